@@ -1,0 +1,58 @@
+# One command each. Every target sets up .venv by itself the first time; nothing else has to be installed before.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+LOCKING := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint bench format lock clean
+
+help: ## print this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
+		while IFS='|' read -r target meaning; do printf '%-18s %s\n' "$$target" "$$meaning"; done
+
+demo: $(READY) ## run the emergency application on a data cluster, about a minute
+	@$(VENV)/bin/tocsin demo $(ARGS)
+
+test: $(READY) ## run the tests
+	$(RUN) -m pytest -m "not slow" $(ARGS)
+
+test-slow: $(READY) ## run the tests that take minutes
+	$(RUN) -m pytest -m slow $(ARGS)
+
+lint: $(READY) ## check style, types, layers and the repository itself
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports
+	$(RUN) -m pytest -q tests/test_repository.py
+
+bench: $(READY) ## run the benchmarks and print their tables
+	$(RUN) -m benchmarks $(ARGS)
+
+format: $(READY) ## put the code into shape
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+lock: $(READY) ## write the two lock files anew from pyproject.toml
+	$(RUN) -m pip install --quiet uv
+	$(RUN) -m uv pip compile pyproject.toml $(LOCKING) --output-file requirements.lock
+	$(RUN) -m uv pip compile pyproject.toml --extra dev --constraint requirements.lock $(LOCKING) --output-file requirements-dev.lock
+
+# pip checks every package against the hashes in the lock file.
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Tocsin needs Python 3.11 or newer as $(PYTHON); or name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "Python's venv module is missing. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+clean: ## remove .venv, caches and what a demo left
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse artifacts
+	find src -name '*.egg-info' -prune -exec rm -rf {} +
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
