@@ -1,0 +1,307 @@
+"""The catalog's database in a PostgreSQL server, in a schema of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.errors import LockNotAvailable
+
+from tocsin.cluster.catalog import schema
+from tocsin.cluster.catalog.database import Pool, Row, lease_held, myself
+from tocsin.errors import Conflict, StorageError, UserError
+
+SCHEMA = "tocsin"
+LOCK = 0x746F6373696E  # "tocsin"; advisory locks are numbers that all programs of a database share
+DIALECT = {"int": "BIGINT", "real": "DOUBLE PRECISION", "bytes": "BYTEA", "keyed": "", "plain": ""}
+LEASE = "CREATE TABLE lease (epoch BIGINT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL)"
+HINT = "check that the server runs and that the address is right"
+
+# The types of the arrays that bulk inserts send; every other column is a bigint.
+ARRAYS = {
+    **dict.fromkeys(("path", "kind", "name", "spec", "key", "args"), "text"),
+    **dict.fromkeys(("time", "finished", "started"), "double precision"),
+    "receipt": "bytea",
+}
+
+SETTINGS = (
+    f"SET search_path = {SCHEMA}; SET synchronous_commit = on; SET standard_conforming_strings = on; "
+    # A machine that vanished must not hold the lease for hours.
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+)
+
+
+@lru_cache(maxsize=512)
+def _native(sql: str) -> bytes:
+    return sql.replace("?", "%s").encode()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """PostgreSQL's errors as ours."""
+    try:
+        yield
+    except psycopg.IntegrityError as error:
+        raise Conflict(f"the catalog refuses it: {error}") from error
+    except (psycopg.DataError, UnicodeEncodeError, OverflowError) as error:
+        raise UserError(f"the catalog cannot hold such a value: {error}") from error
+    except psycopg.Error as error:
+        # Without a state it came from the client's side; 08 and 57 are lost connections and shutdowns.
+        state = error.sqlstate or "08000"
+        if state == "53100":
+            raise StorageError(f"the disk of the catalog is full: {error}", hint="make room and try again") from error
+        if isinstance(error, psycopg.OperationalError) and state[:2] in ("08", "57"):
+            raise StorageError(f"the catalog cannot be reached: {error}", hint=HINT) from error
+        raise StorageError(f"the catalog fails: {error}") from error
+
+
+class _Session:
+    def __init__(self, connection: Connection[Row]) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
+        return self._connection.execute(_native(sql), _checked(values)).rowcount
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connection.execute(_native(sql), _checked(values)).fetchall()
+
+    def each(self, sql: str, rows: Sequence[Row]) -> None:
+        if rows:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(_native(sql), [_checked(row) for row in rows])
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> int:
+        if not rows:
+            return 0
+        arrays = ", ".join(f"?::{ARRAYS.get(column, 'bigint')}[]" for column in columns)
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING"
+        return self.run(sql, [list(column) for column in zip(*rows, strict=True)])
+
+
+def _checked(values: Sequence[Any]) -> Sequence[Any]:
+    # PostgreSQL would take a larger number as a decimal, and find nothing.
+    for value in values:
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise UserError(f"the catalog cannot hold such a value: {value} needs more than 64 bits")
+    return values
+
+
+class PostgresDatabase:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = Lock()
+        self._writer: Connection[Row] | None = None
+        self._leaseholder: Connection[Row] | None = None
+        self._epoch: int | None = None
+        self._closed = False
+        self._readers: Pool[Connection[Row]] = Pool(self._connect)
+        try:
+            self._create()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> Connection[Row]:
+        with _translated():
+            connection = psycopg.connect(self._url, autocommit=True, client_encoding="utf8", connect_timeout=10)
+            try:
+                connection.execute(SETTINGS.encode())
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+    def _create(self) -> None:
+        with self._transaction() as session:
+            session.run(f"SELECT pg_advisory_xact_lock({LOCK + 1})")
+            # Asked first: whoever only uses a catalog need not be allowed to make one.
+            if not session.rows("SELECT to_regclass('meta')::text")[0][0]:
+                session.run(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                for statement in (*schema.statements(**DIALECT), LEASE):
+                    session.run(statement)
+                session.run("INSERT INTO meta (name, value) VALUES ('version', ?), ('id', 0)", (schema.VERSION,))
+                session.run("INSERT INTO lease (epoch, host, pid) VALUES (0, '', 0)")
+            schema.check_version(session.rows("SELECT value FROM meta WHERE name = 'version'"))
+
+    def _begin(
+        self, connection: Connection[Row] | None, sql: str, values: Sequence[Any] = ()
+    ) -> tuple[Connection[Row], list[Row]]:
+        """Starts a transaction, or reads, on a new connection where the old one died while it was idle."""
+        if connection is not None and not connection.closed:
+            try:
+                return connection, _last_rows(connection, sql, values)
+            except psycopg.OperationalError:
+                # Nothing was changed yet, so that sending it again is harmless.
+                connection.close()
+                self._readers.clear()
+            except BaseException:
+                connection.close()
+                raise
+        fresh = self._connect()
+        try:
+            return fresh, _last_rows(fresh, sql, values)
+        except BaseException:
+            fresh.close()
+            raise
+
+    @contextmanager
+    def writing(self) -> Iterator[_Session]:
+        with self._transaction() as session:
+            yield session
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Session]:
+        with self._lock:
+            if self._closed:
+                raise StorageError("the catalog is closed")
+            with _translated():
+                begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+                if self._epoch is not None:
+                    # Who took the lease meanwhile has changed the row, or waits until this transaction is done.
+                    begin += "; SELECT epoch, host, pid FROM lease FOR SHARE"
+                before = self._writer
+                self._writer, rows = self._begin(before, begin)
+                connection = self._writer
+                try:
+                    if self._epoch is not None and connection is not before:
+                        self._keep_lease()
+                    if self._epoch is not None and rows[0][0] != self._epoch:
+                        raise lease_held({"host": rows[0][1], "pid": rows[0][2]})
+                    yield _Session(connection)
+                except BaseException:
+                    _undo(connection)
+                    raise
+                _commit(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[_Session]:
+        if self._closed:
+            raise StorageError("the catalog is closed")
+        with _translated():
+            connection, _ = self._begin(self._readers.take(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                yield _Session(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                _undo(connection)
+                if not connection.closed:
+                    self._readers.give(connection)
+                raise
+            self._readers.give(connection)
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        if self._closed:
+            raise StorageError("the catalog is closed")
+        _checked(values)
+        with _translated():
+            connection, rows = self._begin(self._readers.take(), sql, values)
+        self._readers.give(connection)
+        return rows
+
+    def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        if self._closed:
+            raise StorageError("the catalog is closed")
+        _checked(values)
+        with _translated():
+            connection, _ = self._begin(self._readers.take(), "BEGIN READ ONLY")
+            try:
+                with connection.cursor(name="stream") as cursor:
+                    cursor.itersize = 20_000
+                    cursor.execute(_native(sql), values)
+                    yield from cursor
+            finally:
+                _undo(connection)
+                if not connection.closed:
+                    self._readers.give(connection)
+
+    def lease(self) -> None:
+        """An advisory lock of a session of its own, and a row that shuts out whoever lost the lock unnoticed."""
+        with self._lock:
+            if self._closed:
+                raise StorageError("the catalog is closed")
+            if self._epoch is None:
+                with _translated():
+                    connection = self._locked()
+                    try:
+                        me = myself()
+                        sql = "UPDATE lease SET epoch = epoch + 1, host = %s, pid = %s RETURNING epoch"
+                        self._epoch = connection.execute(sql, (me["host"], me["pid"])).fetchall()[0][0]
+                    except BaseException:
+                        connection.close()
+                        raise
+                    self._leaseholder = connection
+
+    def _keep_lease(self) -> None:
+        """Takes the lock again where its session died too; the row tells whether another had it meanwhile."""
+        if self._leaseholder is not None:
+            try:
+                self._leaseholder.execute("SELECT 1")
+            except psycopg.OperationalError:
+                self._leaseholder.close()
+                self._leaseholder = None
+        if self._leaseholder is None:
+            self._leaseholder = self._locked()
+
+    def _locked(self) -> Connection[Row]:
+        connection = self._connect()
+        try:
+            # The server needs a moment to see that a killed holder is gone.
+            connection.execute("SET lock_timeout = '1s'")
+            connection.execute(f"SELECT pg_advisory_lock({LOCK})".encode())
+            connection.execute("SET lock_timeout = 0")
+        except LockNotAvailable as error:
+            row = connection.execute("SELECT host, pid FROM lease").fetchone() or ("unknown", 0)
+            connection.close()
+            raise lease_held({"host": row[0], "pid": row[1]}) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._readers.clear(keep=0)
+            for connection in (self._writer, self._leaseholder):
+                if connection is not None:
+                    connection.close()
+
+
+def _last_rows(connection: Connection[Row], sql: str, values: Sequence[Any]) -> list[Row]:
+    # Only without values may it be several statements.
+    cursor = connection.execute(_native(sql), values or None)
+    while cursor.nextset():
+        pass
+    return cursor.fetchall() if cursor.description else []
+
+
+def _undo(connection: Connection[Row]) -> None:
+    try:
+        connection.execute("ROLLBACK")
+    except psycopg.Error:
+        connection.close()
+
+
+def _commit(connection: Connection[Row]) -> None:
+    try:
+        connection.execute("COMMIT")
+    except psycopg.OperationalError as error:
+        lost = connection.closed
+        _undo(connection)
+        if lost:
+            raise StorageError(
+                f"uncertain: the connection to the catalog was lost during a commit: {error}",
+                hint="read the catalog to see whether it was done",
+                uncertain=True,
+            ) from error
+        raise
+    except BaseException:
+        _undo(connection)
+        raise

@@ -1,0 +1,87 @@
+"""The tables, written once for both databases.
+
+Foreign keys are declared where the referring column is indexed (else every drop would scan the table), and not on
+the two tables with millions of rows, where they would double the cost; the store looks after those itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tocsin.errors import StorageError
+
+VERSION = 1
+
+# {int}, {real}, {bytes} are the types of the database; {keyed} and {plain} end a table with or without a clustered key.
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value {int} NOT NULL) {keyed};
+CREATE TABLE definitions (
+    id {int} PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, spec TEXT NOT NULL, UNIQUE (kind, name)
+) {plain};
+CREATE TABLE heads (
+    dataset {int} PRIMARY KEY REFERENCES definitions (id) ON DELETE CASCADE, head {int} NOT NULL
+) {plain};
+CREATE TABLE segments (
+    path TEXT PRIMARY KEY, dataset {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    first {int} NOT NULL, last {int} NOT NULL, kind TEXT NOT NULL, rows {int} NOT NULL, bytes {int} NOT NULL
+) {plain};
+CREATE INDEX segments_dataset ON segments (dataset, first);
+CREATE TABLE idempotency (
+    feed {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE, key TEXT NOT NULL, receipt {bytes} NOT NULL,
+    time {real} NOT NULL, ordinal {int}, PRIMARY KEY (feed, key)
+) {keyed};
+CREATE INDEX idempotency_time ON idempotency (time);
+CREATE TABLE feed_batches (
+    feed {int} PRIMARY KEY REFERENCES definitions (id) ON DELETE CASCADE, batch {int} NOT NULL
+) {plain};
+CREATE TABLE subscriptions (
+    id {int} PRIMARY KEY, channel {int} NOT NULL, args TEXT NOT NULL
+) {plain};
+CREATE INDEX subscriptions_channel ON subscriptions (channel, id);
+CREATE TABLE wants (
+    subscription {int} NOT NULL, broker {int} NOT NULL, PRIMARY KEY (subscription, broker)
+) {keyed};
+CREATE TABLE progress (
+    channel {int} PRIMARY KEY REFERENCES definitions (id) ON DELETE CASCADE, last {int} NOT NULL
+) {plain};
+CREATE TABLE positions (
+    channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    dataset {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    ordinal {int} NOT NULL, PRIMARY KEY (channel, dataset)
+) {keyed};
+CREATE INDEX positions_dataset ON positions (dataset);
+CREATE TABLE executions (
+    channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE, number {int} NOT NULL,
+    time {real} NOT NULL, finished {real} NOT NULL, rows {int} NOT NULL, subscriptions {int} NOT NULL,
+    bytes {int} NOT NULL, path TEXT, PRIMARY KEY (channel, number)
+) {keyed};
+CREATE TABLE tells (
+    broker {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE, channel {int} NOT NULL,
+    execution {int} NOT NULL, PRIMARY KEY (broker, channel, execution),
+    FOREIGN KEY (channel, execution) REFERENCES executions (channel, number) ON DELETE CASCADE
+) {keyed};
+CREATE INDEX tells_execution ON tells (channel, execution);
+CREATE TABLE schedules (
+    id {int} PRIMARY KEY, procedure {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    args TEXT NOT NULL, started {real} NOT NULL
+) {plain};
+CREATE INDEX schedules_procedure ON schedules (procedure);
+"""
+
+
+def statements(**dialect: str) -> list[str]:
+    """The statements that lay down an empty catalog, for one database's types."""
+    return [part.strip() for part in TABLES.format(**dialect).split(";") if part.strip()]
+
+
+def check_version(rows: Sequence[tuple[Any, ...]]) -> None:
+    """Refuses what this release cannot read."""
+    found = rows[0][0] if rows else None
+    if found != VERSION:
+        raise StorageError(
+            f"the catalog has schema version {found}, this release knows {VERSION}",
+            hint="it was written by a newer Tocsin: upgrade this one, or give it another home or catalog",
+            found=found,
+            known=VERSION,
+        )

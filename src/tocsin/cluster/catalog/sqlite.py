@@ -1,0 +1,195 @@
+"""The catalog's database in one SQLite file: WAL, and a commit is on the disk when it returns."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from tocsin.cluster.catalog import schema
+from tocsin.cluster.catalog.database import Pool, Row, lease_held, myself
+from tocsin.errors import Conflict, StorageError, TocsinError, UserError
+
+DIALECT = {"int": "INTEGER", "real": "REAL", "bytes": "BLOB", "keyed": "STRICT, WITHOUT ROWID", "plain": "STRICT"}
+
+REASONS = {
+    sqlite3.SQLITE_FULL: ("the disk of the catalog is full", "make room and try again"),
+    sqlite3.SQLITE_READONLY: ("the catalog cannot be written", "check the permissions of the folder and the file"),
+    sqlite3.SQLITE_CANTOPEN: ("the catalog cannot be opened", "check that the folder exists and may be written"),
+    sqlite3.SQLITE_CORRUPT: ("the catalog file is damaged", "restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: ("the catalog file is not a catalog", "restore it from a backup, or choose another home"),
+    sqlite3.SQLITE_BUSY: ("another process has locked the catalog", "stop whatever else has the file open"),
+    sqlite3.SQLITE_IOERR: ("the disk of the catalog fails", "check the disk"),
+}
+
+
+@contextmanager
+def _translated(path: Path, *, committing: bool = False) -> Iterator[None]:
+    """SQLite's errors as ours."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise Conflict(f"the catalog refuses it: {error}") from error
+    except (OverflowError, UnicodeEncodeError, sqlite3.DataError) as error:
+        raise UserError(f"the catalog cannot hold such a value: {error}") from error
+    except sqlite3.Error as error:
+        # The low byte is the primary code; the rest says where it happened.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        reason, hint = REASONS.get(code, ("the catalog fails", ""))
+        # A failed write of the log is undone; a failed sync may still have reached the disk.
+        if committing and code == sqlite3.SQLITE_IOERR:
+            raise StorageError(f"uncertain: {reason}: {error}", hint=hint, path=str(path), uncertain=True) from error
+        raise StorageError(f"{reason}: {error}", hint=hint, path=str(path)) from error
+
+
+class _Session:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
+        return self._connection.execute(sql, values).rowcount
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def each(self, sql: str, rows: Sequence[Row]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> int:
+        marks = ", ".join("?" * len(columns))
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+        return self._connection.executemany(sql, rows).rowcount if rows else 0
+
+
+class SqliteDatabase:
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._lock = Lock()
+        self._lease: int | None = None
+        self._closed = False
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot make the folder of the catalog: {error}", hint="choose another home") from error
+        with _translated(self._path):
+            self._writer = self._connect()
+        self._readers = Pool(self._connect)
+        try:
+            self._create()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=30)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute("PRAGMA cache_size = -16384")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _create(self) -> None:
+        with self.writing() as session:
+            if not session.rows("SELECT 1 FROM sqlite_master WHERE name = 'meta'"):
+                for statement in schema.statements(**DIALECT):
+                    session.run(statement)
+                session.run("INSERT INTO meta (name, value) VALUES ('version', ?), ('id', 0)", (schema.VERSION,))
+            schema.check_version(session.rows("SELECT value FROM meta WHERE name = 'version'"))
+
+    @contextmanager
+    def writing(self) -> Iterator[_Session]:
+        with self._lock:
+            if self._closed:
+                raise StorageError("the catalog is closed")
+            try:
+                with _translated(self._path):
+                    self._writer.execute("BEGIN IMMEDIATE")
+                    yield _Session(self._writer)
+                with _translated(self._path, committing=True):
+                    self._writer.execute("COMMIT")
+            except BaseException:
+                # SQLite has undone it already where the disk is full.
+                if self._writer.in_transaction:
+                    with suppress(sqlite3.Error):
+                        self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[_Session]:
+        if self._closed:
+            raise StorageError("the catalog is closed")
+        with _translated(self._path):
+            connection = self._readers.take()
+            try:
+                connection.execute("BEGIN")
+                yield _Session(connection)
+                connection.execute("COMMIT")
+            except BaseException as error:
+                if not isinstance(error, TocsinError):
+                    connection.close()
+                    raise
+                connection.execute("ROLLBACK")
+                self._readers.give(connection)
+                raise
+            self._readers.give(connection)
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        with self.reading() as session:
+            return session.rows(sql, values)
+
+    def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        if self._closed:
+            raise StorageError("the catalog is closed")
+        with _translated(self._path):
+            connection = self._connect()
+            try:
+                cursor = connection.execute(sql, values)
+                while rows := cursor.fetchmany(10_000):
+                    yield from rows
+            finally:
+                connection.close()
+
+    def lease(self) -> None:
+        """A lock on a file beside the catalog, which the kernel gives back whatever ends the process."""
+        if self._lease is not None:
+            return
+        path = self._path.with_suffix(".lock")
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(f"cannot open the lock file of the catalog: {error}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(myself()).encode(), 0)
+        except BlockingIOError as error:
+            text = os.pread(handle, 4096, 0)
+            os.close(handle)
+            # The holder may be between taking the lock and writing its name.
+            raise lease_held(json.loads(text or "{}")) from error
+        except OSError as error:
+            os.close(handle)
+            raise StorageError(f"cannot lock the catalog: {error}") from error
+        self._lease = handle
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._readers.clear(keep=0)
+            self._writer.close()
+            if self._lease is not None:
+                os.close(self._lease)
+                self._lease = None

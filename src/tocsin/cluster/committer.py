@@ -1,0 +1,204 @@
+"""The committer: one thread that makes everything durable, several requests at a time.
+
+While one commit is being synced, requests pile up; the next commit takes them all: one segment a dataset, one catalog
+transaction, and then every request is answered. So a hundred publishers cost as many syncs as one.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct
+
+from tocsin.cluster import faults
+from tocsin.cluster.catalog import Append, Catalog, Commit, FeedBatch, IdempotencyKey, Unwant, Want
+from tocsin.cluster.dataset import DatasetStore
+from tocsin.cluster.model import Segment
+from tocsin.cluster.segments import SegmentStore
+from tocsin.errors import StorageError, SystemTrouble
+
+log = logging.getLogger(__name__)
+
+MOST_ROWS = 1_000_000
+MOST_REQUESTS = 10_000
+
+
+class Request(Struct, kw_only=True, eq=False):
+    """Something to be made durable. ``applied`` runs in the committer, after the commit and before the answer."""
+
+    store: DatasetStore | None = None
+    table: pa.Table | None = None
+    key: tuple[int, str, bytes] | None = None
+    batch: FeedBatch | None = None
+    want: Sequence[Want] = ()
+    unwant: Sequence[Unwant] = ()
+    applied: Callable[[int], Any] = lambda ordinal: ordinal
+    future: Future[Any]
+
+    @property
+    def rows(self) -> int:
+        return 0 if self.table is None else int(self.table.num_rows)
+
+
+class Committer:
+    """``appended`` is told which datasets have grown, once per commit."""
+
+    def __init__(self, catalog: Catalog, segments: SegmentStore, appended: Callable[[dict[int, int]], None]) -> None:
+        self.catalog = catalog
+        self.segments = segments
+        self.appended = appended
+        self.commits = 0
+        self.world = threading.RLock()
+        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
+        self._open = False
+
+    def start(self) -> None:
+        self._open = True
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._queue.put(None)
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def submit(self, **request: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if not self._open:
+            future.set_exception(SystemTrouble("the data cluster is shutting down"))
+            return future
+        self._queue.put(Request(future=future, **request))
+        return future
+
+    def _run(self) -> None:
+        first = self._queue.get()
+        while first is not None:
+            group, rows = [first], first.rows
+            wanted = {want.subscription for want in first.want}
+            following: Request | None = None
+            open_ = True
+            while len(group) < MOST_REQUESTS and rows < MOST_ROWS:
+                try:
+                    request = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                # A commit knows no order between wanting and not wanting the same: the second waits for the next one.
+                if request is None or any(unwant.subscription in wanted for unwant in request.unwant):
+                    following, open_ = request, request is not None
+                    break
+                group.append(request)
+                rows += request.rows
+                wanted.update(want.subscription for want in request.want)
+            self._commit(group)
+            if not open_:
+                return
+            first = following or self._queue.get()
+
+    def _commit(self, group: list[Request]) -> None:
+        try:
+            results = self._make_durable(group)
+        except Exception as error:
+            if not isinstance(error, StorageError):
+                log.exception("a commit failed")
+            self._resolve_uncertain(group)
+            for request in group:
+                request.future.set_exception(error)
+            return
+        for request, result in zip(group, results, strict=True):
+            if isinstance(result, BaseException):
+                request.future.set_exception(result)
+            else:
+                request.future.set_result(result)
+
+    def _make_durable(self, group: list[Request]) -> list[Any]:
+        faults.reach("commit.begin")
+        started = time.time()
+        by_dataset: dict[int, list[Request]] = {}
+        for request in group:
+            if request.store is not None and request.table is not None and request.table.num_rows:
+                by_dataset.setdefault(request.store.dataset.id, []).append(request)
+        batch = Commit()
+        tables: list[tuple[DatasetStore, pa.Table]] = []
+        place: dict[int, int] = {}
+        written: list[str] = []
+        try:
+            for dataset, requests in by_dataset.items():
+                store = requests[0].store
+                assert store is not None
+                table = _concat([request.table for request in requests], store.log_schema)
+                segment = self.segments.write(table, f"datasets/{dataset}")
+                written.append(segment.path)
+                place[dataset] = len(batch.appends)
+                batch.appends.append(Append(dataset, segment.path, segment.rows, segment.bytes))
+                tables.append((store, table))
+            faults.reach("commit.segment_written")
+            for request in group:
+                if request.key is not None:
+                    feed, key, receipt = request.key
+                    index = place.get(request.store.dataset.id) if request.store is not None else None
+                    batch.keys.append(IdempotencyKey(feed, key, receipt, started, index))
+                if request.batch is not None:
+                    batch.feed_batches.append(request.batch)
+                batch.subscribe.extend(request.want)
+                batch.unsubscribe.extend(request.unwant)
+            committed = self.catalog.commit(batch)
+        except BaseException:
+            self._discard(written)
+            raise
+        faults.reach("commit.committed")
+        self.commits += 1
+        grown: dict[int, int] = {}
+        results: list[Any] = []
+        with self.world:
+            for (store, table), append, ordinal in zip(tables, batch.appends, committed.ordinals, strict=True):
+                row = Segment(append.dataset, ordinal, ordinal, "log", append.path, append.rows, append.bytes)
+                store.appended(row, table)
+                grown[append.dataset] = ordinal
+            for request in group:
+                ordinal = grown.get(request.store.dataset.id, 0) if request.store is not None else 0
+                try:
+                    results.append(request.applied(ordinal))
+                except Exception as error:  # the commit stands; only this answer is lost
+                    log.exception("a committed request could not be applied")
+                    results.append(error)
+        faults.reach("commit.applied")
+        if grown:
+            self.appended(grown)
+        return results
+
+    def _discard(self, paths: list[str]) -> None:
+        try:
+            referenced = self.catalog.all_paths() if paths else set()
+            self.segments.delete([path for path in paths if path not in referenced])
+        except StorageError:
+            log.warning("left %d unreferenced segments for the next start", len(paths))
+
+    def _resolve_uncertain(self, group: list[Request]) -> None:
+        """A commit that failed may have happened (a connection lost in mid-commit): memory follows the catalog."""
+        stores = {request.store.dataset.id: request.store for request in group if request.store is not None}
+        for dataset, store in stores.items():
+            try:
+                head = self.catalog.head(dataset)
+                if head != store.head:
+                    with self.world:
+                        store.load(head, self.catalog.segments(dataset))
+                    self.appended({dataset: head})
+            except StorageError as error:
+                log.warning("the catalog cannot be read: %s", error)
+
+
+def _concat(tables: Sequence[pa.Table | None], schema: pa.Schema) -> pa.Table:
+    parts = [table if table.schema.equals(schema) else table.cast(schema) for table in tables if table is not None]
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()

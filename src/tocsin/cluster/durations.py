@@ -1,0 +1,58 @@
+"""ISO-8601 durations of fixed length: ``PT10S``, ``PT0.5S``, ``PT1M30S``, ``P1DT2H``, ``P2W``."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+
+from tocsin.errors import ParseError
+
+_HINT = 'write it like "PT10S", "PT1M30S", "PT12H" or "P7D"'
+_NUMBER = r"[0-9]+(?:[.,][0-9]+)?"
+_DURATION = re.compile(
+    rf"(?P<sign>[+-])?P(?:(?P<W>{_NUMBER})W|(?:(?P<Y>{_NUMBER})Y)?(?:(?P<MONTH>{_NUMBER})M)?(?:(?P<D>{_NUMBER})D)?"
+    rf"(?P<time>T(?:(?P<H>{_NUMBER})H)?(?:(?P<M>{_NUMBER})M)?(?:(?P<S>{_NUMBER})S)?)?)",
+    re.IGNORECASE,
+)
+_UNITS = {"W": 604_800, "D": 86_400, "H": 3_600, "M": 60, "S": 1}
+# A century: beyond it, adding to a time stamp stops being meaningful.
+_LONGEST = 36_525 * 86_400
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of an ISO-8601 duration. Whether zero or less makes sense is for the caller to say."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or (match["time"] or "").upper() == "T":
+        raise ParseError(f"{text[:60]!r} is not an ISO-8601 duration", hint=_HINT)
+    for unit, word in (("Y", "years"), ("MONTH", "months")):
+        if match[unit] is not None:
+            raise ParseError(f"{text[:60]!r} counts {word}, which have no fixed length", hint="count days or weeks")
+    parts = [(unit, match[unit].replace(",", ".")) for unit in _UNITS if match[unit] is not None]
+    if not parts:
+        raise ParseError(f"{text[:60]!r} is not an ISO-8601 duration: it has no part", hint=_HINT)
+    if any("." in number for _, number in parts[:-1]):
+        raise ParseError(
+            f"{text[:60]!r} is not an ISO-8601 duration: only its last part may have a fraction", hint=_HINT
+        )
+    total = sum((Decimal(number) * _UNITS[unit] for unit, number in parts), Decimal(0))
+    if total > _LONGEST:
+        raise ParseError(f"{text[:60]!r} is longer than a hundred years", hint=_HINT)
+    return float(-total if match["sign"] == "-" else total)
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest ISO-8601 text that ``parse_duration`` reads back as the same number."""
+    if not math.isfinite(seconds):
+        raise ValueError(f"{seconds} is not a duration")
+    rest = abs(Decimal(repr(seconds)))
+    days, rest = divmod(rest, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    minutes, rest = divmod(rest, 60)
+    date = f"{int(days)}D" if days else ""
+    time = "".join(f"{int(number)}{unit}" for number, unit in ((hours, "H"), (minutes, "M")) if number)
+    if rest:
+        fraction = f"{rest:f}"
+        time += f"{fraction.rstrip('0').rstrip('.') if '.' in fraction else fraction}S"
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}P{date}{'T' if time else ''}{time}" if date or time else "PT0S"

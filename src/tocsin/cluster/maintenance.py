@@ -1,0 +1,115 @@
+"""What goes on in the background: compaction, results that expire, and Spark started again when it has died."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from tocsin.cluster.compaction import Compactor
+from tocsin.cluster.model import Channel
+from tocsin.cluster.world import World
+from tocsin.errors import TocsinError
+
+log = logging.getLogger(__name__)
+
+HOUSEKEEPING = 30.0
+WATCH = 1.0
+LONGEST_PAUSE = 60.0
+
+
+class Maintenance:
+    """``spark_up`` is called, in its own thread, each time Spark has come up."""
+
+    def __init__(self, world: World, compactor: Compactor, spark_up: Callable[[], None]) -> None:
+        self.world = world
+        self.compactor = compactor
+        self.spark_up = spark_up
+        self._stop = threading.Event()
+        self._grown = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._keep_house, name="housekeeping", daemon=True),
+            threading.Thread(target=self._watch_spark, name="spark-watch", daemon=True),
+        ]
+        world.grown.append(lambda heads: self._grown.set())
+
+    def start(self, spark: bool = True) -> None:
+        for thread in self._threads if spark else self._threads[:1]:
+            thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._grown.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    # -- housekeeping ------------------------------------------------------------------------------------------------
+
+    def _keep_house(self) -> None:
+        last = 0.0
+        while not self._stop.is_set():
+            try:
+                self.compact()
+                if time.monotonic() - last > HOUSEKEEPING:
+                    last = time.monotonic()
+                    self.expire()
+            except TocsinError as error:
+                log.warning("housekeeping has to wait: %s", error)
+            except Exception:
+                log.exception("housekeeping failed")
+            self._grown.wait(HOUSEKEEPING)
+            self._grown.clear()
+            self._stop.wait(0.2)  # many commits, one look
+
+    def compact(self) -> int:
+        """Folds every dataset that has accumulated enough; says how many."""
+        runtime = self.world.runtime if self.world.runtime.state == "up" else None
+        done = 0
+        for store in list(self.world.stores.values()):
+            if self.compactor.due(store) and store.dataset.id in self.world.stores:
+                try:
+                    done += self.compactor.run(store, runtime)
+                    self.world.metrics.compactions.labels(store.dataset.name, "ok").inc()
+                except TocsinError as error:
+                    self.world.metrics.compactions.labels(store.dataset.name, "failed").inc()
+                    log.warning("compaction of %s failed: %s", store.dataset.name, error)
+        return done
+
+    def expire(self, now: float | None = None) -> int:
+        """Drops results past their retention and idempotency keys past theirs; says how many result files went."""
+        now = time.time() if now is None else now
+        gone = 0
+        for channel in self.world.names.all(Channel):
+            kept = channel.retention if channel.retention is not None else self.world.config.retention
+            paths = self.world.catalog.expire(channel.id, now - kept)
+            self.world.segments.delete(paths)
+            gone += len(paths)
+        self.world.catalog.forget_keys(now - self.world.config.idempotency)
+        return gone
+
+    # -- Spark -------------------------------------------------------------------------------------------------------
+
+    def _watch_spark(self) -> None:
+        """Starts Spark, and starts it again with growing pauses when it dies."""
+        runtime = self.world.runtime
+        failures = 0
+        if runtime.alive():
+            self.spark_up()
+        while not self._stop.is_set():
+            if not runtime.alive():
+                died = runtime.state == "dead"
+                if died:
+                    log.warning("Spark has died (%s); starting it again", runtime.reason)
+                try:
+                    self.world.metrics.spark("starting")
+                    runtime.restart() if died else runtime.start()
+                    failures = 0
+                    self.world.metrics.spark("up")
+                    self.spark_up()
+                except Exception as error:
+                    failures += 1
+                    self.world.metrics.spark("dead")
+                    log.error("Spark does not start: %s", error)
+            self._stop.wait(WATCH if not failures else min(LONGEST_PAUSE, 2.0**failures))

@@ -1,0 +1,115 @@
+"""What the data cluster counts, for Prometheus. One object, one registry of its own, no label per user.
+
+The parts increment the attributes directly; what only the state knows (lag, pending tells, Spark) is set by callbacks
+that run when somebody reads, see :meth:`Metrics.on_read`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+log = logging.getLogger(__name__)
+
+SPARK_STATES = ("starting", "up", "dead", "stopped")
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
+
+
+class Metrics:
+    """Labels are names that a definition gave (dataset, feed, channel) or words of a fixed set."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"tocsin_{name}", text, labels, registry=self.registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"tocsin_{name}", text, labels, registry=self.registry)
+
+        def histogram(name: str, text: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+            return Histogram(f"tocsin_{name}", text, labels, registry=self.registry, buckets=buckets)
+
+        self.records_taken = counter("records_taken", "records made durable", "dataset")
+        self.records_refused = counter("records_refused", "records that did not fit", "dataset")
+        self.posts_repeated = counter("posts_repeated", "posts answered from their Idempotency-Key")
+        self.commits = counter("commits", "commits of a dataset", "dataset")
+        self.commit_records = histogram("commit_records", "records of one commit", buckets=SIZES)
+        self.commit_seconds = histogram("commit_seconds", "time to make one commit durable")
+        self.compactions = counter("compactions", "merges of segments", "dataset", "outcome")
+        self.dataset_rows = gauge("dataset_rows", "rows in the segments of a dataset", "dataset")
+        self.dataset_segments = gauge("dataset_segments", "segments of a dataset", "dataset")
+
+        self.executions = counter(
+            "executions", "runs of a channel; outcome is ok, empty or failed", "channel", "outcome"
+        )
+        self.execution_seconds = histogram("execution_seconds", "time from start to commit of an execution", "channel")
+        self.executions_late = counter("executions_late", "runs that started after their time", "channel")
+        self.result_rows = counter("result_rows", "rows found by executions", "channel")
+        self.result_subscriptions = counter("result_subscriptions", "subscriptions that got a result", "channel")
+        self.result_bytes = counter("result_bytes", "bytes of payload written by executions", "channel")
+        self.channel_lag = gauge("channel_lag_ordinals", "commits that the channel has not seen yet", "channel")
+        self.channel_failing = gauge("channel_failing", "1 while the channel is marked failing", "channel")
+        self.subscriptions = gauge("subscriptions", "subscriptions of a channel", "channel")
+
+        self.tells = counter("tells", "messages to brokers; outcome is ok, failed or gone", "outcome")
+        self.tells_pending = gauge("tells_pending", "brokers still to be told of an execution")
+        self.pulls = counter("pulls", "results fetched by brokers", "channel")
+        self.pull_bytes = counter("pull_bytes", "bytes of results fetched by brokers", "channel")
+
+        self.queries = counter("queries", "retrospective queries; outcome is ok or failed", "outcome")
+        self.statements = counter("statements", "statements run", "kind", "outcome")
+        self.spark_state = gauge("spark_state", "1 for the state Spark is in", "state")
+
+        self.http_requests = counter("http_requests", "requests answered", "method", "route", "status")
+        self.http_seconds = histogram("http_seconds", "time to answer a request", "method", "route")
+        self.http_bytes_in = counter("http_received_bytes", "bytes of request bodies", "route")
+
+        self._readers: list[Callable[[], None]] = []
+        self.spark("stopped")
+
+    def spark(self, state: str) -> None:
+        """Notes the state Spark is in."""
+        for word in SPARK_STATES:
+            self.spark_state.labels(word).set(word == state)
+
+    def on_read(self, callback: Callable[[], None]) -> None:
+        """``callback`` sets gauges just before the metrics are read; it must be quick and not block."""
+        self._readers.append(callback)
+
+    def forget_channel(self, name: str) -> None:
+        """A dropped channel leaves the page, so that names that come and go don't pile up."""
+        self._forget("channel", name)
+
+    def forget_dataset(self, name: str) -> None:
+        self._forget("dataset", name)
+
+    def read(self) -> tuple[bytes, str]:
+        """The text page and its content type."""
+        for callback in self._readers:
+            try:
+                callback()
+            except Exception:
+                log.exception("a gauge could not be set")
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
+
+    def _forget(self, label: str, name: str) -> None:
+        metrics: list[Any] = [item for item in vars(self).values() if isinstance(item, Counter | Gauge | Histogram)]
+        for metric in metrics:
+            if label in metric._labelnames:
+                metric.remove_by_labels({label: name})

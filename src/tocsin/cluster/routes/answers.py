@@ -1,0 +1,59 @@
+"""Writes answers: JSON, errors and streams."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from tocsin.errors import Busy, MethodNotAllowed, NotReady, TocsinError
+
+log = logging.getLogger("tocsin.server")
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+
+
+def plain(value: Any) -> Any:
+    """For the encoder: what JSON has no form for becomes its text."""
+    return sorted(value, key=str) if isinstance(value, frozenset | set) else str(value)
+
+
+encoder = msgspec.json.Encoder(enc_hook=plain, decimal_format="number")
+
+
+def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(encoder.encode(value), status, headers, JSON)
+
+
+def stream(chunks: AsyncIterator[bytes], media: str, headers: dict[str, str] | None = None) -> Response:
+    return StreamingResponse(chunks, 200, headers, media)
+
+
+def error_body(error: Exception, where: str = "") -> tuple[int, dict[str, Any]]:
+    """(status, body) of an error. What nobody foresaw is logged under an id, and only the id is told."""
+    if isinstance(error, TocsinError):
+        if error.status >= 500:
+            log.warning("%s: %s: %s", where, error.code, error)
+        return error.status, {"error": error.to_dict()}
+    id = secrets.token_hex(4)
+    log.error("error %s at %s", id, where, exc_info=error)
+    message = "something went wrong in the server; its log has the details under this id"
+    return 500, {"error": {"code": "internal", "message": message, "id": id}}
+
+
+def error_headers(error: Exception) -> dict[str, str]:
+    if isinstance(error, MethodNotAllowed):
+        return {"allow": ", ".join(error.allowed)}
+    if isinstance(error, Busy | NotReady):
+        return {"retry-after": "1"}
+    return {}
+
+
+def error_answer(error: Exception, where: str = "", **more: Any) -> Response:
+    status, body = error_body(error, where)
+    return answer(body | more, status, error_headers(error))

@@ -1,0 +1,154 @@
+"""Reads requests: bodies within their limits, JSON and query strings into structs. Everything wrong is a 4xx."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from tocsin.errors import CrossOrigin, LimitExceeded, Malformed, NotAcceptable, NotJson, UnsupportedMedia
+
+T = TypeVar("T")
+Headers = Iterable[tuple[bytes, bytes]]
+Receive = Callable[[], Awaitable[Any]]
+
+
+class Disconnected(Exception):
+    """The client went away before its request was whole."""
+
+
+def header(headers: Headers, name: bytes) -> bytes | None:
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
+    """The whole body; refused by its Content-Length, or while it streams in, as soon as it is too large."""
+    length = header(headers, b"content-length")
+    if length is not None and length.isdigit() and int(length) > limit:
+        raise too_large(limit)
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Disconnected
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        if len(body) > limit:
+            raise too_large(limit)
+        return body
+    chunks, size = [body], len(body)
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise too_large(limit)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def too_large(limit: int) -> LimitExceeded:
+    return LimitExceeded(f"the request is larger than {limit} bytes", hint="send it in smaller parts", limit=limit)
+
+
+def media_type(headers: Headers, allowed: Iterable[str], default: str) -> str:
+    """The media type of the body without its parameters; only UTF-8 is read."""
+    raw = header(headers, b"content-type")
+    if raw is None:
+        return default
+    parts = raw.decode("latin-1").lower().split(";")
+    media = parts[0].strip()
+    known = list(allowed)
+    if media not in known:
+        raise UnsupportedMedia(f"a body of type {media!r} is not read here", hint=f"send {' or '.join(known)}")
+    for part in parts[1:]:
+        name, _, value = part.partition("=")
+        if name.strip() == "charset" and value.strip().strip('"') not in ("utf-8", "utf8", "us-ascii"):
+            raise UnsupportedMedia(f"the charset {value.strip()!r} is not read here", hint="send UTF-8")
+    return media
+
+
+def accepted(headers: Headers, offered: dict[str, str], default: str) -> str:
+    """The format the client likes best: ``offered`` maps media types to names of formats."""
+    raw = header(headers, b"accept")
+    if raw is None:
+        return default
+    wishes = []
+    for order, item in enumerate(raw.decode("latin-1").lower().split(",")):
+        media, *parameters = (part.strip() for part in item.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            if parameter.startswith("q="):
+                try:
+                    weight = float(parameter[2:])
+                except ValueError:
+                    weight = 0.0
+        wishes.append((-weight, order, media))
+    for weight, _, media in sorted(wishes):
+        if weight == 0:
+            continue
+        if media in offered:
+            return offered[media]
+        if media in ("*/*", "", "application/*", "text/*"):
+            if media in ("*/*", ""):
+                return default
+            kind = media[:-1]
+            return next((name for offer, name in offered.items() if offer.startswith(kind)), default)
+    raise NotAcceptable(f"none of {raw.decode('latin-1')!r} is offered", hint=f"accept one of {', '.join(offered)}")
+
+
+def from_json(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"the request does not fit: {error}", hint="see /openapi.json") from error
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise NotJson(f"the body is not JSON: {error}") from error
+    except RecursionError as error:
+        raise LimitExceeded("the JSON is nested too deeply") from error
+
+
+def text_of(body: bytes) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def from_query(query: bytes, kind: type[T]) -> T:
+    """The query string as ``kind``: unknown, repeated and badly written parameters are refused."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+    except (UnicodeError, ValueError) as error:
+        raise Malformed(f"the query string cannot be read: {error}") from error
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        if name in values:
+            raise Malformed(f"the parameter {name!r} is given twice")
+        values[name] = check_text(value, name)
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"the query string does not fit: {error}", hint="see /openapi.json") from error
+
+
+def check_text(value: str, what: str) -> str:
+    """No catalog stores NUL, and nothing has a name with control characters in it."""
+    if not value.isprintable() and any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) < 0xE000 for c in value):
+        raise Malformed(f"{what} has a control character in it")
+    return value
+
+
+def check_origin(headers: Headers) -> None:
+    """A page of another site must not make a browser on this machine post here (text/plain needs no preflight)."""
+    origin = header(headers, b"origin")
+    if origin is None:
+        return
+    host = header(headers, b"host") or b""
+    if urlsplit(origin.decode("latin-1")).netloc.lower() != host.decode("latin-1").lower():
+        raise CrossOrigin("requests from pages of another site are refused", hint="send no Origin header")

@@ -1,0 +1,166 @@
+"""The scheduler: who runs next. Channels, periodic procedures; a few threads; the earliest due first.
+
+A repetitive job is due at fixed moments, whatever its last run took: one that overruns delays only its own next run,
+and says so. A continuous job is due at once when a dataset it follows has grown. Each job is run by one thread at a
+time, and as the job that has waited longest goes first, none is starved by busy others.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tocsin.errors import NotReady
+
+log = logging.getLogger(__name__)
+
+#: A repetitive job has a schedule to keep: it goes before continuous ones that have waited less than this much longer.
+HEAD_START = 1.0
+
+
+class Job:
+    """Something that is run again and again. ``run`` returns whether more work waits already."""
+
+    def __init__(
+        self, name: str, run: Callable[[], bool], *, period: float | None, follows: frozenset[int] | None
+    ) -> None:
+        self.name = name
+        self.run = run
+        self.period = period
+        self.follows = follows
+        self.due: float | None = None
+        self.anchor = 0.0
+        self.running = False
+        self.removed = False
+        self.late = 0
+        self.runs = 0
+        self.failures = 0
+        self.started = -math.inf
+
+
+class Scheduler:
+    """``failed`` is told of a job's error and answers after how many seconds it shall be tried again."""
+
+    def __init__(
+        self,
+        threads: int,
+        clock: Callable[[], float],
+        ready: Callable[[], bool],
+        failed: Callable[[Job, Exception], float],
+    ) -> None:
+        self.clock = clock
+        self.ready = ready
+        self.failed = failed
+        self.jobs: dict[Any, Job] = {}
+        self._changed = threading.Condition()
+        self._open = False
+        self._threads = [
+            threading.Thread(target=self._work, name=f"execution-{n}", daemon=True) for n in range(threads)
+        ]
+
+    def start(self) -> None:
+        self._open = True
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def add(self, key: Any, job: Job, *, due_now: bool = False) -> None:
+        with self._changed:
+            now = self.clock()
+            job.anchor = now
+            if due_now:
+                job.due = now
+            elif job.follows is None and job.period is not None:
+                job.due = now + job.period
+            self.jobs[key] = job
+            self._changed.notify()
+
+    def remove(self, key: Any) -> None:
+        """Returns when the job is not running any more."""
+        with self._changed:
+            job = self.jobs.pop(key, None)
+            if job is not None:
+                job.removed = True
+                self._changed.wait_for(lambda: not job.running)
+
+    def grown(self, heads: dict[int, int]) -> None:
+        """Datasets have new commits: wakes the jobs that follow one of them."""
+        with self._changed:
+            now = self.clock()
+            for job in self.jobs.values():
+                if job.follows is not None and job.due is None and not job.follows.isdisjoint(heads):
+                    job.due = now if job.period is None else max(now, job.started + job.period)
+                    self._changed.notify()
+
+    def wake(self) -> None:
+        """Something ``ready`` looks at has changed."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _next(self, now: float) -> tuple[Job | None, float | None]:
+        """The job to run now, else the seconds until one is due (None: nothing is planned)."""
+        waiting = [job for job in self.jobs.values() if job.due is not None and not job.running]
+        if not waiting or not self.ready():
+            return None, None if not waiting else 1.0
+        due = [job for job in waiting if job.due is not None and job.due <= now]
+        if not due:
+            return None, min(job.due for job in waiting if job.due is not None) - now
+        return min(due, key=lambda job: (job.due or 0.0) - (HEAD_START if job.follows is None else 0.0)), 0.0
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                job: Job | None = None
+                while self._open:
+                    job, pause = self._next(self.clock())
+                    if job is not None:
+                        break
+                    self._changed.wait(pause)
+                if not self._open or job is None:
+                    return
+                job.running = True
+                job.started = self.clock()
+                job.due = None
+                # Another thread may take what else is due.
+                self._changed.notify()
+            self._run(job)
+
+    def _run(self, job: Job) -> None:
+        more, retry = False, None
+        try:
+            more = job.run()
+            job.failures = 0
+            job.runs += 1
+        except NotReady:
+            retry = 0.5
+        except Exception as error:
+            job.failures += 1
+            retry = self.failed(job, error)
+        with self._changed:
+            job.running = False
+            now = self.clock()
+            if retry is not None:
+                job.due = now + retry
+            elif job.follows is None:
+                job.due = self._following(job, now)
+            elif more or job.due is not None:
+                job.due = now if job.period is None else max(now, job.started + job.period)
+            self._changed.notify_all()
+
+    @staticmethod
+    def _following(job: Job, now: float) -> float | None:
+        if job.period is None:
+            return None
+        missed = math.floor((now - job.anchor) / job.period) - math.floor((job.started - job.anchor) / job.period)
+        job.late += max(0, missed)
+        return job.anchor + (math.floor((now - job.anchor) / job.period) + 1) * job.period

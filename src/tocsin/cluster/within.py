@@ -1,0 +1,239 @@
+"""Rewrites ``within`` between two tables into an equality join on grid cells plus the exact test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tocsin.cluster import geo
+from tocsin.cluster import sparksql as sql
+
+
+
+_Owner = exp.Expression | None
+
+
+@dataclass
+class _Side:
+    """A point: the source that owns it and the SELECT that the source stands in."""
+
+    lat: exp.Expression
+    lon: exp.Expression
+    source: exp.Expression
+    select: exp.Select
+    local: bool
+
+    def add(self, extra: exp.Expression, name: str) -> None:
+        self.source = wrap(self.source, self.select, extra, name)
+
+    @property
+    def new(self) -> bool:
+        return self.source.meta.get("mode") == "new"
+
+
+def rewrite(tree: exp.Query) -> exp.Query:
+    """Every ``within`` that is a top-level condition of WHERE or ON; others stay for ``geo.expand``."""
+    counter = 0
+    for select in list(tree.find_all(exp.Select)):
+        where = select.args.get("where")
+        slots: list[tuple[exp.Expression, str, exp.Join | None]] = []
+        if where is not None:
+            slots.append((where, "this", None))
+        slots += [(join, "on", join) for join in select.args.get("joins") or [] if join.args.get("on") is not None]
+        for holder, key, join in slots:
+            terms = sql.conjuncts(holder.args[key])
+            changed = False
+            for index, term in enumerate(terms):
+                if sql.function_name(term) != "within":
+                    continue
+                geo.check_arity(term, "within", 5)
+                same = _join(term, select, join, f"{sql.RESERVED}_c{counter}")
+                if same is not None:
+                    counter += 1
+                    changed = True
+                    terms[index] = exp.and_(same, term.copy())
+            if changed:
+                holder.set(key, sql.conjunction(terms))
+                if join is not None and str(join.args.get("kind") or "").upper() == "CROSS":
+                    join.set("kind", None)
+    return tree
+
+
+def owners(value: exp.Expression, select: exp.Select) -> list[tuple[exp.Expression, exp.Select]] | None:
+    """The sources whose columns an expression uses; None if that cannot be told."""
+    if value.find(exp.Query):
+        return None
+    found: list[tuple[exp.Expression, exp.Select]] = []
+    for column in value.find_all(exp.Column):
+        owner = _owner(column, select)
+        if owner is None:
+            return None
+        if not any(owner[0] is item for item, _ in found):
+            found.append(owner)
+    return found
+
+
+def _owner(column: exp.Column, select: exp.Select) -> tuple[exp.Expression, exp.Select] | None:
+    first = str(column.parts[0].name).lower()
+    here: exp.Select | None = select
+    while here is not None:
+        slots = sql.sources(here)
+        if len(column.parts) > 1:
+            for slot in slots:
+                if sql.source_name(slot) == first:
+                    return slot, here
+        known = [slot for slot in slots if first in (columns_of(slot) or ())]
+        if len(known) == 1 and (len(column.parts) == 1 or isinstance(known[0], exp.Table)):
+            return known[0], here
+        if known or any(columns_of(slot) is None for slot in slots):
+            return None
+        here = here.find_ancestor(exp.Select)
+    return None
+
+
+def columns_of(slot: exp.Expression) -> frozenset[str] | None:
+    """The columns of a source where they are known without asking Spark."""
+    alias = slot.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
+        return frozenset(str(item.name).lower() for item in alias.args["columns"])
+    if "relation" in slot.meta and not slot.args.get("pivots"):
+        return frozenset(item.name.lower() for item in slot.meta["relation"].columns)
+    query = slot.this.this if isinstance(slot, exp.Lateral) and isinstance(slot.this, exp.Subquery) else slot.this
+    if isinstance(query, exp.Query) and not query.is_star and not slot.args.get("pivots"):
+        return frozenset(name.lower() for name in query.named_selects)
+    if isinstance(query, exp.Select) and len(sql.sources(query)) == 1 and len(query.expressions) >= 1:
+        inner = columns_of(sql.sources(query)[0])
+        if inner is not None:
+            return inner | frozenset(name.lower() for name in query.named_selects if name != "*")
+    return None
+
+
+def wrappable(source: exp.Expression) -> bool:
+    """Can it become ``(SELECT *, … FROM source) alias``?"""
+    return (
+        isinstance(source, exp.Table | exp.Subquery)
+        and bool(source.alias)
+        and not source.args.get("joins")
+        and isinstance(source.parent, exp.From | exp.Join)
+    )
+
+
+def wrap(source: exp.Expression, select: exp.Select, extra: exp.Expression, name: str) -> exp.Subquery:
+    """Adds a helper column to a source; its alias means the same inside and outside, stars don't show it."""
+    alias = str(source.alias)
+    inner = exp.select("*").from_(source.copy()).select(exp.alias_(extra, name, quoted=True), copy=False)
+    new = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    new.meta.update({key: source.meta[key] for key in ("mode",) if key in source.meta})
+    source.replace(new)
+    sql.hide(select, alias, name)
+    return new
+
+
+def _side(lat: exp.Expression, lon: exp.Expression, select: exp.Select) -> _Side | None:
+    found = owners(exp.Tuple(expressions=[lat.copy(), lon.copy()]), select)
+    if found is None or len(found) != 1 or not wrappable(found[0][0]):
+        return None
+    source, owner = found[0]
+    return _Side(lat, lon, source, owner, owner is select)
+
+
+def _join(term: exp.Expression, select: exp.Select, join: exp.Join | None, name: str) -> exp.Expression | None:
+    a, b, c, d, metres = term.expressions
+    left, right = _side(a, b, select), _side(c, d, select)
+    if left is None or right is None or left.source is right.source:
+        return None
+    order = _order(left, right, join)
+    fixed = _number(metres)
+    radius = owners(metres.copy(), select) if fixed is None else []
+    if radius is None or len(radius) > 1:
+        return None
+    for exploded, single, free in order:
+        if _rewire(exploded, single, free, fixed, metres, radius[0][0] if radius else None, name):
+            first, second = (str(side.source.alias) for side in (exploded, single))
+            return exp.EQ(this=sql.column(name, first), expression=sql.column(name, second))
+    return None
+
+
+def _order(left: _Side, right: _Side, join: exp.Join | None) -> list[tuple[_Side, _Side, bool]]:
+    """(exploded, single, may the single side be exploded too?) in order of preference: new rows are few, so they explode."""
+    kind = str(join.args.get("kind") or "").upper() if join is not None else ""
+    side = str(join.args.get("side") or "").upper() if join is not None else ""
+    if side in ("RIGHT", "FULL") or not (left.local or right.local):
+        return []
+    if left.local != right.local:
+        # The other point belongs to an enclosing query, whose rows must not be multiplied.
+        return [(left, right, False)] if left.local else [(right, left, False)]
+    if join is not None and (side == "LEFT" or kind in ("SEMI", "ANTI")):
+        inside = [s for s in (left, right) if s.source is join.this]
+        outside = [s for s in (left, right) if s.source is not join.this]
+        return [(inside[0], outside[0], False)] if len(inside) == 1 else []
+    return [(right, left, True), (left, right, True)] if right.new and not left.new else [(left, right, True), (right, left, True)]
+
+
+def _rewire(
+    exploded: _Side, single: _Side, free: bool, fixed: float | None, metres: exp.Expression, owner: _Owner, name: str
+) -> bool:
+    """Gives both sides the column ``name``: cells of the circle on one, the cell of the point on the other."""
+    if fixed is not None:
+        exploded.add(sql.call("explode", geo.cells_around(exploded.lat, exploded.lon, fixed)), name)
+        single.add(geo.cell_of(single.lat, single.lon, fixed), name)
+        return True
+    # Radii differ by row: each has its level of the grid, and the other side looks at the levels in use.
+    level = f"{name}l"
+    if owner is single.source:
+        levels = _levels(single.source, metres)
+        exploded.add(sql.call("explode", levels), level)
+        here = sql.column(level, str(exploded.source.alias))
+        exploded.add(sql.call("explode", geo.cells_at_level(exploded.lat, exploded.lon, here)), name)
+        single.add(geo.cell_at_level(single.lat, single.lon, geo.level_of(metres)), name)
+        return True
+    if free and (owner is exploded.source or owner is None):
+        levels = _levels(exploded.source, metres)
+        single.add(sql.call("explode", levels), level)
+        here = sql.column(level, str(single.source.alias))
+        single.add(geo.cell_at_level(single.lat, single.lon, here), name)
+        exploded.add(geo.level_of(metres), level)
+        here = sql.column(level, str(exploded.source.alias))
+        exploded.add(sql.call("explode", geo.cells_at_level(exploded.lat, exploded.lon, here, metres)), name)
+        return True
+    return False
+
+
+def _levels(source: exp.Expression, metres: exp.Expression) -> exp.Expression:
+    """The levels in use, asked of the data: mostly one or two of eleven."""
+    if any(_foreign(node, source) for node in source.find_all(exp.Column)):
+        return geo.all_levels()
+    return exp.Subquery(this=exp.select(sql.call("collect_set", geo.level_of(metres))).from_(source.copy()))
+
+
+def _foreign(column: exp.Column, source: exp.Expression) -> bool:
+    """Does a column inside a derived table come from outside of it?"""
+    node = column.find_ancestor(exp.Select)
+    if node is None:
+        return True
+    first = str(column.parts[0].name).lower()
+    while isinstance(node, exp.Select):
+        if len(column.parts) == 1 or any(sql.source_name(slot) == first for slot in sql.sources(node)):
+            return False
+        if node.parent is source:
+            return True
+        node = node.find_ancestor(exp.Select)
+    return True
+
+
+def _number(value: exp.Expression) -> float | None:
+    while isinstance(value, exp.Paren | exp.Cast):
+        value = value.this
+    if isinstance(value, exp.Neg):
+        inner = _number(value.this)
+        return -inner if inner is not None else None
+    if isinstance(value, exp.Literal):
+        try:
+            number = float(value.this)
+        except ValueError:
+            return None
+        return number if number == number and abs(number) != float("inf") else None
+    return None
+
+

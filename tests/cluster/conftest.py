@@ -1,0 +1,63 @@
+"""Fixtures of the data cluster's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from catalogs import Open
+from postgres import Server
+from tocsin.cluster.catalog import Catalog, open_catalog
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """One PostgreSQL server for all tests of this pytest session."""
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: Server) -> str:
+    return postgres_server.url
+
+
+@pytest.fixture
+def fresh_postgres(postgres_server: Server) -> Callable[[], str]:
+    """Makes a new, empty database and gives its postgresql:// address."""
+    return postgres_server.fresh
+
+
+@pytest.fixture(scope="session")
+def shared_database(postgres_server: Server) -> str:
+    return postgres_server.fresh()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def catalog_address(request: pytest.FixtureRequest) -> str:
+    """Of an empty catalog, on each database in turn: what the configuration calls ``catalog``."""
+    if request.param == "sqlite":
+        return ""
+    server: Server = request.getfixturevalue("postgres_server")
+    return server.empty(request.getfixturevalue("shared_database"))
+
+
+@pytest.fixture
+def opener(catalog_address: str, tmp_path: Path) -> Iterator[Open]:
+    """Opens the same catalog, as often as it is called."""
+    opened: list[Catalog] = []
+
+    def open_it() -> Catalog:
+        opened.append(open_catalog(catalog_address, str(tmp_path / "home")))
+        return opened[-1]
+
+    yield open_it
+    for item in opened:
+        item.close()
+
+
+@pytest.fixture
+def catalog(opener: Open) -> Catalog:
+    return opener()

@@ -1,0 +1,107 @@
+"""A data cluster as a child process that a test may kill at any step. Run as a script; talks in lines of JSON.
+
+    killed.py ingest HOME N       posts N records one by one with an Idempotency-Key each; no Spark
+    killed.py execute HOME N      a continuous channel over the records, with Spark; ends when it has seen all of them
+
+``{"acknowledged": i}`` is printed after the receipt of record i; with TOCSIN_KILL_AT the process dies on the way.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tocsin.cluster.cluster import DataCluster
+from tocsin.cluster.model import Broker, Dataset, Feed
+from tocsin.config import ClusterConfig
+
+SETUP = """
+CREATE ACTIVE DATASET IF NOT EXISTS Reports (n bigint NOT NULL, kind string NOT NULL);
+CREATE FEED IF NOT EXISTS ReportFeed;
+CONNECT FEED ReportFeed TO DATASET Reports;
+START FEED ReportFeed;
+"""
+
+CHANNEL = """
+CREATE CONTINUOUS CHANNEL IF NOT EXISTS OfKind(kind string) {
+  SELECT r.n FROM Reports r WHERE is_new(r) AND r.kind = kind
+};
+SUBSCRIBE TO OfKind('fire') ON b;
+"""
+
+
+def say(**line: object) -> None:
+    print(json.dumps(line), flush=True)
+
+
+def prepare(cluster: DataCluster) -> None:
+    feed = cluster.world.names.find(Feed, "ReportFeed")
+    if feed is None or not feed.running:
+        cluster.execute(SETUP)
+
+
+def post(cluster: DataCluster, number: int) -> None:
+    body = json.dumps({"n": number, "kind": "fire"}).encode()
+    receipt = cluster.publish("ReportFeed", body, idempotency_key=f"r{number}").result(60)
+    assert receipt.taken == 1
+    say(acknowledged=number)
+
+
+def ingest(home: str, count: int) -> None:
+    cluster = DataCluster(ClusterConfig(home=home, tail_segments=8))
+    cluster.start(spark=False)
+    prepare(cluster)
+    threads = [threading.Thread(target=post, args=(cluster, number)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # Folding is another step at which it may die.
+    for store in cluster.world.stores.values():
+        cluster.compactor.run(store)
+    cluster.close()
+    say(done=True)
+
+
+class Told(BaseHTTPRequestHandler):
+    """The broker: writes down what it is told."""
+
+    def do_POST(self) -> None:
+        told = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        say(told=told["execution"])
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        """Quiet."""
+
+
+def execute(home: str, count: int) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Told)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    config = ClusterConfig(home=home, master="local[1]", driver_memory="512m", tail_segments=4)
+    cluster = DataCluster(config)
+    cluster.start()
+    cluster.register_broker("b", f"http://127.0.0.1:{server.server_port}/")
+    prepare(cluster)
+    cluster.wait_ready(120)
+    cluster.execute(CHANNEL)
+    say(ready=True)
+    first = cluster.world.stores[cluster.world.names.get(Dataset, "Reports").id].head
+    for number in range(first * 1000, first * 1000 + count):
+        post(cluster, number)
+    runner = next(iter(cluster.channel_runs.runners.values()))
+    while runner.behind():
+        cluster.wait_execution("OfKind", runner.number, 1.0)
+    for status in cluster.channel_runs.teller.status().values():
+        assert status["failures"] == 0, status
+    while cluster.world.catalog.tells(cluster.world.names.get(Broker, "b").id):
+        cluster.wait_execution("OfKind", runner.number, 0.1)
+    cluster.close()
+    say(done=True)
+
+
+if __name__ == "__main__":
+    {"ingest": ingest, "execute": execute}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))

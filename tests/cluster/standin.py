@@ -1,0 +1,158 @@
+"""A small data cluster in memory, for what the real one does too seldom: to be slow, to break, to be cut off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from tocsin.cluster.metrics import Metrics
+from tocsin.errors import NotFound, ParseError, RecordsRefused
+
+
+class Outcome(msgspec.Struct):
+    statement: int
+    kind: str
+    message: str
+    rows: int | None = None
+    data: dict[str, Any] = {}
+    table: Any = None
+
+
+class Progress(msgspec.Struct):
+    statement: int
+    done: float
+    rows: int
+    text: str
+
+
+def done(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+def failed(error: Exception) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+class StandIn:
+    """One feed ``reports`` and one channel ``alarms``. Statements are the words of a script between semicolons."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.state: dict[str, Any] = {"ready": True, "spark": "up", "reason": "", "committer": True}
+        self.posts: list[tuple[str, bytes, dict[str, Any]]] = []
+        self.ran: list[str] = []
+        self.closed_streams: list[str] = []
+        self.broken: dict[str, Exception] = {}
+        self.hold = threading.Event()
+        self.held = threading.Event()
+        self.closed = False
+
+    def start(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+    def wait_ready(self, timeout: float | None = None) -> None: ...
+
+    def status(self) -> dict[str, Any]:
+        self._break("status")
+        return self.state
+
+    def run(self, script: str, progress: Callable[[Any], None] | None = None) -> Iterator[Outcome]:
+        for number, statement in enumerate(word.strip() for word in script.split(";")):
+            if statement == "wrong":
+                raise ParseError("unexpected wrong", line=1, column=script.index("wrong") + 1, statement=number)
+            if statement == "crash":
+                raise ZeroDivisionError("secret detail")
+            if statement == "hold":
+                self.held.set()
+                self.hold.wait(10)
+            if progress is not None:
+                progress(Progress(number, 0.5, 10, statement))
+            self.ran.append(statement)
+            table = pa.table({"a": [1, 2], "b": ["x", None]}) if statement == "select" else None
+            yield Outcome(number, "query" if table else "word", f"{statement} done", 2 if table else None, {}, table)
+
+    def query(self, sql: str) -> pa.Table:
+        self._break("query")
+        if sql == "empty":
+            return pa.table({"a": pa.array([], pa.int64())})
+        return pa.table({"a": [1, 2], "b": ["x", None]})
+
+    def publish(self, feed: str, body: bytes, **options: Any) -> Future[Any]:
+        self._break("publish")
+        if feed != "reports":
+            return failed(NotFound("feed", feed))
+        if body == b"hold":
+            self.held.set()
+            self.hold.wait(10)
+        if options["atomic"]:
+            return failed(RecordsRefused("1 of 2 records do not fit", refused=[]))
+        self.posts.append((feed, body, options))
+        return done(
+            {"feed": "reports", "dataset": "Reports", "taken": 1, "refused": [], "ordinal": 1, "repeated": False}
+        )
+
+    def channels(self) -> list[dict[str, Any]]:
+        self._break("channels")
+        return []
+
+    def channel(self, name: str) -> dict[str, Any]:
+        if name != "alarms":
+            raise NotFound("channel", name)
+        return {"name": "alarms"}
+
+    def brokers(self) -> list[dict[str, Any]]:
+        return []
+
+    def register_broker(self, name: str, url: str) -> dict[str, Any]:
+        return {"name": name, "url": url, "state": "up"}
+
+    def subscribe(self, channel: str, broker: str, args: list[Any]) -> Future[Any]:
+        self.channel(channel)
+        return done(list(range(1, len(args) + 1)))
+
+    def unsubscribe(self, channel: str, ids: list[int], broker: str | None) -> Future[Any]:
+        return done(len([id for id in ids if id < 100]))
+
+    def move(self, channel: str, id: int, args: Any, source: str | None, target: str) -> Future[Any]:
+        return done(id)
+
+    def subscriptions(self, channel: str, broker: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+        return []
+
+    def executions(self, channel: str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+        return []
+
+    def wait_execution(self, channel: str, after: int, timeout: float) -> int:
+        self.held.set()
+        return 1 if self.hold.wait(timeout) else 0
+
+    def pull(self, channel: str, number: int, broker: str) -> Iterator[bytes]:
+        if number == 404:
+            raise NotFound("execution", "404")
+        try:
+            yield b'{"subscription":1}\n'
+            self._break("pull")
+            if number == 99:
+                while True:
+                    yield b"x" * 100_000
+        finally:
+            self.closed_streams.append("pull")
+            self.held.set()
+
+    def results(self, channel: str, subscription: int, after: int = 0, limit: int = 100) -> Iterator[bytes]:
+        yield from ()
+
+    def _break(self, what: str) -> None:
+        if what in self.broken:
+            raise self.broken[what]

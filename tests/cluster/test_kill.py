@@ -1,0 +1,131 @@
+"""Kill -9 at every step: nothing acknowledged is lost, nothing is visible twice, and a restart goes on by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tocsin.cluster import faults
+from tocsin.cluster.catalog import Catalog, open_catalog
+from tocsin.cluster.dataset import DatasetStore
+from tocsin.cluster.model import Channel, Dataset
+from tocsin.cluster.results import ResultStore
+from tocsin.cluster.segments import SegmentStore
+
+CHILD = Path(__file__).parent / "killed.py"
+INGESTION = [point for point in faults.POINTS if point.startswith(("commit.", "compaction."))]
+EXECUTION = [point for point in faults.POINTS if point.startswith("execution.")]
+
+
+def child(what: str, home: Path, count: int, kill_at: str = "") -> tuple[int, list[dict[str, object]]]:
+    """Runs the data cluster until it ends or dies; its exit code and what it said."""
+    environment = {**os.environ, "TOCSIN_KILL_AT": kill_at, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, str(CHILD), what, str(home), str(count)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    assert ran.returncode in (0, -9), ran.stderr[-3000:]
+    return ran.returncode, lines
+
+
+def records(catalog: Catalog, home: Path) -> list[int]:
+    dataset = catalog.get(Dataset, "Reports")
+    if dataset is None:
+        return []
+    store = DatasetStore(dataset, SegmentStore(str(home / "segments")), resident_rows=1_000_000)
+    store.load(catalog.head(dataset.id), catalog.segments(dataset.id))
+    snapshot = store.snapshot()
+    return sorted(snapshot.table()["n"].to_pylist())
+
+
+def acknowledged(lines: list[dict[str, object]]) -> set[object]:
+    return {line["acknowledged"] for line in lines if "acknowledged" in line}
+
+
+@pytest.mark.parametrize("point", INGESTION)
+@pytest.mark.parametrize("occasion", [1, 2])
+def test_ingestion_survives_a_kill_at(point: str, occasion: int, tmp_path: Path) -> None:
+    code, lines = child("ingest", tmp_path, 12, f"{point}:{occasion}")
+    kept = acknowledged(lines)
+    catalog = open_catalog("", str(tmp_path))
+    present = records(catalog, tmp_path)
+    assert kept <= set(present)
+    assert len(present) == len(set(present))
+    catalog.close()
+    # The publishers try again with the same keys, as they got no answer.
+    code, lines = child("ingest", tmp_path, 12)
+    assert code == 0
+    catalog = open_catalog("", str(tmp_path))
+    assert records(catalog, tmp_path) == list(range(12))
+    assert not SegmentStore(str(tmp_path / "segments")).orphans(catalog.all_paths())
+    catalog.close()
+
+
+def check_executions(home: Path, told: set[object], posted: set[object]) -> None:
+    """Each record is in exactly one execution, numbers have no gap, and the broker was told of all of them."""
+    catalog = open_catalog("", str(home))
+    channel = catalog.get(Channel, "OfKind")
+    assert channel is not None
+    results = ResultStore(SegmentStore(str(home / "segments")))
+    executions = catalog.executions(channel.id, limit=100_000)
+    seen: Counter[int] = Counter()
+    for execution in executions:
+        for chunk in results.of_subscription([execution], _subscription(catalog, channel)):
+            for line in chunk.splitlines():
+                seen.update(item["n"] for item in json.loads(line)["results"])
+    present = records(catalog, home)
+    assert [execution.number for execution in executions] == list(range(1, len(executions) + 1))
+    assert posted <= set(present)
+    assert seen == Counter(present)
+    (dataset,) = catalog.positions(channel.id)
+    assert catalog.positions(channel.id)[dataset] == catalog.head(dataset)
+    assert told == {execution.number for execution in executions}
+    catalog.close()
+
+
+def _subscription(catalog: Catalog, channel: Channel) -> int:
+    ((number, _, _),) = catalog.subscriptions(channel.id)
+    return number
+
+
+def test_executions_survive_a_kill_at_every_step(tmp_path: Path) -> None:
+    told: set[object] = set()
+    posted: set[object] = set()
+    for point in EXECUTION:
+        code, lines = child("execute", tmp_path, 3, f"{point}:1")
+        assert code == -9, point
+        told |= {line["told"] for line in lines if "told" in line}
+        posted |= acknowledged(lines)
+    code, lines = child("execute", tmp_path, 3)
+    assert code == 0
+    told |= {line["told"] for line in lines if "told" in line}
+    posted |= acknowledged(lines)
+    check_executions(tmp_path, told, posted)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("occasion", [2, 3, 5])
+def test_executions_survive_later_kills_at_every_step(occasion: int, tmp_path: Path) -> None:
+    told: set[object] = set()
+    posted: set[object] = set()
+    for point in [*EXECUTION, *INGESTION]:
+        _, lines = child("execute", tmp_path, 12, f"{point}:{occasion}")
+        told |= {line["told"] for line in lines if "told" in line}
+        posted |= acknowledged(lines)
+    code, lines = child("execute", tmp_path, 3)
+    assert code == 0
+    told |= {line["told"] for line in lines if "told" in line}
+    posted |= acknowledged(lines)
+    check_executions(tmp_path, told, posted)

@@ -1,0 +1,458 @@
+"""Telling brokers over real HTTP, from a real outbox."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tocsin.cluster.catalog import Catalog, open_catalog
+from tocsin.cluster.model import Broker, Channel, Execution, Tell
+from tocsin.cluster.telling import Teller
+from tocsin.errors import StorageError
+
+WAIT = 60.0
+Answer = int | Callable[[], int]
+
+
+class Listener:
+    """A broker's HTTP end: answers what ``answers`` says, then 200, and keeps what it was told."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.told: list[tuple[int, int]] = []
+        self.changed = threading.Condition()
+        self.requests = 0
+        listener = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                with listener.changed:
+                    listener.requests += 1
+                    answer = listener.answers.pop(0) if listener.answers else 200
+                    listener.changed.notify_all()
+                code = answer() if callable(answer) else answer
+                if 200 <= code < 300:
+                    with listener.changed:
+                        listener.told.append((body["channel"], body["execution"]))
+                        listener.changed.notify_all()
+                self.send_response(code)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Not into the test's output."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}/tell"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def wait(self, count: int) -> list[tuple[int, int]]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.told) >= count, WAIT), self.told
+        return self.told
+
+    def wait_requests(self, count: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.requests >= count, WAIT)
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Office:
+    """A catalog with one channel, its brokers, and the teller under test."""
+
+    def __init__(self, home: Path) -> None:
+        self.catalog: Catalog = open_catalog("", str(home))
+        self.catalog.acquire_lease()
+        self.channel = Channel(self.catalog.new_id(), "C", "continuous", (), "SELECT 1")
+        self.catalog.add_channel(self.channel, {})
+        self.number = 0
+        self.listeners: list[Listener] = []
+        self.held: list[socket.socket] = []
+        self.gone: list[str] = []
+        self.settled = threading.Condition()
+        self.watched = _Watched(self.catalog, self.settled)
+        self.clock = 0.0
+
+    def broker(self, name: str, url: str) -> Broker:
+        broker = Broker(self.catalog.new_id(), name, url)
+        self.catalog.add(broker)
+        return broker
+
+    def listen(self, name: str, *answers: Answer) -> tuple[Broker, Listener]:
+        listener = Listener(*answers)
+        self.listeners.append(listener)
+        return self.broker(name, listener.url), listener
+
+    def dead_url(self) -> str:
+        """An address where nobody listens, held so that nobody else gets it."""
+        held = socket.socket()
+        held.bind(("127.0.0.1", 0))
+        self.held.append(held)
+        return f"http://127.0.0.1:{held.getsockname()[1]}/"
+
+    def execute(self, *brokers: Broker) -> int:
+        self.number += 1
+        execution = Execution(self.channel.id, self.number, 1.0, 1.0, 1, 1, 1, None)
+        self.catalog.record(execution, {}, [broker.id for broker in brokers])
+        return self.number
+
+    def declare_gone(self, broker: Broker) -> None:
+        self.catalog.replace(Broker(broker.id, broker.name, broker.url, "gone"))
+        self.gone.append(broker.name)
+
+    @contextmanager
+    def teller(self, message: Callable[[Broker, Tell], bytes | None] | None = None, **options: Any) -> Iterator[Teller]:
+        defaults = {"gone_after": 1e9, "min_backoff": 0.001, "max_backoff": 0.01, "timeout": WAIT}
+        options = {**defaults, "rng": random.Random(1), **options}
+        teller = Teller(
+            self.watched,
+            message or encode,
+            declare_gone=self.declare_gone,
+            monotonic=self.tick,
+            now=lambda: 77.0,
+            **options,
+        )
+        teller.start()
+        try:
+            yield teller
+        finally:
+            teller.stop()
+
+    def tick(self) -> float:
+        """A clock that goes on by a second each time somebody looks."""
+        self.clock += 1.0
+        return self.clock
+
+    def wait_empty(self, *brokers: Broker) -> None:
+        """Until the outbox has nothing for these."""
+        with self.settled:
+            assert self.settled.wait_for(lambda: not any(self.catalog.tells(broker.id) for broker in brokers), WAIT)
+
+    def close(self) -> None:
+        for listener in self.listeners:
+            listener.close()
+        for held in self.held:
+            held.close()
+        self.catalog.close()
+
+
+class _Watched:
+    """The catalog, with a bell for the test whenever tells were removed, and a fault for ``told``."""
+
+    def __init__(self, catalog: Catalog, bell: threading.Condition) -> None:
+        self.catalog = catalog
+        self.bell = bell
+        self.faults = 0
+        self.transactions = 0
+
+    def tells(self, broker: int, limit: int = 100) -> list[Tell]:
+        return self.catalog.tells(broker, limit)
+
+    def all(self, kind: type[Broker]) -> list[Broker]:
+        return self.catalog.all(kind)
+
+    def told(self, tells: Any) -> None:
+        if self.faults:
+            self.faults -= 1
+            raise StorageError("the disk is full")
+        self.transactions += 1
+        self.catalog.told(tells)
+        with self.bell:
+            self.bell.notify_all()
+
+    def forget_tells(self, broker: int) -> int:
+        count = self.catalog.forget_tells(broker)
+        with self.bell:
+            self.bell.notify_all()
+        return count
+
+
+def encode(broker: Broker, tell: Tell) -> bytes:
+    return json.dumps({"channel": tell.channel, "execution": tell.execution}).encode()
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    office = Office(tmp_path)
+    yield office
+    office.close()
+
+
+def test_a_broker_is_told_in_order_and_the_outbox_is_emptied(office: Office) -> None:
+    broker, listener = office.listen("b")
+    with office.teller() as teller:
+        numbers = [office.execute(broker) for _ in range(250)]
+        teller.wake([broker.id])
+        assert listener.wait(250) == [(office.channel.id, number) for number in numbers]
+        office.wait_empty(broker)
+        assert office.watched.transactions < 250
+
+
+def test_what_was_left_to_tell_is_told_after_a_start(office: Office) -> None:
+    broker, listener = office.listen("b")
+    office.execute(broker)
+    with office.teller():
+        listener.wait(1)
+        office.wait_empty(broker)
+
+
+def test_a_teller_can_be_stopped_and_started_again(office: Office) -> None:
+    broker, listener = office.listen("b")
+    with office.teller() as teller:
+        teller.stop()
+        teller.stop()
+        office.execute(broker)
+        teller.wake([broker.id])
+        assert listener.requests == 0
+        teller.start()
+        teller.start()
+        listener.wait(1)
+
+
+@pytest.mark.parametrize("code", [301, 400, 404, 408, 425, 429, 500, 503])
+def test_any_other_answer_than_success_is_tried_again(office: Office, code: int) -> None:
+    broker, listener = office.listen("b", code, code, code)
+    with office.teller() as teller:
+        first, second = office.execute(broker), office.execute(broker)
+        teller.wake([broker.id])
+        assert [number for _, number in listener.wait(2)] == [first, second]
+        office.wait_empty(broker)
+        assert listener.requests == 5
+        assert office.gone == []
+        assert teller.status()[broker.id]["last_success"] == 77.0
+        assert teller.status()[broker.id]["failures"] == 0
+
+
+@pytest.mark.parametrize("answer", [200, 202, 204])
+def test_every_2xx_is_an_answer(office: Office, answer: int) -> None:
+    broker, listener = office.listen("b", answer)
+    with office.teller() as teller:
+        office.execute(broker)
+        teller.wake([broker.id])
+        office.wait_empty(broker)
+        assert listener.requests == 1
+
+
+def test_a_dead_broker_does_not_delay_another(office: Office) -> None:
+    dead = office.broker("dead", office.dead_url())
+    alive, listener = office.listen("alive")
+    with office.teller() as teller:
+        for _ in range(20):
+            office.execute(dead, alive)
+            teller.wake([dead.id, alive.id])
+        listener.wait(20)
+        office.wait_empty(alive)
+        assert len(office.catalog.tells(dead.id)) == 20
+
+
+def test_a_hanging_broker_does_not_delay_another(office: Office) -> None:
+    release = threading.Event()
+    hanging, stuck = office.listen("hanging", lambda: 200 if release.wait(WAIT) else 500)
+    alive, listener = office.listen("alive")
+    with office.teller() as teller:
+        office.execute(hanging, alive)
+        teller.wake([hanging.id, alive.id])
+        stuck.wait_requests(1)
+        for _ in range(20):
+            office.execute(alive)
+            teller.wake([alive.id])
+        listener.wait(21)
+        assert stuck.told == []
+        release.set()
+        stuck.wait(1)
+
+
+def test_a_hanging_broker_is_given_up_after_the_time_out_and_tried_again(office: Office) -> None:
+    release = threading.Event()
+    broker, listener = office.listen("b", lambda: 500 + release.wait(WAIT))
+    with office.teller(timeout=0.05) as teller:
+        office.execute(broker)
+        teller.wake([broker.id])
+        listener.wait(1)
+        release.set()
+
+
+def test_a_slow_message_for_one_broker_does_not_delay_another(office: Office) -> None:
+    slow, slow_listener = office.listen("slow")
+    alive, listener = office.listen("alive")
+    release, reached = threading.Event(), threading.Event()
+
+    def message(broker: Broker, tell: Tell) -> bytes:
+        if broker.id == slow.id:
+            reached.set()
+            release.wait(WAIT)
+        return encode(broker, tell)
+
+    with office.teller(message) as teller:
+        office.execute(slow, alive)
+        teller.wake([slow.id, alive.id])
+        assert reached.wait(WAIT)
+        listener.wait(1)
+        assert slow_listener.requests == 0
+        release.set()
+        slow_listener.wait(1)
+
+
+def test_a_flapping_broker_gets_everything_in_order_and_is_not_gone(office: Office) -> None:
+    broker, listener = office.listen("b", *[500, 200] * 10)
+    with office.teller(gone_after=3.0) as teller:
+        numbers = [office.execute(broker) for _ in range(10)]
+        teller.wake([broker.id])
+        assert [number for _, number in listener.wait(10)] == numbers
+        office.wait_empty(broker)
+        assert office.gone == []
+
+
+def test_a_broker_that_stays_silent_is_declared_gone_and_forgotten(office: Office) -> None:
+    broker = office.broker("b", office.dead_url())
+    with office.teller(gone_after=5.0) as teller:
+        office.execute(broker)
+        teller.wake([broker.id])
+        office.wait_empty(broker)
+        assert office.gone == ["b"]
+        assert office.clock == 6.0
+
+
+def test_410_means_gone_at_once(office: Office) -> None:
+    broker, listener = office.listen("b", 410)
+    office.execute(broker)
+    office.execute(broker)
+    with office.teller():
+        office.wait_empty(broker)
+        assert office.gone == ["b"]
+        assert listener.requests == 1
+
+
+def test_a_broker_that_is_gone_is_left_alone_until_it_returns(office: Office) -> None:
+    broker, listener = office.listen("b", 410)
+    other, other_listener = office.listen("other")
+    with office.teller() as teller:
+        office.execute(broker)
+        teller.wake([broker.id])
+        office.wait_empty(broker)
+        number = office.execute(broker, other)
+        teller.wake([broker.id, other.id])
+        other_listener.wait(1)
+        assert listener.requests == 1
+        office.catalog.replace(broker)
+        teller.wake([broker.id], returned=True)
+        assert listener.wait(1) == [(office.channel.id, number)]
+
+
+def test_a_broker_that_returns_is_not_kept_waiting_by_its_backoff(office: Office) -> None:
+    failed = threading.Event()
+    broker, listener = office.listen("b", 500)
+    with office.teller(min_backoff=1e6, max_backoff=1e6, rng=_Announcing(failed)) as teller:
+        office.execute(broker)
+        teller.wake([broker.id])
+        assert failed.wait(WAIT)
+        teller.wake([broker.id], returned=True)
+        listener.wait(1)
+
+
+class _Announcing(random.Random):
+    """Says when the teller computes a backoff."""
+
+    def __init__(self, event: threading.Event) -> None:
+        super().__init__(1)
+        self.event = event
+
+    def uniform(self, a: float, b: float) -> float:
+        self.event.set()
+        return super().uniform(a, b)
+
+
+def test_the_new_address_of_a_broker_is_used_at_the_next_try(office: Office) -> None:
+    broker = office.broker("b", office.dead_url())
+    _, listener = office.listen("new")
+    with office.teller() as teller:
+        office.execute(broker)
+        teller.wake([broker.id])
+        office.catalog.replace(Broker(broker.id, "b", listener.url))
+        listener.wait(1)
+        office.wait_empty(broker)
+
+
+@pytest.mark.parametrize("url", ["http://", "nonsense", "ftp://127.0.0.1/", "http://127.0.0.1:99999/", "http://[::1"])
+def test_an_address_that_cannot_be_used_is_a_failure_like_another(office: Office, url: str) -> None:
+    broker = office.broker("b", url)
+    alive, listener = office.listen("alive")
+    with office.teller(gone_after=2.0) as teller:
+        office.execute(broker, alive)
+        teller.wake([broker.id, alive.id])
+        office.wait_empty(broker)
+        listener.wait(1)
+        assert office.gone == ["b"]
+
+
+def test_nothing_to_tell_any_more_is_settled_without_a_request(office: Office) -> None:
+    broker, listener = office.listen("b")
+    with office.teller(lambda broker, tell: encode(broker, tell) if tell.execution == 2 else None) as teller:
+        office.execute(broker)
+        office.execute(broker)
+        teller.wake([broker.id])
+        office.wait_empty(broker)
+        assert listener.told == [(office.channel.id, 2)]
+
+
+def test_trouble_with_a_message_is_not_the_brokers_fault(office: Office) -> None:
+    broker, listener = office.listen("b")
+    troubles = [StorageError("a segment is missing"), KeyError("a mistake")] * 3
+
+    def message(broker: Broker, tell: Tell) -> bytes:
+        if troubles:
+            raise troubles.pop()
+        return encode(broker, tell)
+
+    with office.teller(message, gone_after=0.0) as teller:
+        office.execute(broker)
+        teller.wake([broker.id])
+        listener.wait(1)
+        assert office.gone == []
+
+
+def test_trouble_with_the_catalog_does_not_tell_twice(office: Office) -> None:
+    broker, listener = office.listen("b")
+    office.watched.faults = 3
+    with office.teller() as teller:
+        office.execute(broker)
+        teller.wake([broker.id])
+        office.wait_empty(broker)
+        assert listener.requests == 1
+
+
+def test_the_status_says_what_is_pending_and_why(office: Office) -> None:
+    failed = threading.Event()
+    broker, _ = office.listen("b", 503)
+    office.execute(broker)
+    office.execute(broker)
+    with office.teller(min_backoff=1e6, max_backoff=1e6, rng=_Announcing(failed)) as teller:
+        assert failed.wait(WAIT)
+        status = teller.status()[broker.id]
+    assert (status["pending"], status["failures"], status["last_success"]) == (2, 1, None)
+    assert "503" in status["last_error"]
+
+
+def test_waking_an_unknown_broker_does_nothing(office: Office) -> None:
+    broker, listener = office.listen("b")
+    with office.teller() as teller:
+        office.execute(broker)
+        teller.wake([999_999, broker.id])
+        listener.wait(1)
+        assert office.gone == []

@@ -1,0 +1,54 @@
+"""Fixtures for all tests. Spark starts only when a test asks for it, and once per pytest session."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+# Also without an installation, and for the helpers beside this file.
+for folder in (Path(__file__).parent.parent / "src", Path(__file__).parent):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+from tocsin.config import ClusterConfig  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tocsin.cluster.spark import SparkRuntime
+
+
+@pytest.fixture(scope="session")
+def spark_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
+    """One ``local[2]`` session for all tests of this pytest session."""
+    from tocsin.cluster.spark import SparkRuntime
+
+    home = tmp_path_factory.mktemp("spark-home")
+    runtime = SparkRuntime(ClusterConfig(home=str(home), master="local[2]", driver_memory="1g"))
+    runtime.start()
+    yield runtime
+    runtime.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(spark_runtime: SparkRuntime) -> SparkSession:
+    return spark_runtime.session
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ClusterConfig:
+    """A configuration whose home is the test's own folder."""
+    return ClusterConfig(home=str(tmp_path / "home"), master="local[2]", driver_memory="1g", port=0)
+
+
+@pytest.fixture(scope="session")
+def standalone_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The ``spark://`` address of a real master with one worker. Use it from a child: ``sparkmaster.run_in_child``."""
+    from sparkmaster import standalone
+
+    with standalone(tmp_path_factory.mktemp("standalone")) as address:
+        yield address

@@ -1,0 +1,151 @@
+"""A private PostgreSQL server from Debian's packages, for tests and benchmarks: real, durable, gone at the end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import psycopg
+
+READY = "database system is ready to accept connections"
+
+
+def binaries() -> Path:
+    """The folder with ``initdb`` and ``postgres``, installing Debian's package where there is none and root runs."""
+    if found := _installed():
+        return found
+    if os.geteuid() != 0:
+        raise RuntimeError("PostgreSQL is not installed: run `apt-get install postgresql` as root")
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "postgresql"]):
+        subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+    if found := _installed():
+        return found
+    raise RuntimeError("the package postgresql is installed, and /usr/lib/postgresql has no server")
+
+
+def _installed() -> Path | None:
+    versions = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "initdb").exists()]
+    return max(versions, key=lambda path: float(path.parent.name), default=None)
+
+
+def _account() -> str | None:
+    """Whom the server runs as: PostgreSQL refuses root."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+class Server:
+    """``with Server() as server: server.fresh()``; it can be stopped and started again in between."""
+
+    def __init__(self, settings: dict[str, str] | None = None) -> None:
+        self._settings = {"fsync": "on", "max_connections": "50", "shared_buffers": "64MB"} | (settings or {})
+        self._bin = binaries()
+        self._account = _account()
+        self._folder = Path(tempfile.mkdtemp(prefix="tocsin-pg-"))
+        self._password = secrets.token_hex(16)
+        self._names = count(1)
+        self._port = 0
+        self._process: subprocess.Popen[str] | None = None
+        self._log: list[str] = []
+        try:
+            self._initialise()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://tocsin:{self._password}@127.0.0.1:{self._port}/postgres"
+
+    def fresh(self) -> str:
+        """The address of a new, empty database."""
+        name = f"test_{next(self._names)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return urlsplit(self.url)._replace(path=f"/{name}").geturl()
+
+    def empty(self, url: str) -> str:
+        """Takes the catalog out of a database again, which is faster than another database."""
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET client_min_messages = warning; DROP SCHEMA IF EXISTS tocsin CASCADE")
+        return url
+
+    def _initialise(self) -> None:
+        words = self._folder / "password"
+        words.write_text(self._password)
+        if self._account:
+            for path in (self._folder, words):
+                shutil.chown(path, self._account)
+        command = [str(self._bin / "initdb"), "-D", str(self._folder / "data"), "-U", "tocsin", "-A", "scram-sha-256"]
+        command += ["--pwfile", str(words), "-E", "UTF8", "--locale", "C"]
+        done = subprocess.run(command, user=self._account, cwd=self._folder, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"initdb failed: {done.stderr}")
+
+    def start(self) -> None:
+        """Returns when the server accepts connections; the port stays the same over restarts."""
+        self._port = self._port or _free_port()
+        settings = self._settings | {"unix_socket_directories": str(self._folder), "listen_addresses": "127.0.0.1"}
+        command = [str(self._bin / "postgres"), "-D", str(self._folder / "data"), "-p", str(self._port)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        self._process = subprocess.Popen(
+            command, user=self._account, cwd=self._folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
+        ready = threading.Event()
+        threading.Thread(target=self._read_log, args=(self._process, ready), daemon=True).start()
+        if not ready.wait(60) or self._process.poll() is not None:
+            raise RuntimeError("PostgreSQL did not start:\n" + "\n".join(self._log[-20:]))
+
+    def _read_log(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        assert process.stderr is not None
+        with process.stderr as lines:
+            for line in lines:
+                self._log.append(line.rstrip())
+                del self._log[:-200]
+                if READY in line:
+                    ready.set()
+        process.wait()
+        ready.set()
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT ends all sessions and shuts down cleanly; SIGQUIT is a crash, and the next start recovers."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+        self._process = None
+
+    def close(self) -> None:
+        # Nothing of it is kept, so that no time goes into a clean end.
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

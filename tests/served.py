@@ -1,0 +1,83 @@
+"""A real data cluster in a process of its own, started as a user starts it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from tocsin.cli.main import run
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The settings of the machine don't reach the test, nor do its colours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
+    return kept | {"PYTHONPATH": str(SOURCE), "NO_COLOR": "1", "TERM": "dumb"} | more
+
+
+class Ran(NamedTuple):
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+def tocsin(*words: str, data: bytes = b"", **env: str) -> Ran:
+    """Runs ``tocsin`` with these words in this process, as its entry point does: starting Python takes longer."""
+    streams = [io.TextIOWrapper(io.BytesIO(start), "utf-8", write_through=True) for start in (data, b"", b"")]
+    with patch.dict(os.environ, environment(**env), clear=True):
+        before = sys.stdin, sys.stdout, sys.stderr
+        sys.stdin, sys.stdout, sys.stderr = streams
+        try:
+            run(words)
+        except SystemExit as end:
+            code = end.code
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = before
+    assert isinstance(code, int)
+    out, err = (stream.detach().getvalue() for stream in streams[1:])
+    return Ran(code, out, err)
+
+
+class Process:
+    """A running ``tocsin cluster``."""
+
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-m", "tocsin.cli", "cluster", "--json", "--port", "0", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+
+    def event(self, name: str) -> dict[str, Any]:
+        """Waits until it says this."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said: dict[str, Any] = json.loads(line)
+            if said["event"] == name:
+                return said
+        raise AssertionError(f"it ended before {name}: {self.errors()}")
+
+    def errors(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.read().decode()
+
+    def end(self) -> int:
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+@contextmanager
+def served(home: Path, *options: str) -> Iterator[str]:
+    """The address of a data cluster that can run queries."""
+    running = Process("--home", str(home), "--master", "local[2]", *options)
+    try:
+        yield running.event("ready")["url"]
+    finally:
+        code = running.end()
+    assert code == 0, running.errors()
