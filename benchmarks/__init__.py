@@ -1,0 +1,1 @@
+"""Benchmarks: one file a question, each prints a table. ``python -m benchmarks`` runs them all."""

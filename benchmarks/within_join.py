@@ -1,0 +1,150 @@
+"""``within`` with 10,000 new reports against 100k and 1M located users, and the nearest shelters of everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks import harness, ours
+from benchmarks.harness import Table, median
+from tocsin.cluster.body import compile_query
+
+REPORTS = 10_000
+METRES = 2_000
+SHELTERS = 200
+NEAREST = 3
+TARGET = 50.0
+#: Side of the square they are in, km.
+SIDES = (20, 40, 400)
+SOUTH, WEST = 60.0, 24.0
+KM = 111.195
+
+SHELTER = """
+CREATE DATASET Shelters (shelter_id string NOT NULL, lat double NOT NULL, lon double NOT NULL) PRIMARY KEY shelter_id;
+CREATE FEED Shelter; CONNECT FEED Shelter TO DATASET Shelters; START FEED Shelter;
+"""
+#: The exact predicate as plain Spark SQL.
+HAVERSINE = (
+    "2 * 6371008.8 * asin(sqrt(power(sin(radians({b}.lat - {a}.lat) / 2), 2) + "
+    "cos(radians({a}.lat)) * cos(radians({b}.lat)) * power(sin(radians({b}.lon - {a}.lon) / 2), 2)))"
+)
+
+
+def run(full: bool) -> list[Table]:
+    joins = Table(
+        f"within({METRES} m): {REPORTS:,} reports against located users",
+        ["city, km", "users", "pairs", "Tocsin p50, ms", "min", "nested loop, ms", "ratio"],
+    )
+    shelters = Table(
+        f"The nearest {NEAREST} of {SHELTERS} shelters",
+        ["users", "Tocsin p50, ms", "min", "plain LATERAL, ms", "ratio"],
+    )
+    for side in SIDES:
+        for users in [100_000, *([1_000_000] if full else [])]:
+            with city(side, users) as data:
+                join(joins, data, side, users, 5 if users == 100_000 else 3)
+                if side == 40 and users == 100_000:
+                    nearest(shelters, data, users, 5)
+    joins.notes += [
+        f"Counted by a query through the facade: snapshot, views, rewriting, planning, result. Target: {TARGET:g}× or "
+        "more at 100k.",
+        "Nested loop: the exact haversine predicate in the same session, a sample of the reports against all users; "
+        "its time, less that of an empty sample, is extrapolated in proportion.",
+    ]
+    shelters.notes += [
+        "Plain: LATERAL (… ORDER BY distance LIMIT 3) as Spark plans it by itself, on the same views. Both sum the "
+        "distances, and the sums agree.",
+    ]
+    return [joins, shelters]
+
+
+@contextmanager
+def city(side: float, users: int) -> Iterator[Any]:
+    spread = np.random.default_rng(7)
+    high = side / KM
+    wide = high / np.cos(np.radians(SOUTH + high / 2))
+
+    def points(count: int) -> list[tuple[float, float]]:
+        both = spread.random((count, 2)) * (high, wide) + (SOUTH, WEST)
+        return [(lat, lon) for lat, lon in both.round(6).tolist()]
+
+    with ours.cluster(ours.REPORTS + ours.USERS + SHELTER, driver_memory="4g") as data:
+        located = points(users)
+        for start in range(0, users, 100_000):
+            part = located[start : start + 100_000]
+            records = [{"user_id": f"u{start + n:07}", "lat": lat, "lon": lon} for n, (lat, lon) in enumerate(part)]
+            ours.publish(data, "Locations", records)
+        reports = [ours.report(n, "fire", "x") | {"lat": p[0], "lon": p[1]} for n, p in enumerate(points(REPORTS))]
+        ours.publish(data, "Reports", reports)
+        ours.publish(
+            data, "Shelter", [{"shelter_id": f"s{n}", "lat": p[0], "lon": p[1]} for n, p in enumerate(points(SHELTERS))]
+        )
+        data.maintenance.compact()
+        yield data
+
+
+def join(table: Table, data: Any, side: int, users: int, times: int) -> None:
+    text = (
+        "SELECT count(*) AS pairs FROM EmergencyReports r JOIN UserLocations u "
+        f"ON within(r.lat, r.lon, u.lat, u.lon, {METRES})"
+    )
+    pairs = data.query(text)["pairs"][0].as_py()
+    mine = harness.seconds(lambda: data.query(text), times, 1)
+    # About 50 million pairs a measurement, whatever the number of users.
+    sample = max(1, min(REPORTS, 50_000_000 // users))
+    with views(data) as (reports, located, _):
+        session = data.world.runtime.session
+
+        def loop(some: int) -> int:
+            counted = session.sql(
+                f"SELECT count(*) AS pairs FROM (SELECT * FROM {reports} LIMIT {some}) r JOIN {located} u "
+                f"ON {HAVERSINE.format(a='r', b='u')} <= {METRES}"
+            )
+            found: int = counted.toArrow()["pairs"][0].as_py()
+            return found
+
+        empty = median(harness.seconds(lambda: loop(0), 3, 1))
+        spent = median(harness.seconds(lambda: loop(sample), 3, 1))
+        close = loop(sample) * REPORTS / sample
+    if not 0.5 < (close + 1) / (pairs + 1) < 2:
+        raise RuntimeError(f"{pairs} pairs, and the nested loop finds about {close}")
+    whole = max(spent - empty, 0.0) * REPORTS / sample + empty
+    own = median(mine)
+    table.add(f"{side} × {side}", users, pairs, own * 1e3, min(mine) * 1e3, whole * 1e3, f"{whole / own:.1f}×")
+
+
+def nearest(table: Table, data: Any, users: int, times: int) -> None:
+    def text(located: str, shelters: str, distance: str) -> str:
+        return (
+            f"SELECT count(*) AS rows, round(sum(n.metres)) AS metres FROM {located} u, LATERAL ("
+            f"SELECT h.shelter_id, {distance} AS metres FROM {shelters} h ORDER BY {distance} LIMIT {NEAREST}) n"
+        )
+
+    smart = text("UserLocations", "Shelters", "distance(h.lat, h.lon, u.lat, u.lon)")
+    mine = harness.seconds(lambda: data.query(smart), times, 1)
+    with views(data) as (_, located, shelters):
+        session = data.world.runtime.session
+        plain = text(located, shelters, HAVERSINE.format(a="h", b="u"))
+        peer = harness.seconds(lambda: session.sql(plain).toArrow(), 2, 1)
+        theirs = session.sql(plain).toArrow()
+    found = data.query(smart)
+    if found["rows"] != theirs["rows"] or abs(found["metres"][0].as_py() / theirs["metres"][0].as_py() - 1) > 1e-6:
+        raise RuntimeError(f"different answers: {found.to_pylist()} and {theirs.to_pylist()}")
+    own = median(mine)
+    table.add(users, own * 1e3, min(mine) * 1e3, median(peer) * 1e3, f"{median(peer) / own:.1f}×")
+
+
+@contextmanager
+def views(data: Any) -> Iterator[list[str]]:
+    """The names of views with all reports, users and shelters, as our own queries get them."""
+    names = ("EmergencyReports", "UserLocations", "Shelters")
+    uses = [compile_query(f"SELECT * FROM {name}", data.world.names).uses for name in names]
+    with data.world.reading([use for some in uses for use in some]) as reading:
+        yield [reading.view(next(iter(some))) for some in uses]
+
+
+if __name__ == "__main__":
+    harness.main("within_join", run)

@@ -1,0 +1,145 @@
+"""The demo's own broker and the people behind it: subscribes them, is told of results, pulls them."""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from tocsin.city.reports import DISTRICTS, KINDS
+
+BROKER = "demo"
+
+
+class Wish(NamedTuple):
+    """One person's wish to be told (an FE subscription)."""
+
+    user: str
+    channel: str
+    args: tuple[str, ...]
+
+
+class Line(NamedTuple):
+    """What one subscription got."""
+
+    people: tuple[str, ...]
+    args: tuple[str, ...]
+    results: list[dict[str, Any]]
+
+
+class Delivery(NamedTuple):
+    """What one pull brought."""
+
+    channel: str
+    execution: int
+    lines: list[Line]
+
+    @property
+    def results(self) -> int:
+        return sum(len(line.results) for line in self.lines)
+
+
+def wishes(seed: int, users: list[str], channels: dict[str, list[str]]) -> list[Wish]:
+    """As in the papers: everybody wants one to five channels (name: parameters), one to three times each."""
+    choice = random.Random(f"wishes {seed}")
+    out = []
+    for user in users:
+        for channel in choice.sample(sorted(channels), choice.randint(1, min(5, len(channels)))):
+            for _ in range(choice.randint(1, 3)):
+                values = {"kind": choice.choice(KINDS), "location": choice.choice(list(DISTRICTS)), "user": user}
+                if channel == "EmergenciesNearMe":
+                    values["kind"] = choice.choice(("any", values["kind"]))
+                out.append(Wish(user, channel, tuple(values[name] for name in channels[channel])))
+    return list(dict.fromkeys(out))
+
+
+class Audience:
+    """A real broker, only small: an HTTP address that is told of executions, and one pull for each."""
+
+    def __init__(self, cluster: httpx.Client, deliver: Callable[[Delivery], None]) -> None:
+        self._cluster = cluster
+        self._deliver = deliver
+        self._told: queue.Queue[tuple[str, int] | None] = queue.Queue()
+        self._people: dict[tuple[str, int], list[Wish]] = defaultdict(list)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._told))
+        self._server.daemon_threads = True
+        self._threads = [
+            threading.Thread(target=self._server.serve_forever, name="demo broker", daemon=True),
+            threading.Thread(target=self._pull_all, name="demo puller", daemon=True),
+        ]
+        self.pulled: Counter[str] = Counter()
+        self.error: Exception | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/tell"
+
+    @property
+    def subscriptions(self) -> int:
+        return len(self._people)
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+        self._cluster.put(f"/brokers/{BROKER}", json={"url": self.url}).raise_for_status()
+
+    def subscribe(self, wanted: list[Wish]) -> None:
+        """One request a channel; the cluster gives wishes that are alike the same number."""
+        for channel in dict.fromkeys(wish.channel for wish in wanted):
+            mine = [wish for wish in wanted if wish.channel == channel]
+            body = {"broker": BROKER, "subscriptions": [list(wish.args) for wish in mine]}
+            answer = self._cluster.post(f"/channels/{quote(channel)}/subscriptions", json=body).raise_for_status()
+            for wish, number in zip(mine, answer.json()["subscriptions"], strict=True):
+                self._people[channel, int(number)].append(wish)
+
+    def stop(self) -> None:
+        """Pulls what it was told of until now, then ends."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._told.put(None)
+        self._threads[1].join(timeout=10)
+
+    def _pull_all(self) -> None:
+        try:
+            while (told := self._told.get()) is not None:
+                self._deliver(self._pull(*told))
+        except (httpx.HTTPError, msgspec.DecodeError) as error:
+            self.error = error
+
+    def _pull(self, channel: str, execution: int) -> Delivery:
+        path = f"/channels/{quote(channel)}/executions/{execution}/results"
+        answer = self._cluster.get(path, params={"broker": BROKER}).raise_for_status()
+        lines = []
+        for row in msgspec.json.Decoder().decode_lines(answer.content):
+            wanted = self._people[channel, int(row["subscription"])]
+            if wanted:
+                lines.append(Line(tuple(wish.user for wish in wanted), wanted[0].args, row["results"]))
+        delivery = Delivery(channel, execution, lines)
+        self.pulled[channel] += delivery.results
+        return delivery
+
+
+def _handler(told: queue.Queue[tuple[str, int] | None]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            """Answers at once: pulling takes its time, and the cluster has others to tell."""
+            message = msgspec.json.decode(self.rfile.read(int(self.headers.get("content-length", 0))))
+            told.put((message["channel"], int(message["execution"])))
+            self.send_response(204)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Says nothing."""
+
+    return Handler

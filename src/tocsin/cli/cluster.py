@@ -1,0 +1,106 @@
+"""``tocsin cluster``: runs a data cluster until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tocsin import config as settings
+from tocsin.cli.output import Json, print_json, print_line, report
+from tocsin.errors import TocsinError, UserError
+
+
+class Level(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+def cluster(
+    home: Annotated[str | None, typer.Option(help="Folder of the catalog and the segments.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark master, such as spark://host:7077.")] = None,
+    catalog: Annotated[str | None, typer.Option(help="A postgresql:// address instead of SQLite.")] = None,
+    segments: Annotated[str | None, typer.Option(help="Any path or URL that Spark can read.")] = None,
+    config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config`.")] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Write the address here, as JSON, once queries can run.")
+    ] = None,
+    log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
+    json: Json = False,
+) -> None:
+    """Run a data cluster: datasets, feeds and channels on Spark.
+
+    It takes records at once; queries and channels follow when Spark has started. SIGTERM and Ctrl-C stop it after the
+    requests that run. Options win over TOCSIN_* variables, and those over the file.
+
+    \b
+    Example:
+      tocsin cluster --home /var/lib/tocsin --port 8480
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    # These report a user's mistake with a trace of their own; the user is told anyway.
+    for name, least in (("SQLQueryContextLogger", "CRITICAL"), ("sqlglot", "ERROR"), ("py4j", "WARNING")):
+        logging.getLogger(name).setLevel(least)
+    options = settings.load(config, home=home, port=port, host=host, master=master, catalog=catalog, segments=segments)
+    # Importing these takes a second; other commands shouldn't pay for it.
+    from tocsin.cluster.server import address, bind, serve
+
+    sock = bind(options.host, options.port)
+    url = address(sock)
+    from tocsin.cluster.cluster import DataCluster
+
+    data = DataCluster(options)
+
+    def listening() -> None:
+        tell("listening", url, json)
+        threading.Thread(target=wait, name="tocsin-ready", daemon=True).start()
+
+    def wait() -> None:
+        try:
+            data.wait_ready()
+        except TocsinError as error:
+            report(error, json=json)
+            return
+        if ready_file is not None:
+            write(ready_file, url)
+        tell("ready", url, json)
+
+    try:
+        serve(data, options, sock, listening)
+    finally:
+        sock.close()
+        if ready_file is not None:
+            ready_file.unlink(missing_ok=True)
+    tell("stopped", url, json)
+
+
+def tell(event: str, url: str, json: bool) -> None:
+    facts: dict[str, Any] = {"event": event, "url": url, "pid": os.getpid()}
+    if json:
+        print_json(facts)
+    else:
+        print_line({"listening": f"listening on {url}", "ready": "ready: queries and channels run"}.get(event, event))
+
+
+def write(file: Path, url: str) -> None:
+    """Whole or not there: who waits for the file reads it at once."""
+    import msgspec
+
+    part = file.with_name(file.name + ".part")
+    try:
+        part.write_bytes(msgspec.json.encode({"url": url, "pid": os.getpid()}))
+        part.replace(file)
+    except OSError as error:
+        raise UserError(f"cannot write {file}: {error}") from error

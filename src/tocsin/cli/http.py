@@ -1,0 +1,114 @@
+"""A small client of the HTTP interface: answers or a :class:`TocsinError`, nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from tocsin.errors import TocsinError, Unreachable, UserError
+
+#: Posts answer when the data is durable, queries when Spark is done: only connecting has a limit.
+TIMEOUT = httpx.Timeout(None, connect=10.0)
+#: Seconds before each further try, growing; a restart of the server takes less than their sum.
+BACKOFF = (0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 5.0, 5.0)
+
+
+class Remote(TocsinError):
+    """What the server said; ``problem`` is its error, word for word."""
+
+    def __init__(self, status: int, problem: dict[str, Any], body: dict[str, Any] | None = None) -> None:
+        super().__init__(str(problem.get("message", problem)), hint=str(problem.get("hint", "")))
+        self.http_status = status
+        self.problem = problem
+        self.body = body or {}
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.problem
+
+
+def path(*parts: str) -> str:
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+class Client:
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise UserError(f"{url!r} is no address of a server", hint="give one like http://127.0.0.1:8480")
+        try:
+            self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT)
+        except httpx.InvalidURL as error:
+            raise UserError(f"{url!r} is no address of a server: {error}") from error
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def call(self, method: str, route: str, **request: Any) -> Any:
+        """The JSON answer."""
+        with self.stream(method, route, **request) as response:
+            return self._json(response)
+
+    @contextlib.contextmanager
+    def stream(self, method: str, route: str, **request: Any) -> Iterator[httpx.Response]:
+        """An answer to be read in pieces; an error is raised before the first of them."""
+        try:
+            with self._http.stream(method, route, **request) as response:
+                if response.is_error or response.is_redirect:
+                    response.read()
+                    raise self._error(response)
+                yield response
+        except httpx.InvalidURL as error:
+            raise UserError(f"{self.url!r} is no address of a server: {error}") from error
+        except httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+
+    def retrying(self, send: Callable[[], Any], sleep: Callable[[float], None], note: Callable[[str], None]) -> Any:
+        """Tries again where nobody answers, or the answer is "later"; only for requests that may arrive twice."""
+        for pause in (*BACKOFF, None):
+            try:
+                return send()
+            except (Unreachable, Remote) as error:
+                passing = isinstance(error, Unreachable) or error.http_status in (502, 503, 504)
+                if pause is None or not passing:
+                    raise
+                note(f"{error.message}; trying again in {pause:g} s")
+                sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _json(self, response: httpx.Response) -> Any:
+        try:
+            return msgspec.json.decode(response.read())
+        except msgspec.DecodeError as error:
+            raise self._stranger(response) from error
+
+    def _error(self, response: httpx.Response) -> TocsinError:
+        try:
+            body = msgspec.json.decode(response.content)
+            return Remote(response.status_code, dict(body["error"]), body)
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+            return self._stranger(response)
+
+    def _stranger(self, response: httpx.Response) -> TocsinError:
+        media = response.headers.get("content-type", "nothing")
+        return UserError(
+            f"{self.url} does not answer like a Tocsin server ({response.status_code}, {media})",
+            hint="check --url or TOCSIN_URL",
+        )
+
+
+def unreachable(url: str, error: Exception) -> Unreachable:
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        reason = "timed out" if isinstance(error, httpx.ConnectTimeout) else str(error).removeprefix("[Errno 111] ")
+        return Unreachable(
+            f"no server answers at {url}: {reason.lower()}",
+            hint="start one with `tocsin cluster`, or name it with --url or TOCSIN_URL",
+        )
+    return Unreachable(f"the server at {url} broke off: {str(error) or type(error).__name__}", hint="see its log")

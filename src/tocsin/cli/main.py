@@ -1,0 +1,92 @@
+"""``tocsin``: one command a file; here they come together, and errors become two lines and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from tocsin import __version__
+from tocsin.cli.channels import channels
+from tocsin.cli.cluster import cluster
+from tocsin.cli.config import config
+from tocsin.cli.demo import demo
+from tocsin.cli.output import report
+from tocsin.cli.pub import pub
+from tocsin.cli.query import query
+from tocsin.cli.sql import sql
+from tocsin.errors import TocsinError, UserError
+
+app = typer.Typer(
+    name="tocsin",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (cluster, sql, pub, query, channels, config):
+    app.command()(command)
+app.command(epilog="\b\nExample:\n  tocsin demo --speed 4 --seconds 30")(demo)
+
+#: click's UsageError, wherever this version of typer keeps it.
+UsageError: Any = typer.BadParameter.__base__
+
+
+def version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"tocsin {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    show: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Big Active Data publish/subscribe on Spark.
+
+    \b
+    Example:
+      tocsin cluster & tocsin sql examples/emergency.sql
+    """
+
+
+def run(args: Sequence[str] | None = None) -> NoReturn:
+    """Exit codes: 0 done, 1 it went wrong, 2 the command line is wrong, 130 interrupted."""
+    words = sys.argv[1:] if args is None else list(args)
+    json = "--json" in words
+    try:
+        code = app(args=words, prog_name="tocsin", standalone_mode=False)
+    except TocsinError as error:
+        report(error, json=json)
+        code = 1
+    except UsageError as error:
+        context = getattr(error, "ctx", None)
+        if not words:
+            sys.stderr.write(error.format_message() + "\n")
+            quiet_exit(2)
+        name = context.command_path if context is not None else "tocsin"
+        report(UserError(error.format_message(), hint=f"see `{name} --help`"), json=json)
+        code = 2
+    except typer.Abort:
+        code = 130
+    except BrokenPipeError:
+        code = 1
+    quiet_exit(int(code or 0))
+
+
+def quiet_exit(code: int) -> NoReturn:
+    """The reader of a pipe may have gone: then what is still buffered goes nowhere, without a word."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = code or 1
+    sys.exit(code)

@@ -1,0 +1,134 @@
+"""What the commands print: tables, lines of JSON, errors with the place they happened, progress bars."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from tocsin.errors import TocsinError
+
+Url = Annotated[str, typer.Option("--url", envvar="TOCSIN_URL", help="Address of the data cluster.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+URL = "http://127.0.0.1:8480"
+
+#: As wide as a table needs where nobody looks at it in a window.
+WIDE = 100_000
+TAB = "    "
+
+encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+
+
+def out() -> Console:
+    """Made when it is needed: standard output may have been replaced since the import."""
+    stream = sys.stdout
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
+
+
+def err() -> Console:
+    stream = sys.stderr
+    return Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else WIDE)
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(encoder.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def print_line(text: str) -> None:
+    sys.stdout.write(clean(text) + "\n")
+    sys.stdout.flush()
+
+
+def clean(text: str, keep: str = "\n\t") -> str:
+    """Publishers choose what stands in records; it must not drive the reader's terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return clean(value, "").replace("\n", "\\n")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, dict | list | tuple):
+        return clean(encoder.encode(value).decode(), "")
+    return str(value)
+
+
+def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[bool] = ()) -> None:
+    """Numbers to the right, one line a row in a pipe, folded to the window on a terminal."""
+    console = out()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, name in enumerate(names):
+        right = place < len(numbers) and numbers[place]
+        table.add_column(Text(clean(name, "")), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def report(error: TocsinError, *, json: bool = False, script: str | None = None, name: str = "") -> None:
+    """One line with the error, the place in the script, one line with the hint; all to standard error."""
+    problem = error.to_dict()
+    if json:
+        sys.stderr.write(encoder.encode({"error": problem}).decode() + "\n")
+        return
+    console = err()
+    console.print(Text.assemble(("error: ", "bold red"), clean(error.message)))
+    for line in place(problem, script, name):
+        console.print(Text(line))
+    if error.hint:
+        console.print(Text.assemble(("hint: ", "bold"), clean(error.hint)))
+
+
+def place(problem: dict[str, Any], script: str | None, name: str) -> Iterator[str]:
+    """The line of the script with a ^ under the column that the error names."""
+    line, column = problem.get("line"), problem.get("column")
+    if script is None or not isinstance(line, int) or not isinstance(column, int):
+        return
+    lines = script.split("\n")
+    if not 1 <= line <= len(lines):
+        return
+    text = clean(lines[line - 1].rstrip("\r")).replace("\t", TAB)
+    before = clean(lines[line - 1][: max(0, column - 1)]).replace("\t", TAB)
+    gutter = len(str(line))
+    # Wide characters count twice, so that the caret stands where the eye expects it.
+    pad = " " * cell_len(before)
+    if name:
+        yield f"{' ' * gutter}--> {name}:{line}:{column}"
+    yield f" {line} | {text}"
+    yield f" {' ' * gutter} | {pad}^"
+
+
+@contextlib.contextmanager
+def progress(*columns: Any) -> Iterator[Progress | None]:
+    """A bar on standard error, if somebody watches."""
+    console = err()
+    if not console.is_terminal:
+        yield None
+        return
+    shape = columns or (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*shape, console=console, transient=True) as bar:
+        yield bar

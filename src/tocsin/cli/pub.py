@@ -1,0 +1,147 @@
+"""``tocsin pub``: publishes a file of records, in posts that may safely be sent twice."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+
+from tocsin.cli.http import Client, path
+from tocsin.cli.output import URL, Json, Url, clean, err, print_json, print_line, progress
+from tocsin.cli.records import Counted, posts
+from tocsin.errors import Malformed, UserError
+
+#: Refused records that are shown one by one.
+SHOWN = 20
+#: Refused records that --json lists.
+LISTED = 1_000
+
+
+@dataclass
+class Sum:
+    """What became of all posts."""
+
+    taken: int = 0
+    refused: int = 0
+    posts: int = 0
+    repeated: int = 0
+    refusals: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, receipt: dict[str, Any], offset: int, records: int) -> None:
+        self.posts += 1
+        self.refused += records - receipt["taken"]  # the receipt lists only the first thousand
+        self.taken += receipt["taken"]
+        self.repeated += bool(receipt.get("repeated"))
+        for refusal in receipt["refused"]:
+            if len(self.refusals) < LISTED:
+                self.refusals.append(refusal | {"index": refusal["index"] + offset})
+
+
+def pub(
+    feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
+    file: Annotated[str, typer.Argument(help="NDJSON or a JSON array, plain or gzip; - is standard input.")] = "-",
+    batch: Annotated[int, typer.Option(min=1, max=200_000, help="Records in a post.")] = 5_000,
+    atomic: Annotated[bool, typer.Option("--atomic", help="Refuse a whole post for one bad record, and stop.")] = False,
+    unknown: Annotated[str, typer.Option(help="Fields without a column: refuse or ignore.")] = "refuse",
+    key: Annotated[
+        str | None, typer.Option(help="Names this file: published again under the same name, nothing is stored twice.")
+    ] = None,
+    url: Url = URL,
+    json: Json = False,
+) -> None:
+    """Publish records to a feed.
+
+    Records that do not fit are refused one by one, with their number in the file; then the exit code is 1. A post that
+    got no answer is sent again under the same Idempotency-Key.
+
+    \b
+    Example:
+      echo '{"id": "r1", "kind": "fire"}' | tocsin pub ReportFeed
+    """
+    if unknown not in ("refuse", "ignore"):
+        raise typer.BadParameter("--unknown is refuse or ignore")
+    total = Sum()
+    try:
+        with Client(url) as client, opened(file) as (source, size):
+            send_all(client, feed, source, size, batch, {"atomic": atomic, "unknown": unknown}, key, total)
+    finally:
+        show(feed, total, json)
+    if total.refused:
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    if file == "-":
+        yield sys.stdin.buffer, None
+        return
+    try:
+        with Path(file).open("rb") as source:
+            yield source, Path(file).stat().st_size
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def send_all(
+    client: Client,
+    feed: str,
+    source: BinaryIO,
+    size: int | None,
+    batch: int,
+    options: dict[str, Any],
+    key: str | None,
+    total: Sum,
+) -> None:
+    prefix = key or uuid.uuid4().hex
+    params = {name: str(value).lower() for name, value in options.items()}
+    shape = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    counted = Counted(source)
+    offset = 0
+    with progress(*shape) as bar:
+        task = bar.add_task(feed, total=size) if bar is not None else None
+        for number, post in enumerate(posts(counted, batch)):
+            headers = {"content-type": post.media, "idempotency-key": f"{prefix}-{number}"}
+            receipt = deliver(client, path("feeds", feed), post.body, headers, params, patient=total.posts > 0)
+            total.add(receipt, offset, post.records)
+            offset += post.records
+            if bar is not None and task is not None:
+                bar.update(task, completed=counted.position, description=f"{feed}: {total.taken:,} taken")
+    if not total.posts:
+        raise Malformed("there are no records")
+
+
+def deliver(
+    client: Client, route: str, body: bytes, headers: dict[str, str], params: dict[str, str], *, patient: bool
+) -> dict[str, Any]:
+    def send() -> Any:
+        return client.call("POST", route, content=body, headers=headers, params=params)
+
+    def note(text: str) -> None:
+        err().print(clean(text), markup=False)
+
+    # A server that was never there won't come; one that has answered is probably restarting.
+    receipt: dict[str, Any] = client.retrying(send, time.sleep, note) if patient else send()
+    return receipt
+
+
+def show(feed: str, total: Sum, json: bool) -> None:
+    if not total.posts:
+        return
+    if json:
+        facts = {"feed": feed, "taken": total.taken, "refused": total.refused, "posts": total.posts}
+        print_json(facts | {"repeated": total.repeated, "refusals": total.refusals})
+        return
+    for refusal in total.refusals[:SHOWN]:
+        err().print(clean(f"record {refusal['index'] + 1}: {refusal['reason']}"), markup=False)
+    if total.refused > SHOWN:
+        err().print(f"... and {total.refused - SHOWN:,} more")
+    text = f"{total.taken:,} taken" + (f", {total.refused:,} refused" if total.refused else "")
+    print_line(text + (f", {total.repeated:,} posts were there already" if total.repeated else ""))

@@ -1,0 +1,178 @@
+"""The seven channels of ``examples/emergency.sql`` against the same questions asked in plain Python."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tocsin.city.audience import Audience, Delivery, Wish, wishes
+from tocsin.city.reports import City, ndjson, timestamp
+from tocsin.cli.demo import running_cluster, script
+
+NOON = 1_790_000_000.0
+CHANNELS = {
+    "EmergenciesOfType": ["kind"],
+    "EmergenciesAtLocation": ["location"],
+    "EmergenciesNearMe": ["kind", "user"],
+    "EmergenciesOfTypeNearMe": ["kind", "user"],
+    "EmergenciesOfTypeAtLocation": ["kind", "location"],
+    "EmergenciesOfTypeWithShelterNearMe": ["kind", "user"],
+    "EmergenciesOfTypeAtLocationWithShelter": ["kind", "location"],
+}
+#: Its report comes last: once it is delivered, so is everything before it.
+WATCHMAN = {"kind": "end", "location": "End", "user": "watchman"}
+Place = dict[str, Any]
+
+
+def metres(a: Place, b: Place) -> float:
+    """Haversine."""
+    north, east = math.radians(b["lat"] - a["lat"]), math.radians(b["lon"] - a["lon"])
+    both = math.cos(math.radians(a["lat"])) * math.cos(math.radians(b["lat"]))
+    return 2 * 6_371_008.8 * math.asin(math.sqrt(math.sin(north / 2) ** 2 + both * math.sin(east / 2) ** 2))
+
+
+class World:
+    """Runs the application in two rounds, between which everybody moves, and answers the questions itself."""
+
+    def __init__(self, client: httpx.Client, folder: Path) -> None:
+        self.client = client
+        self.city = City(seed=11, people=40)
+        self.shelters = self.city.shelters()
+        self.expected: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
+        self.found: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
+        self.closest = math.inf
+        self._ended: set[tuple[str, str]] = set()
+        self._change = threading.Condition()
+        (folder / "shelters.json").write_bytes(ndjson(self.shelters))
+        self._sql(script(20))
+        self._sql(f"LOAD DATASET Shelters FROM '{folder / 'shelters.json'}' FORMAT json")
+        self.audience = Audience(client, self._deliver)
+        self.audience.start()
+        self.wishes = wishes(11, self.city.users, CHANNELS)
+        watching = [Wish("watchman", name, tuple(WATCHMAN[each] for each in names)) for name, names in CHANNELS.items()]
+        self.audience.subscribe([*self.wishes, *watching])
+
+    def round(self, number: int) -> None:
+        self.city.move(600)
+        users = [*self.city.locations(NOON), {"user_id": "watchman", "lat": 0.0, "lon": 0.0, "time": timestamp(NOON)}]
+        self._post("UserLocationFeed", users)
+        for _ in range(3):
+            self.city.move(60)
+            reports = [self.city.report(NOON) for _ in range(60)]
+            self._post("EmergencyReportFeed", reports)
+            self._expect(reports, {user["user_id"]: user for user in users})
+        last = f"end-{number}"
+        self._post("EmergencyReportFeed", [{"report_id": last, **_without(WATCHMAN, "user"), "lat": 0.0, "lon": 0.0}])
+        with self._change:
+            assert self._change.wait_for(lambda: {(name, last) for name in CHANNELS} <= self._ended, timeout=120)
+
+    def _expect(self, reports: list[dict[str, Any]], users: dict[str, Place]) -> None:
+        for wish in self.wishes:
+            asked = dict(zip(CHANNELS[wish.channel], wish.args, strict=True))
+            for report in reports:
+                if asked.get("kind", "any") not in ("any", report["kind"]):
+                    continue
+                if asked.get("location", report["location"]) != report["location"]:
+                    continue
+                found = dict(report)
+                if "user" in asked:
+                    found["metres"] = metres(report, users[asked["user"]])
+                    self.closest = min(self.closest, abs(found["metres"] - 2000))
+                    if found["metres"] > 2000:
+                        continue
+                if "WithShelter" in wish.channel:
+                    found["shelters"] = self._nearest(users[asked["user"]] if "user" in asked else report)
+                self.expected[wish.channel, wish.args].append(found)
+
+    def _nearest(self, place: Place) -> list[Place]:
+        return sorted(self.shelters, key=lambda shelter: metres(shelter, place))[:3]
+
+    def _deliver(self, delivery: Delivery) -> None:
+        with self._change:
+            for line in delivery.lines:
+                if line.people == ("watchman",):
+                    self._ended |= {(delivery.channel, each["report_id"]) for each in line.results}
+                else:
+                    self.found[delivery.channel, line.args] += line.results
+            self._change.notify_all()
+
+    def _sql(self, text: str) -> None:
+        answer = self.client.post("/sql", content=text, headers={"content-type": "text/plain"})
+        assert answer.is_success, answer.text
+
+    def _post(self, feed: str, records: list[dict[str, Any]]) -> None:
+        headers = {"content-type": "application/x-ndjson"}
+        answer = self.client.post(f"/feeds/{feed}", content=ndjson(records), headers=headers)
+        assert answer.json()["taken"] == len(records), answer.text
+
+
+def _without(values: dict[str, str], name: str) -> dict[str, str]:
+    return {key: value for key, value in values.items() if key != name}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("emergency")
+    with running_cluster(folder) as address, httpx.Client(base_url=address, timeout=120) as client:
+        world = World(client, folder)
+        try:
+            world.round(1)
+            world.round(2)
+        finally:
+            world.audience.stop()
+        yield world
+
+
+def of(channel: str, answers: dict[tuple[str, tuple[str, ...]], list[Any]]) -> dict[tuple[str, ...], list[Any]]:
+    """By arguments, each in the order of the reports."""
+    mine = {args: found for (name, args), found in answers.items() if name == channel and found}
+    return {args: sorted(found, key=lambda each: each["report_id"]) for args, found in mine.items()}
+
+
+def test_the_sample_decides_every_question(world):
+    """No report lies so near to the two kilometres that rounding decides, and every channel has results."""
+    assert world.closest > 0.01
+    assert {channel for channel, _ in world.expected} == set(CHANNELS)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_everybody_gets_exactly_their_reports_once(world, channel):
+    found, expected = of(channel, world.found), of(channel, world.expected)
+    ids = [{args: [each["report_id"] for each in rows] for args, rows in side.items()} for side in (found, expected)]
+    assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_reports_arrive_as_they_were_sent(world, channel):
+    found, expected = of(channel, world.found), of(channel, world.expected)
+    for args, rows in expected.items():
+        for got, sent in zip(found[args], rows, strict=True):
+            for name in ("kind", "location", "lat", "lon", "severity", "message", "time"):
+                assert got[name] == sent[name]
+
+
+@pytest.mark.parametrize("channel", [name for name, names in CHANNELS.items() if "user" in names])
+def test_the_distance_is_that_to_where_the_user_is(world, channel):
+    found, expected = of(channel, world.found), of(channel, world.expected)
+    for args, rows in expected.items():
+        for got, sent in zip(found[args], rows, strict=True):
+            assert got["metres"] == pytest.approx(sent["metres"], abs=0.6)
+
+
+@pytest.mark.parametrize("channel", [name for name in CHANNELS if "WithShelter" in name])
+def test_the_three_nearest_shelters_come_along_nearest_first(world, channel):
+    found, expected = of(channel, world.found), of(channel, world.expected)
+    for args, rows in expected.items():
+        for got, sent in zip(found[args], rows, strict=True):
+            assert [each["name"] for each in got["shelters"]] == [each["name"] for each in sent["shelters"]]
+            for shelter, place in zip(got["shelters"], sent["shelters"], strict=True):
+                assert {name: shelter[name] for name in ("location", "lat", "lon", "capacity")} == {
+                    name: place[name] for name in ("location", "lat", "lon", "capacity")
+                }

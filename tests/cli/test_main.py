@@ -1,0 +1,235 @@
+"""What the command line does without a data cluster."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from served import tocsin
+from tocsin.cli import http
+from tocsin.cli.config import template
+from tocsin.cli.http import Client, Remote
+from tocsin.cli.reference import pages
+from tocsin.config import ClusterConfig, load
+from tocsin.errors import Unreachable
+
+COMMANDS = ["cluster", "sql", "pub", "query", "channels", "config", "demo"]
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+
+@pytest.fixture
+def nobody() -> str:
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return f"http://127.0.0.1:{sock.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_has_an_example(command):
+    ran = tocsin(command, "--help")
+    assert ran.returncode == 0
+    assert "Example:\n    " in ran.stdout.decode()
+    assert f"tocsin {command}" in ran.stdout.decode().partition("Example:")[2]
+
+
+def test_the_version_is_printed():
+    assert tocsin("--version").stdout.startswith(b"tocsin ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["sql"],
+        ["sql", "file", "-e", "SELECT 1"],
+        ["sql", "--nonsense"],
+        ["pub"],
+        ["pub", "feed", "--batch", "0"],
+        ["pub", "feed", "--batch", "many"],
+        ["pub", "feed", "--unknown", "keep"],
+        ["query"],
+        ["query", "SELECT 1", "--format", "xml"],
+        ["query", "SELECT 1", "-o", "file"],
+        ["channels", "a", "b"],
+        ["cluster", "--port", "70000"],
+        ["cluster", "--log", "everything"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(words):
+    ran = tocsin(*words)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert b"Traceback" not in ran.stderr
+    assert ran.stderr.startswith(b"error: " if words else b"Usage: ")
+
+
+@pytest.mark.parametrize("words", [["sql", "-e", "SELECT 1"], ["pub", "f", "-"], ["query", "SELECT 1"], ["channels"]])
+def test_a_server_that_is_not_there_is_said_so(nobody, words):
+    ran = tocsin(*words, "--url", nobody, data=b"{}")
+    error, hint = ran.stderr.decode().splitlines()
+    assert ran.returncode == 1
+    assert error == f"error: no server answers at {nobody}: connection refused"
+    assert "tocsin cluster" in hint
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://host", "http://", "http://[", "http://host:port"])
+def test_an_address_that_is_none_is_said_so(url):
+    ran = tocsin("channels", "--url", url)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(b"error: ")
+    assert b"Traceback" not in ran.stderr
+
+
+class Stranger(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b"<html>hello</html>"
+        self.send_response(200 if self.path == "/channels" else 404)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize("name", [[], ["x"]])
+def test_another_kind_of_server_is_said_so(name):
+    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        ran = tocsin("channels", *name, "--url", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert ran.returncode == 1
+    assert b"does not answer like a Tocsin server" in ran.stderr
+
+
+def test_a_port_in_use_is_said_so(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        ran = tocsin("cluster", "--home", str(tmp_path), "--port", str(sock.getsockname()[1]))
+    error, hint = ran.stderr.decode().splitlines()
+    assert ran.returncode == 1
+    assert error.endswith("is in use")
+    assert hint.startswith("hint: ")
+
+
+@pytest.mark.parametrize("text", ["nonsense", "port = 'x'", "colour = 'red'"])
+def test_a_wrong_configuration_is_said_so(tmp_path, text):
+    file = tmp_path / "tocsin.toml"
+    file.write_text(text)
+    ran = tocsin("cluster", "--config", str(file))
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(b"error: ")
+    assert b"Traceback" not in ran.stderr
+
+
+def test_a_wrong_command_line_is_json_for_programs():
+    ran = tocsin("query", "SELECT 1", "--json", "--format", "csv")
+    assert (ran.returncode, json.loads(ran.stderr)["error"]["code"]) == (2, "bad_request")
+
+
+# -- retries -------------------------------------------------------------------------------------------------------
+
+
+def tries(*answers: object) -> tuple[object, list[float]]:
+    """What came of a request that was answered so, and the pauses between the tries."""
+    left, pauses = list(answers), []
+
+    def send() -> object:
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with Client("http://127.0.0.1:1") as client:
+        return client.retrying(send, pauses.append, lambda _: None), pauses
+
+
+def test_a_request_without_an_answer_is_sent_again():
+    busy = Remote(503, {"code": "busy", "message": "busy"})
+    assert tries(Unreachable("gone"), busy, "done") == ("done", [0.2, 0.4])
+
+
+def test_a_refused_request_is_not_sent_again():
+    with pytest.raises(Remote):
+        tries(Remote(400, {"code": "malformed", "message": "no"}), "never")
+
+
+def test_at_some_point_it_gives_up():
+    with pytest.raises(Unreachable):
+        tries(*[Unreachable("gone")] * (len(http.BACKOFF) + 1))
+
+
+class Forgetful(BaseHTTPRequestHandler):
+    """Takes a post, and breaks off instead of answering the second one."""
+
+    protocol_version = "HTTP/1.1"
+    seen: ClassVar[list[tuple[str | None, bytes]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.seen.append((self.headers["idempotency-key"], body))
+        if len(self.seen) == 2:
+            self.close_connection = True
+            return
+        receipt = b'{"taken":1,"refused":[],"repeated":false}'
+        self.send_response(200)
+        self.send_header("content-length", str(len(receipt)))
+        self.end_headers()
+        self.wfile.write(receipt)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_pub_sends_a_post_again_under_the_same_key(monkeypatch):
+    pauses: list[float] = []
+    monkeypatch.setattr("tocsin.cli.pub.time.sleep", pauses.append)
+    with HTTPServer(("127.0.0.1", 0), Forgetful) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        ran = tocsin("pub", "f", "--batch", "1", "--key", "k", "--url", url, data=b"{}\n[]\n0")
+        server.shutdown()
+    assert Forgetful.seen == [("k-0", b"{}"), ("k-1", b"[]"), ("k-1", b"[]"), ("k-2", b"0")]
+    assert (ran.returncode, ran.stdout, pauses) == (0, b"3 taken\n", [0.2])
+    assert b"trying again in 0.2 s" in ran.stderr
+
+
+# -- configuration and reference -----------------------------------------------------------------------------------
+
+
+def test_the_template_changes_nothing_as_it_is(tmp_path):
+    file = tmp_path / "tocsin.toml"
+    file.write_text(template())
+    assert load(str(file), env={}) == ClusterConfig()
+
+
+def test_the_template_has_every_setting_with_its_default():
+    lines = [
+        line[1:] if line.startswith("#") and " = " in line and line[1] != " " else line
+        for line in template().split("\n")
+    ]
+    assert msgspec.convert(tomllib.loads("\n".join(lines)), ClusterConfig) == ClusterConfig()
+    assert set(tomllib.loads("\n".join(lines))) == {each.name for each in msgspec.structs.fields(ClusterConfig)}
+
+
+def test_config_prints_all_settings_for_programs():
+    names = [row["name"] for row in json.loads(tocsin("config", "--json").stdout)]
+    assert {"home", "limits.records"} <= set(names)
+
+
+def test_config_shows_what_a_file_gives(tmp_path):
+    file = tmp_path / "tocsin.toml"
+    file.write_text("port = 1")
+    shown = json.loads(tocsin("config", "--config", str(file), TOCSIN_HOST="::1").stdout)
+    assert (shown["port"], shown["host"]) == (1, "::1")
+
+
+@pytest.mark.parametrize("name", ["cli.md", "http.md", "configuration.md"])
+def test_the_reference_is_current(name):
+    assert (REFERENCE / name).read_text() == pages()[name], "run: python -m tocsin.cli.reference docs/reference"
