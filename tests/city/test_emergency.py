@@ -74,8 +74,9 @@ class World:
             assert self._change.wait_for(lambda: {(name, last) for name in CHANNELS} <= self._ended, timeout=120)
 
     def _expect(self, reports: list[dict[str, Any]], users: dict[str, Place]) -> None:
-        for wish in self.wishes:
-            asked = dict(zip(CHANNELS[wish.channel], wish.args, strict=True))
+        # What several people want is delivered once, to all of them.
+        for channel, args in {(wish.channel, wish.args) for wish in self.wishes}:
+            asked = dict(zip(CHANNELS[channel], args, strict=True))
             for report in reports:
                 if asked.get("kind", "any") not in ("any", report["kind"]):
                     continue
@@ -87,9 +88,9 @@ class World:
                     self.closest = min(self.closest, abs(found["metres"] - 2000))
                     if found["metres"] > 2000:
                         continue
-                if "WithShelter" in wish.channel:
+                if "WithShelter" in channel:
                     found["shelters"] = self._nearest(users[asked["user"]] if "user" in asked else report)
-                self.expected[wish.channel, wish.args].append(found)
+                self.expected[channel, args].append(found)
 
     def _nearest(self, place: Place) -> list[Place]:
         return sorted(self.shelters, key=lambda shelter: metres(shelter, place))[:3]

@@ -5,42 +5,62 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
 from served import Process, tocsin
 
+SCRIPT = "CREATE DATASET d (a int); CREATE FEED f; CONNECT FEED f TO DATASET d; START FEED f"
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Process]:
+    running = Process("--home", str(folder / "home"), "--master", "local[1]", "--ready-file", str(folder / "ready"))
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+
 
 @pytest.fixture
 def process(tmp_path) -> Iterator[Process]:
-    running = Process("--home", str(tmp_path / "home"), "--master", "local[1]", "--ready-file", str(tmp_path / "ready"))
-    yield running
-    running.process.kill()
-    running.process.wait()
+    with started(tmp_path) as running:
+        yield running
 
 
-def test_it_takes_records_before_spark_is_up_and_says_when_it_is(process, tmp_path):
-    url = process.event("listening")["url"]
-    assert not (tmp_path / "ready").exists()
-    with httpx.Client(base_url=url, timeout=60) as client:
-        early = client.get("/readyz")
-        assert (early.status_code, early.json()["error"]["code"]) == (503, "not_ready")
-        assert client.get("/healthz").status_code == 200
-        script = "CREATE DATASET d (a int); CREATE FEED f; CONNECT FEED f TO DATASET d; START FEED f"
-        client.post("/sql", content=script).raise_for_status()
-        assert client.post("/feeds/f", json={"a": 1}).json()["taken"] == 1
-        refused = client.post("/query", content="SELECT 1")
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "not_ready")
-        process.event("ready")
-        assert json.loads((tmp_path / "ready").read_text())["url"] == url
-        assert client.get("/readyz").status_code == 200
-        assert client.post("/query", content="SELECT * FROM d").json() == [{"a": 1}]
+def error(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def stop(process: Process) -> None:
     process.process.send_signal(signal.SIGTERM)
     process.event("stopped")
     assert process.process.wait(60) == 0
-    assert not (tmp_path / "ready").exists()
     assert process.errors() == ""
+
+
+def test_it_says_when_queries_can_run_and_takes_records_before(process, tmp_path):
+    url = process.event("listening")["url"]
+    with httpx.Client(base_url=url, timeout=100) as client:
+        assert error(client.get("/readyz")) == (503, "not_ready")
+        assert error(client.post("/query", content="SELECT 1")) == (503, "not_ready")
+        assert client.get("/healthz").status_code == 200
+        assert not (tmp_path / "ready").exists()
+        process.event("ready")
+        assert json.loads((tmp_path / "ready").read_text())["url"] == url
+        assert client.get("/readyz").status_code == 200
+        client.post("/sql", content=SCRIPT).raise_for_status()
+    stop(process)
+    assert not (tmp_path / "ready").exists()
+    with started(tmp_path) as again:
+        url = again.event("listening")["url"]
+        assert httpx.post(url + "/feeds/f", json={"a": 1}, timeout=60).json()["taken"] == 1
+        assert error(httpx.get(url + "/readyz", timeout=60)) == (503, "not_ready")
+        stop(again)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -54,7 +54,7 @@ def test_the_demo_runs_prints_results_and_leaves_nothing_behind(tmp_path):
     summary = output.partition("What the channels did")[2]
     for name in PERIODS:
         assert name in summary
-    assert "results for" in output
+    assert "results in" in output
     assert "failing" not in output
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tocsin")] == []
 

@@ -309,9 +309,10 @@ def test_both_databases_do_what_the_specification_says(postgres_server: Server) 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_long_histories_do_what_the_specification_says(postgres_server: Server) -> None:
     machine = type("Machine", (Histories,), {"server": postgres_server, "database": postgres_server.fresh()})
     limits = settings(
-        max_examples=100, stateful_step_count=100, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        max_examples=40, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck), database=None
     )
     run_state_machine_as_test(machine, settings=limits)

@@ -187,7 +187,7 @@ def test_spark_runs_on_a_machine_without_java(tmp_path, master):
         found = shutil.which(name)
         if found:
             (tools / name).symlink_to(found)
-    env = child_env(PATH=str(tools), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    env = child_env(PATH=str(tools))
     env.pop("JAVA_HOME", None)
     out = run_in_child(QUERY, str(tmp_path / "home"), master, env=env)
     assert "answer 25." in out

@@ -215,10 +215,49 @@ def test_a_wrong_method_says_which_are_right(shared):
     assert shared.put(SUBSCRIBE).headers["allow"] == "GET, POST"
 
 
+def raw(client: httpx.Client, *parts: bytes) -> tuple[int, str]:
+    """Status and code of the answer to these bytes; the server closes the connection after it."""
+    with socket.create_connection((client.base_url.host, client.base_url.port)) as sock:
+        for part in parts:
+            sock.sendall(part)
+        sock.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: sock.recv(10_000), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]["code"]
+
+
 def test_bytes_that_are_no_http_are_refused(shared):
+    assert raw(shared, b"\x16\x03\x01 hello\r\n\r\n") == (400, "malformed")
+
+
+HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b"GET /" + b"x" * 70_000],
+        [HEAD, b"X-Long: " + b"x" * 70_000],
+        [HEAD, b"X-Many: x\r\n" * 7_000],
+        [HEAD + b"\r\n", HEAD, b"X-Long: " + b"x" * 70_000],
+    ],
+    ids=["url", "header", "headers", "second request"],
+)
+def test_a_head_without_an_end_is_cut_off(shared, parts):
     with socket.create_connection((shared.base_url.host, shared.base_url.port)) as sock:
-        sock.sendall(b"\x16\x03\x01 hello\r\n\r\n")
-        assert sock.recv(100).startswith(b"HTTP/1.1 400")
+        try:
+            for part in parts:
+                sock.sendall(part)
+            answer = b"".join(iter(lambda: sock.recv(10_000), b""))
+        except ConnectionError:
+            return
+    assert b"HTTP/1.1 431" in answer
+    assert b'"limit_exceeded"' in answer
+
+
+def test_a_large_body_is_no_head(cluster):
+    with serving(cluster, ClusterConfig(port=0)) as url:
+        assert httpx.post(url + "/feeds/reports", content=b"x" * 1_000_000).status_code == 200
 
 
 def test_a_length_that_is_too_large_is_refused_before_the_body_is_sent(shared):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import resources
 from pathlib import Path
@@ -27,7 +28,7 @@ from rich.table import Table
 
 from tocsin.city.audience import Audience, Delivery, Line, wishes
 from tocsin.city.reports import City, ndjson
-from tocsin.cli.http import Client, path
+from tocsin.cli.http import Client, Remote, path
 from tocsin.errors import SystemTrouble, UserError
 
 START_SECONDS = 120.0
@@ -87,12 +88,11 @@ def _prepare(
     console: Console, client: Client, audience: Audience, city: City, home: Path, *, seed: int, speed: float
 ) -> None:
     with _step(console, "running examples/emergency.sql") as note:
-        outcomes = _sql(client, script(speed))
-        note(f"{len(outcomes)} statements")
+        note(f"{_sql(client, script(speed), note.more)} statements")
     with _step(console, "loading shelters") as note:
         shelters = home / "shelters.json"
         shelters.write_bytes(ndjson(city.shelters()))
-        _sql(client, f"LOAD DATASET Shelters FROM '{shelters}' FORMAT json")
+        _sql(client, f"LOAD DATASET Shelters FROM '{shelters}' FORMAT json", note.more)
         note(str(len(city.shelters())))
     with _step(console, "subscribing") as note:
         audience.start()
@@ -138,11 +138,11 @@ class Screen:
         if not delivery.lines:
             return
         at = time.monotonic() - self.started
-        told = sum(len(line.people) for line in delivery.lines)
+        told = len({person for line in delivery.lines for person in line.people})
         head = f"{at:5.1f} s  [bold]{delivery.channel}[/] [dim]run {delivery.execution}:[/] "
-        counted = f"{delivery.results} results for {len(delivery.lines)} subscriptions of {told} people"
+        counted = f"{delivery.results} results in {len(delivery.lines)} subscriptions, for {told} people"
         self._console.print(head + counted)
-        for line in delivery.lines[:SHOWN]:
+        for line in delivery.lines[:: math.ceil(len(delivery.lines) / SHOWN)]:
             self._console.print(_sentence(line), overflow="ellipsis", no_wrap=True)
 
 
@@ -169,7 +169,7 @@ def _summary(console: Console, client: Client, audience: Audience, fed: Counter[
         name = channel["name"]
         runs = client.call("GET", path("channels", name, "executions"), params={"limit": 10_000})["executions"]
         mean = sum(run["finished"] - run["time"] for run in runs) / len(runs) * 1000 if runs else 0.0
-        cells = (f"{channel['period']:g}", channel["subscriptions"], len(runs), audience.pulled[name], f"{mean:.0f}")
+        cells = (f"{channel['period']:.3g}", channel["subscriptions"], len(runs), audience.pulled[name], f"{mean:.0f}")
         table.add_row(name, *map(str, cells))
         if channel["state"] == "failing":
             table.add_row(f"[red]  failing: {escape(str(channel['error']))}[/]")
@@ -219,21 +219,28 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
+class _Note:
+    """Says what is going on (``more`` adds to it), and when called that it is done."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._console, self._what = console, what
+        self._started = time.monotonic()
+        self.status = console.status(f"{what} …")
+
+    def more(self, text: str) -> None:
+        self.status.update(f"{self._what}: {escape(text)} …")
+
+    def __call__(self, text: str) -> None:
+        self.status.stop()
+        passed = time.monotonic() - self._started
+        self._console.print(f"[green]✓[/] {self._what}: {escape(text)} [dim]({passed:.1f} s)[/]")
+
+
 @contextmanager
-def _step(console: Console, what: str) -> Iterator[Any]:
-    """Says what is going on, and afterwards that it is done."""
-    started = time.monotonic()
-    status = console.status(f"{what} …")
-    status.start()
-
-    def note(text: str) -> None:
-        status.stop()
-        console.print(f"[green]✓[/] {what}: {escape(text)} [dim]({time.monotonic() - started:.1f} s)[/]")
-
-    try:
+def _step(console: Console, what: str) -> Iterator[_Note]:
+    note = _Note(console, what)
+    with note.status:
         yield note
-    finally:
-        status.stop()
 
 
 @contextmanager
@@ -253,10 +260,19 @@ def _terminable() -> Iterator[None]:
 # --- requests
 
 
-def _sql(client: Client, text: str) -> list[dict[str, Any]]:
-    answer = client.call("POST", "/sql", content=text.encode(), headers={"content-type": "text/plain"})
-    outcomes: list[dict[str, Any]] = answer["outcomes"]
-    return outcomes
+def _sql(client: Client, text: str, more: Callable[[str], None]) -> int:
+    """Runs a script, says what each statement did, and returns how many there were."""
+    headers = {"content-type": "text/plain", "accept": "application/x-ndjson"}
+    done = 0
+    with client.stream("POST", "/sql", content=text.encode(), headers=headers) as answer:
+        for line in answer.iter_lines():
+            event = msgspec.json.decode(line)
+            if "error" in event:
+                raise Remote(400, event["error"])
+            if "outcome" in event:
+                done += 1
+                more(event["outcome"]["message"])
+    return done
 
 
 def _publish(client: Client, feed: str, records: list[dict[str, Any]]) -> int:

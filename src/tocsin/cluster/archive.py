@@ -31,9 +31,11 @@ class Archive:
 
     def options(self) -> list[str]:
         """Options of the JVM. Without a place to write to there is no archive, and nothing else is lost."""
-        if self.path.is_file():
-            return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto"]
         self._sweep()
+        if self.path.is_file():
+            with suppress(OSError):
+                os.utime(self.path)
+            return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto"]
         if not os.access(self._folder, os.W_OK):
             return []
         return [f"-XX:ArchiveClassesAtExit={self._draft}"]
@@ -45,7 +47,9 @@ class Archive:
                 self._draft.replace(self.path)
 
     def _sweep(self) -> None:
-        for draft in self._folder.glob("spark-*.draft"):
-            with suppress(OSError):
-                if draft.stat().st_mtime < time.time() - 86_400:
-                    draft.unlink()
+        """An archive takes 150 MB: those of a Java or Spark that is no longer used go away after a month."""
+        for pattern, days in (("spark-*.draft", 1), ("spark-*.jsa", 30)):
+            for path in self._folder.glob(pattern):
+                with suppress(OSError):
+                    if path.stat().st_mtime < time.time() - days * 86_400:
+                        path.unlink()

@@ -16,7 +16,8 @@ from tocsin.cluster import geo, nearest, safety, setwise, within
 from tocsin.cluster import sparksql as sql
 from tocsin.cluster.model import Parameter
 from tocsin.cluster.newness import needs_new
-from tocsin.cluster.resolver import Names, Relation, Resolver, Use, cast_to, parameter_map, uses_of
+from tocsin.cluster.relations import Names, Relation, Use, uses_of
+from tocsin.cluster.resolver import Resolver, cast_to, parameter_map
 from tocsin.errors import BodyRefused, TypeMismatch
 
 __all__ = ["CompiledQuery", "Names", "Relation", "Use", "compile_query", "literal"]
@@ -79,7 +80,7 @@ def compile_query(
     safety.check_tree(root)
     _name_outputs(root)
     if values is None:
-        make: Callable[[int], exp.Expression] = setwise.parameter_column
+        make: Callable[[int], exp.Expr] = setwise.parameter_column
     else:
         literals = [literal(value, item.type) for value, item in zip(values, parameters, strict=True)]
         make = lambda index: literals[index].copy()  # noqa: E731
@@ -96,7 +97,7 @@ def compile_query(
     return CompiledQuery(uses, frozenset(resolver.functions), parameters, ordered, needs_new(tree), plain, template)
 
 
-def literal(value: Any, type_: str) -> exp.Expression:
+def literal(value: Any, type_: str) -> exp.Expr:
     """A typed literal, built as a tree: no text of the value is ever parsed."""
     if value is None:
         return cast_to(exp.null(), type_)
@@ -129,7 +130,7 @@ def _check_parameters(parameters: tuple[Parameter, ...], values: Sequence[Any] |
         raise TypeMismatch(f"{len(parameters)} arguments are expected, {len(values)} given")
 
 
-def _first_select(node: exp.Expression) -> exp.Select | None:
+def _first_select(node: exp.Expr) -> exp.Select | None:
     while isinstance(node, exp.Subquery | exp.SetOperation):
         node = node.this
     return node if isinstance(node, exp.Select) else None
@@ -139,7 +140,10 @@ def _name_outputs(root: exp.Query) -> None:
     """Names unnamed results by their text, so that rewriting them doesn't change what subscribers see."""
     select = _first_select(root)
     for item in list(select.expressions) if select is not None else []:
-        if isinstance(item, exp.Alias | exp.Aliases | exp.Column | exp.Star) or sql.function_name(item) in sql.GENERATORS:
+        if (
+            isinstance(item, exp.Alias | exp.Aliases | exp.Column | exp.Star)
+            or sql.function_name(item) in sql.GENERATORS
+        ):
             continue
         name = str(item.expression.name) if isinstance(item, exp.Dot) else sql.to_sql(item)
         if name:
@@ -159,10 +163,12 @@ def _check_outputs(tree: exp.Query) -> None:
             seen.add(name.lower())
 
 
-def _star_columns(item: exp.Expression, select: exp.Select) -> list[str]:
+def _star_columns(item: exp.Expr, select: exp.Select) -> list[str]:
     """The columns of a star where they are known; a join that merges columns, or a subquery, is left to Spark."""
     star = item.this if isinstance(item, exp.Column) else item
-    if not isinstance(star, exp.Star) or any(j.args.get("using") or j.args.get("method") for j in select.args.get("joins") or []):
+    if not isinstance(star, exp.Star) or any(
+        j.args.get("using") or j.args.get("method") for j in select.args.get("joins") or []
+    ):
         return []
     if any(str(j.args.get("kind") or "").upper() in ("SEMI", "ANTI") for j in select.args.get("joins") or []):
         return []

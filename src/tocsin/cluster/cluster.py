@@ -467,6 +467,7 @@ _WITHOUT_SPARK = (
     st.CreateFeed,
     st.ConnectFeed,
     st.DisconnectFeed,
+    st.StartFeed,
     st.StopFeed,
     st.CreateBroker,
     st.Subscribe,

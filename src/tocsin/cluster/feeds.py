@@ -57,7 +57,8 @@ class Feeds:
             hint = f"CONNECT FEED {feed.name} TO DATASET …"
             raise Conflict(f"feed {feed.name!r} is not connected to a dataset", hint=hint)
         started = msgspec.structs.replace(feed, running=True)
-        if feed.options["type"] == "file" and feed.id not in self.running:
+        # Before Spark is up, a file feed is only noted: it is opened when Spark comes.
+        if feed.options["type"] == "file" and feed.id not in self.running and self.world.runtime.state == "up":
             self.open(started)
         self.world.names.replace(started)
 

@@ -43,7 +43,7 @@ from tocsin.cluster.filesource import (
     sift,
 )
 from tocsin.cluster.model import Column
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.spark import SparkRuntime, first_line
 from tocsin.errors import NotFound, QueryFailed, SystemTrouble, UserError
 
 __all__ = ["FileFeed", "FileSource", "Sifted", "check_path", "file_source", "load_files"]
@@ -277,11 +277,11 @@ def _say(error: Exception) -> str:
     told: list[str] = []
     cause: Any = error
     while cause is not None and len(told) < 4:
-        text = str(cause).strip().splitlines()
-        if text and text[0] not in told:
-            told.append(text[0][:300])
+        text = first_line(cause)[:300]
+        if text not in told:
+            told.append(text)
         cause = getattr(cause, "_cause", None)
-    return ": ".join(told) or type(error).__name__
+    return ": ".join(told)
 
 
 # --- LOAD DATASET

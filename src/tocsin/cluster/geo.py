@@ -1,7 +1,8 @@
 """Distances on the earth as Spark SQL: ``distance``, ``within``, and ``within`` as a join on grid cells.
 
-The grid has latitude bands as high as the radius, each with as many longitude cells as keep them at least as wide as high.
-One point of a pair lies in one cell, the other one's circle touches a few: joined by equality each pair meets at most once.
+The grid has latitude bands as high as the radius, each with as many longitude cells as keep them at least as wide as
+high. One point of a pair lies in one cell, the other one's circle touches a few: joined by equality each pair meets at
+most once.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ _DISTANCE = (
 )
 
 
-def distance(lat1: exp.Expression, lon1: exp.Expression, lat2: exp.Expression, lon2: exp.Expression) -> exp.Expression:
+def distance(lat1: exp.Expr, lon1: exp.Expr, lat2: exp.Expr, lon2: exp.Expr) -> exp.Expr:
     """``distance(lat1, lon1, lat2, lon2)`` in Spark's builtin functions; NULL if any argument is."""
     given = dict(zip("abcd", (lat1, lon1, lat2, lon2), strict=True))
     return fill(_DISTANCE, {name: as_double(value) for name, value in given.items()})
 
 
-def fill(template: str, values: dict[str, exp.Expression]) -> exp.Expression:
+def fill(template: str, values: dict[str, exp.Expr]) -> exp.Expr:
     """Our own expression with its short names replaced."""
     holder = exp.Paren(this=sql.expression(template))
     for node in list(holder.find_all(exp.Column)):
@@ -55,7 +56,7 @@ def fill(template: str, values: dict[str, exp.Expression]) -> exp.Expression:
     return exp.Paren(this=holder.this)
 
 
-def as_double(value: exp.Expression) -> exp.Expression:
+def as_double(value: exp.Expr) -> exp.Expr:
     return exp.Cast(this=value.copy(), to=exp.Var(this="double"))
 
 
@@ -100,7 +101,9 @@ def _cells(h: str, level: str, radius: str) -> str:
     high = f"CAST(floor(({_V}.x + {_V}.w) / 360 * {_N}) AS BIGINT)"
     around = f"CASE WHEN {high} - {low} + 1 >= {_N} THEN sequence(0L, {_N} - 1) ELSE sequence({low}, {high}) END"
     ids = f"transform({around}, {_V}c -> {_id(level, _B, f'pmod({_V}c, {_N})')})"
-    bands = f"transform(sequence({first}, {last}), {_B} -> flatten(transform(array({_per_band(_B, h)}), {_N} -> {ids})))"
+    bands = (
+        f"transform(sequence({first}, {last}), {_B} -> flatten(transform(array({_per_band(_B, h)}), {_N} -> {ids})))"
+    )
     return f"flatten(transform(array({point}), {_V} -> flatten({bands})))"
 
 
@@ -112,18 +115,26 @@ def _degrees(height: float) -> str:
     return f"{min(180.0, max(_SMALLEST, height) / DEGREE)!r}D"
 
 
-def cell_of(lat: exp.Expression, lon: exp.Expression, height: float) -> exp.Expression:
+def cell_of(lat: exp.Expr, lon: exp.Expr, height: float) -> exp.Expr:
     """The cell, of a grid with cells ``height`` metres high, that a point lies in; NULL for what is no place."""
     return fill(_known(_cell(_degrees(height), "0L")), {"a": as_double(lat), "b": as_double(lon)})
 
 
-def cells_around(lat: exp.Expression, lon: exp.Expression, metres: float) -> exp.Expression:
+def centre_of(cell: exp.Expr, height: float) -> tuple[exp.Expr, exp.Expr]:
+    """Latitude and longitude of the middle of a cell of ``cell_of``."""
+    h, band = _degrees(height), "shiftright(i, 24)"
+    lat = fill(f"({band} + 0.5D) * {h} - 90", {"i": cell})
+    lon = fill(f"((i & 16777215L) + 0.5D) * 360 / {_per_band(band, h)} - 180", {"i": cell})
+    return fill("least(90D, x)", {"x": lat}), lon
+
+
+def cells_around(lat: exp.Expr, lon: exp.Expr, metres: float) -> exp.Expr:
     """The cells, of the grid for this radius, that a circle touches."""
     template = _known(_cells(_degrees(metres), "0L", f"{float(metres)!r}D"))
     return fill(template, {"a": as_double(lat), "b": as_double(lon)})
 
 
-def level_of(metres: exp.Expression) -> exp.Expression:
+def level_of(metres: exp.Expr) -> exp.Expr:
     """The number of the finest level whose cells are not smaller than the radius."""
     steps = " ".join(f"WHEN r <= {height}D THEN {level}" for level, height in enumerate(_LEVELS[:-1]))
     return fill(f"CASE WHEN r IS NULL THEN NULL {steps} ELSE {len(_LEVELS) - 1} END", {"r": as_double(metres)})
@@ -134,21 +145,23 @@ def _height_of(level: str) -> str:
     return f"least(180D, {_SMALLEST}D * pow(4D, {level}) / {DEGREE}D)"
 
 
-def cell_at_level(lat: exp.Expression, lon: exp.Expression, level: exp.Expression) -> exp.Expression:
+def cell_at_level(lat: exp.Expr, lon: exp.Expr, level: exp.Expr) -> exp.Expr:
     """The one cell of a point in a level."""
     values = {"a": as_double(lat), "b": as_double(lon), "l": level}
     return fill(_known(_cell(_height_of("l"), "CAST(l AS BIGINT)")), values)
 
 
-def cells_at_level(
-    lat: exp.Expression, lon: exp.Expression, level: exp.Expression, metres: exp.Expression | None = None
-) -> exp.Expression:
+def cells_at_level(lat: exp.Expr, lon: exp.Expr, level: exp.Expr, metres: exp.Expr | None = None) -> exp.Expr:
     """The cells a circle touches in a level; without a radius, the largest circle of that level."""
     largest = f"CASE WHEN l = {len(_LEVELS) - 1} THEN {math.pi * RADIUS}D ELSE {_SMALLEST}D * pow(4D, l) END"
     template = _known(_cells(_height_of("l"), "CAST(l AS BIGINT)", "r"))
     radius = as_double(metres) if metres is not None else fill(largest, {"l": level})
     # A name bound once keeps the expression small: every use of a name copies it.
     return fill(template, {"a": as_double(lat), "b": as_double(lon), "l": level, "r": radius})
+
+
+def all_levels() -> exp.Expr:
+    return sql.expression(f"array({', '.join(str(level) for level in range(len(_LEVELS)))})")
 
 
 def expand(tree: exp.Query) -> exp.Query:
@@ -164,7 +177,7 @@ def expand(tree: exp.Query) -> exp.Query:
     return tree
 
 
-def check_arity(node: exp.Expression, name: str, arity: int) -> None:
+def check_arity(node: exp.Expr, name: str, arity: int) -> None:
     if len(node.expressions) != arity:
         shape = "lat, lon, lat, lon" + (", metres" if arity == 5 else "")
         raise BodyRefused(f"{name} takes {arity} arguments, {len(node.expressions)} given", hint=f"{name}({shape})")

@@ -5,43 +5,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from functools import partial
+from typing import Any, cast
 
-from msgspec import Struct
 from sqlglot import exp
 
 from tocsin.cluster import safety
 from tocsin.cluster import sparksql as sql
-from tocsin.cluster.model import Column, Function, Parameter
+from tocsin.cluster.model import Function, Parameter
+from tocsin.cluster.relations import NEW_COLUMN, Mode, Names, Relation
 from tocsin.errors import BodyRefused
 
-Mode = Literal["all", "new", "marked"]
-NEW_COLUMN = "_is_new"
 DEEPEST = 16
-
-
-class Relation(Struct, frozen=True):
-    """Something a query can read. ``name`` is canonical: of the dataset, the channel or the catalog table."""
-
-    kind: Literal["dataset", "subscriptions", "results", "catalog"]
-    name: str
-    columns: tuple[Column, ...]
-    active: bool = False
-
-
-class Names(Protocol):
-    """What exists. Lookups disregard case. A ``known()`` that lists names, if there is one, feeds "did you mean"."""
-
-    def relation(self, name: str) -> Relation | None: ...
-
-    def function(self, name: str, arity: int) -> Function | None: ...
-
-
-class Use(Struct, frozen=True):
-    """How a query reads a relation. new: only new rows; marked: all rows and the boolean column ``_is_new``."""
-
-    relation: Relation
-    mode: Mode = "all"
 
 
 @dataclass
@@ -76,7 +51,7 @@ class Resolver:
     def __init__(
         self,
         names: Names,
-        parameters: Mapping[str, Callable[[], exp.Expression]],
+        parameters: Mapping[str, Callable[[], exp.Expr]],
         *,
         channel: bool,
         functions: set[str] | None = None,
@@ -95,7 +70,7 @@ class Resolver:
 
     # queries
 
-    def _query(self, node: exp.Expression, outer: _Scope) -> None:
+    def _query(self, node: exp.Expr, outer: _Scope) -> None:
         ctes = self._with(node, outer)
         scope = _Scope(outer, ctes)
         if isinstance(node, exp.Select):
@@ -118,7 +93,7 @@ class Resolver:
             if node.args.get(key) is not None:
                 self._walk(node.args[key], scope, frozenset(name.lower() for name in node.named_selects))
 
-    def _with(self, node: exp.Expression, outer: _Scope) -> frozenset[str]:
+    def _with(self, node: exp.Expr, outer: _Scope) -> frozenset[str]:
         ctes = outer.ctes
         with_ = node.args.get("with_")
         if with_ is None:
@@ -150,7 +125,7 @@ class Resolver:
             # Grouping or ordering by a constant is pointless, so an alias of this SELECT wins over a parameter there.
             skip = aliases if key in ("order", "group", "sort", "cluster", "distribute") else frozenset()
             for item in list(value) if isinstance(value, list) else [value]:
-                if isinstance(item, exp.Expression):
+                if isinstance(item, exp.Expr):
                     self._walk(item, scope, skip)
 
     def _joins(self, select: exp.Select) -> list[exp.Join]:
@@ -163,7 +138,7 @@ class Resolver:
             found += [join for join in source.this.find_all(exp.Join) if join.find_ancestor(exp.Select) is select]
         return found
 
-    def _limits(self, node: exp.Expression) -> None:
+    def _limits(self, node: exp.Expr) -> None:
         for key in ("limit", "offset"):
             part = node.args.get(key)
             if part is None:
@@ -177,7 +152,7 @@ class Resolver:
 
     # sources
 
-    def _register(self, slot: exp.Expression, select: exp.Select, scope: _Scope) -> None:
+    def _register(self, slot: exp.Expr, select: exp.Select, scope: _Scope) -> None:
         name = sql.source_name(slot)
         source = _Source(name, select)
         if isinstance(slot, exp.Table) and not isinstance(slot.this, exp.Func):
@@ -217,7 +192,7 @@ class Resolver:
         table.meta["mode"] = "all"
         return relation
 
-    def _inside(self, slot: exp.Expression, scope: _Scope) -> None:
+    def _inside(self, slot: exp.Expr, scope: _Scope) -> None:
         """Derived tables see what the whole SELECT sees; laterals see their neighbours too."""
         outer = scope.parent or _Scope(None, scope.ctes)
         outside = _Scope(outer, scope.ctes)
@@ -240,23 +215,27 @@ class Resolver:
         else:
             raise BodyRefused(f"{type(slot).__name__.upper()} cannot stand in FROM")
 
-    def _table_function(self, slot: exp.Expression, node: exp.Expression, scope: _Scope) -> None:
+    def _table_function(self, slot: exp.Expr, node: exp.Expr, scope: _Scope) -> None:
         name = sql.function_name(node)
         args = node.expressions if isinstance(node, exp.Anonymous) else []
         function = self.names.function(name, len(args))
         if function is None or slot.args.get("view"):
             if name not in sql.TABLE_FUNCTIONS:
                 hint = "table functions are functions you created and " + ", ".join(sorted(sql.TABLE_FUNCTIONS))
-                raise BodyRefused(f"there is no table function {name}@{len(args)}", hint=hint, kind="function", name=name)
+                raise BodyRefused(
+                    f"there is no table function {name}@{len(args)}", hint=hint, kind="function", name=name
+                )
             self._children(node, scope, frozenset())
             return
         body = self._inline(function, args, scope)
         alias = slot.args.get("alias") or exp.TableAlias(this=exp.to_identifier(function.name, quoted=True))
         query = exp.Subquery(this=body)
         own = set(scope.sources)
-        beside = any(str(item.parts[0].name).lower() in own for item in body.find_all(exp.Column) if item.meta.get("outer"))
+        beside = any(
+            str(item.parts[0].name).lower() in own for item in body.find_all(exp.Column) if item.meta.get("outer")
+        )
         if beside or isinstance(slot, exp.Lateral):
-            new: exp.Expression = exp.Lateral(this=query, view=False, outer=False, alias=alias)
+            new: exp.Expr = exp.Lateral(this=query, view=False, outer=False, alias=alias)
         else:
             query.set("alias", alias)
             new = query
@@ -264,13 +243,13 @@ class Resolver:
             new.set("joins", slot.args["joins"])
         slot.replace(new)
 
-    def _inline(self, function: Function, args: list[exp.Expression], scope: _Scope) -> exp.Query:
+    def _inline(self, function: Function, args: list[exp.Expr], scope: _Scope) -> exp.Query:
         key = f"{function.name.lower()}@{len(function.parameters)}"
         if key in self.stack:
             raise BodyRefused(f"the function {function.name} calls itself", name=function.name)
         if len(self.stack) >= DEEPEST:
             raise BodyRefused(f"functions are nested more than {DEEPEST} deep", name=function.name)
-        given: dict[str, Callable[[], exp.Expression]] = {}
+        given: dict[str, Callable[[], exp.Expr]] = {}
         for parameter, argument in zip(function.parameters, args, strict=True):
             holder = exp.Paren(this=argument.copy())
             self._walk(holder.this, scope, frozenset())
@@ -281,12 +260,10 @@ class Resolver:
         safety.check_tree(body)
         self.functions.add(f"{function.name}@{len(function.parameters)}")
         _rename(body, f"{sql.RESERVED}_f{len(self.functions)}_{len(self.stack)}_")
-        inner = Resolver(
-            self.names, given, channel=self.channel, functions=self.functions, stack=(*self.stack, key)
-        )
+        inner = Resolver(self.names, given, channel=self.channel, functions=self.functions, stack=(*self.stack, key))
         return inner.resolve(body)
 
-    def _qualify(self, holder: exp.Expression, scope: _Scope, function: str) -> None:
+    def _qualify(self, holder: exp.Expr, scope: _Scope, function: str) -> None:
         """Inside the function's body a bare column of ours would mean one of its own."""
         for item in list(holder.find_all(exp.Column)):
             if item.meta.get("parameter") or item.meta.get("outer"):
@@ -299,10 +276,12 @@ class Resolver:
             if not owners and len(scope.sources) == 1:
                 owners = list(scope.sources.values())
             if len(owners) != 1:
-                raise BodyRefused(f"{item.name} in a call of {function} needs its table", hint=f"write alias.{item.name}")
+                raise BodyRefused(
+                    f"{item.name} in a call of {function} needs its table", hint=f"write alias.{item.name}"
+                )
             dotted = [exp.to_identifier(owners[0].name, quoted=True), *[part.copy() for part in item.parts]]
             new = exp.Column(this=dotted[1], table=dotted[0])
-            result: exp.Expression = new
+            result: exp.Expr = new
             new.meta["outer"] = True
             for part in dotted[2:]:
                 result = exp.Dot(this=result, expression=part)
@@ -310,11 +289,11 @@ class Resolver:
 
     # expressions
 
-    def _children(self, node: exp.Expression, scope: _Scope, skip: frozenset[str]) -> None:
+    def _children(self, node: exp.Expr, scope: _Scope, skip: frozenset[str]) -> None:
         for child in list(node.iter_expressions()):
             self._walk(child, scope, skip)
 
-    def _walk(self, node: exp.Expression, scope: _Scope, skip: frozenset[str]) -> None:
+    def _walk(self, node: exp.Expr, scope: _Scope, skip: frozenset[str]) -> None:
         if isinstance(node, exp.Query):
             self._query(node, scope)
         elif isinstance(node, exp.Column):
@@ -330,7 +309,7 @@ class Resolver:
         parts = node.parts
         first = str(parts[0].name).lower()
         make = self.parameters.get(first)
-        if make is None or isinstance(node.this, exp.Star) and len(parts) == 1:
+        if make is None or (isinstance(node.this, exp.Star) and len(parts) == 1):
             return
         if (len(parts) > 1 and scope.find(first) is not None) or (len(parts) == 1 and first in skip):
             return
@@ -360,7 +339,9 @@ class Resolver:
             return
         body = self._inline(function, args, scope)
         if not body.is_star and len(body.selects) != 1:
-            raise BodyRefused(f"{function.name} has {len(body.selects)} columns and cannot be a value", hint="use it in FROM")
+            raise BodyRefused(
+                f"{function.name} has {len(body.selects)} columns and cannot be a value", hint="use it in FROM"
+            )
         node.replace(_as_value(body))
 
     # is_new
@@ -398,10 +379,9 @@ class Resolver:
     def _nullability(self, select: exp.Select, scope: _Scope) -> None:
         seen: list[str] = []
         from_ = select.args.get("from_")
-        for source in sql._flatten(from_.this) if from_ is not None else []:
-            seen.append(sql.source_name(source))
+        seen += [sql.source_name(source) for source in sql.flatten(from_.this)] if from_ is not None else []
         for join in select.args.get("joins") or []:
-            here = [sql.source_name(item) for item in sql._flatten(join.this)]
+            here = [sql.source_name(item) for item in sql.flatten(join.this)]
             side = str(join.args.get("side") or "").upper()
             affected = (seen if side in ("RIGHT", "FULL") else []) + (here if side in ("LEFT", "FULL") else [])
             if str(join.args.get("kind") or "").upper() in ("SEMI", "ANTI"):
@@ -425,16 +405,15 @@ class Resolver:
             kind = str(join.args.get("kind") or "").upper()
             if side in ("RIGHT", "FULL"):
                 continue
-            own = {sql.source_name(item) for item in sql._flatten(join.this)}
+            own = {sql.source_name(item) for item in sql.flatten(join.this)}
             inner = side == "" and kind in ("", "INNER", "CROSS")
-            rest = self._take_new(
-                on, scope, select, lambda s, own=own, inner=inner: (s.name in own) or (inner and not s.nullable)
-            )
+            free = {item.name for item in scope.sources.values() if inner and not item.nullable}
+            rest = self._take_new(on, scope, select, partial(_named, names=free | own))
             join.set("on", rest if rest is not None else exp.true())
 
     def _take_new(
-        self, condition: exp.Expression, scope: _Scope, select: exp.Select, allowed: Callable[[_Source], bool]
-    ) -> exp.Expression | None:
+        self, condition: exp.Expr, scope: _Scope, select: exp.Select, allowed: Callable[[_Source], bool]
+    ) -> exp.Expr | None:
         terms = sql.conjuncts(condition)
         rest = []
         for term in terms:
@@ -448,35 +427,31 @@ class Resolver:
         return condition if len(rest) == len(terms) else sql.conjunction(rest)
 
 
+def _named(source: _Source, names: set[str]) -> bool:
+    return source.name in names
+
+
 def name_of(table: exp.Table) -> str:
     return str(table.this.name)
 
 
-def cast_to(value: exp.Expression, type_: str) -> exp.Expression:
+def cast_to(value: exp.Expr, type_: str) -> exp.Expr:
     return exp.Cast(this=value, to=exp.Var(this=type_))
 
 
-def uses_of(root: exp.Expression) -> dict[Use, list[exp.Table]]:
-    found: dict[Use, list[exp.Table]] = {}
-    for table in root.find_all(exp.Table):
-        if "relation" in table.meta:
-            found.setdefault(Use(table.meta["relation"], table.meta["mode"]), []).append(table)
-    return found
-
-
-def parameter_map(parameters: tuple[Parameter, ...], make: Callable[[int], exp.Expression]) -> dict[str, Any]:
+def parameter_map(parameters: tuple[Parameter, ...], make: Callable[[int], exp.Expr]) -> dict[str, Any]:
     return {item.name.lower(): (lambda index=index: make(index)) for index, item in enumerate(parameters)}
 
 
-def _alias_like(node: exp.Expression, value: exp.Expression) -> exp.Expression:
+def _alias_like(node: exp.Expr, value: exp.Expr) -> exp.Expr:
     if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
         return exp.alias_(value, "is_new")
     return value
 
 
-def _as_value(body: exp.Query) -> exp.Expression:
+def _as_value(body: exp.Query) -> exp.Expr:
     """``SELECT x * 2`` is the expression itself; anything else becomes a scalar subquery."""
-    if isinstance(body, exp.Select) and set(k for k, v in body.args.items() if v) == {"expressions"}:
+    if isinstance(body, exp.Select) and {key for key, value in body.args.items() if value} == {"expressions"}:
         item = body.selects[0]
         return exp.Paren(this=item.unalias() if isinstance(item, exp.Alias) else item)
     return exp.Subquery(this=body)
@@ -485,7 +460,6 @@ def _as_value(body: exp.Query) -> exp.Expression:
 def _rename(body: exp.Query, prefix: str) -> None:
     """Own aliases for an inlined body, so that an argument's ``h.lat`` never means the body's ``h``."""
     names: set[str] = set()
-    ctes = {str(cte.alias).lower() for cte in body.find_all(exp.CTE)}
     for select in body.find_all(exp.Select):
         for slot in sql.sources(select):
             name = str(slot.alias_or_name)
@@ -497,7 +471,6 @@ def _rename(body: exp.Query, prefix: str) -> None:
                 alias.set("this", exp.to_identifier(prefix + name.lower(), quoted=True))
             else:
                 slot.set("alias", exp.TableAlias(this=exp.to_identifier(prefix + name.lower(), quoted=True)))
-    del ctes
     for item in body.find_all(exp.Column):
         parts = item.parts
         first = parts[0]

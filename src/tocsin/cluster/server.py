@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import uvicorn
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route, Router
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tocsin.cluster.facade import Facade
 from tocsin.cluster.openapi import document
@@ -24,7 +26,7 @@ from tocsin.cluster.routes.feeds import Feeds
 from tocsin.cluster.routes.reading import Disconnected
 from tocsin.cluster.routes.threads import Threads
 from tocsin.config import ClusterConfig
-from tocsin.errors import MethodNotAllowed, NoSuchPath, SystemTrouble, UserError
+from tocsin.errors import LimitExceeded, Malformed, MethodNotAllowed, NoSuchPath, SystemTrouble, TocsinError, UserError
 
 log = logging.getLogger("tocsin.server")
 
@@ -32,6 +34,8 @@ log = logging.getLogger("tocsin.server")
 GRACE = 30
 #: Connections the kernel holds while the loop is busy.
 BACKLOG = 2048
+#: Request line and headers together.
+HEAD_BYTES = 64 * 1024
 
 
 class Sent:
@@ -144,12 +148,45 @@ def address(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+class Protocol(HttpToolsProtocol):
+    """uvicorn's, with an end to the head of a request, and with JSON for what cannot be read."""
+
+    in_head = False
+    head = 0
+
+    def on_message_begin(self) -> None:
+        self.in_head, self.head = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self.in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.in_head and not self.transport.is_closing():
+            self.head += len(data)
+            if self.head > HEAD_BYTES:
+                self.refuse(
+                    b"431 Request Header Fields Too Large", LimitExceeded("the head of the request is too long")
+                )
+
+    def send_400_response(self, msg: str) -> None:
+        self.refuse(b"400 Bad Request", Malformed("this is not HTTP/1.1"))
+
+    def refuse(self, status: bytes, error: TocsinError) -> None:
+        body = error_answer(error).body
+        head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        self.transport.write(head % (status, len(body)) + bytes(body))
+        self.transport.close()
+
+
 class Quiet(logging.Filter):
-    """uvicorn repeats with a trace what is logged already, and warns of requests that no parser can read."""
+    """uvicorn repeats with a trace what is logged already, and warns of whatever scans the port."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, BrokeOff)
+        return not isinstance(error, BrokeOff) and record.msg != "Invalid HTTP request received."
 
 
 class Server(uvicorn.Server):
@@ -166,7 +203,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 self.app,
                 loop="uvloop",
-                http="httptools",
+                http=Protocol,
                 ws="none",
                 lifespan="off",
                 access_log=False,
@@ -191,8 +228,6 @@ class Server(uvicorn.Server):
         """As uvicorn does, but without raising the signal again: the cluster is still to be closed."""
         with contextlib.ExitStack() as stack:
             if threading.current_thread() is threading.main_thread():
-                import signal
-
                 for number in (signal.SIGINT, signal.SIGTERM):
                     stack.callback(signal.signal, number, signal.signal(number, self.handle_exit))
             yield

@@ -1,8 +1,8 @@
 """Turns a body with parameters into one query for all subscriptions.
 
-Spark's own ``FROM s, LATERAL (body)`` refuses many bodies (a parameter two subqueries deep, in an aggregate, in GROUP BY)
-and makes a nested loop of others (a parameter in the select list). So the subscriptions are joined into the body here:
-every block gets the subscription's id as a further column, grouping key and window partition.
+Spark's own ``FROM s, LATERAL (body)`` refuses many bodies (a parameter two subqueries deep, in an aggregate, in
+GROUP BY) and makes a nested loop of others (a parameter in the select list). So the subscriptions are joined into the
+body here: every block gets the subscription's id as a further column, grouping key and window partition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def channel_statement(body: exp.Query, count: int, subscriptions: str, *, ordere
     options = "map('ignoreNullFields', 'false')"
     if not keyer.depends(body):
         # The same rows for everybody: encode them once.
-        inner: exp.Expression = _ranked(exp.Subquery(this=body.copy()), None) if ordered else body.copy()
+        inner: exp.Expr = _ranked(exp.Subquery(this=body.copy()), None) if ordered else body.copy()
         hidden = f" EXCEPT ({RANK})" if ordered else ""
         rank = f", CAST(q.{RANK} AS INT) AS rank" if ordered else ""
         once = sql.expression(f"SELECT to_json(struct(q.*{hidden}), {options}) AS payload{rank} FROM x AS q")
@@ -51,7 +51,8 @@ def channel_statement(body: exp.Query, count: int, subscriptions: str, *, ordere
     rank = f", CAST(q.{RANK} AS INT) AS rank" if ordered else ""
     hidden = f"{ID}, {RANK}" if ordered else ID
     outer = sql.expression(
-        f"SELECT q.{ID} AS subscription_id, to_json(struct(q.* EXCEPT ({hidden})), {options}) AS payload{rank} FROM x AS q"
+        f"SELECT q.{ID} AS subscription_id, to_json(struct(q.* EXCEPT ({hidden})), {options}) AS payload{rank}"
+        " FROM x AS q"
     )
     cast(exp.Table, outer.find(exp.Table)).replace(_derived(query, "q"))
     return cast(exp.Select, outer)
@@ -70,7 +71,7 @@ class _Keyer:
             select = select.select(exp.alias_(sql.column(f"p_{index}"), parameter_name(index), quoted=True), copy=False)
         return _derived(select.from_(exp.Table(this=exp.to_identifier(self.view))), S)
 
-    def depends(self, node: exp.Expression) -> bool:
+    def depends(self, node: exp.Expr) -> bool:
         """Does it use a parameter, itself or through a CTE?"""
         for item in node.walk():
             if isinstance(item, exp.Column) and "parameter" in item.meta:
@@ -79,7 +80,7 @@ class _Keyer:
                 return True
         return False
 
-    def query(self, node: exp.Expression, *, rank: bool) -> exp.Query:
+    def query(self, node: exp.Expr, *, rank: bool) -> exp.Query:
         """Columns: the id, the body's own, and the rank if asked for."""
         with_ = self._with(node)
         if isinstance(node, exp.Subquery):
@@ -105,11 +106,11 @@ class _Keyer:
             result.set("with_", with_)
         return result
 
-    def _side(self, node: exp.Expression) -> exp.Expression:
+    def _side(self, node: exp.Expr) -> exp.Expr:
         keyed = self.query(node.copy(), rank=False)
         return exp.Subquery(this=keyed) if keyed.args.get("with_") or isinstance(keyed, exp.SetOperation) else keyed
 
-    def _with(self, node: exp.Expression) -> exp.With | None:
+    def _with(self, node: exp.Expr) -> exp.With | None:
         with_ = node.args.get("with_")
         if with_ is None:
             return None
@@ -137,12 +138,16 @@ class _Keyer:
         if not select.args.get("group") and _aggregates(select):
             return self._total(select, rank)
         outer_joins = [j for j in select.args.get("joins") or [] if str(j.side).upper() in ("RIGHT", "FULL")]
-        pivoted = any(isinstance(s, exp.Subquery) and s.args.get("pivots") and self.depends(s) for s in sql.sources(select))
+        pivoted = any(
+            isinstance(s, exp.Subquery) and s.args.get("pivots") and self.depends(s) for s in sql.sources(select)
+        )
         if pivoted:
             return self._lateral(select, rank)
         if outer_joins and (select.args.get("laterals") or self._from_depends(select)):
             # Spark decorrelates these wrongly, and no join order makes them right.
-            raise BodyRefused("a parameter cannot stand in a RIGHT or FULL JOIN", hint="use LEFT JOIN, or filter in WHERE")
+            raise BodyRefused(
+                "a parameter cannot stand in a RIGHT or FULL JOIN", hint="use LEFT JOIN, or filter in WHERE"
+            )
         self._subqueries(select)
         used = self._used(select)
         self._from(select, together=bool(outer_joins))
@@ -151,8 +156,12 @@ class _Keyer:
                 window.set("partition_by", [sql.column(ID, S), *(window.args.get("partition_by") or [])])
         group = select.args.get("group")
         if group is not None and not group.args.get("all"):
-            if any(not item.expressions for item in [*(group.args.get("rollup") or []), *(group.args.get("cube") or [])]):
-                raise BodyRefused("GROUP BY … WITH ROLLUP/CUBE cannot use parameters", hint="write ROLLUP(…) or CUBE(…)")
+            if any(
+                not item.expressions for item in [*(group.args.get("rollup") or []), *(group.args.get("cube") or [])]
+            ):
+                raise BodyRefused(
+                    "GROUP BY … WITH ROLLUP/CUBE cannot use parameters", hint="write ROLLUP(…) or CUBE(…)"
+                )
             group.set("expressions", [sql.column(ID, S), *used, *group.expressions])
         select.set("expressions", [exp.alias_(sql.column(ID, S), ID, quoted=True), *select.expressions])
         return self._ordered(select, rank)
@@ -198,15 +207,19 @@ class _Keyer:
                     hidden = [sql.column(name, S) for name in names]
                     star.set("except_", [*(star.args.get("except_") or []), *hidden])
 
-    def _key_source(self, source: exp.Expression) -> bool:
+    def _key_source(self, source: exp.Expr) -> bool:
         """Keys a derived table in place; a CTE is keyed already."""
         if isinstance(source, exp.Table):
             return source.meta.get("cte") in self.ctes
         if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Query) and self.depends(source.this):
             if not source.alias:
-                source.set("alias", exp.TableAlias(this=exp.to_identifier(f"{sql.RESERVED}_d{id(source)}", quoted=True)))
+                source.set(
+                    "alias", exp.TableAlias(this=exp.to_identifier(f"{sql.RESERVED}_d{id(source)}", quoted=True))
+                )
             if source.args.get("pivots"):
-                raise BodyRefused("PIVOT of a subquery with parameters is not possible", hint="use max(…) FILTER (WHERE …)")
+                raise BodyRefused(
+                    "PIVOT of a subquery with parameters is not possible", hint="use max(…) FILTER (WHERE …)"
+                )
             source.set("this", self.query(source.this, rank=False))
             columns = source.args["alias"].args.get("columns")
             if columns:
@@ -227,7 +240,7 @@ class _Keyer:
                     sql.hide(inner, name, ID)
 
     def _in_derived(self, inner: exp.Select, select: exp.Select) -> bool:
-        node: exp.Expression | None = inner
+        node: exp.Expr | None = inner
         while node is not None and node is not select:
             parent = node.parent
             if isinstance(parent, exp.From | exp.Join) and isinstance(node, exp.Subquery) and parent.parent is select:
@@ -242,7 +255,7 @@ class _Keyer:
         inner = select.copy()
         for key in ("having", "order", "limit", "offset", "distinct", "windows", "qualify"):
             inner.set(key, None)
-        projected: list[exp.Expression] = []
+        projected: list[exp.Expr] = []
         for node in _aggregate_calls(select):
             _project_arguments(node, projected)
         names = [f"{sql.RESERVED}_a{index}" for index in range(len(projected))]
@@ -267,11 +280,16 @@ class _Keyer:
 
     def _lateral(self, select: exp.Select, rank: bool) -> exp.Query:
         order = select.args.get("order")
-        if rank:
+        if rank and nearest.is_nearest(select):
+            position = exp.alias_(sql.call(nearest.POSITION), RANK, quoted=True)
+            select.set("expressions", [*select.expressions, position])
+        elif rank:
             terms = [item.copy() for item in order.expressions] if order is not None else []
             select.set("expressions", [*select.expressions, _row_number(None, terms)])
         name = f"{sql.RESERVED}_q"
-        outer = exp.select(exp.alias_(sql.column(ID, S), ID, quoted=True)).select(f"{name}.*").from_(self.subscriptions())
+        outer = (
+            exp.select(exp.alias_(sql.column(ID, S), ID, quoted=True)).select(f"{name}.*").from_(self.subscriptions())
+        )
         alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
         lateral = exp.Lateral(this=exp.Subquery(this=select), view=False, outer=False, alias=alias)
         outer.set("joins", [exp.Join(this=lateral, kind="CROSS")])
@@ -300,7 +318,7 @@ class _Keyer:
         select.set("expressions", [*select.expressions, _row_number(sql.column(ID, S), terms)])
         return _cut(select, limits, rank)
 
-    def _ordered_set(self, keyed: exp.Query, node: exp.Expression, rank: bool) -> exp.Query:
+    def _ordered_set(self, keyed: exp.Query, node: exp.Expr, rank: bool) -> exp.Query:
         limits = _limits(node)
         if not rank and limits is None:
             return keyed
@@ -309,11 +327,11 @@ class _Keyer:
         return _cut(_ranked(_derived(keyed, f"{sql.RESERVED}_w"), terms), limits, rank)
 
 
-def _derived(query: exp.Expression, alias: str) -> exp.Subquery:
+def _derived(query: exp.Expr, alias: str) -> exp.Subquery:
     return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
 
 
-def _limits(node: exp.Expression) -> tuple[exp.Expression | None, exp.Expression | None] | None:
+def _limits(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None] | None:
     limit, offset = node.args.get("limit"), node.args.get("offset")
     node.set("limit", None)
     node.set("offset", None)
@@ -324,13 +342,15 @@ def _limits(node: exp.Expression) -> tuple[exp.Expression | None, exp.Expression
     return (limit.expression if limit is not None else None, offset.expression if offset is not None else None)
 
 
-def _row_number(partition: exp.Expression | None, terms: list[exp.Expression]) -> exp.Expression:
+def _row_number(partition: exp.Expr | None, terms: list[exp.Expr]) -> exp.Expr:
     order = exp.Order(expressions=terms or [exp.Ordered(this=exp.null())])
-    window = exp.Window(this=sql.call("row_number"), partition_by=[partition] if partition else None, order=order, over="OVER")
+    window = exp.Window(
+        this=sql.call("row_number"), partition_by=[partition] if partition else None, order=order, over="OVER"
+    )
     return exp.alias_(window, RANK, quoted=True)
 
 
-def _ranked(source: exp.Subquery, terms: list[exp.Expression] | None) -> exp.Select:
+def _ranked(source: exp.Subquery, terms: list[exp.Expr] | None) -> exp.Select:
     """``terms`` None: the source orders itself (a query without parameters)."""
     if terms is None:
         return _ranked_whole(source)
@@ -339,7 +359,7 @@ def _ranked(source: exp.Subquery, terms: list[exp.Expression] | None) -> exp.Sel
     return select.select(_row_number(sql.column(ID), terms), copy=False)
 
 
-def _by_position(term: exp.Expression, source: exp.Subquery) -> exp.Expression:
+def _by_position(term: exp.Expr, source: exp.Subquery) -> exp.Expr:
     if isinstance(term.this, exp.Literal) and not term.this.is_string:
         names = cast(exp.Query, source.this).named_selects
         index = int(term.this.name)
@@ -358,9 +378,7 @@ def _ranked_whole(source: exp.Subquery) -> exp.Select:
     return select.select(ranked, copy=False)
 
 
-def _cut(
-    query: exp.Query, limits: tuple[exp.Expression | None, exp.Expression | None] | None, rank: bool
-) -> exp.Query:
+def _cut(query: exp.Query, limits: tuple[exp.Expr | None, exp.Expr | None] | None, rank: bool) -> exp.Query:
     if limits is None:
         return query
     limit, offset = limits
@@ -375,12 +393,16 @@ def _cut(
     if start is not None:
         outer.where(exp.GT(this=number.copy(), expression=start.copy()), copy=False)
     if limit is not None:
-        end = exp.Add(this=exp.Paren(this=limit.copy()), expression=start) if start is not None else exp.Paren(this=limit.copy())
+        end = (
+            exp.Add(this=exp.Paren(this=limit.copy()), expression=start)
+            if start is not None
+            else exp.Paren(this=limit.copy())
+        )
         outer.where(exp.LTE(this=number.copy(), expression=end), copy=False)
     return outer
 
 
-def _inlined(term: exp.Expression, items: list[exp.Expression]) -> exp.Expression:
+def _inlined(term: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     """ORDER BY sees the aliases and positions of the select list; a window in that list does not."""
     if isinstance(term.this, exp.Literal) and not term.this.is_string:
         index = int(term.this.name)
@@ -393,7 +415,7 @@ def _inlined(term: exp.Expression, items: list[exp.Expression]) -> exp.Expressio
     for node in list(holder.find_all(exp.Column)):
         if len(node.parts) == 1 and node.name.lower() in aliases and "parameter" not in node.meta:
             node.replace(exp.Paren(this=aliases[node.name.lower()].copy()))
-    return cast(exp.Expression, holder.this)
+    return cast(exp.Expr, holder.this)
 
 
 def _windows(select: exp.Select) -> list[exp.Window]:
@@ -406,8 +428,8 @@ def _windows(select: exp.Select) -> list[exp.Window]:
     return found
 
 
-def _aggregate_calls(select: exp.Select) -> list[exp.Expression]:
-    found: list[exp.Expression] = []
+def _aggregate_calls(select: exp.Select) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
     for key in ("expressions", "having", "order"):
         value = select.args.get(key)
         for item in value if isinstance(value, list) else [value]:
@@ -421,17 +443,17 @@ def _aggregates(select: exp.Select) -> bool:
     return bool(_aggregate_calls(select)) or select.args.get("having") is not None
 
 
-def _windowed(node: exp.Expression) -> bool:
+def _windowed(node: exp.Expr) -> bool:
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         parent = parent.parent
     return isinstance(parent, exp.Window) and parent.this is not None
 
 
-def _project_arguments(call: exp.Expression, projected: list[exp.Expression]) -> None:
+def _project_arguments(call: exp.Expr, projected: list[exp.Expr]) -> None:
     """Moves what an aggregate needs of the rows into ``projected`` and makes it see the marked rows only."""
 
-    def move(value: exp.Expression) -> None:
+    def move(value: exp.Expr) -> None:
         if not any(isinstance(n, exp.Column) for n in value.walk()) and not value.find(exp.Query):
             return
         projected.append(value.copy())
@@ -447,8 +469,8 @@ def _project_arguments(call: exp.Expression, projected: list[exp.Expression]) ->
                 move(item.this)
         elif not isinstance(arg, exp.Star):
             move(arg)
-    node: exp.Expression = call
-    mark: exp.Expression = sql.column(_MARK, S)
+    node: exp.Expr = call
+    mark: exp.Expr = sql.column(_MARK, S)
     while isinstance(node.parent, exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         node = node.parent
         order = node.args.get("expression")

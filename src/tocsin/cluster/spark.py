@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,8 @@ from tocsin.config import ClusterConfig
 from tocsin.errors import NotReady, UserError
 
 State = Literal["starting", "up", "dead", "stopped"]
+
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 
 SETTINGS = {
     # Small repeated queries: replanning between stages costs more than it saves.
@@ -45,6 +48,8 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
+    # Every execution describes its plan for the UI; the short form is the cheapest.
+    "spark.sql.ui.explainMode": "simple",
     # A driver that runs executions for days must not grow: keep next to no history of them.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
@@ -103,12 +108,14 @@ class SparkRuntime:
             try:
                 self._launch()
             except BaseException as error:
+                said = first_line(error)  # the text of a Java exception is fetched from the JVM that ends now
                 self._abandon()
-                self.state, self.reason = "dead", f"Spark did not start: {error}"
+                if isinstance(error, PySparkRuntimeError):  # "the gateway exited": the JVM itself said more
+                    said = _last_words(self.log, before)
+                self.state, self.reason = "dead", f"Spark did not start: {said}"
                 if isinstance(error, (UserError, KeyboardInterrupt, SystemExit)):
                     raise
-                told = _last_words(self.log, before) or error
-                raise UserError(f"Spark did not start: {told}", hint=f"see {self.log}") from error
+                raise UserError(self.reason, hint=f"see {self.log}") from error
             self.generation += 1
             self.state, self.reason = "up", ""
 
@@ -155,9 +162,10 @@ class SparkRuntime:
         home = Path(self.config.home).resolve()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         spark_home = _spark_home(home, self.config.master)
-        self._archive = Archive(java, spark_home)
+        # The folder of a local-cluster is a new one for each home: an archive would never be used again.
+        self._archive = None if self.config.master.startswith("local-cluster") else Archive(java, spark_home)
         conf = SparkConf(loadDefaults=False)
-        conf.setAll(list(self._settings(home, java.version).items()))
+        conf.setAll(list(self._settings(home).items()))
         environment = {
             "JAVA_HOME": str(java.home),
             "SPARK_HOME": str(spark_home),
@@ -179,7 +187,7 @@ class SparkRuntime:
             sys.path[:] = path
         self._jcontext = context._jsc.sc()
 
-    def _settings(self, home: Path, java: int) -> dict[str, str]:
+    def _settings(self, home: Path) -> dict[str, str]:
         master = self.config.master
         settings = dict(SETTINGS)
         settings["spark.master"] = master
@@ -189,12 +197,15 @@ class SparkRuntime:
         settings["spark.sql.warehouse.dir"] = (home / "warehouse").as_uri()
         if master.startswith("local"):
             settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        shape = _LOCAL_CLUSTER.fullmatch(master)
+        if shape:
+            settings["spark.executor.memory"] = f"{shape[3]}m"  # the default is refused by smaller workers
         settings.update(self.config.spark)
         settings.update(self._extra)
         options = [
             "-XX:+UseParallelGC",
             "-Xlog:cds=error",
-            f"-Dlog4j2.configurationFile={_log4j(home, self.log).as_uri()}",
+            f"-Dlog4j2.configurationFile={_log4j(self.log).as_uri()}",
         ]
         if self._archive is not None:
             options += self._archive.options()
@@ -253,7 +264,7 @@ class SparkRuntime:
 
 def _partitions(master: str) -> int:
     """Two shuffle partitions a core in a cluster, one a core in local mode, never fewer than two."""
-    found = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master)
+    found = _LOCAL_CLUSTER.fullmatch(master)
     if found:
         return max(2, 2 * int(found[1]) * int(found[2]))
     found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,.*)?\])?", master)
@@ -292,7 +303,7 @@ appender.file.strategy.max = 3
 """
 
 
-def _log4j(home: Path, log: Path) -> Path:
+def _log4j(log: Path) -> Path:
     """A file, as Spark prints a banner and warnings to the terminal before any setting of ours is heard."""
     path = log.parent / "log4j2.properties"
     text = _LOG4J.format(log=log)
@@ -334,14 +345,21 @@ def _end(gateway: Any, wait: float) -> None:
 
 
 def _last_words(log: Path, start: int) -> str:
-    """The first line since ``start`` that names an error, or else the last one."""
+    """What the JVM said since ``start``: the first lines that are neither a warning nor part of a stack trace."""
     try:
-        text = log.read_bytes()[start:]
+        text = log.read_bytes()[start:].decode(errors="replace")
     except OSError:
         return ""
-    lines = [line.strip() for line in text.decode(errors="replace").splitlines() if line.strip()]
-    last = lines[-1] if lines else ""
-    return next((line for line in lines if re.search(r"error|exception", line, re.IGNORECASE)), last)
+    idle = ("at ", "...", "WARNING", "Using ", "Setting ", "To adjust ")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(idle)]
+    return " ".join(lines[:3])[:500] or "its JVM ended at once"
+
+
+def first_line(error: BaseException) -> str:
+    """What happened, without a stack trace; of a Java exception its own words (a cancelled job raises one)."""
+    cause: Any = getattr(error, "java_exception", None) or error
+    text = str(cause.toString() if cause is not error else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _quiet(record: logging.LogRecord) -> bool:

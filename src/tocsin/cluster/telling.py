@@ -145,19 +145,22 @@ class Teller:
         self._pool = ThreadPoolExecutor(_THREADS, "teller")
         # No limit on connections: brokers that hang hold theirs until the time-out.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        async with httpx.AsyncClient(limits=limits, timeout=self._timeout, trust_env=False) as client:
-            self._client = client
-            tasks = [asyncio.create_task(self._settle()), asyncio.create_task(self._resume())]
-            self._up.set()
-            await self._ending.wait()
-            tasks += [line.task for line in self._lines.values() if line.task is not None]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        self._client = httpx.AsyncClient(limits=limits, timeout=self._timeout, trust_env=False)
+        tasks = [asyncio.create_task(self._settle()), asyncio.create_task(self._resume())]
+        self._up.set()
+        await self._ending.wait()
+        tasks += [line.task for line in self._lines.values() if line.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._loop = None
         self._lines.clear()
         self._told.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        try:
+            await self._client.aclose()
+        except Exception as error:  # connections that were cut in the middle; they end with the loop
+            log.debug("closing connections: %s", error)
 
     async def _resume(self) -> None:
         brokers = await self._insist(lambda: list(self._catalog.all(Broker)))

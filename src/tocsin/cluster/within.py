@@ -9,22 +9,20 @@ from sqlglot import exp
 from tocsin.cluster import geo
 from tocsin.cluster import sparksql as sql
 
-
-
-_Owner = exp.Expression | None
+_Owner = exp.Expr | None
 
 
 @dataclass
 class _Side:
     """A point: the source that owns it and the SELECT that the source stands in."""
 
-    lat: exp.Expression
-    lon: exp.Expression
-    source: exp.Expression
+    lat: exp.Expr
+    lon: exp.Expr
+    source: exp.Expr
     select: exp.Select
     local: bool
 
-    def add(self, extra: exp.Expression, name: str) -> None:
+    def add(self, extra: exp.Expr, name: str) -> None:
         self.source = wrap(self.source, self.select, extra, name)
 
     @property
@@ -37,7 +35,7 @@ def rewrite(tree: exp.Query) -> exp.Query:
     counter = 0
     for select in list(tree.find_all(exp.Select)):
         where = select.args.get("where")
-        slots: list[tuple[exp.Expression, str, exp.Join | None]] = []
+        slots: list[tuple[exp.Expr, str, exp.Join | None]] = []
         if where is not None:
             slots.append((where, "this", None))
         slots += [(join, "on", join) for join in select.args.get("joins") or [] if join.args.get("on") is not None]
@@ -60,11 +58,11 @@ def rewrite(tree: exp.Query) -> exp.Query:
     return tree
 
 
-def owners(value: exp.Expression, select: exp.Select) -> list[tuple[exp.Expression, exp.Select]] | None:
+def owners(value: exp.Expr, select: exp.Select) -> list[tuple[exp.Expr, exp.Select]] | None:
     """The sources whose columns an expression uses; None if that cannot be told."""
     if value.find(exp.Query):
         return None
-    found: list[tuple[exp.Expression, exp.Select]] = []
+    found: list[tuple[exp.Expr, exp.Select]] = []
     for column in value.find_all(exp.Column):
         owner = _owner(column, select)
         if owner is None:
@@ -74,7 +72,7 @@ def owners(value: exp.Expression, select: exp.Select) -> list[tuple[exp.Expressi
     return found
 
 
-def _owner(column: exp.Column, select: exp.Select) -> tuple[exp.Expression, exp.Select] | None:
+def _owner(column: exp.Column, select: exp.Select) -> tuple[exp.Expr, exp.Select] | None:
     first = str(column.parts[0].name).lower()
     here: exp.Select | None = select
     while here is not None:
@@ -92,7 +90,7 @@ def _owner(column: exp.Column, select: exp.Select) -> tuple[exp.Expression, exp.
     return None
 
 
-def columns_of(slot: exp.Expression) -> frozenset[str] | None:
+def columns_of(slot: exp.Expr) -> frozenset[str] | None:
     """The columns of a source where they are known without asking Spark."""
     alias = slot.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
@@ -109,7 +107,7 @@ def columns_of(slot: exp.Expression) -> frozenset[str] | None:
     return None
 
 
-def wrappable(source: exp.Expression) -> bool:
+def wrappable(source: exp.Expr) -> bool:
     """Can it become ``(SELECT *, … FROM source) alias``?"""
     return (
         isinstance(source, exp.Table | exp.Subquery)
@@ -119,7 +117,7 @@ def wrappable(source: exp.Expression) -> bool:
     )
 
 
-def wrap(source: exp.Expression, select: exp.Select, extra: exp.Expression, name: str) -> exp.Subquery:
+def wrap(source: exp.Expr, select: exp.Select, extra: exp.Expr, name: str) -> exp.Subquery:
     """Adds a helper column to a source; its alias means the same inside and outside, stars don't show it."""
     alias = str(source.alias)
     inner = exp.select("*").from_(source.copy()).select(exp.alias_(extra, name, quoted=True), copy=False)
@@ -130,7 +128,7 @@ def wrap(source: exp.Expression, select: exp.Select, extra: exp.Expression, name
     return new
 
 
-def _side(lat: exp.Expression, lon: exp.Expression, select: exp.Select) -> _Side | None:
+def _side(lat: exp.Expr, lon: exp.Expr, select: exp.Select) -> _Side | None:
     found = owners(exp.Tuple(expressions=[lat.copy(), lon.copy()]), select)
     if found is None or len(found) != 1 or not wrappable(found[0][0]):
         return None
@@ -138,7 +136,7 @@ def _side(lat: exp.Expression, lon: exp.Expression, select: exp.Select) -> _Side
     return _Side(lat, lon, source, owner, owner is select)
 
 
-def _join(term: exp.Expression, select: exp.Select, join: exp.Join | None, name: str) -> exp.Expression | None:
+def _join(term: exp.Expr, select: exp.Select, join: exp.Join | None, name: str) -> exp.Expr | None:
     a, b, c, d, metres = term.expressions
     left, right = _side(a, b, select), _side(c, d, select)
     if left is None or right is None or left.source is right.source:
@@ -156,7 +154,7 @@ def _join(term: exp.Expression, select: exp.Select, join: exp.Join | None, name:
 
 
 def _order(left: _Side, right: _Side, join: exp.Join | None) -> list[tuple[_Side, _Side, bool]]:
-    """(exploded, single, may the single side be exploded too?) in order of preference: new rows are few, so they explode."""
+    """(exploded, single, may the single side explode too?), the best first: new rows are few, so they explode."""
     kind = str(join.args.get("kind") or "").upper() if join is not None else ""
     side = str(join.args.get("side") or "").upper() if join is not None else ""
     if side in ("RIGHT", "FULL") or not (left.local or right.local):
@@ -168,11 +166,15 @@ def _order(left: _Side, right: _Side, join: exp.Join | None) -> list[tuple[_Side
         inside = [s for s in (left, right) if s.source is join.this]
         outside = [s for s in (left, right) if s.source is not join.this]
         return [(inside[0], outside[0], False)] if len(inside) == 1 else []
-    return [(right, left, True), (left, right, True)] if right.new and not left.new else [(left, right, True), (right, left, True)]
+    return (
+        [(right, left, True), (left, right, True)]
+        if right.new and not left.new
+        else [(left, right, True), (right, left, True)]
+    )
 
 
 def _rewire(
-    exploded: _Side, single: _Side, free: bool, fixed: float | None, metres: exp.Expression, owner: _Owner, name: str
+    exploded: _Side, single: _Side, free: bool, fixed: float | None, metres: exp.Expr, owner: _Owner, name: str
 ) -> bool:
     """Gives both sides the column ``name``: cells of the circle on one, the cell of the point on the other."""
     if fixed is not None:
@@ -200,14 +202,19 @@ def _rewire(
     return False
 
 
-def _levels(source: exp.Expression, metres: exp.Expression) -> exp.Expression:
+def _levels(source: exp.Expr, metres: exp.Expr) -> exp.Expr:
     """The levels in use, asked of the data: mostly one or two of eleven."""
-    if any(_foreign(node, source) for node in source.find_all(exp.Column)):
+    if depends_outside(source):
         return geo.all_levels()
     return exp.Subquery(this=exp.select(sql.call("collect_set", geo.level_of(metres))).from_(source.copy()))
 
 
-def _foreign(column: exp.Column, source: exp.Expression) -> bool:
+def depends_outside(source: exp.Expr) -> bool:
+    """Does a source use columns of its neighbours or of an enclosing query?"""
+    return any(_foreign(node, source) for node in source.find_all(exp.Column))
+
+
+def _foreign(column: exp.Column, source: exp.Expr) -> bool:
     """Does a column inside a derived table come from outside of it?"""
     node = column.find_ancestor(exp.Select)
     if node is None:
@@ -222,7 +229,7 @@ def _foreign(column: exp.Column, source: exp.Expression) -> bool:
     return True
 
 
-def _number(value: exp.Expression) -> float | None:
+def _number(value: exp.Expr) -> float | None:
     while isinstance(value, exp.Paren | exp.Cast):
         value = value.this
     if isinstance(value, exp.Neg):
@@ -235,5 +242,3 @@ def _number(value: exp.Expression) -> float | None:
             return None
         return number if number == number and abs(number) != float("inf") else None
     return None
-
-

@@ -37,7 +37,7 @@ def stream(chunks: AsyncIterator[bytes], media: str, headers: dict[str, str] | N
 def error_body(error: Exception, where: str = "") -> tuple[int, dict[str, Any]]:
     """(status, body) of an error. What nobody foresaw is logged under an id, and only the id is told."""
     if isinstance(error, TocsinError):
-        if error.status >= 500:
+        if error.status >= 500 and not isinstance(error, Busy | NotReady):
             log.warning("%s: %s: %s", where, error.code, error)
         return error.status, {"error": error.to_dict()}
     id = secrets.token_hex(4)

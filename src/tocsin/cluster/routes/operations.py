@@ -36,8 +36,9 @@ async def health(exchange: Exchange) -> Response:
 async def readiness(exchange: Exchange) -> Response:
     state = await status(exchange)
     if not state["ready"]:
-        word = state["spark"]
-        raise NotReady(f"Spark is {word}: {state['reason']}" if state["reason"] else f"Spark is {word}", spark=word)
+        word, reason = state["spark"], state["reason"]
+        message = f"Spark is {word}"
+        raise NotReady(message if reason in ("", message) else f"{message}: {reason}", spark=word)
     return answer(state)
 
 

@@ -18,7 +18,7 @@ class Request(Struct, forbid_unknown_fields=True, frozen=True):
     """What a client sends: a field nobody knows is a mistake."""
 
 
-class PostParameters(Request):
+class PostParameters(Request, frozen=True):
     atomic: Annotated[bool, Meta(description="all records or none")] = False
     unknown: Annotated[
         Literal["refuse", "ignore"], Meta(description="what to do with fields that the dataset has no column for")
@@ -42,7 +42,7 @@ class Receipt(Struct, frozen=True):
     repeated: bool = False
 
 
-class Script(Request):
+class Script(Request, frozen=True):
     script: Text
 
 
@@ -101,11 +101,11 @@ class ScriptLine(Struct, frozen=True, omit_defaults=True):
     error: Problem | UnsetType = UNSET
 
 
-class Query(Request):
+class Query(Request, frozen=True):
     sql: Text
 
 
-class QueryParameters(Request):
+class QueryParameters(Request, frozen=True):
     format: Annotated[
         Literal["json", "ndjson", "csv", "arrow"] | None, Meta(description="wins over the Accept header")
     ] = None
@@ -142,7 +142,7 @@ class Channels(Struct, frozen=True):
     channels: list[ChannelInfo]
 
 
-class Subscribe(Request):
+class Subscribe(Request, frozen=True):
     """Either ``args`` of one subscription or ``subscriptions``, a list of such arguments."""
 
     broker: Text
@@ -156,7 +156,7 @@ class Subscribed(Struct, frozen=True):
     subscriptions: list[int]
 
 
-class SubscriptionParameters(Request):
+class SubscriptionParameters(Request, frozen=True):
     broker: Annotated[str | None, Meta(description="only those of this broker")] = None
     after: Annotated[Offset, Meta(description="only those with a larger number")] = 0
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
@@ -172,7 +172,7 @@ class Subscriptions(Struct, frozen=True):
     subscriptions: list[SubscriptionInfo]
 
 
-class Unsubscribe(Request):
+class Unsubscribe(Request, frozen=True):
     subscriptions: list[Id]
     broker: Annotated[Text | None, Meta(description="null: for all brokers")] = None
 
@@ -181,11 +181,11 @@ class Unsubscribed(Struct, frozen=True):
     unsubscribed: int
 
 
-class OneParameters(Request):
+class OneParameters(Request, frozen=True):
     broker: Annotated[str | None, Meta(description="only for this broker; without it for all")] = None
 
 
-class Move(Request, rename={"from_": "from"}):
+class Move(Request, frozen=True, rename={"from_": "from"}):
     """Without ``from`` it must have one broker only. Other ``args`` make it another subscription."""
 
     to: Text
@@ -198,7 +198,7 @@ class Moved(Struct, frozen=True):
     broker: str
 
 
-class ExecutionParameters(Request):
+class ExecutionParameters(Request, frozen=True):
     after: Annotated[Offset, Meta(description="only executions with a larger number")] = 0
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
     wait: Annotated[float, Meta(ge=0, le=60, description="seconds to wait for one where there is none")] = 0.0
@@ -217,11 +217,11 @@ class Executions(Struct, frozen=True):
     executions: list[ExecutionInfo]
 
 
-class PullParameters(Request):
+class PullParameters(Request, frozen=True):
     broker: Text
 
 
-class ResultParameters(Request):
+class ResultParameters(Request, frozen=True):
     after: Annotated[Offset, Meta(description="only executions with a larger number")] = 0
     limit: Annotated[int, Meta(ge=1, le=10_000, description="most executions")] = 100
 
@@ -249,7 +249,7 @@ class Brokers(Struct, frozen=True):
     brokers: list[BrokerInfo]
 
 
-class BrokerAddress(Request):
+class BrokerAddress(Request, frozen=True):
     url: Annotated[str, Meta(min_length=1, max_length=2_000, pattern="^https?://")]
 
 

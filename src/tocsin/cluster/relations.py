@@ -1,0 +1,46 @@
+"""What a query can read, and how it reads it."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+from sqlglot import exp
+
+from tocsin.cluster.model import Column, Function
+
+Mode = Literal["all", "new", "marked"]
+NEW_COLUMN = "_is_new"
+
+
+class Relation(Struct, frozen=True):
+    """Something a query can read. ``name`` is canonical: of the dataset, the channel or the catalog table."""
+
+    kind: Literal["dataset", "subscriptions", "results", "catalog"]
+    name: str
+    columns: tuple[Column, ...]
+    active: bool = False
+
+
+class Names(Protocol):
+    """What exists. Lookups disregard case. A ``known()`` that lists names, if there is one, feeds "did you mean"."""
+
+    def relation(self, name: str) -> Relation | None: ...
+
+    def function(self, name: str, arity: int) -> Function | None: ...
+
+
+class Use(Struct, frozen=True):
+    """How a query reads a relation. new: only new rows; marked: all rows and the boolean column ``_is_new``."""
+
+    relation: Relation
+    mode: Mode = "all"
+
+
+def uses_of(root: exp.Expr) -> dict[Use, list[exp.Table]]:
+    """The tables of a resolved query, by what they read."""
+    found: dict[Use, list[exp.Table]] = {}
+    for table in root.find_all(exp.Table):
+        if "relation" in table.meta:
+            found.setdefault(Use(table.meta["relation"], table.meta["mode"]), []).append(table)
+    return found
