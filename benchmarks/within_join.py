@@ -52,8 +52,8 @@ def run(full: bool) -> list[Table]:
     joins.notes += [
         f"Counted by a query through the facade: snapshot, views, rewriting, planning, result. Target: {TARGET:g}× or "
         "more at 100k.",
-        "Nested loop: the exact haversine predicate in the same session on all cores, two samples of the reports against "
-        "all users, extrapolated along the line through both.",
+        "Nested loop: the exact haversine predicate in the same session on all cores, two samples of the reports "
+        "against all users, extrapolated along the line through both.",
     ]
     shelters.notes += [
         "Plain: LATERAL (… ORDER BY distance LIMIT 3) as Spark plans it by itself, on the same views. Both sum the "
@@ -94,8 +94,8 @@ def join(table: Table, data: Any, side: int, users: int, times: int) -> None:
     )
     pairs = data.query(text)["pairs"][0].as_py()
     mine = harness.seconds(lambda: data.query(text), times, 1)
-    # About 50 million pairs a measurement, whatever the number of users.
-    sample = max(5, min(REPORTS, 50_000_000 // users))
+    # About 20 million pairs a measurement, whatever the number of users.
+    sample = max(5, min(REPORTS, 20_000_000 // users))
     few, some = sample // 5, sample
     with views(data) as (reports, located, _):
         found, short = nested_loop(data, reports, located, few)

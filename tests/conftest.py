@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
-    """One ``local[2]`` session for all tests of this pytest session."""
+    """One session for all tests of this pytest session, ``local[2]`` unless TOCSIN_TEST_MASTER says otherwise."""
     from tocsin.cluster.spark import SparkRuntime
 
     home = tmp_path_factory.mktemp("spark-home")
-    runtime = SparkRuntime(ClusterConfig(home=str(home), master="local[2]", driver_memory="1g"))
+    # test_masters.py runs some tests again on other masters.
+    master = os.environ.get("TOCSIN_TEST_MASTER") or "local[2]"
+    runtime = SparkRuntime(ClusterConfig(home=str(home), master=master, driver_memory="1g"))
     runtime.start()
     yield runtime
     runtime.stop()

@@ -14,7 +14,12 @@ PARAMETERS = (
     Parameter("plat", "double"),
     Parameter("plon", "double"),
 )
-SUBSCRIPTIONS = ((10, "fire", 2, 1.0, 1.0), (11, "flood", 1, 2.0, 2.0), (12, "none", 5, 3.0, 3.0), (13, "fire", 2, None, 0.0))
+SUBSCRIPTIONS = (
+    (10, "fire", 2, 1.0, 1.0),
+    (11, "flood", 1, 2.0, 2.0),
+    (12, "none", 5, 3.0, 3.0),
+    (13, "fire", 2, None, 0.0),
+)
 TABLES = {
     "Reports": pa.table(
         {
@@ -27,9 +32,7 @@ TABLES = {
             "loc": [{"city": "a", "etype": "z"}] * 5,
         }
     ),
-    "Shelters": pa.table(
-        {"name": ["s1", "s2", "s3", None], "lat": [1.0, 2.0, 3.0, None], "lon": [1.0, 2.0, 3.5, 1.0]}
-    ),
+    "Shelters": pa.table({"name": ["s1", "s2", "s3", None], "lat": [1.0, 2.0, 3.0, None], "lon": [1.0, 2.0, 3.5, 1.0]}),
 }
 
 

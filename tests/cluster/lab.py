@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
+import psycopg
+from psycopg import sql
 
 from tocsin.cluster.cluster import DataCluster
 from tocsin.cluster.execution import ChannelRunner, Run
@@ -92,8 +97,21 @@ class Lab(DataCluster):
             after = newest
 
 
+def _catalog(home: Path) -> str:
+    """With TOCSIN_TEST_CATALOG a PostgreSQL database of its own for each home, else SQLite."""
+    server = os.environ.get("TOCSIN_TEST_CATALOG", "")
+    if not server:
+        return ""
+    name = f"lab_{hashlib.sha256(str(home).encode()).hexdigest()[:16]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return urlsplit(server)._replace(path=f"/{name}").geturl()
+
+
 @contextmanager
 def lab(home: Path, runtime: SparkRuntime, **settings: Any) -> Iterator[Lab]:
+    settings.setdefault("catalog", _catalog(home))
     config = msgspec.structs.replace(
         ClusterConfig(home=str(home), master=runtime.config.master, driver_memory="1g", port=0), **settings
     )

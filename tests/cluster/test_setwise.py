@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from bodies import World
+
 from tocsin.errors import BodyRefused
 
 
@@ -27,15 +27,18 @@ HASHED = [
     " AND r.etype = t",
     "SELECT r.id, (SELECT max(sev) FROM Reports x WHERE x.etype = t) m FROM Reports r WHERE r.etype = t",
     "SELECT r.id, (SELECT max(sev) FROM Reports x WHERE x.etype = r.etype) m FROM Reports r WHERE r.etype = t",
-    "SELECT r.id, h.name FROM Reports r, LATERAL (SELECT name FROM Shelters h WHERE h.lat = plat ORDER BY name LIMIT 1) h"
+    "SELECT r.id, h.name FROM Reports r, LATERAL (SELECT name FROM Shelters h WHERE h.lat = plat ORDER BY name"
+    " LIMIT 1) h"
     " WHERE r.etype = t",
     "SELECT id FROM Reports r WHERE r.etype = t UNION ALL SELECT id FROM Reports r WHERE r.sev = n",
     "SELECT id FROM Reports r WHERE r.etype = t UNION SELECT id FROM Reports r WHERE r.sev = n",
     "SELECT id FROM Reports r WHERE r.etype = t EXCEPT SELECT id FROM Reports r WHERE r.sev = n",
-    "SELECT id FROM Reports r WHERE r.etype = t UNION ALL SELECT id FROM Reports r WHERE r.sev = n ORDER BY id DESC LIMIT 2",
+    "SELECT id FROM Reports r WHERE r.etype = t UNION ALL SELECT id FROM Reports r WHERE r.sev = n ORDER BY id"
+    " DESC LIMIT 2",
     "SELECT count(*) c, max(sev) m FROM Reports r WHERE r.etype = t",
     "SELECT count(*) + n AS c, t AS what FROM Reports r WHERE r.etype = t",
-    "SELECT sum(sev * n) c, count(DISTINCT etype) d, collect_list(id) FILTER (WHERE sev > 1) l FROM Reports r WHERE r.etype = t",
+    "SELECT sum(sev * n) c, count(DISTINCT etype) d, collect_list(id) FILTER (WHERE sev > 1) l FROM Reports r"
+    " WHERE r.etype = t",
     "SELECT count(*) c FROM Reports r WHERE r.etype = t HAVING count(*) > 0",
     "SELECT etype, count(*) c FROM Reports r WHERE r.etype = t GROUP BY etype",
     "SELECT t AS what, count(*) c FROM Reports r WHERE r.etype = t GROUP BY t",
@@ -105,4 +108,10 @@ def test_a_subscription_without_rows_still_gets_its_count(world):
 
 def test_an_ordered_body_numbers_the_rows_of_each_subscription(world):
     rows = world.together("SELECT id FROM Reports WHERE etype = t ORDER BY id DESC")
-    assert rows == [(10, '{"id":1}', 2), (10, '{"id":3}', 1), (11, '{"id":2}', 1), (13, '{"id":1}', 2), (13, '{"id":3}', 1)]
+    assert rows == [
+        (10, '{"id":1}', 2),
+        (10, '{"id":3}', 1),
+        (11, '{"id":2}', 1),
+        (13, '{"id":1}', 2),
+        (13, '{"id":3}', 1),
+    ]

@@ -32,6 +32,7 @@ from tocsin.cli.http import Client, Remote, path
 from tocsin.errors import SystemTrouble, UserError
 
 START_SECONDS = 120.0
+PATIENCE = 30.0
 SHOWN = 3
 
 
@@ -75,6 +76,7 @@ def _run(console: Console, home: Path, city: City, *, seconds: float, seed: int,
         fed = Counter[str]()
         try:
             _feed(client, audience, city, fed, until=time.monotonic() + seconds, rate=rate)
+            _wait_for_all(console, client)
         except KeyboardInterrupt:
             console.print("\nstopping")
         finally:
@@ -127,6 +129,16 @@ def _feed(client: Client, audience: Audience, city: City, fed: Counter[str], *, 
         time.sleep(max(0.0, min(until, now + 1.0) - time.monotonic()))
 
 
+def _wait_for_all(console: Console, client: Client) -> None:
+    """On a slow machine a channel may not have finished a run yet."""
+    end = time.monotonic() + PATIENCE
+    with console.status("waiting for the channels that still run …"):
+        while time.monotonic() < end:
+            if all(channel["execution"] for channel in client.call("GET", "/channels")["channels"]):
+                return
+            time.sleep(0.2)
+
+
 class Screen:
     """Prints a few lines of each delivery."""
 
@@ -168,8 +180,8 @@ def _summary(console: Console, client: Client, audience: Audience, fed: Counter[
     for channel in client.call("GET", "/channels")["channels"]:
         name = channel["name"]
         runs = client.call("GET", path("channels", name, "executions"), params={"limit": 10_000})["executions"]
-        mean = sum(run["finished"] - run["time"] for run in runs) / len(runs) * 1000 if runs else 0.0
-        cells = (f"{channel['period']:.3g}", channel["subscriptions"], len(runs), audience.pulled[name], f"{mean:.0f}")
+        mean = f"{sum(run['finished'] - run['time'] for run in runs) / len(runs) * 1000:.0f}" if runs else "–"
+        cells = (f"{channel['period']:.3g}", channel["subscriptions"], len(runs), audience.pulled[name], mean)
         table.add_row(name, *map(str, cells))
         if channel["state"] == "failing":
             table.add_row(f"[red]  failing: {escape(str(channel['error']))}[/]")

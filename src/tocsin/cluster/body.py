@@ -74,7 +74,15 @@ def compile_query(
     channel: bool = False,
 ) -> CompiledQuery:
     """Checks and resolves one query. ``values`` binds the parameters; ``channel`` allows is_new and channel times."""
-    parameters = tuple(parameters)
+    try:
+        return _compile(text, names, tuple(parameters), values, channel)
+    except RecursionError as error:
+        raise BodyRefused("the query is nested too deeply", hint="split it with WITH, or use IN (…)") from error
+
+
+def _compile(
+    text: str, names: Names, parameters: tuple[Parameter, ...], values: Sequence[Any] | None, channel: bool
+) -> CompiledQuery:
     _check_parameters(parameters, values)
     root = sql.parse(text)
     safety.check_tree(root)

@@ -22,7 +22,7 @@ from tocsin.cluster.catalog import Append, Catalog, Commit, FeedBatch, Idempoten
 from tocsin.cluster.dataset import DatasetStore
 from tocsin.cluster.model import Segment
 from tocsin.cluster.segments import SegmentStore
-from tocsin.errors import StorageError, SystemTrouble
+from tocsin.errors import StorageError, SystemTrouble, UserError
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,14 @@ class Committer:
     def _commit(self, group: list[Request]) -> None:
         try:
             results = self._make_durable(group)
+        except UserError as error:
+            # One request names something that was dropped meanwhile: the others must not suffer for it.
+            if len(group) == 1:
+                group[0].future.set_exception(error)
+            else:
+                for request in group:
+                    self._commit([request])
+            return
         except Exception as error:
             if not isinstance(error, StorageError):
                 log.exception("a commit failed")
@@ -154,8 +162,10 @@ class Committer:
                 batch.subscribe.extend(request.want)
                 batch.unsubscribe.extend(request.unwant)
             committed = self.catalog.commit(batch)
-        except BaseException:
-            self._discard(written)
+        except BaseException as error:
+            # Where nobody knows whether the commit happened, the files must stay; an unneeded one goes at the next start.
+            if not (isinstance(error, StorageError) and error.fields.get("uncertain")):
+                self.segments.delete(written)
             raise
         faults.reach("commit.committed")
         self.commits += 1
@@ -177,13 +187,6 @@ class Committer:
         if grown:
             self.appended(grown)
         return results
-
-    def _discard(self, paths: list[str]) -> None:
-        try:
-            referenced = self.catalog.all_paths() if paths else set()
-            self.segments.delete([path for path in paths if path not in referenced])
-        except StorageError:
-            log.warning("left %d unreferenced segments for the next start", len(paths))
 
     def _resolve_uncertain(self, group: list[Request]) -> None:
         """A commit that failed may have happened (a connection lost in mid-commit): memory follows the catalog."""

@@ -161,7 +161,11 @@ def _join(found: _Nearest, lateral: exp.Lateral, join: exp.Join, outer: exp.Sele
         return False
     source = owned[0][0]
     on = join.args.get("on")
-    if not within.wrappable(source) or (on is not None and not (isinstance(on, exp.Boolean) and on.this)):
+    if (
+        lateral.args.get("alias") is None
+        or not within.wrappable(source)
+        or (on is not None and not (isinstance(on, exp.Boolean) and on.this))
+    ):
         return False
     if within.depends_outside(source) or within.depends_outside(found.table):
         return False

@@ -35,17 +35,14 @@ def channel_statement(body: exp.Query, count: int, subscriptions: str, *, ordere
     """``SELECT subscription_id, payload [, rank]`` for all rows of the view ``subscriptions``."""
     keyer = _Keyer(count, subscriptions)
     options = "map('ignoreNullFields', 'false')"
-    if not keyer.depends(body):
+    if not keyer.depends(body) and not ordered:
         # The same rows for everybody: encode them once.
-        inner: exp.Expr = _ranked(exp.Subquery(this=body.copy()), None) if ordered else body.copy()
-        hidden = f" EXCEPT ({RANK})" if ordered else ""
-        rank = f", CAST(q.{RANK} AS INT) AS rank" if ordered else ""
-        once = sql.expression(f"SELECT to_json(struct(q.*{hidden}), {options}) AS payload{rank} FROM x AS q")
-        cast(exp.Table, once.find(exp.Table)).replace(_derived(inner, "q"))
-        outer = sql.expression(f"SELECT {S}.{ID} AS subscription_id, r.* FROM x CROSS JOIN y")
-        tables = list(outer.find_all(exp.Table))
-        next(t for t in tables if t.name == "x").replace(keyer.subscriptions())
-        next(t for t in tables if t.name == "y").replace(_derived(once, "r"))
+        once = sql.expression(f"SELECT to_json(struct(q.*), {options}) AS payload FROM x AS q")
+        cast(exp.Table, once.find(exp.Table)).replace(_derived(body.copy(), "q"))
+        outer = sql.expression(f"SELECT {S}.{ID} AS subscription_id, r.payload FROM x CROSS JOIN y")
+        tables = {str(table.name): table for table in outer.find_all(exp.Table)}
+        tables["x"].replace(keyer.subscriptions())
+        tables["y"].replace(_derived(once, "r"))
         return cast(exp.Select, outer)
     query = keyer.query(body.copy(), rank=ordered)
     rank = f", CAST(q.{RANK} AS INT) AS rank" if ordered else ""
@@ -63,6 +60,7 @@ class _Keyer:
         self.count = count
         self.view = subscriptions
         self.ctes: set[str] = set()
+        self.unnamed = 0
 
     def subscriptions(self) -> exp.Subquery:
         """The view under names that no body can use."""
@@ -162,7 +160,8 @@ class _Keyer:
                 raise BodyRefused(
                     "GROUP BY … WITH ROLLUP/CUBE cannot use parameters", hint="write ROLLUP(…) or CUBE(…)"
                 )
-            group.set("expressions", [sql.column(ID, S), *used, *group.expressions])
+            grouped = [_by_number(item, select.expressions) for item in group.expressions]
+            group.set("expressions", [sql.column(ID, S), *used, *grouped])
         select.set("expressions", [exp.alias_(sql.column(ID, S), ID, quoted=True), *select.expressions])
         return self._ordered(select, rank)
 
@@ -213,8 +212,9 @@ class _Keyer:
             return source.meta.get("cte") in self.ctes
         if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Query) and self.depends(source.this):
             if not source.alias:
+                self.unnamed += 1
                 source.set(
-                    "alias", exp.TableAlias(this=exp.to_identifier(f"{sql.RESERVED}_d{id(source)}", quoted=True))
+                    "alias", exp.TableAlias(this=exp.to_identifier(f"{sql.RESERVED}_d{self.unnamed}", quoted=True))
                 )
             if source.args.get("pivots"):
                 raise BodyRefused(
@@ -350,10 +350,7 @@ def _row_number(partition: exp.Expr | None, terms: list[exp.Expr]) -> exp.Expr:
     return exp.alias_(window, RANK, quoted=True)
 
 
-def _ranked(source: exp.Subquery, terms: list[exp.Expr] | None) -> exp.Select:
-    """``terms`` None: the source orders itself (a query without parameters)."""
-    if terms is None:
-        return _ranked_whole(source)
+def _ranked(source: exp.Subquery, terms: list[exp.Expr]) -> exp.Select:
     terms = [_by_position(term, source) for term in terms]
     select = exp.select("*").from_(source)
     return select.select(_row_number(sql.column(ID), terms), copy=False)
@@ -367,15 +364,6 @@ def _by_position(term: exp.Expr, source: exp.Subquery) -> exp.Expr:
             raise BodyRefused(f"ORDER BY {index} names no column", hint="order by a name")
         term.set("this", sql.column(names[index]))
     return term
-
-
-def _ranked_whole(source: exp.Subquery) -> exp.Select:
-    """Numbers the rows of an ordered query that is the same for everybody."""
-    query = cast(exp.Query, source.this)
-    select = exp.select("*").from_(_derived(query, f"{sql.RESERVED}_w"))
-    # Spark keeps the order of a sorted subquery for monotonically_increasing_id.
-    ranked = exp.alias_(sql.expression("monotonically_increasing_id()"), RANK, quoted=True)
-    return select.select(ranked, copy=False)
 
 
 def _cut(query: exp.Query, limits: tuple[exp.Expr | None, exp.Expr | None] | None, rank: bool) -> exp.Query:
@@ -418,6 +406,16 @@ def _inlined(term: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     return cast(exp.Expr, holder.this)
 
 
+def _by_number(item: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
+    """GROUP BY 1 means the first of the body's own columns, which is not the first any more."""
+    if not isinstance(item, exp.Literal) or item.is_string:
+        return item
+    index = int(item.name)
+    if not 0 < index <= len(items) or any(each.is_star for each in items[:index]):
+        raise BodyRefused(f"GROUP BY {index} names no column", hint="group by a name")
+    return items[index - 1].unalias().copy()
+
+
 def _windows(select: exp.Select) -> list[exp.Window]:
     found: list[exp.Window] = list(select.args.get("windows") or [])
     for key in ("expressions", "having", "qualify", "order"):
@@ -434,7 +432,11 @@ def _aggregate_calls(select: exp.Select) -> list[exp.Expr]:
         value = select.args.get(key)
         for item in value if isinstance(value, list) else [value]:
             for node in sql.own_nodes(item) if item is not None else []:
-                if sql.function_name(node) in sql.AGGREGATES and not _windowed(node) and node not in found:
+                if (
+                    sql.function_name(node) in sql.AGGREGATES
+                    and not _windowed(node)
+                    and not any(node is item for item in found)
+                ):
                     found.append(node)
     return found
 

@@ -24,6 +24,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
+from tocsin.cluster import types
 from tocsin.cluster.archive import Archive
 from tocsin.cluster.java import find_java
 from tocsin.config import ClusterConfig
@@ -259,7 +260,10 @@ class SparkRuntime:
     def from_arrow(self, table: pa.Table) -> DataFrame:
         """A DataFrame whose rows travel inside the plan (LocalRelation), so nothing has to be computed to read it."""
         # Spark takes an empty chunk for the end of the table.
-        return self.session.createDataFrame(table.combine_chunks())
+        whole = table.combine_chunks()
+        if "timestamp[us]" in str(table.schema):  # without a zone: Spark would make it one with a zone
+            return self.session.createDataFrame(whole, schema=types.ddl(types.columns_of(table.schema)))
+        return self.session.createDataFrame(whole)
 
 
 def _partitions(master: str) -> int:

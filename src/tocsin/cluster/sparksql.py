@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlglot
@@ -93,6 +94,11 @@ def to_sql(node: exp.Expr) -> str:
 
 def expression(sql: str) -> exp.Expr:
     """An expression of our own making."""
+    return _parsed(sql).copy()
+
+
+@lru_cache(256)
+def _parsed(sql: str) -> exp.Expr:
     return sqlglot.parse_one(sql, read=TocsinSpark)
 
 

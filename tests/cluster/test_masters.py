@@ -1,0 +1,47 @@
+"""The channel and ingestion tests on other masters: nothing but the segment path is shared with the executors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sparkmaster import child_env
+
+HERE = Path(__file__).parent
+#: What an execution and a commit do with Spark; the rest of those files does not depend on the master.
+CHOSEN = "each_subscription or top_k or enriched or near_me or continuous or executors or restart or queried or folded"
+
+
+def run_on(master: str, catalog: str = "") -> None:
+    """Runs the tests in a process of its own, as a process has one Spark session."""
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", CHOSEN),
+            *(str(HERE / "test_channels.py"), str(HERE / "test_ingestion.py")),
+        ],
+        env=child_env(TOCSIN_TEST_MASTER=master, TOCSIN_TEST_CATALOG=catalog),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        cwd=HERE.parent.parent,
+    )
+    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
+    assert " passed" in ran.stdout
+
+
+@pytest.mark.timeout(900)
+def test_channels_and_ingestion_work_on_a_local_cluster() -> None:
+    run_on("local-cluster[2,1,1024]")
+
+
+@pytest.mark.timeout(900)
+def test_channels_and_ingestion_work_on_a_standalone_master(standalone_master: str) -> None:
+    run_on(standalone_master)
+
+
+@pytest.mark.timeout(900)
+def test_channels_and_ingestion_work_with_postgresql_as_catalog(postgres_url: str) -> None:
+    run_on("local[2]", postgres_url)

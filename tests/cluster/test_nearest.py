@@ -1,0 +1,105 @@
+"""The k nearest: those of brute force, in their order."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from bodies import TABLES, World
+from test_geo import places
+
+from tocsin.cluster import geo
+from tocsin.cluster.body import compile_query
+
+
+@pytest.fixture(scope="module")
+def points():
+    users = [(i, *p) for i, p in enumerate(places(150, 3))] + [(999, None, 1.0)]
+    homes = [(f"h{i}", *p, i % 3) for i, p in enumerate(places(60, 4))] + [("nowhere", None, 2.0, 0)]
+    homes += [("twin b", 10.0, 10.0, 1), ("twin a", 10.0, 10.0, 1)]
+    return [*users, (1000, 10.0, 10.001)], homes
+
+
+@pytest.fixture(scope="module")
+def world(spark, points):
+    users, homes = points
+    tables = dict(TABLES)
+    tables["Users"] = pa.table(dict(zip(("id", "lat", "lon"), map(list, zip(*users, strict=True)), strict=True)))
+    tables["Homes"] = pa.table(
+        dict(zip(("name", "lat", "lon", "kind"), map(list, zip(*homes, strict=True)), strict=True))
+    )
+    return World(spark, tables)
+
+
+def brute(points, k, keep=lambda home: True):
+    users, homes = points
+    found = {}
+    for i, lat, lon in users:
+        near = [(geo.distance_m(lat, lon, h[1], h[2]), h[0]) for h in homes if keep(h)]
+        found[i] = sorted(item for item in near if item[0] is not None)[:k]
+    return found
+
+
+def chosen(world, query):
+    text = compile_query(query, world, channel=True).render(world.view)
+    found = {}
+    for user, name, distance in world.rows(text):
+        found.setdefault(user, []).append((distance, name))
+    return found, text
+
+
+@pytest.mark.parametrize("k", [1, 3, 1000])
+def test_each_point_gets_its_k_nearest_in_order(world, points, k):
+    query = (
+        "SELECT u.id, h.name, h.d FROM Users u, LATERAL (SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d"
+        f" FROM Homes h ORDER BY distance(h.lat, h.lon, u.lat, u.lon), h.name LIMIT {k}) h"
+    )
+    found, text = chosen(world, query)
+    want = {user: near for user, near in brute(points, k).items() if near}
+    assert found.keys() == want.keys()
+    for user, near in want.items():
+        assert [name for _, name in found[user]] == [name for _, name in near]
+        assert [d for d, _ in found[user]] == pytest.approx([d for d, _ in near], rel=1e-9, abs=1e-3)
+    assert "array_sort" in text
+
+
+def test_a_condition_on_the_table_comes_before_the_choice(world, points):
+    query = (
+        "SELECT u.id, h.name, h.d FROM Users u, LATERAL (SELECT *, distance(u.lat, u.lon, lat, lon) AS d"
+        " FROM Homes h WHERE h.kind = 1 ORDER BY d, name LIMIT 2) h"
+    )
+    found, text = chosen(world, query)
+    want = {user: near for user, near in brute(points, 2, lambda home: home[3] == 1).items() if near}
+    assert {u: [n for _, n in near] for u, near in found.items()} == {
+        u: [n for _, n in near] for u, near in want.items()
+    }
+    assert "array_sort" in text
+
+
+def test_ties_follow_the_further_keys_in_their_direction(world):
+    query = (
+        "SELECT h.name FROM Users u, LATERAL (SELECT h.name FROM Homes h ORDER BY distance(h.lat, h.lon, u.lat, u.lon),"
+        " h.name {} LIMIT 1) h WHERE u.id = 1000"
+    )
+    up = compile_query(query.format("ASC"), world).render(world.view)
+    down = compile_query(query.format("DESC"), world).render(world.view)
+    assert (world.rows(up), world.rows(down)) == ([("twin a",)], [("twin b",)])
+
+
+BODIES = [
+    "SELECT r.id, h.name FROM Reports r, LATERAL (SELECT h.name, h.lat FROM Shelters h"
+    " ORDER BY distance(h.lat, h.lon, r.lat, r.lon) LIMIT 2) h WHERE r.etype = t",
+    "SELECT * EXCEPT (r.lat, r.lon) FROM Reports r, LATERAL (SELECT *, distance(h.lat, h.lon, r.lat, r.lon) AS d"
+    " FROM Shelters h ORDER BY d, h.name DESC LIMIT 2) h WHERE r.etype = t AND is_new(r)",
+    "SELECT h.name, h.lat FROM Shelters h ORDER BY distance(h.lat, h.lon, plat, plon) LIMIT 2",
+    "SELECT h.name, distance(h.lat, h.lon, plat, plon) AS d FROM Shelters h WHERE h.name > 's1'"
+    " ORDER BY distance(plat, plon, h.lat, h.lon), h.name LIMIT 5",
+    "SELECT r.id, h.name FROM Reports r LEFT JOIN LATERAL (SELECT h.name FROM Shelters h WHERE h.name = 'none'"
+    " ORDER BY distance(h.lat, h.lon, r.lat, r.lon) LIMIT 2) h ON true WHERE r.etype = t",
+    "SELECT r.id, h.name FROM Reports r, LATERAL (SELECT h.name FROM Shelters h WHERE h.name <> concat('s', r.id)"
+    " ORDER BY distance(h.lat, h.lon, r.lat, r.lon) LIMIT 2) h WHERE r.etype = t",
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_with_parameters_it_gives_what_one_by_one_gives(world, body):
+    assert world.together(body) == world.one_by_one(body)

@@ -1,0 +1,111 @@
+"""``within`` as a join: the pairs of brute force, without a nested loop."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from bodies import TABLES, World
+from test_geo import places
+
+from tocsin.cluster import geo
+from tocsin.cluster.body import compile_query
+
+RADII = [0.0, 5.0, 900.0, 30_000.0, 1_000_000.0, 12_000_000.0]
+
+
+@pytest.fixture(scope="module")
+def points():
+    dice = random.Random(7)
+    left = [(i, *p, dice.choice(RADII)) for i, p in enumerate(places(90, 1))] + [
+        (998, None, 1.0, 5.0),
+        (999, 1.0, 2.0, None),
+    ]
+    right = [(i, *p) for i, p in enumerate(places(110, 2))] + [(999, None, None)]
+    return left, right
+
+
+@pytest.fixture(scope="module")
+def world(spark, points):
+    left, right = points
+    tables = dict(TABLES)
+    tables["Circles"] = pa.table(
+        dict(zip(("id", "lat", "lon", "metres"), map(list, zip(*left, strict=True)), strict=True))
+    )
+    tables["Points"] = pa.table(dict(zip(("pid", "lat", "lon"), map(list, zip(*right, strict=True)), strict=True)))
+    return World(spark, tables)
+
+
+def brute(points, radius):
+    left, right = points
+    found = set()
+    for i, lat, lon, own in left:
+        for j, lat2, lon2 in right:
+            distance = geo.distance_m(lat, lon, lat2, lon2)
+            metres = own if radius is None else radius
+            if distance is not None and metres is not None and distance <= metres:
+                found.add((i, j))
+    return found
+
+
+def pairs(world, query):
+    text = compile_query(query, world, channel=True).render(world.view)
+    rows = world.rows(text)
+    assert "NestedLoop" not in world.plan(text) and "Cartesian" not in world.plan(text)
+    assert len(rows) == len(set(rows))
+    return set(rows)
+
+
+@pytest.mark.parametrize("radius", RADII)
+def test_a_fixed_radius_finds_the_pairs_of_brute_force(world, points, radius):
+    query = f"SELECT c.id, p.pid FROM Circles c JOIN Points p ON within(c.lat, c.lon, p.lat, p.lon, {radius})"
+    assert pairs(world, query) == brute(points, radius)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["within(c.lat, c.lon, p.lat, p.lon, c.metres)", "within(p.lat, p.lon, c.lat, c.lon, metres)"],
+)
+def test_a_radius_that_differs_by_row_finds_the_pairs_of_brute_force(world, points, condition):
+    query = f"SELECT c.id, p.pid FROM Circles c, Points p WHERE {condition}"
+    assert pairs(world, query) == brute(points, None)
+
+
+def test_new_rows_are_the_exploded_side(world, points):
+    query = "SELECT c.id, p.pid FROM Points p, Circles c WHERE is_new(c) AND within(p.lat, p.lon, c.lat, c.lon, 30000)"
+    text = compile_query(query, world, channel=True).render(world.view)
+    exploded = text[text.index("explode(") : text.index("explode(") + 400]
+    assert "c.lat" in exploded and "p.lat" not in exploded
+    assert pairs(world, query) == {pair for pair in brute(points, 30_000.0) if pair[0] >= 3}
+
+
+BODIES = [
+    "SELECT r.id, h.name FROM Reports r JOIN Shelters h ON within(r.lat, r.lon, h.lat, h.lon, 1000) WHERE r.etype = t",
+    "SELECT * EXCEPT (h.lat, h.lon) FROM Reports r, Shelters h WHERE within(r.lat, r.lon, h.lat, h.lon, 1000)"
+    " AND is_new(r) AND r.etype = t",
+    "SELECT r.id FROM Reports r WHERE within(r.lat, r.lon, plat, plon, 200000)",
+    "SELECT r.* FROM Reports r WHERE is_new(r) AND within(r.lat, r.lon, plat, plon, n * 100000)",
+    "SELECT r.id FROM Reports r WHERE within(plat, plon, lat, lon, n * 100000)",
+    "SELECT count(*) c FROM Reports r WHERE within(r.lat, r.lon, plat, plon, 200000)",
+    "SELECT r.id FROM Reports r WHERE EXISTS (SELECT 1 FROM Shelters h WHERE within(h.lat, h.lon, r.lat, r.lon, 1000))"
+    " AND r.etype = t",
+    "SELECT r.id, h.name FROM Reports r LEFT JOIN Shelters h ON within(h.lat, h.lon, r.lat, r.lon, 1000) WHERE"
+    " r.etype = t",
+    "SELECT r.id, h.name FROM Reports r, LATERAL (SELECT name FROM Shelters h WHERE within(h.lat, h.lon, r.lat,"
+    " r.lon, 1000))"
+    " h WHERE r.etype = t",
+    "SELECT r.id, h.name, k.name AS other FROM Reports r JOIN Shelters h ON within(h.lat, h.lon, r.lat, r.lon, 200000)"
+    " JOIN Shelters k ON within(k.lat, k.lon, h.lat, h.lon, 200000) WHERE r.etype = t",
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_with_parameters_it_gives_what_one_by_one_gives_without_a_nested_loop(world, body):
+    assert world.together(body) == world.one_by_one(body)
+    assert "NestedLoop" not in world.channel_plan(body)
+
+
+def test_elsewhere_it_is_an_ordinary_condition(world):
+    body = "SELECT r.id, within(r.lat, r.lon, plat, plon, 5) AS near FROM Reports r WHERE r.etype = t OR r.sev = n"
+    assert world.together(body) == world.one_by_one(body)

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from shell import Shell
+
+from served import served
+
+
+@pytest.fixture(scope="session")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of one data cluster for all pages: each page has names of its own."""
+    with served(tmp_path_factory.mktemp("documented")) as address:
+        yield address
+
+
+@pytest.fixture
+def shell(documented: str, tmp_path: Path) -> Shell:
+    return Shell(documented, tmp_path)
