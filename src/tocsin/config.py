@@ -31,7 +31,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
 class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One data cluster."""
 
-    home: Annotated[str, Meta(description="folder of the catalog (SQLite) and, by default, of the segments")] = "tocsin-data"
+    home: Annotated[str, Meta(description="folder of the catalog (SQLite) and, by default, of the segments")] = (
+        "tocsin-data"
+    )
     catalog: Annotated[str, Meta(description="'' for SQLite in home, or a postgresql:// address")] = ""
     segments: Annotated[str, Meta(description="'' for home/segments, or any path or URL Spark can read")] = ""
     host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
@@ -42,14 +44,18 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     load_paths: Annotated[
         tuple[str, ...], Meta(description="folders that LOAD DATASET and file feeds may read; empty: anywhere")
     ] = ()
-    tail_rows: Annotated[int, Meta(description="recent rows of a dataset kept in memory before they are merged")] = 50_000
+    tail_rows: Annotated[int, Meta(description="recent rows of a dataset kept in memory before they are merged")] = (
+        50_000
+    )
     tail_segments: Annotated[int, Meta(description="recent segments of a dataset before they are merged")] = 256
     collect_rows: Annotated[int, Meta(description="results above this are written by the executors")] = 500_000
     retention: Annotated[float, Meta(description="seconds results are kept where a channel says nothing")] = 86_400.0
     idempotency: Annotated[float, Meta(description="seconds an Idempotency-Key is remembered")] = 86_400.0
     execution_threads: Annotated[int, Meta(description="executions that may run side by side")] = 4
     retries: Annotated[int, Meta(description="tries of a failing execution before the channel is marked failing")] = 3
-    broker_gone_after: Annotated[float, Meta(description="seconds of silence after which a broker is declared gone")] = 600.0
+    broker_gone_after: Annotated[
+        float, Meta(description="seconds of silence after which a broker is declared gone")
+    ] = 600.0
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -103,5 +109,7 @@ def rows(model: type[Struct] = ClusterConfig, prefix: str = "") -> list[tuple[st
         default = item.default_factory() if item.default is msgspec.NODEFAULT else item.default
         meaning = next(meta.description for meta in get_args(hint)[1:] if isinstance(meta, Meta))
         name = prefix + item.name
-        out.append((name, "TOCSIN_" + name.upper().replace(".", "_"), msgspec.json.encode(default).decode(), meaning or ""))
+        out.append(
+            (name, "TOCSIN_" + name.upper().replace(".", "_"), msgspec.json.encode(default).decode(), meaning or "")
+        )
     return out

@@ -113,13 +113,14 @@ def describe(operation: dict[str, Any]) -> list[str]:
     if "requestBody" in operation:
         kinds = [f"`{media}`: {typed(each['schema'])}" for media, each in operation["requestBody"]["content"].items()]
         out.append("Body: " + ", ".join(kinds) + ".")
-    rows = []
+    errors = []
     for status, answer in operation["responses"].items():
-        bodies = [f"`{media}`{shape(each)}" for media, each in answer["content"].items()]
-        words = answer["description"]
-        codes = ", ".join(f"`{word}`" for word in words.split(", ")) if int(status) >= 400 else words
-        rows.append([status, codes, ", ".join(bodies) if int(status) < 400 else ""])
-    out.append(table(["status", "meaning or codes", "body"], rows))
+        if int(status) >= 400:
+            errors.append(f"{status} " + " ".join(f"`{word}`" for word in answer["description"].split(", ")))
+        else:
+            bodies = [f"`{media}`{shape(each)}" for media, each in answer["content"].items()]
+            out.append(f"{status}: {answer['description']}. {', '.join(bodies)}.")
+    out.append(f"Errors: {', '.join(errors)}.")
     return [part for part in out if part]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from sqlglot import exp
 
-from tocsin.cluster import geo, nearest, safety, setwise, within
+from tocsin.cluster import geo, joinorder, nearest, safety, setwise, within
 from tocsin.cluster import sparksql as sql
 from tocsin.cluster.model import Parameter
 from tocsin.cluster.newness import needs_new
@@ -202,7 +202,7 @@ def _with_nulls(tree: exp.Query, parameters: tuple[Parameter, ...]) -> exp.Query
 def _finish(tree: exp.Query) -> exp.Query:
     tree = nearest.rewrite(tree)
     tree = within.rewrite(tree)
-    return geo.expand(tree)
+    return geo.expand(joinorder.rewrite(tree))
 
 
 def _template(tree: exp.Query) -> _Template:

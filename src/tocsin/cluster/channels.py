@@ -29,7 +29,11 @@ class Channels:
         self.runners: dict[int, ChannelRunner] = {}
         self.scheduler = Scheduler(world.config.execution_threads, time.monotonic, self._spark_is_up, self._failed)
         self.teller = Teller(
-            world.catalog, self.message, gone_after=world.config.broker_gone_after, declare_gone=self._declare_gone
+            world.catalog,
+            self.message,
+            gone_after=world.config.broker_gone_after,
+            declare_gone=self._declare_gone,
+            count=lambda outcome: world.metrics.tells.labels(outcome).inc(),
         )
         self.last_runs: dict[int, tuple[float, Run]] = {}
         world.grown.append(self.scheduler.grown)

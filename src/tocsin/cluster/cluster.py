@@ -140,7 +140,8 @@ class DataCluster:
     def wait_ready(self, timeout: float | None = None) -> None:
         if not self._up.wait(timeout) or self.world.runtime.state != "up":
             runtime = self.world.runtime
-            raise NotReady(f"Spark is {runtime.state}: {runtime.reason}", hint="wait for /readyz to say yes")
+            reason = runtime.reason or f"Spark is {runtime.state}"
+            raise NotReady(f"not ready: {reason}", hint="wait for /readyz to say yes")
 
     def status(self) -> dict[str, Any]:
         runtime = self.world.runtime
@@ -166,6 +167,10 @@ class DataCluster:
         for runner in list(self.channel_runs.runners.values()):
             name = runner.channel.name
             metrics.channel_lag.labels(name).set(runner.lag())
+            job = self.channel_runs.scheduler.jobs.get(runner.channel.id)
+            if job is not None:
+                metrics.executions_late.labels(name).inc(job.late - job.late_reported)
+                job.late_reported = job.late
             metrics.channel_failing.labels(name).set(runner.channel.state == "failing")
             metrics.subscriptions.labels(name).set(len(world.tables[runner.channel.id]))
         metrics.tells_pending.set(sum(line["pending"] for line in self.channel_runs.teller.status().values()))

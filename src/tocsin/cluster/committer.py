@@ -20,6 +20,7 @@ from msgspec import Struct
 from tocsin.cluster import faults
 from tocsin.cluster.catalog import Append, Catalog, Commit, FeedBatch, IdempotencyKey, Unwant, Want
 from tocsin.cluster.dataset import DatasetStore
+from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.model import Segment
 from tocsin.cluster.segments import SegmentStore
 from tocsin.errors import StorageError, SystemTrouble, UserError
@@ -50,9 +51,16 @@ class Request(Struct, kw_only=True, eq=False):
 class Committer:
     """``appended`` is told which datasets have grown, once per commit."""
 
-    def __init__(self, catalog: Catalog, segments: SegmentStore, appended: Callable[[dict[int, int]], None]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        segments: SegmentStore,
+        metrics: Metrics,
+        appended: Callable[[dict[int, int]], None],
+    ) -> None:
         self.catalog = catalog
         self.segments = segments
+        self.metrics = metrics
         self.appended = appended
         self.commits = 0
         self.world = threading.RLock()
@@ -132,7 +140,7 @@ class Committer:
 
     def _make_durable(self, group: list[Request]) -> list[Any]:
         faults.reach("commit.begin")
-        started = time.time()
+        started, began = time.time(), time.monotonic()
         by_dataset: dict[int, list[Request]] = {}
         for request in group:
             if request.store is not None and request.table is not None and request.table.num_rows:
@@ -169,6 +177,10 @@ class Committer:
             raise
         faults.reach("commit.committed")
         self.commits += 1
+        self.metrics.commit_seconds.observe(time.monotonic() - began)
+        for store, table in tables:
+            self.metrics.commits.labels(store.dataset.name).inc()
+            self.metrics.commit_records.observe(table.num_rows)
         grown: dict[int, int] = {}
         results: list[Any] = []
         with self.world:

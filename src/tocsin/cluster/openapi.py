@@ -12,7 +12,7 @@ from tocsin import __version__
 from tocsin.cluster.routes.answers import JSON, NDJSON
 from tocsin.cluster.routes.operation import PATH_TYPES, Operation
 from tocsin.cluster.routes.schemas import ErrorBody, ScriptError
-from tocsin.errors import CrossOrigin, LimitExceeded, NotJson, TocsinError, UnsupportedMedia
+from tocsin.errors import Busy, CrossOrigin, LimitExceeded, NotJson, TocsinError, UnsupportedMedia
 
 REFS = "#/components/schemas/{name}"
 
@@ -119,7 +119,7 @@ def answers(operation: Operation) -> dict[str, Any]:
 
 def errors(operation: Operation) -> dict[str, Any]:
     """By status, with the codes it may have; nothing else is answered, but for 500 with the code internal."""
-    by_status: dict[int, set[str]] = {500: {"internal"}}
+    by_status: dict[int, set[str]] = {500: {"internal"}, Busy.status: {Busy.code}}
     for kind in operation.errors:
         by_status.setdefault(kind.status, set()).add(kind.code)
     if operation.method != "GET":

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tocsin.cluster import types
 from tocsin.cluster.body import CompiledQuery, Relation, compile_query
-from tocsin.cluster.model import Broker, Channel, Parameter
+from tocsin.cluster.model import Broker, Channel, Column, Parameter
 from tocsin.cluster.names import RESULT_COLUMNS
 from tocsin.cluster.safety import check_plan
 from tocsin.cluster.sparkerrors import explained
@@ -79,8 +79,8 @@ class Retrospection:
         record = f"struct<{','.join(f'{types.quoted(column.name)}:{column.type}' for column in channel.columns)}>"
         session = self.world.runtime.session
         if not paths:
-            columns = ", ".join(f"`{column.name}` {column.type}" for column in RESULT_COLUMNS)
-            return session.createDataFrame([], f"{columns}, result {record}")
+            schema = types.arrow_schema([*RESULT_COLUMNS, Column("result", record)])
+            return self.world.runtime.from_arrow(schema.empty_table())
         index = pa.table(
             {
                 "_file": [path.rpartition("/")[2] for path, _, _ in paths],

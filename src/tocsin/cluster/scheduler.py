@@ -36,6 +36,7 @@ class Job:
         self.running = False
         self.removed = False
         self.late = 0
+        self.late_reported = 0
         self.runs = 0
         self.failures = 0
         self.started = -math.inf

@@ -70,6 +70,7 @@ class Teller:
         *,
         gone_after: float,
         declare_gone: Callable[[Broker], None],
+        count: Callable[[str], None] = lambda outcome: None,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -81,6 +82,7 @@ class Teller:
         self._message = message
         self._gone_after = gone_after
         self._declare_gone = declare_gone
+        self._count = count
         self._now = now
         self._monotonic = monotonic
         self._rng = rng or random.Random()
@@ -220,6 +222,7 @@ class Teller:
         except Exception as error:  # an address can be wrong in ways that no library foresees
             await self._failed(broker, line, f"{type(error).__name__}: {error}".rstrip(": "))
             return False
+        self._count("ok")
         line.failures, line.silent_since, line.last_error = 0, None, None
         line.last_success = self._now()
         return True
@@ -248,6 +251,7 @@ class Teller:
 
     async def _failed(self, broker: Broker, line: _Line, error: str) -> None:
         now = self._monotonic()
+        self._count("failed")
         line.failures += 1
         line.last_error = error
         if line.silent_since is None:
@@ -259,6 +263,7 @@ class Teller:
             await self._back_off(line, line.failures)
 
     async def _give_up(self, broker: Broker, line: _Line, reason: str) -> None:
+        self._count("gone")
         log.warning("broker %s is declared gone: %s", broker.name, reason)
         line.again = False
         await self._insist(lambda: self._declare_gone(broker), line)

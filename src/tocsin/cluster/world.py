@@ -41,7 +41,7 @@ class World:
         self.runtime = runtime
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
-        self.committer = Committer(catalog, self.segments, self._appended)
+        self.committer = Committer(catalog, self.segments, self.metrics, self._appended)
         self.grown: list[Callable[[dict[int, int]], None]] = []
         self.frames: Callable[[Relation], DataFrame] | None = None
         self.executed = threading.Condition()

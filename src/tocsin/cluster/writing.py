@@ -105,7 +105,10 @@ class Writer:
     def _cast(frame: DataFrame, targets: Sequence[Column]) -> DataFrame:
         named = frame.toDF(*[f"c{at}" for at in range(len(targets))])
         return named.select(
-            *[named[f"c{at}"].cast(types.cast_type(column.type)).alias(column.name) for at, column in enumerate(targets)]
+            *[
+                named[f"c{at}"].cast(types.cast_type(column.type)).alias(column.name)
+                for at, column in enumerate(targets)
+            ]
         )
 
     def _complete(self, dataset: Dataset, table: pa.Table) -> pa.Table:

@@ -1,0 +1,37 @@
+"""Tables are joined by their equalities, in whatever order they were written."""
+
+from __future__ import annotations
+
+import pytest
+
+from bodies import World
+
+BODY = (
+    "SELECT r.id, h.name, h.lat FROM Reports r JOIN Shelters h ON within(r.lat, r.lon, h.lat, h.lon, 2000)"
+    " WHERE is_new(r) AND h.lat = plat AND (t = 'any' OR r.etype = t)"
+)
+
+
+@pytest.fixture(scope="module")
+def world(spark):
+    return World(spark)
+
+
+def test_a_condition_without_an_equality_does_not_make_a_nested_loop(world):
+    assert "NestedLoop" not in world.channel_plan(BODY)
+
+
+def test_the_result_stays_the_same(world):
+    assert world.together(BODY) == world.one_by_one(BODY)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "SELECT * EXCEPT (h.lat, h.lon) FROM Reports r, Shelters h WHERE h.lat = plat AND h.lat = r.lat",
+        "SELECT r.id, x FROM Reports r, LATERAL explode(r.xs) u(x), Shelters h WHERE h.lat = plat AND h.lat = r.lat",
+        "SELECT r.id FROM Reports r LEFT JOIN Shelters h ON h.lat = r.lat JOIN Shelters k ON k.lat = plat WHERE r.etype = t",
+    ],
+)
+def test_stars_laterals_and_outer_joins_keep_their_place(world, body):
+    assert world.together(body) == world.one_by_one(body)
