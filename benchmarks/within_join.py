@@ -58,8 +58,8 @@ def run(full: bool) -> list[Table]:
         "against all users, extrapolated along the line through both.",
     ]
     shelters.notes += [
-        f"Plain: LATERAL (… ORDER BY distance LIMIT {NEAREST}) as Spark plans it by itself, in the same session, measured "
-        f"with {SAMPLE:,} of the users and extrapolated in proportion. The sums of the distances agree.",
+        f"Plain: LATERAL (… ORDER BY distance LIMIT {NEAREST}) as Spark plans it by itself, in the same session, with "
+        f"{SAMPLE:,} of the users and extrapolated in proportion. The sums of the distances agree.",
     ]
     return [joins, shelters]
 

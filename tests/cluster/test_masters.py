@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from sparkmaster import child_env
 
 HERE = Path(__file__).parent

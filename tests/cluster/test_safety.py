@@ -84,8 +84,8 @@ def test_errors_on_purpose_and_chance_are_allowed(world):
     [
         "SELECT reflect('java.lang.Math', 'max', 1, 2)",
         "SELECT id FROM Reports_all WHERE id > (SELECT int(reflect('java.lang.Math', 'max', 1, 2)))",
-        "SELECT x.id FROM Reports_all r, LATERAL (SELECT r.id, java_method('java.lang.Math', 'abs', 1)) x",
-        "WITH c AS (SELECT reflect('java.lang.Math', 'abs', 1) AS a) SELECT * FROM c x JOIN c y ON x.a = y.a",
+        "SELECT x.id FROM Reports_all r, LATERAL (SELECT r.id, java_method('java.util.UUID', 'randomUUID')) x",
+        "WITH c AS (SELECT reflect('java.util.UUID', 'randomUUID') AS a) SELECT * FROM c x JOIN c y ON x.a = y.a",
         "SELECT input_file_name() FROM Reports_all",
     ],
 )

@@ -138,6 +138,12 @@ def test_one_process_has_one_session(spark_runtime, config):
     assert spark_runtime.alive()
 
 
+def test_stopping_one_that_never_started_leaves_the_running_one_alone(spark_runtime, config):
+    SparkRuntime(config).stop()
+    assert spark_runtime.alive()
+    assert spark_runtime.session.sql("select 1").collect()[0][0] == 1
+
+
 def test_before_the_start_there_is_no_session(config):
     runtime = SparkRuntime(config)
     assert not runtime.alive()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pages
+
 from served import environment
 
 #: The address that the pages use; the test's cluster has a port of its own.

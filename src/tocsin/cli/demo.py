@@ -134,7 +134,7 @@ def _wait_for_all(console: Console, client: Client) -> None:
     end = time.monotonic() + PATIENCE
     with console.status("waiting for the channels that still run …"):
         while time.monotonic() < end:
-            if all(channel["execution"] for channel in client.call("GET", "/channels")["channels"]):
+            if all(channel["last_execution"] for channel in client.call("GET", "/channels")["channels"]):
                 return
             time.sleep(0.2)
 

@@ -171,7 +171,7 @@ class Committer:
                 batch.unsubscribe.extend(request.unwant)
             committed = self.catalog.commit(batch)
         except BaseException as error:
-            # Where nobody knows whether the commit happened, the files must stay; an unneeded one goes at the next start.
+            # Where nobody knows whether the commit happened the files stay; an unneeded one goes at the next start.
             if not (isinstance(error, StorageError) and error.fields.get("uncertain")):
                 self.segments.delete(written)
             raise

@@ -122,7 +122,7 @@ class DatasetStore:
 
     @property
     def recent_rows(self) -> int:
-        return int(self._recent.num_rows) + sum(table.num_rows for table in self._pending)
+        return sum(int(table.num_rows) for table in (self._recent, *self._pending))
 
     def base_frame(self, runtime: SparkRuntime, base: tuple[Segment, ...]) -> DataFrame:
         """The base as Spark reads it, with ``_ordinal``; listing the files once per compaction, not per execution."""

@@ -7,7 +7,7 @@ from sqlglot import exp
 from tocsin.cluster import setwise
 
 
-def needs_new(tree: exp.Expression) -> bool:
+def needs_new(tree: exp.Expr) -> bool:
     """True only where it is certain: a SELECT that inner-joins the new rows of a dataset.
 
     ``SELECT count(*) …`` answers 0 when nothing is new, and an outer join or a UNION may yield rows all the same.
@@ -17,7 +17,7 @@ def needs_new(tree: exp.Expression) -> bool:
     if not isinstance(tree, exp.Select) or not _grouped_or_plain(tree):
         return False
     from_ = tree.args.get("from_")
-    inner: list[exp.Expression] = [] if from_ is None else [from_.this]
+    inner: list[exp.Expr] = [] if from_ is None else [from_.this]
     for join in tree.args.get("joins") or []:
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         if side in ("RIGHT", "FULL"):

@@ -266,7 +266,7 @@ class Resolver:
     def _qualify(self, holder: exp.Expr, scope: _Scope, function: str) -> None:
         """Inside the function's body a bare column of ours would mean one of its own."""
         for item in list(holder.find_all(exp.Column)):
-            if item.meta.get("parameter") or item.meta.get("outer"):
+            if "parameter" in item.meta or item.meta.get("outer"):
                 continue
             item.meta["outer"] = True
             first = str(item.parts[0].name).lower()

@@ -216,14 +216,14 @@ class SparkRuntime:
 
     def _abandon(self, wait: float = 0.0) -> None:
         """Lets go of the JVM and resets what PySpark keeps per process."""
-        gateway = self._gateway or SparkContext._gateway
-        context = SparkContext._active_spark_context
+        gateway, context = self._gateway, SparkContext._active_spark_context
+        if gateway is None:
+            return  # nothing of ours is running; what PySpark holds may be another runtime's
         server = getattr(context, "_accumulatorServer", None)
         if context is not None and server is not None:
             server.shutdown()
             context._accumulatorServer = None
-        if gateway is not None:
-            _end(gateway, wait)
+        _end(gateway, wait)
         with SparkContext._lock:
             SparkContext._active_spark_context = None
             SparkContext._gateway = None

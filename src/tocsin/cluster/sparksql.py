@@ -18,6 +18,11 @@ from tocsin.errors import BodyRefused, ParseError
 RESERVED = "_tocsin"
 
 
+_SYNTAX = frozenset(["CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTR", "SUBSTRING", "POSITION", "OVERLAY"])
+_SYNTAX |= {"BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH"}
+_SYNTAX |= {"SHUFFLE_REPLICATE_NL"}
+
+
 class TocsinSpark(Spark):
     """sqlglot's Spark rewrites functions (``percentile_cont`` to ``percentile_approx``): here they stay as they are."""
 
@@ -26,6 +31,10 @@ class TocsinSpark(Spark):
 
     class Parser(Spark.Parser):  # type: ignore[valid-type,misc]
         FUNCTIONS = {}  # type: ignore[var-annotated]  # noqa: RUF012
+        # Only those with a syntax of their own.
+        FUNCTION_PARSERS = {  # noqa: RUF012
+            name: parser for name, parser in Spark.Parser.FUNCTION_PARSERS.items() if name in _SYNTAX
+        }
 
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
         TABLESAMPLE_SEED_KEYWORD = "REPEATABLE"
