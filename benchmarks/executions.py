@@ -96,6 +96,7 @@ def measure_ours(sizes: list[int], times: int) -> tuple[Times, float]:
             return took
 
         for size in sizes:
+            harness.progress(f"Tocsin, {size:,} subscriptions")
             ours.subscribe(data, name, done, size)
             done = size
             found[size] = repeat(execute, times)
@@ -170,6 +171,7 @@ def measure_postgres(peer: peers.Peer, sizes: list[int], times: int) -> tuple[Ti
             return time.perf_counter() - started
 
         for size in sizes:
+            harness.progress(f"PostgreSQL, {size:,} subscriptions")
             with connection.cursor().copy("COPY params FROM STDIN") as copy:
                 for number, (kind, location) in enumerate(ours.subscriptions(done, size), done):
                     copy.write_row((number, kind, location))

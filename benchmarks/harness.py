@@ -17,6 +17,7 @@ import math
 import os
 import platform
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -157,6 +158,11 @@ def _java() -> str:
     return found[1] if found else "unknown"
 
 
+def progress(text: str) -> None:
+    """Where a long benchmark is, for whoever waits."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
 def save(name: str, tables: Table | Sequence[Table]) -> Path:
     """Writes the tables below a description of the machine and returns the file."""
     listed = [tables] if isinstance(tables, Table) else tables
@@ -173,6 +179,8 @@ def main(name: str, run: Callable[[bool], list[Table]]) -> None:
     parser.add_argument("--full", action="store_true", help="the largest sizes too; takes long")
     parser.add_argument("--no-save", action="store_true", help="only print the tables")
     options = parser.parse_args()
+    # A run that is told to stop leaves its servers and folders behind unless the blocks around them are left.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"# {name}", *[f"- {key}: {value}" for key, value in machine()], "", sep="\n", flush=True)
     tables = run(options.full)
     for table in tables:

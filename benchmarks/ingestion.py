@@ -107,6 +107,7 @@ def measure(
     out = {}
     with open_server(records, cores) as target:
         for each, connections in SHAPES:
+            harness.progress(f"{open_server.__name__}, {each:,} records a request")
             with target.load(each, connections) as (sockets, requests, complete):
                 peers.pin(target.pid, cores)
                 load.drive(sockets, requests, complete, 1.0)

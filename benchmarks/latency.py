@@ -61,6 +61,7 @@ def run(full: bool) -> list[Table]:
         measure(server, 100, 10, 8.0, start)  # warm-up
         for rate, posts in RATES:
             start += 10_000_000
+            harness.progress(f"{rate:,} records/s")
             watch = measure(server, rate, posts, seconds, start)
             p50 = median(watch.latencies)
             table.add(

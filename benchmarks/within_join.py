@@ -21,7 +21,7 @@ NEAREST = 3
 SAMPLE = 10_000
 TARGET = 50.0
 #: Side of the square they are in, km.
-SIDES = (20, 40, 400)
+SIDES = (40, 20, 400)
 SOUTH, WEST = 60.0, 24.0
 KM = 111.195
 
@@ -45,8 +45,9 @@ def run(full: bool) -> list[Table]:
         f"The nearest {NEAREST} of {SHELTERS} shelters",
         ["users", "Tocsin p50, ms", "min", "plain LATERAL, ms", "ratio"],
     )
-    for side in SIDES:
+    for side in SIDES if full else SIDES[:2]:
         for users in [100_000, *([1_000_000] if full else [])]:
+            harness.progress(f"{users:,} users in {side} × {side} km")
             with city(side, users) as data:
                 join(joins, data, side, users, 5 if users == 100_000 else 3)
                 if side == 40 and users == 100_000:
@@ -130,20 +131,23 @@ def nested_loop(data: Any, reports: str, located: str, count: int) -> tuple[int,
 
 
 def nearest(table: Table, data: Any, users: int, times: int) -> None:
-    def text(located: str, shelters: str, distance: str) -> str:
-        return (
-            f"SELECT count(*) AS rows, sum(n.metres) AS metres FROM {located} u, LATERAL ("
-            f"SELECT h.shelter_id, {distance} AS metres FROM {shelters} h ORDER BY {distance} LIMIT {NEAREST}) n"
-        )
-
+    distance = "distance(h.lat, h.lon, u.lat, u.lon)"
+    whole = (
+        "SELECT count(*) AS rows, sum(n.metres) AS metres FROM UserLocations u, LATERAL ("
+        f"SELECT h.shelter_id, {distance} AS metres FROM Shelters h ORDER BY {distance} LIMIT {NEAREST}) n"
+    )
     runtime = data.world.runtime
-    whole = text("UserLocations", "Shelters", "distance(h.lat, h.lon, u.lat, u.lon)")
     mine = harness.seconds(lambda: data.query(whole), times, 1)
     found = data.query(whole).to_pylist()[0]
     with views(data) as (_, located, shelters):
         sample = runtime.to_arrow(runtime.session.sql(f"SELECT user_id, lat, lon FROM {located} LIMIT {SAMPLE}"))
         runtime.from_arrow(sample).createOrReplaceTempView("some_users")
-        plain = text("some_users", shelters, HAVERSINE.format(a="h", b="u"))
+        # Spark takes the outer columns in a projection, and not in ORDER BY.
+        plain = (
+            "SELECT count(*) AS rows, sum(n.metres) AS metres FROM some_users u, LATERAL (SELECT * FROM (SELECT "
+            f"h.shelter_id, {HAVERSINE.format(a='h', b='u')} AS metres FROM {shelters} h) "
+            f"ORDER BY metres LIMIT {NEAREST}) n"
+        )
         peer = median(harness.seconds(lambda: runtime.session.sql(plain).toArrow(), 2, 1)) * users / SAMPLE
         theirs = runtime.to_arrow(runtime.session.sql(plain)).to_pylist()[0]
     if found["rows"] != users * NEAREST or not 0.9 < found["metres"] / theirs["metres"] * SAMPLE / users < 1.1:

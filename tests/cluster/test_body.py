@@ -140,7 +140,8 @@ def test_a_parameter_wins_over_a_column_but_not_over_what_is_qualified(world):
 
 def test_an_alias_wins_in_order_by_and_group_by(world):
     text = "SELECT upper(r.etype) AS t, count(*) AS c FROM Reports r GROUP BY t ORDER BY t"
-    assert run(world, text, parameters=PARAMETERS, values=["x", 1, 1.0, 1.0]) == [
+    found = run(world, text, parameters=PARAMETERS, values=["x", 1, 1.0, 1.0])
+    assert found == [
         ("FIRE", 2),
         ("FLOOD", 1),
         ("QUAKE", 1),

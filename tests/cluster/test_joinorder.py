@@ -29,7 +29,8 @@ def test_the_result_stays_the_same(world):
     [
         "SELECT * EXCEPT (h.lat, h.lon) FROM Reports r, Shelters h WHERE h.lat = plat AND h.lat = r.lat",
         "SELECT r.id, x FROM Reports r, LATERAL explode(r.xs) u(x), Shelters h WHERE h.lat = plat AND h.lat = r.lat",
-        "SELECT r.id FROM Reports r LEFT JOIN Shelters h ON h.lat = r.lat JOIN Shelters k ON k.lat = plat WHERE r.etype = t",
+        "SELECT r.id FROM Reports r LEFT JOIN Shelters h ON h.lat = r.lat JOIN Shelters k ON k.lat = plat"
+        " WHERE r.etype = t",
     ],
 )
 def test_stars_laterals_and_outer_joins_keep_their_place(world, body):

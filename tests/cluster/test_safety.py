@@ -84,7 +84,8 @@ def test_errors_on_purpose_and_chance_are_allowed(world):
     [
         "SELECT reflect('java.lang.Math', 'max', 1, 2)",
         "SELECT id FROM Reports_all WHERE id > (SELECT int(reflect('java.lang.Math', 'max', 1, 2)))",
-        "SELECT x.id FROM Reports_all r, LATERAL (SELECT r.id, java_method('java.util.UUID', 'randomUUID')) x",
+        "SELECT id FROM Reports_all r WHERE EXISTS (SELECT 1 FROM Shelters_all h WHERE h.lat = r.lat"
+        " AND h.name > java_method('java.util.UUID', 'randomUUID'))",
         "WITH c AS (SELECT reflect('java.util.UUID', 'randomUUID') AS a) SELECT * FROM c x JOIN c y ON x.a = y.a",
         "SELECT input_file_name() FROM Reports_all",
     ],

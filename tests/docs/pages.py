@@ -42,8 +42,8 @@ def blocks(page: Path) -> list[Block]:
         following = fences[place + 1] if place + 1 < len(fences) else None
         shown = None
         if following is not None and following[1] in ("text", "json"):
-            if not text[fence.end() : following.start()].strip():
-                shown = following[2]
+            apart = text[fence.end() : following.start()].strip()
+            shown = None if apart else following[2]
         wait = _WAIT.search(before)
         named = (wait[1], int(wait[2])) if wait else None
         found.append(Block(fence[1], fence[2], before.count("\n") + 1, shown, named))

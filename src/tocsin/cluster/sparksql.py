@@ -81,12 +81,20 @@ def parse(sql: str) -> exp.Query:
     if len(statements) != 1:
         raise ParseError(f"one query is expected, {len(statements)} given", hint="leave out the ';'")
     root = statements[0]
+    for quantifier in list(root.find_all(exp.Any)):
+        # sqlglot knows ANY only beside a comparison; in Spark it is an aggregate too.
+        if not isinstance(quantifier.parent, exp.Predicate):
+            quantifier.replace(exp.Anonymous(this="any", expressions=[_unwrapped(quantifier.this)]))
     if isinstance(root, exp.Values):
         root = exp.select("*").from_(root)
     if not isinstance(root, exp.Query):
         kind = type(root).__name__.upper()
         raise BodyRefused(f"only a query is allowed here, not {kind}", hint="start it with SELECT, WITH or VALUES")
     return root
+
+
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    return _unwrapped(node.this) if isinstance(node, exp.Paren) else node
 
 
 def to_sql(node: exp.Expr) -> str:

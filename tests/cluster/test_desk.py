@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab import Lab
+
+from tocsin.cluster.model import Broker, Channel, Parameter
+from tocsin.config import ClusterConfig, Limits
+from tocsin.errors import Conflict, LimitExceeded, NotFound
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Lab]:
+    """Subscribing needs no Spark."""
+    made = Lab(ClusterConfig(home=str(tmp_path), limits=Limits(subscriptions_per_request=1000)))
+    names, catalog = made.world.names, made.world.catalog
+    for name in ("a", "b"):
+        names.add(Broker(catalog.new_id(), name, "http://127.0.0.1:9/"))
+    channel = Channel(catalog.new_id(), "c", "continuous", (Parameter("k", "bigint"),), "SELECT k AS k")
+    catalog.add_channel(channel, {})
+    names.add(channel, stored=True)
+    made.start(spark=False)
+    yield made
+    made.close()
+
+
+def wanted(cluster: Lab) -> dict[int, list[str]]:
+    """What the catalog holds, which must be what memory holds."""
+    channel = cluster.world.names.get(Channel, "c")
+    names = {broker.id: broker.name for broker in cluster.world.names.all(Broker)}
+    stored = {
+        number: sorted(names[broker] for broker in brokers)
+        for number, _, brokers in cluster.world.catalog.subscriptions(channel.id)
+    }
+    table = cluster.world.tables[channel.id]
+    assert {number: sorted(names[item] for item in table.brokers(number)) for number in table.ids().tolist()} == stored
+    return stored
+
+
+def test_thousands_are_taken_in_one_request_and_identical_ones_once(cluster: Lab) -> None:
+    ids = cluster.subscribe("c", "a", [[n % 700] for n in range(1000)]).result(30)
+    assert len(set(ids)) == 700
+    assert ids[0] == ids[700]
+    assert len(wanted(cluster)) == 700
+
+
+def test_racing_brokers_end_as_the_answers_say(cluster: Lab) -> None:
+    """Subscribing and leaving at the same time: memory and catalog agree, and nobody who holds one has lost it."""
+    failures: list[BaseException] = []
+
+    def churn(broker: str) -> None:
+        try:
+            for turn in range(40):
+                (number,) = cluster.subscribe("c", broker, [[turn % 3]]).result(30)
+                cluster.unsubscribe("c", [number], broker).result(30)
+            cluster.subscribe("c", broker, [[0]]).result(30)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=churn, args=(broker,)) for broker in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert list(wanted(cluster).values()) == [["a", "b"]]
+
+
+def test_a_move_is_one_step(cluster: Lab) -> None:
+    (number,) = cluster.subscribe("c", "a", [[1]]).result(30)
+    assert cluster.move("c", number, None, None, "b").result(30) == number
+    assert wanted(cluster) == {number: ["b"]}
+    other = cluster.move("c", number, [2], "b", "a").result(30)
+    assert other != number
+    assert wanted(cluster) == {other: ["a"]}
+
+
+def test_what_is_not_there_is_refused(cluster: Lab) -> None:
+    (number,) = cluster.subscribe("c", "a", [[1]]).result(30)
+    with pytest.raises(NotFound):
+        cluster.subscribe("nothing", "a", [[1]])
+    with pytest.raises(NotFound):
+        cluster.subscribe("c", "nobody", [[1]])
+    with pytest.raises(NotFound):
+        cluster.unsubscribe("c", [number + 1])
+    with pytest.raises(Conflict):
+        cluster.move("c", number, None, "b", "a")
+    with pytest.raises(LimitExceeded):
+        cluster.subscribe("c", "a", [[1]] * 1001)
+    assert wanted(cluster) == {number: ["a"]}
+    assert cluster.unsubscribe("c", [number], "b").result(30) == 0
+    assert wanted(cluster) == {number: ["a"]}

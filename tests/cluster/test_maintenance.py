@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sparkmaster import run_in_child
+
+SPARK_DIES = """
+import json, os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from lab import Lab
+from tocsin.config import ClusterConfig
+
+home = Path(sys.argv[1])
+(home / "in").mkdir()
+cluster = Lab(ClusterConfig(home=str(home / "data"), master="local[1]", driver_memory="512m"))
+cluster.start()
+cluster.wait_ready(120)
+cluster.execute(f'''
+  CREATE ACTIVE DATASET Events (n bigint);
+  CREATE FEED Posts; CONNECT FEED Posts TO DATASET Events; START FEED Posts;
+  CREATE FEED Files WITH {{"type": "file", "path": "{home}/in", "format": "json", "trigger": 0.2}};
+  CONNECT FEED Files TO DATASET Events; START FEED Files;
+  CREATE CONTINUOUS CHANNEL c() {{ SELECT e.n FROM Events e WHERE is_new(e) }};
+  CREATE BROKER b AT "http://127.0.0.1:9/";
+''')
+me = cluster.subscribed("c")
+
+def drop(name, n):
+    (home / f".{name}").write_text(json.dumps({"n": n}))
+    (home / f".{name}").rename(home / "in" / name)
+
+cluster.post("Posts", {"n": 1})
+drop("a.json", 2)
+cluster.wait_results("c", me, 2)
+os.kill(cluster.world.runtime.pid, signal.SIGKILL)
+cluster.post("Posts", {"n": 3})  # durable although Spark is dead
+drop("b.json", 4)
+while True:
+    found = sorted(item["n"] for group in cluster.results_of("c", me) for item in group)
+    if len(found) >= 4:
+        break
+    cluster.wait_execution("c", cluster.runner("c").number, 1.0)
+print("found", found, cluster.channel("c")["state"], cluster.ready)
+cluster.close()
+"""
+
+
+@pytest.mark.timeout(300)
+def test_spark_is_started_again_when_it_dies_and_nothing_is_lost(tmp_path: Path) -> None:
+    out = run_in_child(SPARK_DIES, str(tmp_path), str(Path(__file__).parent), timeout=280)
+    assert "found [1, 2, 3, 4] running True" in out

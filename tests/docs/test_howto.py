@@ -1,0 +1,52 @@
+"""The how-to pages: their commands run, and what cannot run here is at least a command that exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from pages import DOCS, ROOT, commands
+from shell import Shell
+
+from tocsin import config
+from tocsin.cli.main import app
+from tocsin.cluster.metrics import Metrics
+
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), ROOT / "examples" / "README.md"])
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["add-a-channel", "feed-files", "operate"])
+def test_every_command_does_what_the_page_says(shell: Shell, name: str) -> None:
+    assert shell.run_page(DOCS / "how-to" / f"{name}.md") > 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_has_only_options_that_exist(page: Path) -> None:
+    known = {name: _options(command) for name, command in typer.main.get_command(app).commands.items()}
+    for line in commands(page):
+        plain = re.sub(r"'[^']*'|\"[^\"]*\"", "quoted", line)
+        _, name, *words = re.split(r"['\"|<>&;#]", plain)[0].split()
+        used = {word.split("=")[0] for word in words if word.startswith("-") and word != "-"}
+        assert name in known and used <= known[name], line
+
+
+def _options(command: object) -> set[str]:
+    return {name for item in command.params for name in item.opts} | {"--help"}
+
+
+def test_the_spark_configuration_can_be_read(tmp_path: Path) -> None:
+    text = (DOCS / "how-to" / "run-on-a-spark-cluster.md").read_text()
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "tocsin.toml").write_text(block)
+    assert config.load(str(tmp_path / "tocsin.toml"), env={}).spark["spark.executor.memory"] == "4g"
+
+
+def test_every_metric_that_is_named_is_measured() -> None:
+    metrics = Metrics()
+    kept = {sample.name for family in metrics.registry.collect() for sample in family.samples}
+    kept |= {family.name + end for family in metrics.registry.collect() for end in ("", "_total")}
+    named = {word for page in PAGES for word in re.findall(r"\btocsin_[a-z_]+", page.read_text())}
+    assert named - kept == set() and len(named) > 5

@@ -1,0 +1,10 @@
+"""The README's example, as it is printed."""
+
+from __future__ import annotations
+
+from pages import ROOT
+from shell import Shell
+
+
+def test_the_example_prints_what_the_readme_says(shell: Shell) -> None:
+    assert shell.run_page(ROOT / "README.md") == 2

@@ -1,0 +1,81 @@
+"""The reference of statements: its examples, run in their order, and the tables of the catalog, which are generated.
+
+``python tests/docs/test_statements_reference.py`` writes the generated part anew.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from pages import DOCS, blocks, check
+
+from tocsin.cluster.catalog import TABLES
+from tocsin.cluster.cluster import DataCluster
+from tocsin.cluster.lexer import Script, split
+from tocsin.cluster.parser import _Parser
+from tocsin.cluster.spark import SparkRuntime
+from tocsin.config import ClusterConfig
+from tocsin.errors import TocsinError
+
+PAGE = DOCS / "reference" / "statements.md"
+_GENERATED = re.compile(r"(<!-- catalog: .*? -->\n).*?(<!-- /catalog -->)", re.DOTALL)
+
+
+def tables() -> str:
+    lines = ["", "| table | columns |", "|---|---|"]
+    for name, columns in TABLES.items():
+        lines.append(f"| `catalog.{name}` | {', '.join(f'`{column.name} {column.type}`' for column in columns)} |")
+    return "\n".join([*lines, "", ""])
+
+
+def current(text: str) -> str:
+    return _GENERATED.sub(lambda found: found[1] + tables() + found[2], text)
+
+
+def printed(cluster: DataCluster, script: str) -> str:
+    """A line a statement, a line a row; the error that ends it."""
+    lines: list[str] = []
+    try:
+        for outcome in cluster.run(script):
+            if outcome.table is None:
+                lines.append(outcome.message)
+            else:
+                lines += [msgspec.json.encode(row).decode() for row in outcome.table.to_pylist()]
+    except TocsinError as error:
+        lines.append(f"{error.code}: {error.message}")
+    return "\n".join(lines)
+
+
+def test_the_tables_of_the_catalog_are_those_of_the_code() -> None:
+    text = PAGE.read_text()
+    assert _GENERATED.search(text) and current(text) == text
+
+
+def test_every_example_does_what_the_page_says(config: ClusterConfig, spark_runtime: SparkRuntime) -> None:
+    with DataCluster(config, spark_runtime) as cluster:
+        cluster.wait_ready(60)
+        for block in blocks(PAGE):
+            if block.wait is not None:
+                assert cluster.wait_execution(block.wait[0], block.wait[1] - 1, 60.0) >= block.wait[1]
+            said = printed(cluster, block.text)
+            check(PAGE, block, said)
+            assert block.expected is not None, f"line {block.line} shows nothing and says {said}"
+
+
+def test_every_statement_has_a_section() -> None:
+    script = Script("SELECT 1")
+    ((_, tokens),) = split(script)
+    words = _Parser(script, tokens, 1)._leading
+    headings = " ".join(re.findall(r"^#+ (.*)$", PAGE.read_text(), re.MULTILINE))
+    assert [word for word in words if not re.search(rf"\b{word}\b", headings)] == []
+
+
+@pytest.mark.parametrize("name", ["is_new", "current_channel_time", "previous_channel_time", "within", "distance"])
+def test_every_function_of_ours_is_described(name: str) -> None:
+    assert re.search(rf"^\| `{name}\(", PAGE.read_text(), re.MULTILINE)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(current(PAGE.read_text()))
