@@ -93,3 +93,13 @@ def test_what_is_not_there_is_refused(cluster: Lab) -> None:
     assert wanted(cluster) == {number: ["a"]}
     assert cluster.unsubscribe("c", [number], "b").result(30) == 0
     assert wanted(cluster) == {number: ["a"]}
+
+
+def test_files_of_others_in_the_segment_path_are_left_alone(tmp_path: Path) -> None:
+    home = tmp_path / "segments"
+    home.mkdir()
+    (home / "precious.txt").write_text("not ours")
+    made = Lab(ClusterConfig(home=str(tmp_path)))
+    made.start(spark=False)
+    made.close()
+    assert (home / "precious.txt").read_text() == "not ours"

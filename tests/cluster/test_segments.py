@@ -230,3 +230,17 @@ def test_written_says_everything_the_catalog_needs(store: SegmentStore) -> None:
     assert isinstance(written, Written)
     assert written.path.startswith("datasets/3/")
     assert pq.read_metadata(store.uri(written.path).removeprefix("file://")).num_rows == 7
+
+
+def test_a_segment_path_belongs_to_one_catalog(tmp_path: Path) -> None:
+    SegmentStore(str(tmp_path)).claim(1)
+    SegmentStore(str(tmp_path)).claim(1)
+    with pytest.raises(StorageError, match="another catalog"):
+        SegmentStore(str(tmp_path)).claim(2)
+
+
+def test_segments_without_an_owner_are_not_taken_over(tmp_path: Path) -> None:
+    store = SegmentStore(str(tmp_path))
+    store.write(pa.table({"a": [1]}), "datasets/1")
+    with pytest.raises(StorageError, match="another catalog"):
+        store.claim(1)

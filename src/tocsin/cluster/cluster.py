@@ -27,6 +27,7 @@ from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed
 from tocsin.cluster.parser import Parsed, iter_statements
 from tocsin.cluster.procedures import Procedures
 from tocsin.cluster.retrospection import Retrospection
+from tocsin.cluster.segments import OURS
 from tocsin.cluster.spark import SparkRuntime
 from tocsin.cluster.world import World
 from tocsin.cluster.writing import Writer
@@ -90,11 +91,13 @@ class DataCluster:
     def start(self, *, spark: bool = True) -> None:
         """``spark`` False: ingestion and definitions only, for as long as the process lives."""
         world = self.world
+        world.segments.claim(world.catalog.identity())
         for dataset in world.names.all(Dataset):
             world.open_dataset(dataset)
         for channel in world.names.all(Channel):
             world.open_channel(channel)
-        world.segments.delete(world.segments.orphans(world.catalog.all_paths()))
+        lost = world.segments.orphans(world.catalog.all_paths())
+        world.segments.delete([path for path in lost if path.startswith(OURS)])
         for channel in world.names.all(Channel):
             self.channel_runs.open(channel)
         for schedule in world.catalog.schedules():

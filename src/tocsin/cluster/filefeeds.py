@@ -43,7 +43,7 @@ from tocsin.cluster.filesource import (
     sift,
 )
 from tocsin.cluster.model import Column
-from tocsin.cluster.spark import SparkRuntime, first_line
+from tocsin.cluster.spark import SparkRuntime, causes
 from tocsin.errors import NotFound, QueryFailed, SystemTrouble, UserError
 
 __all__ = ["FileFeed", "FileSource", "Sifted", "check_path", "file_source", "load_files"]
@@ -273,15 +273,8 @@ def _sync(path: Path) -> None:
 
 
 def _say(error: Exception) -> str:
-    """What happened and why; Spark's messages carry a stack trace after the first line."""
-    told: list[str] = []
-    cause: Any = error
-    while cause is not None and len(told) < 4:
-        text = first_line(cause)[:300]
-        if text not in told:
-            told.append(text)
-        cause = getattr(cause, "_cause", None)
-    return ": ".join(told)
+    """What happened and why, in one line."""
+    return ": ".join(text[:300] for text in causes(error)[:4])
 
 
 # --- LOAD DATASET

@@ -26,6 +26,10 @@ TINY_ROWS = 1_000
 #: Rows of a Parquet row group where the caller does not say.
 ROW_GROUP = 128 * 1024
 
+#: The folders that belong to us; anything else in the segment path is left alone.
+OURS = ("datasets/", "results/", "subscriptions/")
+
+_OWNER = "tocsin-owner"
 _SUFFIX = ".parquet"
 _TEMPORARY = ".tmp-"
 _HINTS = {
@@ -205,11 +209,47 @@ class SegmentStore:
                 elif kind == pafs.FileType.File:
                     self._fs.delete_file(where)
 
+    def claim(self, identity: int) -> None:
+        """Makes this the path of one catalog; what another catalog keeps here is neither read nor deleted."""
+        with _storage("claim the segment path", _OWNER):
+            owner = self._owner()
+            if owner is None:
+                if any(path.startswith(OURS) for path in self._walk("")):
+                    owner = "nobody known"
+                else:
+                    self._set_owner(str(identity))
+                    return
+        if owner != str(identity):
+            raise StorageError(
+                "the segment path holds the data of another catalog",
+                hint="give each catalog a segment path of its own, or restore the catalog that belongs to this one",
+            )
+
+    def _owner(self) -> str | None:
+        try:
+            if self._local is not None:
+                return (self._local / _OWNER).read_text().strip()
+            assert self._fs is not None
+            with self._fs.open_input_file(f"{self._base}/{_OWNER}") as file:
+                return bytes(file.read()).decode().strip()
+        except FileNotFoundError:
+            return None
+
+    def _set_owner(self, text: str) -> None:
+        if self._local is not None:
+            (self._local / _OWNER).write_text(text)
+            _sync(self._local / _OWNER)
+            _sync(self._local)
+            return
+        assert self._fs is not None
+        with self._fs.open_output_stream(f"{self._base}/{_OWNER}") as file:
+            file.write(text.encode())
+
     def orphans(self, referenced: set[str]) -> list[str]:
-        """Files neither referenced nor in a referenced folder. For the start, before anything is written."""
+        """Our files neither referenced nor in a referenced folder. For the start, before anything is written."""
         with _storage("list the segment path", ""):
             found = list(self._walk(""))
-        return sorted(path for path in found if not _covered(path, referenced))
+        return sorted(path for path in found if path != _OWNER and not _covered(path, referenced))
 
     def _walk(self, folder: str) -> Iterator[str]:
         if self._local is not None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -158,7 +158,8 @@ class SparkRuntime:
         return False
 
     def _launch(self) -> None:
-        logging.getLogger().addFilter(_quiet)
+        for logger in ("root", "py4j.clientserver"):
+            logging.getLogger(logger).addFilter(_quiet)
         java = find_java()
         home = Path(self.config.home).resolve()
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -361,11 +362,30 @@ def _last_words(log: Path, start: int) -> str:
 
 def first_line(error: BaseException) -> str:
     """What happened, without a stack trace; of a Java exception its own words (a cancelled job raises one)."""
-    cause: Any = getattr(error, "java_exception", None) or error
-    text = str(cause.toString() if cause is not error else error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    return causes(error)[0]
+
+
+def causes(error: BaseException) -> list[str]:
+    """The first line of an error and of each of its causes, also those in Java; Spark's wrappers are left out."""
+    told: list[str] = []
+    java, cause = getattr(error, "java_exception", None), cast(Any, error)
+    if java is None:
+        while cause is not None:
+            told.append(str(cause))
+            cause = getattr(cause, "_cause", None)
+    try:
+        while java is not None:
+            told.append(str(java.getMessage() or java.toString()))
+            java = java.getCause()
+    except (Py4JError, OSError):
+        told.append("Spark's JVM has died")  # and took the words of its exception along
+    lines = [text.strip().splitlines()[0] for text in told if text.strip()]
+    useful = [
+        line for line in lines if not line.startswith(("Exception thrown in awaitResult", "An error occurred while"))
+    ]
+    return list(dict.fromkeys(useful or lines)) or [type(error).__name__]
 
 
 def _quiet(record: logging.LogRecord) -> bool:
-    """Py4J writes a stack trace to the root logger when the JVM dies; we tell it in our own words."""
-    return record.msg != "Exception while sending command."
+    """Py4J logs a stack trace when the JVM dies or a batch of a feed fails; we tell it in our own words."""
+    return not str(record.msg).startswith(("Exception while sending command", "There was an exception while executing"))

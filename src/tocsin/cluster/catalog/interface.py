@@ -107,6 +107,10 @@ class Catalog(ABC):
     def close(self) -> None:
         """Gives back the lease and every connection. Closing twice is fine; using a closed one is a StorageError."""
 
+    @abstractmethod
+    def identity(self) -> int:
+        """A number that no other catalog has, the same for ever."""
+
     # -- definitions -----------------------------------------------------------------------------------------------
 
     @abstractmethod

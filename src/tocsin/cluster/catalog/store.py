@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, TypeVar
@@ -77,6 +78,14 @@ class Store(Catalog):
         self._db.close()
 
     # -- definitions -----------------------------------------------------------------------------------------------
+
+    def identity(self) -> int:
+        found = self._db.query("SELECT value FROM meta WHERE name = 'identity'")
+        if not found:
+            with self._db.writing() as session:
+                session.run("INSERT INTO meta (name, value) VALUES ('identity', ?)", (secrets.randbits(62),))
+                found = session.rows("SELECT value FROM meta WHERE name = 'identity'")
+        return int(found[0][0])
 
     def new_id(self) -> int:
         # One durable write reserves many ids: a channel with a million subscriptions needs as many.
