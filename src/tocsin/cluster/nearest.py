@@ -236,9 +236,9 @@ def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr,
         " FROM p WHERE d IS NOT NULL GROUP BY cell, rho"
     )
     _put(grouped, pairs, f"{name}p")
-    final = sql.expression(
-        f"SELECT cell AS `{name}`, transform(filter(every, {_X} -> {_X}.d <= reach), {_X} -> {_X}.t) AS list FROM p"
-    )
+    # Spark would compute ``reach``, with its sort, once for each row; bound to a name it is computed once a cell.
+    near = f"transform(filter(every, {_X} -> {_X}.d <= {_R}), {_X} -> {_X}.t)"
+    final = sql.expression(f"SELECT cell AS `{name}`, flatten(transform(array(reach), {_R} -> {near})) AS list FROM p")
     _put(final, grouped, f"{name}q")
     return exp.Subquery(this=final, alias=exp.TableAlias(this=exp.to_identifier(f"{name}c", quoted=True)))
 

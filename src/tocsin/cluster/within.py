@@ -50,12 +50,19 @@ def rewrite(tree: exp.Query) -> exp.Query:
                 if same is not None:
                     counter += 1
                     changed = True
-                    terms[index] = exp.and_(same, term.copy())
+                    terms[index] = exp.and_(same, _exact(term))
             if changed:
                 holder.set(key, sql.conjunction(terms))
                 if join is not None and str(join.args.get("kind") or "").upper() == "CROSS":
                     join.set("kind", None)
     return tree
+
+
+def _exact(term: exp.Expr) -> exp.Expr:
+    """The test behind the equality of cells."""
+    a, b, c, d, metres = term.expressions
+    fixed = _number(metres)
+    return geo.is_within((a, b, c, d), fixed) if fixed is not None and fixed >= 0 else term.copy()
 
 
 def owners(value: exp.Expr, select: exp.Select) -> list[tuple[exp.Expr, exp.Select]] | None:
@@ -178,8 +185,10 @@ def _rewire(
 ) -> bool:
     """Gives both sides the column ``name``: cells of the circle on one, the cell of the point on the other."""
     if fixed is not None:
-        exploded.add(sql.call("explode", geo.cells_around(exploded.lat, exploded.lon, fixed)), name)
-        single.add(geo.cell_of(single.lat, single.lon, fixed), name)
+        # Half the radius: a circle touches some 25 cells, which cover a third less than 9 large ones would.
+        height = fixed / 2
+        exploded.add(sql.call("explode", geo.cells_around(exploded.lat, exploded.lon, fixed, height)), name)
+        single.add(geo.cell_of(single.lat, single.lon, height), name)
         return True
     # Radii differ by row: each has its level of the grid, and the other side looks at the levels in use.
     level = f"{name}l"
