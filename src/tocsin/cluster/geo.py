@@ -1,8 +1,8 @@
 """Distances on the earth as Spark SQL: ``distance``, ``within``, and ``within`` as a join on grid cells.
 
 The grid has latitude bands half as high as the radius, each with as many longitude cells as keep them at least as wide
-as high. One point of a pair lies in one cell, the other one's circle touches a few: joined by equality each pair meets at
-most once.
+as high. One point of a pair lies in one cell, the other one's circle touches a few: joined by equality each pair meets
+at most once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ _HALF_CHORD = (
 def distance(lat1: exp.Expr, lon1: exp.Expr, lat2: exp.Expr, lon2: exp.Expr) -> exp.Expr:
     """``distance(lat1, lon1, lat2, lon2)`` in Spark's builtin functions; NULL if any argument is."""
     given = dict(zip("abcd", (lat1, lon1, lat2, lon2), strict=True))
-    return fill(_DISTANCE.replace("_HALF_CHORD", _HALF_CHORD), {name: as_double(value) for name, value in given.items()})
+    return fill(
+        _DISTANCE.replace("_HALF_CHORD", _HALF_CHORD), {name: as_double(value) for name, value in given.items()}
+    )
 
 
 def is_within(points: tuple[exp.Expr, exp.Expr, exp.Expr, exp.Expr], metres: float) -> exp.Expr:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from tocsin.cluster.spark import first_line
 from tocsin.errors import NotReady, QueryFailed
 
 _LONGEST = 2_000
@@ -15,7 +16,7 @@ _LONGEST = 2_000
 
 def message_of(error: BaseException) -> str:
     """What Spark said, without plans, SQLSTATE and Java frames."""
-    text = str(error)
+    text = first_line(error) if "java_exception" in vars(error) else str(error)
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith(("\tat ", "JVM stacktrace", "'", "+-", ":-", "== ")) or (" SQLSTATE: " in line and lines):
@@ -37,8 +38,8 @@ def explained() -> Iterator[None]:
         fields = {"condition": condition} if condition else {}
         raise QueryFailed(message_of(error), **fields) from error
     except (Py4JError, ConnectionError) as error:
-        if "java_exception" in vars(error):
-            raise QueryFailed(message_of(error).split("\n")[0]) from error
+        if "java_exception" in vars(error):  # also what toArrow raises for a failed job
+            raise QueryFailed(first_line(error)) from error
         raise NotReady(
             f"Spark does not answer: {type(error).__name__}", hint="it is being restarted; try again"
         ) from error
