@@ -23,6 +23,10 @@ GROWTH = 5.0
 Times = dict[int, list[float]]
 
 
+#: Executions that do not count: Spark's JIT needs about as many.
+WARM_UP = 12
+
+
 def run(full: bool) -> list[Table]:
     sizes = [1_000, 10_000, 100_000, *([1_000_000] if full else [])]
     times = 7 if full else 5
@@ -61,7 +65,8 @@ def run(full: bool) -> list[Table]:
     grown = median(mine[100_000]) / median(mine[1_000])
     table.notes += [
         f"From 1k to 100k subscriptions the time grows {grown:.2f}-fold (target: at most {GROWTH:g}-fold).",
-        f"Medians of {times} executions after 2 that do not count; each follows a post of {REPORTS:,} reports; its "
+        f"Medians of {times} executions after {WARM_UP} that do not count (PostgreSQL: 2); "
+        f"each follows a post of {REPORTS:,} reports; its "
         "time is from the snapshot to the committed result.",
         "Ratios above 1: Tocsin is faster.",
         f"A query each: {SAMPLE} Spark queries over the same new reports in memory, median {single * 1e3:.1f} ms, "
@@ -99,7 +104,7 @@ def measure_ours(sizes: list[int], times: int) -> tuple[Times, float]:
             harness.progress(f"Tocsin, {size:,} subscriptions")
             ours.subscribe(data, name, done, size)
             done = size
-            found[size] = repeat(execute, times)
+            found[size] = repeat(execute, times, WARM_UP)
         single = one_by_one(data)
     return found, single
 
@@ -123,8 +128,8 @@ def one_by_one(data: Any) -> float:
     return median(spent[3:])
 
 
-def repeat(work: Callable[[], float], times: int) -> list[float]:
-    for _ in range(2):
+def repeat(work: Callable[[], float], times: int, warm_up: int) -> list[float]:
+    for _ in range(warm_up):
         work()
     return [work() for _ in range(times)]
 
@@ -181,7 +186,7 @@ def measure_postgres(peer: peers.Peer, sizes: list[int], times: int) -> tuple[Ti
                 tries = []
                 for jit in ("on", "off"):
                     connection.execute(f"SET jit = {jit}")
-                    tries.append(repeat(partial(execute, statement), times))
+                    tries.append(repeat(partial(execute, statement), times, 2))
                     connection.execute("TRUNCATE results")
                 found[size] = min(tries, key=median)
     return hasura, lateral, peer.version

@@ -417,6 +417,7 @@ class NextSession:
         self.generation = runtime.generation + 1
         self.to_arrow = runtime.to_arrow
         self.alive = runtime.alive
+        self.pool = runtime.pool
 
     def from_arrow(self, table: Any) -> Any:
         return self.session.createDataFrame(table.combine_chunks())
