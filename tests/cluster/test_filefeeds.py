@@ -261,8 +261,9 @@ def test_a_link_that_leads_out_of_the_allowed_folders_is_not_followed(make, spar
     allowed = msgspec.structs.replace(spark_runtime.config, load_paths=(str(tmp_path / "in"),))
     monkeypatch.setattr(spark_runtime, "config", allowed)
     taker = Taker()
-    feed = make(taker)
+    (tmp_path / "in").mkdir(exist_ok=True)
     (tmp_path / "in" / "link.json").symlink_to(tmp_path / "secret.json")
+    feed = make(taker)
     with pytest.raises(QueryFailed, match="outside"):
         feed.process_available()
     with pytest.raises(UserError, match="outside"):
