@@ -1,0 +1,1 @@
+"""The Python client: subscribe to channels and publish to feeds through a broker."""

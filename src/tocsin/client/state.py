@@ -1,0 +1,1 @@
+"""The client's side of ``tocsin.v1.json`` as a pure state machine."""
