@@ -20,11 +20,14 @@
     │   ├── NotAcceptable         asks for a format that is not offered
     │   ├── UnsupportedMedia      a body in a format that is not read here
     │   │   └── UnsupportedEncoding   a body packed in a way that is not read here
-    │   └── CrossOrigin           a page of another site made a browser send this
+    │   ├── CrossOrigin           a page of another site made a browser send this
+    │   └── Unauthorized          the user, password or token is not known here
     └── SystemTrouble             the request is fine, the system is not; a 5xx
         ├── NotReady              Spark is starting or dead
         ├── Busy                  too many requests of this kind at once
         ├── Unreachable           no server answers
+        ├── ConnectionLost        a client's connection ended for good (close)
+        ├── Uncertain             sent, and no answer came: it may have been done or not (taken)
         ├── StorageError          the segment path or the catalog cannot be read or written
         └── LeaseHeld             another data cluster serves this catalog
 
@@ -178,6 +181,11 @@ class CrossOrigin(UserError):
     status = 403
 
 
+class Unauthorized(UserError):
+    code = "unauthorized"
+    status = 401
+
+
 class SystemTrouble(TocsinError):
     code = "trouble"
     status = 503
@@ -193,6 +201,18 @@ class Busy(SystemTrouble):
 
 class Unreachable(SystemTrouble):
     code = "unreachable"
+
+
+class ConnectionLost(SystemTrouble):
+    """``close`` is the close code, where a broker gave one."""
+
+    code = "connection_lost"
+
+
+class Uncertain(SystemTrouble):
+    """``taken`` records had been confirmed before."""
+
+    code = "uncertain"
 
 
 class StorageError(SystemTrouble):
