@@ -41,9 +41,11 @@ class Retrospection:
         now = time.time()
         runtime = self.world.runtime
         with self.world.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
-            frame = runtime.session.sql(compiled.render(reading.view, now=now, previous=now))
+            text = compiled.render(reading.view, now=now, previous=now)
+            # The limit is part of the text: a DataFrame with one more step would be analysed once more.
+            frame = runtime.session.sql(text if limit is None else f"SELECT * FROM ({text}) LIMIT {limit}")
             check_plan(frame)
-            return runtime.to_arrow(frame if limit is None else frame.limit(limit))
+            return runtime.to_arrow(frame)
 
     # -- relations that are not datasets -----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from tocsin.cluster.plankinds import PlanKinds
 from tocsin.cluster.sparksql import RESERVED, function_name
 from tocsin.errors import BodyRefused
 
@@ -45,23 +46,11 @@ _LEAVES = frozenset(
     ["LocalRelation", "LogicalRelation", "LogicalRDD", "OneRowRelation", "Range", "InMemoryRelation", "CTERelationRef"]
 )
 _LEAVES |= {"EmptyRelation", "UnionLoopRef"}
-_EXPRESSIONS: tuple[str, ...] = (
-    "CallMethodViaReflection",
-    "PythonUDF",
-    "ScalaUDF",
-    "PythonUDAF",
-    "PythonUDTF",
-    "InputFileName",
+_EXPRESSIONS = frozenset(
+    ["CallMethodViaReflection", "PythonUDF", "ScalaUDF", "PythonUDAF", "PythonUDTF", "InputFileName", "Invoke"]
 )
-_EXPRESSIONS += (
-    "InputFileBlockStart",
-    "InputFileBlockLength",
-    "Invoke",
-    "TryReflect",
-    "HiveGenericUDF",
-    "HiveSimpleUDF",
-)
-_OPERATORS = ("ScriptTransformation", "MapPartitions", "MapInPandas", "PythonMapInArrow")
+_EXPRESSIONS |= {"InputFileBlockStart", "InputFileBlockLength", "TryReflect", "HiveGenericUDF", "HiveSimpleUDF"}
+_OPERATORS = frozenset(["ScriptTransformation", "MapPartitions", "MapInPandas", "PythonMapInArrow"])
 
 
 def check_tree(root: exp.Expr) -> None:
@@ -98,7 +87,16 @@ def check_table_name(node: exp.Table) -> None:
 
 def check_plan(df: DataFrame) -> None:
     """Refuses by Spark's analysed plan: only our relations as leaves, no code other than Spark's own."""
-    _check_node(df._jdf.queryExecution().analyzed())
+    kinds = PlanKinds(df)
+    for kind, relation in kinds.leaves:
+        if kind not in _LEAVES:
+            raise _refused(f"the query reads a {kind}, which is no dataset")
+        if relation and relation != "HadoopFsRelation":
+            raise _refused(f"the query reads a {relation}, which is no dataset")
+    for kind in kinds.operators & _OPERATORS:
+        raise _refused(f"the query runs foreign code ({kind})")
+    for kind in kinds.expressions & _EXPRESSIONS:
+        raise _refused(f"the query calls foreign code ({kind})")
 
 
 def output_columns(df: DataFrame) -> tuple[tuple[str, str], ...]:
@@ -121,42 +119,6 @@ def _check_identifier(node: exp.Identifier) -> None:
         raise _refused(f"the name {name!r} is reserved", hint=f"names must not start with {RESERVED}", name=name)
     if "${" in name or "\x00" in name:
         raise _refused(f"the name {name!r} holds a variable", name=name)
-
-
-def _check_node(plan: Any) -> None:
-    kind = plan.getClass().getSimpleName()
-    children = plan.children()
-    if children.isEmpty() and plan.innerChildren().isEmpty() and kind not in _LEAVES:
-        raise _refused(f"the query reads a {kind}, which is no dataset")
-    if kind == "LogicalRelation" and "HadoopFsRelation" not in plan.relation().getClass().getSimpleName():
-        raise _refused(f"the query reads a {plan.relation().getClass().getSimpleName()}, which is no dataset")
-    if kind in _OPERATORS:
-        raise _refused(f"the query runs foreign code ({kind})")
-    for item in _iterate(plan.expressions()):
-        _check_expression(item)
-    for item in _iterate(children):
-        _check_node(item)
-    for item in _iterate(plan.innerChildren()):
-        if hasattr(item, "children") and kind == "WithCTE":
-            _check_node(item)
-
-
-def _check_expression(item: Any) -> None:
-    kind = item.getClass().getSimpleName()
-    if kind in _EXPRESSIONS:
-        raise _refused(f"the query calls foreign code ({kind})")
-    if kind in ("ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "DynamicPruningSubquery"):
-        _check_node(item.plan())
-    for child in _iterate(item.children()):
-        _check_expression(child)
-
-
-def _iterate(seq: Any) -> list[Any]:
-    iterator = seq.iterator()
-    found = []
-    while iterator.hasNext():
-        found.append(iterator.next())
-    return found
 
 
 def _refused(message: str, *, hint: str = "", **fields: Any) -> BodyRefused:
