@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -63,8 +63,69 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
         return self.segments or str(Path(self.home).resolve() / "segments")
 
 
+class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a subscriber may not exceed."""
+
+    frame_bytes: Annotated[int, Meta(description="largest message a subscriber may send")] = 1024 * 1024
+    subscriptions: Annotated[int, Meta(description="most subscriptions of one subscriber")] = 1_000
+    connections: Annotated[int, Meta(description="most connections at the same time")] = 100_000
+    connections_per_address: Annotated[int, Meta(description="most connections from one address")] = 100_000
+    unanswered: Annotated[int, Meta(description="most requests of one subscriber that wait for an answer")] = 4_096
+    publish_bytes: Annotated[int, Meta(description="most bytes of records that wait for the data cluster")] = (
+        64 * 1024 * 1024
+    )
+    cache_bytes: Annotated[int, Meta(description="most bytes of recent results kept for those who come back")] = (
+        64 * 1024 * 1024
+    )
+    cache_results: Annotated[int, Meta(description="most recent results kept of one subscription")] = 64
+
+
+class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """One broker."""
+
+    name: Annotated[str, Meta(description="unique among the brokers of a data cluster")] = "broker"
+    cluster: Annotated[str, Meta(description="address of the data cluster")] = "http://127.0.0.1:8480"
+    home: Annotated[str, Meta(description="folder of the users and what is kept for them")] = "tocsin-broker"
+    host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8481
+    processes: Annotated[int, Meta(description="processes that share the port")] = 1
+    inside: Annotated[
+        str, Meta(description="address under which the data cluster reaches the broker; '' for host and a free port")
+    ] = ""
+    heartbeat: Annotated[float, Meta(description="seconds between two pings to a subscriber; 0 for none")] = 25.0
+    hello_timeout: Annotated[float, Meta(description="seconds a new connection has for its first message")] = 10.0
+    grace: Annotated[float, Meta(description="seconds a subscription nobody has any more is kept")] = 60.0
+    user_expiry: Annotated[float, Meta(description="seconds a user who is away keeps subscriptions and position")] = (
+        604_800.0
+    )
+    buffer_bytes: Annotated[int, Meta(description="bytes on their way to a subscriber before it counts as slow")] = (
+        256 * 1024
+    )
+    fetches: Annotated[int, Meta(description="catch-ups asked of the data cluster at the same time")] = 16
+    limits: BrokerLimits = field(default_factory=BrokerLimits)
+
+
+Config = TypeVar("Config", ClusterConfig, BrokerConfig)
+
+
 def load(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> ClusterConfig:
     """Reads a TOML file, then TOCSIN_* variables, then ``overrides`` (None means: not given)."""
+    return _load(ClusterConfig, Limits, "TOCSIN_", path, env, overrides)
+
+
+def load_broker(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> BrokerConfig:
+    """The same for a broker, with TOCSIN_BROKER_* variables."""
+    return _load(BrokerConfig, BrokerLimits, "TOCSIN_BROKER_", path, env, overrides)
+
+
+def _load(
+    model: type[Config],
+    limit_model: type[Struct],
+    prefix: str,
+    path: str | None,
+    env: dict[str, str] | None,
+    overrides: dict[str, Any],
+) -> Config:
     values: dict[str, Any] = {}
     if path:
         try:
@@ -72,20 +133,20 @@ def load(path: str | None = None, env: dict[str, str] | None = None, **overrides
         except (OSError, tomllib.TOMLDecodeError) as error:
             raise UserError(f"cannot read the configuration {path}: {error}") from error
     environ = dict(os.environ) if env is None else env
-    for name, kind in get_type_hints(ClusterConfig).items():
-        raw = environ.get(f"TOCSIN_{name.upper()}")
+    for name, kind in get_type_hints(model).items():
+        raw = environ.get(prefix + name.upper())
         if raw is not None:
             values[name] = raw if kind is str else _from_text(raw)
     limits = dict(values.get("limits", {}))
-    for name in get_type_hints(Limits):
-        raw = environ.get(f"TOCSIN_LIMITS_{name.upper()}")
+    for name in get_type_hints(limit_model):
+        raw = environ.get(f"{prefix}LIMITS_{name.upper()}")
         if raw is not None:
             limits[name] = _from_text(raw)
     if limits:
         values["limits"] = limits
     values.update({name: value for name, value in overrides.items() if value is not None})
     try:
-        return msgspec.convert(values, ClusterConfig, strict=False)
+        return msgspec.convert(values, model, strict=False)
     except msgspec.ValidationError as error:
         raise UserError(f"the configuration is wrong: {error}", hint="see docs/reference/configuration.md") from error
 
@@ -97,19 +158,21 @@ def _from_text(raw: str) -> Any:
         return raw
 
 
-def rows(model: type[Struct] = ClusterConfig, prefix: str = "") -> list[tuple[str, str, str, str]]:
+def rows(
+    model: type[Struct] = ClusterConfig, prefix: str = "", variables: str = "TOCSIN_"
+) -> list[tuple[str, str, str, str]]:
     """(name, environment variable, default, meaning) of every setting."""
     out = []
     hints = get_type_hints(model, include_extras=True)
     for item in msgspec.structs.fields(model):
         hint = hints[item.name]
         if isinstance(hint, type) and issubclass(hint, Struct):
-            out += rows(hint, f"{prefix}{item.name}.")
+            out += rows(hint, f"{prefix}{item.name}.", variables)
             continue
         default = item.default_factory() if item.default is msgspec.NODEFAULT else item.default
         meaning = next(meta.description for meta in get_args(hint)[1:] if isinstance(meta, Meta))
         name = prefix + item.name
         out.append(
-            (name, "TOCSIN_" + name.upper().replace(".", "_"), msgspec.json.encode(default).decode(), meaning or "")
+            (name, variables + name.upper().replace(".", "_"), msgspec.json.encode(default).decode(), meaning or "")
         )
     return out

@@ -117,6 +117,9 @@ class StandIn:
     def register_broker(self, name: str, url: str) -> dict[str, Any]:
         return {"name": name, "url": url, "state": "up"}
 
+    def position(self, channel: str) -> int:
+        return 41
+
     def subscribe(self, channel: str, broker: str, args: list[Any]) -> Future[Any]:
         self.channel(channel)
         return done(list(range(1, len(args) + 1)))

@@ -323,13 +323,14 @@ class DataCluster:
         """Creates the broker or changes its address; one that was declared gone is back."""
         with self.world.names.lock:
             found = self.world.names.find(Broker, name)
+            returned = found is not None and found.state == "gone"
             if found is None:
                 self.definer.broker(st.CreateBroker(name, url))
             elif (found.url, found.state) != (self.definer.check_url(url), "up"):
                 self.world.names.replace(msgspec.structs.replace(found, url=url, state="up"))
             broker = self.world.names.get(Broker, name)
         self.channel_runs.teller.wake([broker.id], returned=True)
-        return self._broker(broker)
+        return self._broker(broker) | {"returned": returned}
 
     def brokers(self) -> list[dict[str, Any]]:
         return [self._broker(broker) for broker in self.world.names.all(Broker)]
@@ -405,6 +406,12 @@ class DataCluster:
             "last_run": at,
             "last_seconds": run.seconds if run is not None else None,
         }
+
+    def position(self, channel: str) -> int:
+        """The newest execution. A broker is told of every later one that concerns a subscription it has by now."""
+        found = self.world.names.get(Channel, channel)
+        runner = self.channel_runs.runners.get(found.id)
+        return runner.number if runner is not None else self.world.catalog.last_execution(found.id)
 
     def executions(self, channel: str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
         found = self.world.names.get(Channel, channel)

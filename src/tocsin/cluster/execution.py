@@ -94,12 +94,14 @@ class ChannelRunner:
                 self.last_time = now
                 return Run("empty", time.monotonic() - started)
             faults.reach("execution.result_written")
-            brokers = tuple(sorted(table.brokers_of(matched)))
             execution = Execution(self.channel.id, number, now, time.time(), rows, len(matched), size, path)
-            self.world.catalog.record(execution, positions, brokers)
-            faults.reach("execution.recorded")
-            self.positions = {**self.positions, **positions}
-            self.number, self.last_time = number, now
+            # No subscription is confirmed in between: whoever was told a lower number hears of this one.
+            with self.world.committer.world:
+                brokers = tuple(sorted(table.brokers_of(matched)))
+                self.world.catalog.record(execution, positions, brokers)
+                faults.reach("execution.recorded")
+                self.positions = {**self.positions, **positions}
+                self.number, self.last_time = number, now
             self.large = rows > self.world.config.collect_rows
         with self.world.executed:
             self.world.executed.notify_all()

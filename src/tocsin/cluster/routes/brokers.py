@@ -7,7 +7,7 @@ from starlette.responses import Response
 from tocsin.cluster.routes.answers import answer
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation
 from tocsin.cluster.routes.reading import check_text
-from tocsin.cluster.routes.schemas import BrokerAddress, BrokerInfo, Brokers
+from tocsin.cluster.routes.schemas import BrokerAddress, Brokers, Registered
 from tocsin.errors import (
     Conflict,
     CrossOrigin,
@@ -45,7 +45,7 @@ OPERATIONS = (
         "put_broker",
         "Register a broker, or its new address",
         put_broker,
-        (Answer("It is told of results from now on, and of those it has missed", BrokerInfo),),
+        (Answer("It is told of results from now on, and of those it has missed", Registered),),
         body={"application/json": BrokerAddress},
         errors=(
             Malformed,

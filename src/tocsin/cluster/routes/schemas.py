@@ -154,6 +154,9 @@ class Subscribed(Struct, frozen=True):
     """In the order of the request; identical subscriptions have the same number."""
 
     subscriptions: list[int]
+    position: Annotated[
+        int, Meta(description="every execution behind this one that has something for them is told to the broker")
+    ]
 
 
 class SubscriptionParameters(Request, frozen=True):
@@ -243,6 +246,10 @@ class BrokerInfo(Struct, frozen=True):
     pending: Annotated[int, Meta(description="executions it has not been told of yet")]
     failures: Annotated[int, Meta(description="tries without success since the last one with")]
     last_error: str | None
+
+
+class Registered(BrokerInfo, frozen=True):
+    returned: Annotated[bool, Meta(description="it had been declared gone, and was told nothing meanwhile")]
 
 
 class Brokers(Struct, frozen=True):

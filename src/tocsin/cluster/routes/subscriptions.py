@@ -71,7 +71,8 @@ async def subscribe(exchange: Exchange) -> Response:
     check_count(exchange, len(args))
     broker = check_text(wish.broker, "broker")
     ids = await durable(exchange, exchange.cluster.subscribe, exchange.path["channel"], broker, args)
-    return answer(Subscribed(ids), 201)
+    position = await exchange.threads.quick.run(exchange.cluster.position, exchange.path["channel"])
+    return answer(Subscribed(ids, position), 201)
 
 
 async def list_subscriptions(exchange: Exchange) -> Response:

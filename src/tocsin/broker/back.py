@@ -1,0 +1,82 @@
+"""BE subscriptions and the channels they are of, as the broker's state machine sees them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from tocsin.broker.cache import Recent
+from tocsin.broker.events import Args, Line, Peer
+from tocsin.broker.rate import Rate
+from tocsin.wire.messages import Subscribe
+
+Key = tuple[str, bytes]
+
+
+class Holder(NamedTuple):
+    """Asks for a BE subscription on behalf of a user who is away, who had it under this number."""
+
+    user: str
+    subscription: int
+    after: int
+
+
+class Asker(NamedTuple):
+    """Asks for it on a connection."""
+
+    peer: Peer
+    request: Subscribe
+
+
+class Channel(Struct, eq=False):
+    """``position``: all executions up to it have been delivered. One pull at a time keeps them in order."""
+
+    name: str
+    position: int = 0
+    told: deque[tuple[int, list[Line] | None]] = field(default_factory=deque)
+    newest: int = 0
+    pulling: bool = False
+    busy: bool = False  # a Want or an Unwant is under way
+    wanted: dict[bytes, Back] = {}
+    asked: list[Back] = []  # the Want under way
+    unwanted: dict[int, Back] = {}
+    backs: dict[int, Back] = {}
+
+
+class Back(Struct, eq=False):
+    """A BE subscription. ``id`` is 0 until the data cluster has confirmed it."""
+
+    channel: Channel
+    args: Args
+    keys: list[Key]
+    recent: Recent
+    lam: Rate
+    lam_bytes: Rate
+    id: int = 0
+    start: int = 0
+    last: int = 0
+    asking: list[Asker | Holder] = []
+    live: dict[Peer, None] = {}
+    audience: tuple[Peer, ...] | None = None  # of ``live``, made when it is needed
+    waiting: dict[Peer, int] = {}
+    slow: dict[Peer, None] = {}
+    former: dict[Peer, int] = {}  # get the rest of what they had under this number first
+    holders: dict[str, None] = {}
+    fetching: bool = False
+    deliveries: int = 0
+
+    @property
+    def through(self) -> int:
+        """Who is live has everything up to this execution."""
+        return max(self.start, self.last, self.channel.position)
+
+    def targets(self) -> tuple[Peer, ...]:
+        if self.audience is None:
+            self.audience = tuple(self.live)
+        return self.audience
+
+    @property
+    def unused(self) -> bool:
+        return not (self.live or self.waiting or self.slow or self.former or self.holders or self.asking)

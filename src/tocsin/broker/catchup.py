@@ -1,0 +1,116 @@
+"""Those who are behind: served from recent results where these reach back, otherwise from the data cluster.
+
+One BE subscription is fetched once at a time for all who wait for it, from the furthest behind. When everybody comes
+back after a crash, that is one fetch for ten thousand subscribers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec import Struct
+
+from tocsin.broker.back import Back
+from tocsin.broker.events import Line, Peer
+from tocsin.broker.instructions import Fetch
+
+
+class Job(Struct, eq=False):
+    """``source`` differs from the back's own number where results are those of its former number, for one peer."""
+
+    id: int
+    back: Back
+    source: int
+    after: int
+    through: int = 0
+    peer: Peer = None
+
+
+class Share(Struct, frozen=True):
+    """What a group of peers with the same position gets out of a fetch."""
+
+    peers: tuple[Peer, ...]
+    lines: list[Line]
+    position: int
+
+
+class CatchUp:
+    """Decides what to fetch and who gets what; at most ``most`` fetches at a time."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.jobs: dict[int, Job] = {}
+        self.queue: deque[Job] = deque()
+        self._number = 0
+
+    def wait(self, back: Back, peer: Peer, after: int) -> None:
+        back.waiting[peer] = after
+        if not back.fetching:
+            self._enqueue(back)
+
+    def former(self, back: Back, peer: Peer, source: int, after: int) -> None:
+        """The peer had the subscription under another number, and wants the rest of that first."""
+        self._number += 1
+        self.queue.append(Job(self._number, back, source, after, peer=peer))
+
+    def start(self) -> list[Fetch]:
+        """The fetches there is room for."""
+        found = []
+        while self.queue and len(self.jobs) < self.most:
+            job = self.queue.popleft()
+            if job.peer is None:
+                if not job.back.waiting:
+                    job.back.fetching = False
+                    continue
+                job.after = min(job.back.waiting.values())
+            job.through = job.back.through
+            self.jobs[job.id] = job
+            found.append(Fetch(job.id, job.back.channel.name, job.source, job.after))
+        return found
+
+    def fetched(self, number: int, lines: list[Line], more: bool) -> tuple[Job, list[Share]]:
+        """Shares for those whose position the fetch covers. What is not delivered yet is left to come live."""
+        job = self.jobs.pop(number)
+        back = job.back
+        limit = back.through
+        known = [line for line in lines if line.execution <= limit]
+        last = known[-1].execution if known else job.after
+        if len(known) < len(lines):
+            covered = limit
+        elif more:
+            covered = last
+        else:  # it covers at least what was delivered when it was asked for
+            covered = max(last, job.through)
+        groups: dict[int, list[Peer]] = {}
+        for peer, after in back.waiting.items():
+            if after >= job.after:
+                groups.setdefault(after, []).append(peer)
+        shares = []
+        for after, peers in groups.items():
+            mine = [line for line in known if line.execution > after]
+            position = max(after, covered)
+            shares.append(Share(tuple(peers), mine, position))
+            for peer in peers:
+                back.waiting[peer] = position
+        return job, shares
+
+    def gone_before(self, number: int, first: int) -> tuple[Job, list[tuple[Peer, int]]]:
+        """(peer, its position) of all who wanted something from before ``first``; their position is moved there."""
+        job = self.jobs.pop(number)
+        missing = []
+        for peer, after in job.back.waiting.items():
+            if after < first - 1:
+                missing.append((peer, after))
+                job.back.waiting[peer] = first - 1
+        return job, missing
+
+    def again(self, back: Back) -> None:
+        """After a fetch was dealt with: whoever still waits is next in the queue."""
+        back.fetching = False
+        if back.waiting:
+            self._enqueue(back)
+
+    def _enqueue(self, back: Back) -> None:
+        back.fetching = True
+        self._number += 1
+        self.queue.append(Job(self._number, back, back.id, 0))

@@ -1,0 +1,109 @@
+"""Connections: who may come in, what they say first, and how they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tocsin.broker import events as ev
+from tocsin.broker.events import Peer, Problem
+from tocsin.broker.front import Front
+from tocsin.broker.instructions import Authenticate, Close
+from tocsin.broker.subscribing import Subscriptions
+from tocsin.wire import closes
+from tocsin.wire import messages as wire
+from tocsin.wire.messages import Held
+
+
+class Connections(Subscriptions):
+    """The life of a connection. ``_requests`` says who answers which message."""
+
+    _requests: dict[type[Any], Callable[[Front, Any], None]]
+
+    def _opened(self, event: ev.Opened) -> None:
+        address = event.address
+        here = self._addresses.get(address, 0)
+        if len(self.fronts) >= self.limits.connections or here >= self.limits.connections_per_address:
+            what = "connections" if here < self.limits.connections_per_address else f"connections from {address}"
+            self._close(event.peer, closes.TRY_LATER, f"too many {what}")
+            return
+        self._addresses[address] = here + 1
+        front = self.fronts[event.peer] = Front(event.peer, address, self._now, {})
+        self._greeting[event.peer] = self._now + self.config.hello_timeout
+        self._beats[len(self.fronts) % len(self._beats)][event.peer] = front
+
+    def _assumed(self, event: ev.Assumed) -> None:
+        self.fronts[event.peer] = Front(event.peer, "", self._now, {}, user=event.user, greeted=True, brief=True)
+
+    def _closed(self, event: ev.Closed) -> None:
+        front = self.fronts.pop(event.peer, None)
+        if front is None:
+            return
+        self._greeting.pop(front.peer, None)
+        for beat in self._beats:
+            if beat.pop(front.peer, None) is not None:
+                break
+        if not front.brief:
+            left = self._addresses[front.address] - 1
+            if left:
+                self._addresses[front.address] = left
+            else:
+                del self._addresses[front.address]
+        if front.user is not None and self._users.get(front.user) is front.peer:
+            del self._users[front.user]
+        for number in front.subscriptions:
+            self._detach(self.backs[number], front.peer)
+
+    def _close(self, peer: Peer, close: closes.Close, reason: str = "") -> None:
+        self.counters.closes[close.code] = self.counters.closes.get(close.code, 0) + 1
+        self._out.append(Close(peer, close, reason))
+        self._closed(ev.Closed(peer))
+
+    def _received(self, event: ev.Received) -> None:
+        front = self.fronts.get(event.peer)
+        if front is None:
+            return
+        front.heard = self._now
+        for place, message in enumerate(event.messages):
+            if front.waiting is not None:
+                front.waiting += event.messages[place:]
+                if len(front.waiting) > self.limits.unanswered:
+                    self._close(front.peer, closes.FLOOD, "too many requests before the welcome")
+                return
+            if front.greeted is isinstance(message, wire.Hello):
+                reason = "hello comes once" if front.greeted else "hello comes first"
+                self._close(front.peer, closes.NO_HELLO, reason)
+                return
+            self.counters.requests += 1
+            self._requests[type(message)](front, message)
+            if event.peer not in self.fronts:
+                return
+
+    def _unreadable(self, event: ev.Unreadable) -> None:
+        front = self.fronts.get(event.peer)
+        if front is None:
+            return
+        front.heard = self._now
+        if event.id is None or not front.greeted:
+            self._close(front.peer, closes.MALFORMED, event.problem)
+        else:
+            self._refuse(front, event.id, Problem("malformed", event.problem))
+
+    def _hello(self, front: Front, message: wire.Hello) -> None:
+        if message.token is None:
+            self._welcome(front, message.id, [])
+        else:
+            front.waiting = [message]
+            self._out.append(Authenticate(front.peer, message.token))
+
+    def _welcome(self, front: Front, id: int, held: list[Held]) -> None:
+        front.greeted = True
+        self._greeting.pop(front.peer, None)
+        config = self.config
+        self._send(
+            front,
+            wire.Welcome(id, config.name, config.heartbeat, self.limits.frame_bytes, front.user, held),
+        )
+
+    def _ping(self, front: Front, message: wire.Ping) -> None:
+        self._send(front, wire.Pong())

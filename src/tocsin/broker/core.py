@@ -1,0 +1,71 @@
+"""What the parts of the broker's state machine share: who is there, what they want, and the instructions so far."""
+
+from __future__ import annotations
+
+from tocsin.broker.back import Back, Channel, Key
+from tocsin.broker.cache import Cache
+from tocsin.broker.catchup import CatchUp
+from tocsin.broker.events import Line, Peer, Problem
+from tocsin.broker.front import Front
+from tocsin.broker.instructions import Instruction, Send
+from tocsin.broker.load import Counters
+from tocsin.broker.publishing import Publishing
+from tocsin.config import BrokerConfig
+from tocsin.wire import messages as wire
+from tocsin.wire.frames import frame
+from tocsin.wire.messages import Error, Message
+
+
+class Core:
+    """The parts are built on one another, each a file: ``Core``, ``Behind``, ``Executions``, ``Subscriptions``,
+    ``Connections``, ``Users``, and at last ``BrokerState``."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.limits = config.limits
+        self.fronts: dict[Peer, Front] = {}
+        self.backs: dict[int, Back] = {}
+        self.channels: dict[str, Channel] = {}
+        self.counters = Counters()
+        self.cache = Cache(self.limits.cache_bytes, self.limits.cache_results)
+        self.catchup = CatchUp(config.fetches)
+        self.publishing = Publishing(self.limits.publish_bytes)
+        self._keys: dict[Key, Back] = {}
+        self._users: dict[str, Peer] = {}
+        self._held: dict[str, dict[int, Back]] = {}
+        self._greeting: dict[Peer, float] = {}
+        self._addresses: dict[str, int] = {}
+        self._idle: dict[Back, float] = {}
+        self._beat = 0
+        self._beats: list[dict[Peer, Front]] = [{} for _ in range(max(1, round(config.heartbeat)))]
+        self._out: list[Instruction] = []
+        self._now = 0.0
+
+    def _channel(self, name: str) -> Channel:
+        key = name.lower()
+        channel = self.channels.get(key)
+        if channel is None:
+            channel = self.channels[key] = Channel(name)
+        return channel
+
+    def _send(self, front: Front, message: Message) -> None:
+        data = frame(wire.encode(message))
+        self.counters.bytes_out += len(data)
+        self._out.append(Send((front.peer,), data))
+
+    def _refuse(self, front: Front, id: int | None, problem: Problem) -> None:
+        self.counters.refusals += 1
+        self._send(front, Error(id, problem.code, problem.message, problem.hint))
+
+    def _notify(self, back: Back, peers: tuple[Peer, ...], data: bytes, count: int = 1) -> None:
+        self.counters.deliveries += count * len(peers)
+        self.counters.bytes_out += len(data) * len(peers)
+        back.deliveries += count * len(peers)
+        self._out.append(Send(peers, data))
+
+    def _notify_lines(self, back: Back, peers: tuple[Peer, ...], lines: list[Line]) -> None:
+        """Results that were fetched, under the number that the subscription has now."""
+        name = back.channel.name
+        frames = [frame(wire.encode_notify(name, back.id, line.execution, line.rows, line.results)) for line in lines]
+        self.counters.bytes_in += sum(len(line.results) for line in lines)
+        self._notify(back, peers, b"".join(frames), len(frames))

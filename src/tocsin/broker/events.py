@@ -1,0 +1,221 @@
+"""What can happen to a broker. A ``peer`` is whatever the driver names a connection by: it is only compared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from tocsin.wire.messages import FromClient, Held
+
+Peer = Hashable
+Args = list[Any] | dict[str, Any]
+
+
+class Line(NamedTuple):
+    """The results of one execution for one BE subscription; ``results`` is a JSON array."""
+
+    subscription: int
+    execution: int
+    rows: int
+    results: bytes
+
+
+class Problem(Struct, frozen=True):
+    """Why a request was refused."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+# -- subscribers -------------------------------------------------------------------------------------------------------
+
+
+class Opened(Struct, frozen=True):
+    peer: Peer
+    address: str = ""
+
+
+class Assumed(Struct, frozen=True):
+    """The driver vouches for a peer: a request of a user over REST. It has no place of its own among the devices."""
+
+    peer: Peer
+    user: str
+
+
+class Closed(Struct, frozen=True):
+    peer: Peer
+
+
+class Received(Struct, frozen=True):
+    """The messages of one frame."""
+
+    peer: Peer
+    messages: list[FromClient]
+
+
+class Unreadable(Struct, frozen=True):
+    """A frame that holds no message of the protocol; ``id`` is the request's where it could be told."""
+
+    peer: Peer
+    problem: str
+    id: int | None = None
+
+
+class Congested(Struct, frozen=True):
+    """More is on its way to the peer than the bound allows."""
+
+    peer: Peer
+
+
+class Drained(Struct, frozen=True):
+    """The peer has read what was on its way."""
+
+    peer: Peer
+
+
+# -- users -------------------------------------------------------------------------------------------------------------
+
+
+class Authenticated(Struct, frozen=True):
+    """Answers Authenticate; no ``user``: the token is not known."""
+
+    peer: Peer
+    user: str | None
+    held: list[Held] = []
+
+
+class Restored(Struct, frozen=True):
+    """What is kept for a user, from the broker's former life or from another process that shares the store."""
+
+    user: str
+    held: list[Held]
+
+
+class UserEnded(Struct, frozen=True):
+    """Logged out, or expired: nothing is kept for the user any more."""
+
+    user: str
+
+
+# -- the data cluster --------------------------------------------------------------------------------------------------
+
+
+class Told(Struct, frozen=True):
+    """There is an execution with results for this broker; a push channel sends them along."""
+
+    channel: str
+    execution: int
+    lines: list[Line] | None = None
+
+
+class Pulled(Struct, frozen=True):
+    """A part of what Pull brings. A pull that broke off begins again from its start."""
+
+    channel: str
+    execution: int
+    lines: list[Line]
+    last: bool = True
+
+
+class Wanted(Struct, frozen=True):
+    """Answers Want: a number or a problem for each, in order.
+
+    Every execution behind ``position`` that has something for one of them will be told to this broker.
+    """
+
+    channel: str
+    outcomes: list[int | Problem]
+    position: int = 0
+
+
+class Unwanted(Struct, frozen=True):
+    """Answers Unwant."""
+
+    channel: str
+
+
+class Inherited(Struct, frozen=True):
+    """BE subscriptions that the data cluster still keeps for this broker from its former life."""
+
+    channel: str
+    subscriptions: list[tuple[int, list[Any]]]
+    position: int
+
+
+class Fetched(Struct, frozen=True):
+    """Answers Fetch. ``more``: there is more behind the last line."""
+
+    job: int
+    lines: list[Line]
+    more: bool = False
+
+
+class FetchGap(Struct, frozen=True):
+    """Answers Fetch: results before execution ``first`` are not kept any more."""
+
+    job: int
+    first: int
+
+
+class Dropped(Struct, frozen=True):
+    """The channel does not exist any more."""
+
+    channel: str
+
+
+class Returned(Struct, frozen=True):
+    """The data cluster had given this broker up and forgotten what it had to tell it."""
+
+    positions: dict[str, int]
+
+
+class Published(Struct, frozen=True):
+    """Answers Commit: the records are durable, except those refused (by their place in the batch)."""
+
+    feed: str
+    refused: list[tuple[int, str, str]] = []
+
+
+class PublishFailed(Struct, frozen=True):
+    """Answers Commit: none of the records was taken."""
+
+    feed: str
+    problem: Problem
+
+
+class Tick(Struct, frozen=True):
+    """Time has passed; about once a second."""
+
+
+class Stopping(Struct, frozen=True):
+    """The broker is to end: everybody is sent away, to come back or to go elsewhere."""
+
+
+Event = (
+    Opened
+    | Assumed
+    | Closed
+    | Received
+    | Unreadable
+    | Congested
+    | Drained
+    | Authenticated
+    | Restored
+    | UserEnded
+    | Told
+    | Pulled
+    | Wanted
+    | Unwanted
+    | Inherited
+    | Fetched
+    | FetchGap
+    | Dropped
+    | Returned
+    | Published
+    | PublishFailed
+    | Tick
+    | Stopping
+)

@@ -1,0 +1,62 @@
+"""From being told of an execution to the frames that go out."""
+
+from __future__ import annotations
+
+from tocsin.broker import events as ev
+from tocsin.broker.back import Channel
+from tocsin.broker.behind import Behind
+from tocsin.broker.events import Line
+from tocsin.broker.instructions import Pull
+from tocsin.wire import messages as wire
+from tocsin.wire.frames import frame
+
+
+class Executions(Behind):
+    """Each execution is pulled once, and delivered in the order of the numbers of its channel."""
+
+    def _told(self, event: ev.Told) -> None:
+        channel = self._channel(event.channel)
+        if event.execution <= channel.newest:
+            return  # told again
+        channel.newest = event.execution
+        channel.told.append((event.execution, event.lines))
+        self._pull(channel)
+
+    def _pull(self, channel: Channel) -> None:
+        while channel.told and not channel.pulling:
+            execution, lines = channel.told[0]
+            if lines is None:
+                channel.pulling = True
+                self._out.append(Pull(channel.name, execution))
+            else:
+                channel.told.popleft()
+                self._deliver(lines)
+                channel.position = max(channel.position, execution)
+
+    def _pulled(self, event: ev.Pulled) -> None:
+        channel = self._channel(event.channel)
+        if not channel.pulling or not channel.told or channel.told[0][0] != event.execution:
+            return
+        self._deliver(event.lines)
+        if event.last:
+            channel.told.popleft()
+            channel.pulling = False
+            channel.position = max(channel.position, event.execution)
+            self._pull(channel)
+
+    def _deliver(self, lines: list[Line]) -> None:
+        counters = self.counters
+        for line in lines:
+            number, execution, rows, results = line
+            counters.bytes_in += len(results)
+            back = self.backs.get(number)
+            if back is None or execution <= back.start or execution <= back.last:
+                continue
+            back.last = execution
+            data = frame(wire.encode_notify(back.channel.name, number, execution, rows, results))
+            counters.notifications += 1
+            back.lam.add(1, self._now)
+            back.lam_bytes.add(len(data), self._now)
+            self.cache.add(back.recent, execution, data)
+            if back.live:
+                self._notify(back, back.targets(), data)

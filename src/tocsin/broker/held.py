@@ -1,0 +1,60 @@
+"""What is kept for users who are away."""
+
+from __future__ import annotations
+
+from tocsin.broker import events as ev
+from tocsin.broker.back import Holder
+from tocsin.broker.connections import Connections
+from tocsin.broker.front import Front
+from tocsin.broker.instructions import Acknowledge
+from tocsin.wire import closes
+from tocsin.wire import messages as wire
+from tocsin.wire.messages import Held
+
+
+class Users(Connections):
+    """A user's subscriptions stay subscribed to until they end, whether or not the user is here."""
+
+    def _authenticated(self, event: ev.Authenticated) -> None:
+        front = self.fronts.get(event.peer)
+        if front is None or front.waiting is None:
+            return
+        if event.user is None:
+            self._close(front.peer, closes.UNAUTHORIZED, "the token is unknown or has expired")
+            return
+        before = self._users.get(event.user)
+        if before is not None:
+            self._close(before, closes.REPLACED, "connected again")
+        (hello, *waiting), front.waiting = front.waiting, None
+        assert isinstance(hello, wire.Hello)
+        front.user = event.user
+        self._users[event.user] = front.peer
+        self._hold(event.user, event.held)
+        self._welcome(front, hello.id, event.held)
+        self._received(ev.Received(front.peer, waiting))
+
+    def _restored(self, event: ev.Restored) -> None:
+        self._hold(event.user, event.held)
+
+    def _hold(self, user: str, held: list[Held]) -> None:
+        """Sees to it that what is kept for a user is subscribed to."""
+        mine = self._held.setdefault(user, {})
+        for each in held:
+            if each.subscription not in mine:
+                self._ask(each.channel, each.args, Holder(user, each.subscription, each.after))
+
+    def _user_ended(self, event: ev.UserEnded) -> None:
+        peer = self._users.get(event.user)
+        if peer is not None:
+            self._close(peer, closes.LOGGED_OUT)
+        for back in self._held.pop(event.user, {}).values():
+            back.holders.pop(event.user, None)
+            self._idle_if_unused(back)
+
+    def _ack(self, front: Front, message: wire.Ack) -> None:
+        if front.user is None:
+            return
+        mine = self._held.get(front.user, {})
+        positions = {number: execution for number, execution in message.positions.items() if number in mine}
+        if positions:
+            self._out.append(Acknowledge(front.user, positions))

@@ -1,0 +1,88 @@
+"""What a broker's state machine asks its driver to do. Instructions are carried out in their order."""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+
+from tocsin.broker.events import Args, Peer
+from tocsin.wire.closes import Close as CloseCode
+
+
+class Send(Struct, frozen=True):
+    """The same frame to all of them. The tuple is the same object as long as the audience is the same."""
+
+    peers: tuple[Peer, ...]
+    frame: bytes
+
+
+class Close(Struct, frozen=True):
+    peer: Peer
+    close: CloseCode
+    reason: str = ""
+
+
+class Authenticate(Struct, frozen=True):
+    """Whose token is it? Answered by Authenticated."""
+
+    peer: Peer
+    token: str
+
+
+class Remember(Struct, frozen=True):
+    """Keep this for the user, durably."""
+
+    user: str
+    subscription: int
+    channel: str
+    args: Args
+    after: int
+
+
+class Forget(Struct, frozen=True):
+    user: str
+    subscription: int
+
+
+class Acknowledge(Struct, frozen=True):
+    user: str
+    positions: dict[int, int]
+
+
+class Want(Struct, frozen=True):
+    """BE subscriptions; tried until the data cluster answers. Answered by Wanted."""
+
+    channel: str
+    args: list[Args]
+
+
+class Unwant(Struct, frozen=True):
+    """Answered by Unwanted."""
+
+    channel: str
+    subscriptions: list[int]
+
+
+class Pull(Struct, frozen=True):
+    """The results of an execution; tried until they are here or have expired. Answered by Pulled, in parts."""
+
+    channel: str
+    execution: int
+
+
+class Fetch(Struct, frozen=True):
+    """What a BE subscription got behind an execution. Answered by Fetched or FetchGap."""
+
+    job: int
+    channel: str
+    subscription: int
+    after: int
+
+
+class Commit(Struct, frozen=True):
+    """Records for a feed, all in one post. Answered by Published or PublishFailed."""
+
+    feed: str
+    records: list[Raw]
+
+
+Instruction = Send | Close | Authenticate | Remember | Forget | Acknowledge | Want | Unwant | Pull | Fetch | Commit

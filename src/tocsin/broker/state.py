@@ -1,0 +1,152 @@
+"""The broker as a pure state machine: ``handle(event, now) -> [instruction]``. No sockets, no clock, no chance.
+
+FE subscriptions (a subscriber's) with the same channel and arguments share one BE subscription (the data cluster's).
+What the data cluster has committed is the truth: live delivery is a short cut, and whoever missed something, for
+whatever reason, gets it from there by its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tocsin.broker import events as ev
+from tocsin.broker.events import Peer
+from tocsin.broker.front import Front
+from tocsin.broker.held import Users
+from tocsin.broker.instructions import Commit, Instruction, Send
+from tocsin.broker.load import BackLoad, Report
+from tocsin.config import BrokerConfig
+from tocsin.wire import closes
+from tocsin.wire import messages as wire
+from tocsin.wire.frames import frame
+from tocsin.wire.messages import Message
+
+
+class BrokerState(Users):
+    def __init__(self, config: BrokerConfig) -> None:
+        super().__init__(config)
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+            ev.Opened: self._opened,
+            ev.Assumed: self._assumed,
+            ev.Closed: self._closed,
+            ev.Received: self._received,
+            ev.Unreadable: self._unreadable,
+            ev.Congested: self._congested,
+            ev.Drained: self._drained,
+            ev.Authenticated: self._authenticated,
+            ev.Restored: self._restored,
+            ev.UserEnded: self._user_ended,
+            ev.Told: self._told,
+            ev.Pulled: self._pulled,
+            ev.Wanted: self._wanted,
+            ev.Unwanted: self._unwanted,
+            ev.Inherited: self._inherited,
+            ev.Fetched: self._fetched,
+            ev.FetchGap: self._fetch_gap,
+            ev.Dropped: self._dropped,
+            ev.Returned: self._returned,
+            ev.Published: self._published,
+            ev.PublishFailed: self._publish_failed,
+            ev.Tick: self._tick,
+            ev.Stopping: self._stopping,
+        }
+        self._requests: dict[type[Any], Callable[[Front, Any], None]] = {
+            wire.Hello: self._hello,
+            wire.Subscribe: self._subscribe,
+            wire.Unsubscribe: self._unsubscribe,
+            wire.Publish: self._publish,
+            wire.Ack: self._ack,
+            wire.Ping: self._ping,
+            wire.Pong: lambda front, message: None,
+        }
+
+    def handle(self, event: ev.Event, now: float) -> list[Instruction]:
+        """What has to be done about it. The same events at the same times give the same instructions."""
+        self._now = max(self._now, now)  # a clock that jumps back does not bring anything back
+        self._handlers[type(event)](event)
+        self._out += self.catchup.start()
+        out, self._out = self._out, []
+        return out
+
+    def _publish(self, front: Front, message: wire.Publish) -> None:
+        found = self.publishing.take(front.peer, message)
+        if isinstance(found, Commit):
+            self._out.append(found)
+        elif found is not None:
+            self.counters.refusals += 1
+            self._send(front, found)
+
+    def _published(self, event: ev.Published) -> None:
+        answers, taken = self.publishing.published(event.feed, event.refused)
+        self.counters.published += taken
+        self._answer(event.feed, answers)
+
+    def _publish_failed(self, event: ev.PublishFailed) -> None:
+        self._answer(event.feed, self.publishing.failed(event.feed, event.problem))
+
+    def _answer(self, feed: str, answers: list[tuple[Peer, Message]]) -> None:
+        for peer, message in answers:
+            front = self.fronts.get(peer)
+            if front is not None:
+                self._send(front, message)
+        following = self.publishing.following(feed)
+        if following is not None:
+            self._out.append(following)
+
+    def _tick(self, event: ev.Tick) -> None:
+        for peer, deadline in list(self._greeting.items()):
+            if deadline > self._now:
+                break
+            self._close(peer, closes.HELLO_TIMEOUT, "no hello")
+        self._release()
+        if self.config.heartbeat > 0:
+            self._beat_hearts()
+
+    def _beat_hearts(self) -> None:
+        """A part of the connections at each tick, so that the whole never speaks at once."""
+        self._beat = (self._beat + 1) % len(self._beats)
+        fronts = self._beats[self._beat]
+        silent = self._now - 3 * self.config.heartbeat
+        for front in [front for front in fronts.values() if front.heard < silent]:
+            self._close(front.peer, closes.SILENT, "nothing was heard for too long")
+        greeted = [front for front in fronts.values() if front.greeted]
+        positions = {channel.name: channel.position for channel in self.channels.values() if channel.position}
+        for message, peers in (
+            (wire.Ping(positions), tuple(front.peer for front in greeted if not front.behind)),
+            (wire.Ping(), tuple(front.peer for front in greeted if front.behind)),
+        ):
+            if peers:
+                data = frame(wire.encode(message))
+                self.counters.bytes_out += len(data) * len(peers)
+                self._out.append(Send(peers, data))
+
+    def _stopping(self, event: ev.Stopping) -> None:
+        for peer in list(self.fronts):
+            self._close(peer, closes.GOING_AWAY, "the broker stops")
+
+    def report(self, now: float) -> Report:
+        """Queue depth is the executions told and not delivered; lag is in subscribers."""
+        counters = self.counters
+        return Report(
+            self.config.name,
+            len(self.fronts),
+            sum(front.congested for front in self.fronts.values()),
+            sum(len(back.waiting) for back in self.backs.values()),
+            sum(len(channel.told) for channel in self.channels.values()),
+            len(self.catchup.jobs) + len(self.catchup.queue),
+            counters.bytes_in,
+            counters.bytes_out,
+            counters.deliveries,
+            counters.notifications,
+            [
+                BackLoad(
+                    back.id,
+                    back.channel.name,
+                    len(back.live) + len(back.waiting),
+                    back.lam.per_second(now),
+                    back.lam_bytes.per_second(now),
+                )
+                for back in self.backs.values()
+            ],
+        )

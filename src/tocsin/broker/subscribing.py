@@ -1,0 +1,236 @@
+"""FE subscriptions, and the BE subscriptions they share."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tocsin.broker import events as ev
+from tocsin.broker.back import Asker, Back, Channel, Holder
+from tocsin.broker.cache import Recent
+from tocsin.broker.events import Args, Peer, Problem
+from tocsin.broker.executions import Executions
+from tocsin.broker.front import LIVE, Front
+from tocsin.broker.instructions import Forget, Remember, Unwant, Want
+from tocsin.broker.rate import Rate
+from tocsin.wire import messages as wire
+
+#: BE subscriptions in one request to the data cluster.
+MOST_WANTED = 10_000
+
+_encode_args = msgspec.json.Encoder(order="sorted").encode
+
+
+class Subscriptions(Executions):
+    """Who wants what. One request to the data cluster a channel at a time, so that order is kept."""
+
+    def _subscribe(self, front: Front, message: wire.Subscribe) -> None:
+        if len(front.subscriptions) + front.unanswered >= self.limits.subscriptions:
+            most = self.limits.subscriptions
+            hint = "unsubscribe from something first"
+            self._refuse(front, message.id, Problem("limit_exceeded", f"at most {most} subscriptions", hint))
+            return
+        front.unanswered += 1
+        self._ask(message.channel, message.args, Asker(front.peer, message))
+
+    def _ask(self, name: str, args: Args, asker: Asker | Holder) -> None:
+        channel = self._channel(name)
+        text = _encode_args(args)
+        key = (channel.name.lower(), text)
+        back = self._keys.get(key)
+        if back is None:
+            back = Back(channel, args, [key], Recent(0), Rate(self._now), Rate(self._now))
+            self._keys[key] = back
+            channel.wanted[text] = back
+        if back.id:
+            channel.unwanted.pop(back.id, None)  # it was about to be let go
+            self._attach(back, asker)
+        else:
+            back.asking.append(asker)
+            self._talk(channel)
+
+    def _attach(self, back: Back, asker: Asker | Holder) -> None:
+        """The BE subscription is there: the one who asked gets it."""
+        self._idle.pop(back, None)
+        if isinstance(asker, Holder):
+            self._keep(back, asker.user, asker.after)
+            if asker.subscription != back.id:
+                self._out.append(Forget(asker.user, asker.subscription))
+            return
+        front = self.fronts.get(asker.peer)
+        if front is None:
+            self._idle_if_unused(back)
+            return
+        front.unanswered -= 1
+        request = asker.request
+        through = back.through
+        after = through if request.after is None else request.after
+        if back.id in front.subscriptions:  # asked for again: from there, if it says from where
+            if request.after is None:
+                after = front.subscriptions[back.id]
+                after = through if after == LIVE else after
+            self._detach(back, front.peer)
+            front.behind -= front.subscriptions.pop(back.id) != LIVE
+        # Somebody who is ahead of this broker gets some of it twice, and knows it by the number.
+        after = min(after, through)
+        self._send(front, wire.Subscribed(request.id, back.id, back.channel.name, after))
+        if front.user is not None:
+            self._keep(back, front.user, after)
+        front.subscriptions[back.id] = after
+        front.behind += 1
+        former = request.subscription
+        if former is not None and former != back.id and request.after is not None and after < through:
+            back.former[front.peer] = former
+            self.catchup.former(back, front.peer, former, after)
+        else:
+            self._resume(back, front, after, quiet=request.after is None)
+
+    def _keep(self, back: Back, user: str, after: int) -> None:
+        mine = self._held.setdefault(user, {})
+        if back.id not in mine:
+            mine[back.id] = back
+            back.holders[user] = None
+            self._out.append(Remember(user, back.id, back.channel.name, back.args, after))
+
+    def _unsubscribe(self, front: Front, message: wire.Unsubscribe) -> None:
+        back = self.backs.get(message.subscription)
+        mine = message.subscription in front.subscriptions
+        kept = front.user is not None and message.subscription in self._held.get(front.user, {})
+        if back is None or not (mine or kept):
+            problem = Problem("not_found", f"no subscription {message.subscription} here")
+            self._refuse(front, message.id, problem)
+            return
+        if mine:
+            front.behind -= front.subscriptions.pop(back.id) != LIVE
+        if front.user is not None and kept:
+            del self._held[front.user][back.id]
+            back.holders.pop(front.user, None)
+            self._out.append(Forget(front.user, back.id))
+        self._detach(back, front.peer)
+        self._send(front, wire.Unsubscribed(message.id, back.id))
+
+    def _detach(self, back: Back, peer: Peer) -> None:
+        if peer in back.live:
+            del back.live[peer]
+            back.audience = None
+        back.waiting.pop(peer, None)
+        back.slow.pop(peer, None)
+        back.former.pop(peer, None)
+        self._idle_if_unused(back)
+
+    def _idle_if_unused(self, back: Back) -> None:
+        if back.id and back.unused and back not in self._idle:
+            self._idle[back] = self._now + self.config.grace
+
+    def _talk(self, channel: Channel) -> None:
+        """One request about a channel at a time: what comes meanwhile goes together into the next."""
+        if channel.busy:
+            return
+        if channel.unwanted:
+            channel.busy = True
+            self._out.append(Unwant(channel.name, list(channel.unwanted)))
+            for back in channel.unwanted.values():
+                self._remove(back)
+            channel.unwanted = {}
+        elif channel.wanted:
+            channel.busy = True
+            texts = list(channel.wanted)[:MOST_WANTED]
+            channel.asked = [channel.wanted.pop(text) for text in texts]
+            self._out.append(Want(channel.name, [back.args for back in channel.asked]))
+
+    def _wanted(self, event: ev.Wanted) -> None:
+        channel = self._channel(event.channel)
+        asked, channel.asked, channel.busy = channel.asked, [], False
+        for back, outcome in zip(asked, event.outcomes, strict=True):
+            asking, back.asking = back.asking, []
+            if isinstance(outcome, Problem):
+                for key in back.keys:
+                    self._keys.pop(key, None)
+                self._refuse_all(asking, outcome)
+                continue
+            known = self.backs.get(outcome)
+            if known is not None:  # the same subscription, written in another way
+                for key in back.keys:
+                    self._keys[key] = known
+                known.keys += back.keys
+                back = known
+            else:
+                self._confirm(back, outcome, event.position)
+            for asker in asking:
+                self._attach(back, asker)
+            self._idle_if_unused(back)
+        self._talk(channel)
+        if not (channel.backs or channel.wanted or channel.unwanted or channel.busy or channel.told):
+            del self.channels[channel.name.lower()]
+
+    def _refuse_all(self, asking: list[Asker | Holder], problem: Problem) -> None:
+        for asker in asking:
+            if isinstance(asker, Holder):
+                self._out.append(Forget(asker.user, asker.subscription))
+                continue
+            front = self.fronts.get(asker.peer)
+            if front is not None:
+                front.unanswered -= 1
+                self._refuse(front, asker.request.id, problem)
+
+    def _confirm(self, back: Back, number: int, position: int) -> None:
+        back.id = number
+        back.start = position
+        back.recent.floor = back.through
+        self.backs[number] = back.channel.backs[number] = back
+
+    def _unwanted(self, event: ev.Unwanted) -> None:
+        channel = self._channel(event.channel)
+        channel.busy = False
+        self._talk(channel)
+
+    def _inherited(self, event: ev.Inherited) -> None:
+        channel = self._channel(event.channel)
+        for number, args in event.subscriptions:
+            key = (channel.name.lower(), _encode_args(args))
+            if number not in self.backs and key not in self._keys:
+                back = Back(channel, list(args), [key], Recent(0), Rate(self._now), Rate(self._now))
+                self._keys[key] = back
+                self._confirm(back, number, event.position)
+                self._idle_if_unused(back)
+
+    def _release(self) -> None:
+        """Lets go of what nobody has wanted for a while."""
+        due: list[Back] = []
+        for back, deadline in self._idle.items():
+            if deadline > self._now:
+                break
+            due.append(back)
+        touched: dict[str, Channel] = {}
+        for back in due:
+            del self._idle[back]
+            if back.unused:
+                back.channel.unwanted[back.id] = back
+                touched[back.channel.name] = back.channel
+        for channel in touched.values():
+            self._talk(channel)
+
+    def _remove(self, back: Back) -> None:
+        for key in back.keys:
+            self._keys.pop(key, None)
+        self.backs.pop(back.id, None)
+        back.channel.backs.pop(back.id, None)
+        self.cache.forget(back.recent)
+
+    def _dropped(self, event: ev.Dropped) -> None:
+        channel = self.channels.get(event.channel.lower())
+        if channel is None:
+            return
+        for front in self.fronts.values():
+            for number in [number for number in front.subscriptions if number in channel.backs]:
+                front.behind -= front.subscriptions.pop(number) != LIVE
+                self._send(front, wire.Ended(number, "not_found", f"the channel {channel.name} was dropped"))
+        for back in list(channel.backs.values()):
+            for user in back.holders:
+                self._held[user].pop(back.id, None)
+                self._out.append(Forget(user, back.id))
+            self._idle.pop(back, None)
+            self._remove(back)
+            back.live, back.waiting, back.slow, back.former, back.holders, back.audience = {}, {}, {}, {}, {}, None
+        channel.told.clear()
+        channel.unwanted.clear()
+        channel.pulling = False

@@ -1,0 +1,265 @@
+"""The messages of ``tocsin.v1.json``. A frame holds one of them, or an array of several.
+
+A request carries an ``id`` of the client's choice and gets one answer with the same ``id``: its own kind of answer, or
+``error``. What carries no ``id`` is not answered.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+from tocsin.errors import Malformed
+
+SUBPROTOCOL = "tocsin.v1.json"
+
+RequestId = Annotated[int, Meta(ge=0, le=2**53 - 1, description="chosen by the client; the answer repeats it")]
+SubscriptionId = Annotated[int, Meta(ge=1, le=2**53 - 1, description="number of a BE subscription in the data cluster")]
+Execution = Annotated[int, Meta(ge=0, le=2**53 - 1, description="number of an execution of a channel, from 1")]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Arguments = Annotated[
+    list[Any] | dict[str, Any], Meta(description="arguments in the order of the parameters, or by their names")
+]
+
+
+class Message(Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """What all messages have: a ``type``."""
+
+
+# -- from the client ---------------------------------------------------------------------------------------------------
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """The first message. Answered by ``welcome``."""
+
+    id: RequestId
+    token: Annotated[str, Meta(max_length=512, description="of `login`; without one the client is nobody")] | None = (
+        None
+    )
+    agent: Annotated[str, Meta(max_length=128, description="what the client is, for the log")] = ""
+
+
+class Subscribe(Message, frozen=True, tag="subscribe"):
+    """Wants the notifications of a channel. Answered by ``subscribed``.
+
+    A new subscription starts now. One that is resumed says the last execution it has, and gets what came after it.
+    """
+
+    id: RequestId
+    channel: Name
+    args: Arguments = field(default_factory=list)
+    after: Annotated[Execution, Meta(description="resume behind this execution")] | None = None
+    subscription: (
+        Annotated[
+            SubscriptionId, Meta(description="the number it had before; with `after`, in case it has another now")
+        ]
+        | None
+    ) = None
+
+
+class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
+    """Wants no more of it. Answered by ``unsubscribed``; nothing of it follows the answer."""
+
+    id: RequestId
+    subscription: SubscriptionId
+
+
+class Publish(Message, frozen=True, tag="publish"):
+    """Records for a feed. Answered by ``published``, once they are durable."""
+
+    id: RequestId
+    feed: Name
+    records: Annotated[list[Raw], Meta(min_length=1, max_length=10_000)]
+
+
+class Ack(Message, frozen=True, tag="ack"):
+    """The client has dealt with everything up to these executions. Kept on the server for a client with a token."""
+
+    positions: Annotated[dict[int, Execution], Meta(max_length=10_000, description="subscription: execution")]
+
+
+class Ping(Message, frozen=True, tag="ping"):
+    """Is anybody there? Answered by ``pong``. From the broker, it says how far it is with each channel.
+
+    A subscriber that is not behind has everything up to that execution of each of its subscriptions.
+    """
+
+    positions: Annotated[dict[str, Execution], Meta(description="channel: execution")] = field(default_factory=dict)
+
+
+class Pong(Message, frozen=True, tag="pong"):
+    """Here I am."""
+
+
+# -- from the broker ---------------------------------------------------------------------------------------------------
+
+
+class Held(Struct, frozen=True):
+    """A subscription that the broker keeps for a user."""
+
+    subscription: SubscriptionId
+    channel: str
+    args: Arguments
+    after: Annotated[Execution, Meta(description="the last execution that was acknowledged")]
+
+
+class Welcome(Message, frozen=True, tag="welcome"):
+    """Answers ``hello``."""
+
+    id: RequestId
+    broker: Annotated[str, Meta(description="name of the broker")]
+    heartbeat: Annotated[float, Meta(description="seconds between two pings; three of them without a word: it is dead")]
+    frame_bytes: Annotated[int, Meta(description="largest frame the broker takes")]
+    user: str | None = None
+    subscriptions: Annotated[list[Held], Meta(description="what the broker keeps for the user")] = field(
+        default_factory=list
+    )
+
+
+class Subscribed(Message, frozen=True, tag="subscribed"):
+    """Answers ``subscribe``: every execution that starts from now on is certain to see the subscription."""
+
+    id: RequestId
+    subscription: SubscriptionId
+    channel: str
+    after: Annotated[Execution, Meta(description="notifications follow from behind this execution")]
+
+
+class Unsubscribed(Message, frozen=True, tag="unsubscribed"):
+    """Answers ``unsubscribe``."""
+
+    id: RequestId
+    subscription: SubscriptionId
+
+
+class Refused(Struct, frozen=True):
+    index: Annotated[int, Meta(description="place of the record in the request, from 0")]
+    code: str
+    reason: str
+
+
+class Published(Message, frozen=True, tag="published"):
+    """Answers ``publish``: the records that were taken are durable."""
+
+    id: RequestId
+    taken: int
+    refused: list[Refused] = field(default_factory=list)
+
+
+class Error(Message, frozen=True, tag="error"):
+    """Answers any request that could not be done; nothing was changed."""
+
+    id: RequestId | None
+    code: Annotated[str, Meta(description="for machines; stays the same")]
+    message: str
+    hint: str = ""
+
+
+class Notify(Message, frozen=True, tag="notify"):
+    """The results of one execution for one subscription. Executions of a subscription come in order."""
+
+    channel: str
+    subscription: SubscriptionId
+    execution: Execution
+    count: Annotated[int, Meta(description="number of results")]
+    results: Annotated[list[Any], Meta(description="each one a row of the channel's body")]
+
+
+class Live(Message, frozen=True, tag="live"):
+    """All that was missed has been sent: the client has everything up to this execution, and new ones follow."""
+
+    subscription: SubscriptionId
+    execution: Execution
+
+
+class Lagging(Message, frozen=True, tag="lagging"):
+    """The client reads too slowly. What follows this execution is sent when it has read what is on its way."""
+
+    subscription: SubscriptionId
+    execution: Execution
+
+
+class Gap(Message, frozen=True, tag="gap"):
+    """Notifications behind ``after`` and before ``next`` may be missing and cannot be had any more."""
+
+    subscription: SubscriptionId
+    after: Execution
+    next: Execution
+    reason: Annotated[str, Meta(description="`retention`: they were kept no longer; `released`: nobody held it")]
+
+
+class Ended(Message, frozen=True, tag="ended"):
+    """Nothing of this subscription follows: what it is of does not exist any more."""
+
+    subscription: SubscriptionId
+    code: Annotated[str, Meta(description="for machines; stays the same")]
+    message: str
+
+
+FromClient = Hello | Subscribe | Unsubscribe | Publish | Ack | Ping | Pong
+FromBroker = (
+    Welcome | Subscribed | Unsubscribed | Published | Error | Notify | Live | Lagging | Gap | Ended | Ping | Pong
+)
+
+_encoder = msgspec.json.Encoder()
+_requests = msgspec.json.Decoder(FromClient | list[FromClient])
+_answers = msgspec.json.Decoder(FromBroker | list[FromBroker])
+
+
+def encode(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def encode_batch(messages: list[bytes]) -> bytes:
+    """Several encoded messages as one."""
+    return messages[0] if len(messages) == 1 else b"[" + b",".join(messages) + b"]"
+
+
+def encode_notify(channel: str, subscription: int, execution: int, count: int, results: bytes) -> bytes:
+    """``results`` is JSON already: neither Spark's text nor a single record is touched on the way to the screen."""
+    return b'{"type":"notify","channel":%b,"subscription":%d,"execution":%d,"count":%d,"results":%b}' % (
+        _encoder.encode(channel),
+        subscription,
+        execution,
+        count,
+        results,
+    )
+
+
+def decode(data: bytes | str) -> list[FromClient]:
+    """What a client sent. Raises Malformed with what is wrong, and the request's id where it can be told."""
+    return _decode(_requests, data)
+
+
+def decode_answers(data: bytes | str) -> list[FromBroker]:
+    """What a broker sent."""
+    return _decode(_answers, data)
+
+
+def _decode(decoder: Any, data: bytes | str) -> list[Any]:
+    try:
+        found = decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise Malformed(str(error), id=_id_of(data)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(f"this is not JSON: {error}", id=None) from None
+    except RecursionError:
+        raise Malformed("this JSON is nested too deeply", id=None) from None
+    return found if isinstance(found, list) else [found]
+
+
+class _OnlyId(Struct):
+    id: RequestId | UnsetType = UNSET
+
+
+_only_id = msgspec.json.Decoder(_OnlyId)
+
+
+def _id_of(data: bytes | str) -> int | None:
+    try:
+        found = _only_id.decode(data).id
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return None if found is UNSET else found
