@@ -13,8 +13,9 @@ SHARED = {"__init__", "__main__", "harness", "load", "ours", "peers"}
 
 
 def names() -> list[str]:
-    """Every file of the folder that is a benchmark."""
-    return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in SHARED)
+    """Every file of the folder that is a benchmark, and every package."""
+    packages = [path.parent.name for path in HERE.glob("*/__main__.py")]
+    return sorted([*packages, *(path.stem for path in HERE.glob("*.py") if path.stem not in SHARED)])
 
 
 def main() -> int:

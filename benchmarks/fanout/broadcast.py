@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import defaultdict
+from contextlib import suppress
 
 import uvloop
 from websockets.asyncio.server import ServerConnection, broadcast, serve
+from websockets.exceptions import ConnectionClosed
 
 
 async def main(payload: str) -> None:
@@ -16,10 +18,12 @@ async def main(payload: str) -> None:
     async def subscriber(connection: ServerConnection) -> None:
         chosen = []
         try:
-            async for message in connection:
-                chosen.append(int(message))
-                members[chosen[-1]].add(connection)
-                await connection.send("ok")
+            # The counter goes away without a word.
+            with suppress(ConnectionClosed):
+                async for message in connection:
+                    chosen.append(int(message))
+                    members[chosen[-1]].add(connection)
+                    await connection.send("ok")
         finally:
             for topic in chosen:
                 members[topic].discard(connection)

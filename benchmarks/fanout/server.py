@@ -7,11 +7,14 @@ import select
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks import peers
 from benchmarks.fanout import cases, processes
 from benchmarks.fanout.counter import Door, Opening
+
+ROOT = Path(__file__).parents[2]
 
 
 class Server:
@@ -108,7 +111,7 @@ class Server:
 
 
 class Told(Server):
-    """A program of our own: prints ``ready PORT``, takes topic numbers as messages, publishes what stdin tells it to."""
+    """A program of our own: prints ``ready PORT``, takes topic numbers as messages, publishes what stdin says."""
 
     path = "/"
 
@@ -116,7 +119,7 @@ class Told(Server):
         raise NotImplementedError
 
     def start(self) -> None:
-        self.launch(self.command())
+        self.launch(self.command(), cwd=ROOT)
         self._port = self.port_told()
 
     @property
