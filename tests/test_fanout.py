@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from benchmarks.fanout import __main__ as driver
 from benchmarks.fanout import compiler, servers
 from benchmarks.fanout.cases import MARKER, PAYLOAD, Case
 from benchmarks.fanout.counter import Counter, Door, Opening
@@ -65,6 +66,17 @@ def test_every_delivery_of_the_websockets_library_is_counted(case, counter):
 def test_every_delivery_of_redis_is_counted(case, counter):
     expected, deliveries, _ = delivered(servers.Redis(core=None), case, counter)
     assert deliveries == expected > 0
+
+
+def test_the_driver_measures_every_server_in_every_mode():
+    effort = driver.Effort(2, 0.02)
+    found = driver.measure([servers.Limit, servers.CoalescedLimit], [ONE, DENSE], effort)
+    for size in driver.MODES:
+        table = driver.rates(found, size, effort)
+        assert [row[0] for row in table.rows] == ["C, plain", "C, coalesced"]
+        assert all(rate > 0 for row in table.rows for rate in row[1::2])
+        assert {row[0]: row[2] for row in table.rows}[driver.MODES[size].name] == "1.00×"
+    assert len(driver.latency(found).rows) == len(driver.idle(found).rows) == 2
 
 
 def test_a_payload_has_three_hundred_bytes_and_one_marker():

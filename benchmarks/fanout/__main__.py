@@ -43,11 +43,15 @@ class Figures:
     rates: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     #: By messages at once: ms from the publication until the last subscriber has all of it.
     last: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    #: Bytes a connection.
     idle: float = 0.0
+    note: str = ""
 
 
 def run(full: bool) -> list[Table]:
     effort = Effort(15, 0.4) if full else Effort(5, 0.3)
+    # Publishing is as little the server's work as counting.
+    os.sched_setaffinity(0, {processes.COUNTER_CORE})
     found = measure(servers.ALL, CASES, effort)
     return [*(rates(found, size, effort) for size in MODES), idle(found), latency(found)]
 
@@ -58,8 +62,6 @@ Found = dict[str, dict[str, Figures]]
 def measure(kinds: Sequence[type[Server]], cases: Sequence[Case], effort: Effort) -> Found:
     """By case and server."""
     processes.allow_files()
-    # The publisher is as little the server's work as the counter.
-    os.sched_setaffinity(0, {processes.COUNTER_CORE})
     return {case.name: measure_case(kinds, case, effort) for case in cases}
 
 
@@ -73,7 +75,8 @@ def measure_case(kinds: Sequence[type[Server]], case: Case, effort: Effort) -> d
         for number in range(effort.rounds):
             harness.progress(f"{case.name}: round {number + 1} of {effort.rounds}")
             for size in MODES:
-                for each in runs:
+                # Now in this order, now in the other: nobody always comes after the same one.
+                for each in runs if number % 2 else reversed(runs):
                     each.burst_until(size, effort)
         for each in runs:
             each.check()
@@ -83,6 +86,7 @@ def measure_case(kinds: Sequence[type[Server]], case: Case, effort: Effort) -> d
 @contextmanager
 def connected(server: Server, case: Case, figures: Figures) -> Iterator[Run]:
     with server:
+        figures.note = server.note
         before = server.resident()
         openings = [server.opening(number, topics) for number, topics in enumerate(case.subscriptions)]
         with Counter(server.door, openings, processes.COUNTER_CORE) as counter:
@@ -166,16 +170,15 @@ def rates(found: Found, size: int, effort: Effort) -> Table:
         + ", messages go to the topics in turn.",
         "The server has a core, the counter and the publisher the other one. Each publication is awaited by everybody "
         "before the next; every delivery was counted, and none was too many.",
-        *(kind.note for kind in (kind() for kind in servers.ALL) if kind.note and size == 1),
+        *(figures.note for figures in next(iter(found.values())).values() if figures.note and size == 1),
     ]
     return table
 
 
 def idle(found: Found) -> Table:
-    plain = [case.name for case in CASES if case.name in found]
-    table = Table("Bytes of memory per idle connection", ["server", *plain])
+    table = Table("Bytes of memory per idle connection", ["server", *found])
     for name in names(found):
-        table.add(name, *(max(0, round(found[case][name].idle)) for case in plain))
+        table.add(name, *(max(0, round(figures[name].idle)) for figures in found.values()))
     table.notes.append("Resident memory with all connected and subscribed, less that before, over the connections.")
     return table
 

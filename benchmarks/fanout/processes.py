@@ -12,7 +12,8 @@ from typing import Any
 
 from benchmarks import peers
 
-SERVER_CORE, COUNTER_CORE = 0, 1
+_CORES = sorted(os.sched_getaffinity(0))
+SERVER_CORE, COUNTER_CORE = _CORES[0], _CORES[-1]
 
 
 def bound(command: Sequence[str], core: int | None) -> list[str]:

@@ -41,8 +41,6 @@ class Server:
     """
 
     name: str
-    #: What a reader has to know about how it was set up.
-    note = ""
 
     def __init__(self, core: int | None = processes.SERVER_CORE) -> None:
         self.core = core
@@ -50,6 +48,11 @@ class Server:
 
     def start(self) -> None:
         raise NotImplementedError
+
+    @property
+    def note(self) -> str:
+        """What a reader has to know: its version, how it was set up."""
+        return ""
 
     @property
     def door(self) -> Door:
@@ -90,7 +93,7 @@ class Server:
 
     def launch(self, command: Sequence[str], environment: Mapping[str, str] | None = None, **options: Any) -> None:
         """``options`` are those of ``subprocess.Popen``."""
-        quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+        quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
         self.process = subprocess.Popen(processes.bound(command, self.core), env=environment, **quiet | options)
 
     def port_told(self, timeout: float = 60.0) -> int:

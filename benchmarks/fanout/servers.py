@@ -40,7 +40,7 @@ class Broadcast(Told):
     name = "websockets broadcast"
 
     @property
-    def note(self) -> str:  # type: ignore[override]
+    def note(self) -> str:
         return (
             f"websockets {version('websockets')} on uvloop {version('uvloop')}, no compression, no pings; "
             "from uvloop 0.23 on each of its writes is a system call"
@@ -106,7 +106,7 @@ class Packaged(Server):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
-    def note(self) -> str:  # type: ignore[override]
+    def note(self) -> str:
         return f"{self.name} {binary(self.program).version(self.version_option)}{self.settings}"
 
     settings = ""
