@@ -8,8 +8,8 @@ from tocsin.broker.events import Peer, Problem
 from tocsin.broker.instructions import Commit
 from tocsin.wire.messages import Error, Message, Publish, Published, Refused
 
-#: Records in one post: the data cluster takes at most 200,000.
-MOST_RECORDS = 50_000
+#: Records in one post: the data cluster gives at most a thousand reasons for refusing some.
+MOST_RECORDS = 1_000
 #: Bytes in one post: the data cluster takes at most 64 MiB.
 MOST_BYTES = 16 * 1024 * 1024
 

@@ -55,7 +55,8 @@ def cluster(
         logging.getLogger(name).setLevel(least)
     options = settings.load(config, home=home, port=port, host=host, master=master, catalog=catalog, segments=segments)
     # Importing these takes a second; other commands shouldn't pay for it.
-    from tocsin.cluster.server import address, bind, serve
+    from tocsin.cluster.server import serve
+    from tocsin.web.listening import address, bind
 
     sock = bind(options.host, options.port)
     url = address(sock)

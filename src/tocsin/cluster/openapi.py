@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from tocsin import __version__
-from tocsin.cluster.routes.answers import JSON, NDJSON
 from tocsin.cluster.routes.operation import PATH_TYPES, Operation
 from tocsin.cluster.routes.schemas import ErrorBody, ScriptError
 from tocsin.errors import Busy, CrossOrigin, LimitExceeded, NotJson, TocsinError, UnsupportedMedia
+from tocsin.web.answers import JSON, NDJSON
 
 REFS = "#/components/schemas/{name}"
 

@@ -71,7 +71,7 @@ class Publish(Message, frozen=True, tag="publish"):
 
     id: RequestId
     feed: Name
-    records: Annotated[list[Raw], Meta(min_length=1, max_length=10_000)]
+    records: Annotated[list[Raw], Meta(min_length=1, max_length=1_000)]
 
 
 class Ack(Message, frozen=True, tag="ack"):

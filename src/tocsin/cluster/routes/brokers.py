@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from tocsin.cluster.routes.answers import answer
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation
-from tocsin.cluster.routes.reading import check_text
 from tocsin.cluster.routes.schemas import BrokerAddress, Brokers, Registered
 from tocsin.errors import (
     Conflict,
@@ -18,6 +16,8 @@ from tocsin.errors import (
     UnsupportedMedia,
     UserError,
 )
+from tocsin.web.answers import answer
+from tocsin.web.reading import check_text
 
 
 async def list_brokers(exchange: Exchange) -> Response:

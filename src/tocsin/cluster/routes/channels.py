@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from tocsin.cluster.routes.answers import answer
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation
 from tocsin.cluster.routes.schemas import ChannelInfo, Channels
 from tocsin.errors import Malformed, NotFound, SystemTrouble
+from tocsin.web.answers import answer
 
 
 async def list_channels(exchange: Exchange) -> Response:

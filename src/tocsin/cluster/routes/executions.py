@@ -6,10 +6,10 @@ from time import monotonic
 
 from starlette.responses import Response
 
-from tocsin.cluster.routes.answers import NDJSON, answer, stream
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation
 from tocsin.cluster.routes.schemas import ExecutionParameters, Executions, PullParameters, ResultLine
 from tocsin.errors import Busy, Malformed, NotFound, StorageError, SystemTrouble
+from tocsin.web.answers import NDJSON, answer, stream
 
 PATH = "/channels/{channel}/executions"
 #: A long poll looks this often whether the client has gone or the server stops.

@@ -7,9 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.cluster.routes.answers import JSON, NDJSON, encoder, error_body, error_headers
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation, Site, path_value
-from tocsin.cluster.routes.reading import Disconnected, check_origin, from_query, media_type, read_body
 from tocsin.cluster.routes.schemas import PostParameters, Receipt
 from tocsin.errors import (
     BrokenEncoding,
@@ -25,6 +23,8 @@ from tocsin.errors import (
     UnsupportedEncoding,
     UnsupportedMedia,
 )
+from tocsin.web.answers import JSON, NDJSON, encoder, error_body, error_headers
+from tocsin.web.reading import Disconnected, check_origin, from_query, media_type, read_body
 
 ROUTE = "/feeds/{feed}"
 MEDIA = (JSON, NDJSON, "application/ndjson", "application/jsonl", "application/json-lines")

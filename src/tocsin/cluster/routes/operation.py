@@ -13,8 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin.cluster.facade import Facade
-from tocsin.cluster.routes.answers import JSON
-from tocsin.cluster.routes.reading import (
+from tocsin.cluster.routes.threads import Threads
+from tocsin.config import ClusterConfig
+from tocsin.errors import Malformed, TocsinError
+from tocsin.web.answers import JSON
+from tocsin.web.reading import (
     Receive,
     check_origin,
     check_text,
@@ -23,9 +26,6 @@ from tocsin.cluster.routes.reading import (
     media_type,
     read_body,
 )
-from tocsin.cluster.routes.threads import Threads
-from tocsin.config import ClusterConfig
-from tocsin.errors import Malformed, TocsinError
 
 Name = Annotated[str, Meta(min_length=1, description="compares without regard to case")]
 Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]

@@ -8,10 +8,10 @@ from typing import Any
 from starlette.responses import Response
 
 from tocsin import __version__
-from tocsin.cluster.routes.answers import answer
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation
 from tocsin.cluster.routes.schemas import Index, RouteInfo, Status
 from tocsin.errors import Malformed, NotReady, SystemTrouble
+from tocsin.web.answers import answer
 
 #: A cluster that can't say how it is within this many seconds isn't well.
 PATIENCE = 5.0

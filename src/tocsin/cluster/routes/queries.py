@@ -7,11 +7,11 @@ from typing import Any
 from starlette.responses import Response
 
 from tocsin.cluster import formats
-from tocsin.cluster.routes.answers import JSON, NDJSON, stream
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation
-from tocsin.cluster.routes.reading import accepted
 from tocsin.cluster.routes.schemas import Query, QueryParameters
 from tocsin.cluster.routes.statements import STATEMENT_ERRORS, script_of
+from tocsin.web.answers import JSON, NDJSON, stream
+from tocsin.web.reading import accepted
 
 MEDIA = {"json": JSON, "ndjson": NDJSON, "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream"}
 

@@ -10,9 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from tocsin.cluster import formats
-from tocsin.cluster.routes.answers import JSON, NDJSON, answer, encoder, error_answer, error_body, stream
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation
-from tocsin.cluster.routes.reading import accepted, from_json, media_type, read_body, text_of
 from tocsin.cluster.routes.schemas import (
     ColumnInfo,
     OutcomeInfo,
@@ -43,6 +41,8 @@ from tocsin.errors import (
     UnsupportedMedia,
     UserError,
 )
+from tocsin.web.answers import JSON, NDJSON, answer, encoder, error_answer, error_body, stream
+from tocsin.web.reading import accepted, from_json, media_type, read_body, text_of
 
 PLAIN = ("text/plain", "application/sql")
 END: Any = object()

@@ -7,9 +7,7 @@ from typing import Any
 from msgspec import UNSET
 from starlette.responses import Response
 
-from tocsin.cluster.routes.answers import NDJSON, answer, stream
 from tocsin.cluster.routes.operation import Answer, Exchange, Operation
-from tocsin.cluster.routes.reading import check_text
 from tocsin.cluster.routes.schemas import (
     Move,
     Moved,
@@ -35,6 +33,8 @@ from tocsin.errors import (
     UnsupportedMedia,
     UserError,
 )
+from tocsin.web.answers import NDJSON, answer, stream
+from tocsin.web.reading import check_text
 
 PATH = "/channels/{channel}/subscriptions"
 READ_ERRORS = (Malformed, NotFound, SystemTrouble, StorageError)

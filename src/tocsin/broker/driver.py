@@ -1,0 +1,123 @@
+"""Drives the broker's state machine: events in, instructions carried out. All frames of a tick go out together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tocsin.broker import instructions as do
+from tocsin.broker.events import Authenticated, Event, Restored, Stopping, Tick
+from tocsin.broker.state import BrokerState
+from tocsin.config import BrokerConfig
+from tocsin.wire.closes import Close
+from tocsin.wire.messages import Held
+
+
+class Connection(Protocol):
+    """What a peer of the state machine is here."""
+
+    write: Callable[[bytes], Any]
+
+    def close(self, close: Close, reason: str = "") -> None: ...
+
+
+class Cluster(Protocol):
+    """The road to the data cluster; answers come back as events."""
+
+    def carry_out(self, instruction: do.Want | do.Unwant | do.Pull | do.Fetch | do.Commit) -> None: ...
+
+
+class Store(Protocol):
+    """What is kept for users. Calls come back at once; ``look_up`` later."""
+
+    def look_up(self, token: str, found: Callable[[str | None, list[Held]], None]) -> None: ...
+    def remember(self, user: str, subscription: int, channel: str, args: Any, after: int) -> None: ...
+    def forget(self, user: str, subscription: int) -> None: ...
+    def acknowledge(self, user: str, positions: dict[int, int]) -> None: ...
+    def everybody(self) -> list[tuple[str, list[Held]]]: ...
+
+
+class Driver:
+    """One state machine on one loop."""
+
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+        self.config = config
+        self.loop = loop
+        self.state = BrokerState(config)
+        self.cluster: Cluster
+        self.store: Store
+        self._sends: list[do.Send] = []
+        self._ticking: asyncio.TimerHandle | None = None
+        self._carry_out: dict[type[Any], Callable[[Any], None]] = {
+            do.Send: self._send,
+            do.Close: self._close,
+            do.Authenticate: self._authenticate,
+            do.Remember: lambda it: self.store.remember(it.user, it.subscription, it.channel, it.args, it.after),
+            do.Forget: lambda it: self.store.forget(it.user, it.subscription),
+            do.Acknowledge: lambda it: self.store.acknowledge(it.user, it.positions),
+            **{
+                kind: lambda it: self.cluster.carry_out(it)
+                for kind in (do.Want, do.Unwant, do.Pull, do.Fetch, do.Commit)
+            },
+        }
+
+    def start(self, cluster: Cluster, store: Store) -> None:
+        self.cluster, self.store = cluster, store
+        for user, held in store.everybody():
+            self.handle(Restored(user, held))
+        self._tick()
+
+    def stop(self) -> None:
+        if self._ticking is not None:
+            self._ticking.cancel()
+        self.handle(Stopping())
+        self.flush()
+
+    def handle(self, event: Event) -> None:
+        carry_out = self._carry_out
+        for instruction in self.state.handle(event, self.loop.time()):
+            carry_out[type(instruction)](instruction)
+
+    def _tick(self) -> None:
+        self.handle(Tick())
+        self._ticking = self.loop.call_later(1.0, self._tick)
+
+    def _authenticate(self, it: do.Authenticate) -> None:
+        self.store.look_up(it.token, lambda user, held: self.handle(Authenticated(it.peer, user, held)))
+
+    def _close(self, it: do.Close) -> None:
+        self.flush()  # what was said before comes before the end
+        peer: Any = it.peer
+        peer.close(it.close, it.reason)
+
+    def _send(self, it: do.Send) -> None:
+        if not self._sends:
+            self.loop.call_soon(self.flush)
+        self._sends.append(it)
+
+    def flush(self) -> None:
+        """One write a connection, whatever has gathered. A write costs far more than everything else here."""
+        sends, self._sends = self._sends, []
+        if not sends:
+            return
+        first: Any = sends[0].peers
+        peer: Any
+        if all(send.peers is first for send in sends):
+            # The usual case, a burst to one audience: even joining is done once.
+            data = sends[0].frame if len(sends) == 1 else b"".join([send.frame for send in sends])
+            for peer in first:
+                peer.write(data)
+            return
+        gathered: dict[Any, bytes | list[bytes]] = {}
+        for send in sends:
+            frame = send.frame
+            for peer in send.peers:
+                before = gathered.setdefault(peer, frame)
+                if before is not frame:
+                    if type(before) is list:
+                        before.append(frame)
+                    else:
+                        gathered[peer] = [before, frame]  # type: ignore[list-item]
+        for peer, frames in gathered.items():
+            peer.write(frames if type(frames) is bytes else b"".join(frames))

@@ -1,0 +1,324 @@
+"""The road to the data cluster over HTTP. Whatever fails there is tried again; only what it refuses is a problem."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from msgspec import Raw, Struct
+
+from tocsin.broker import instructions as do
+from tocsin.broker.driver import Driver
+from tocsin.broker.events import (
+    Dropped,
+    Fetched,
+    FetchGap,
+    Inherited,
+    Line,
+    Problem,
+    Published,
+    PublishFailed,
+    Pulled,
+    Returned,
+    Unwanted,
+    Wanted,
+)
+
+log = logging.getLogger(__name__)
+
+MIN_BACKOFF, MAX_BACKOFF = 0.1, 5.0
+#: Lines asked for in one fetch, and bytes after which it is cut short.
+FETCH_LINES, FETCH_BYTES = 256, 1 << 20
+#: Seconds between two looks at what exists there.
+LOOK = 5.0
+
+
+class ResultLine(Struct):
+    """A line of a pull or of getresults; the results are not looked at."""
+
+    subscription: int
+    execution: int
+    count: int
+    results: Raw
+
+
+_line = msgspec.json.Decoder(ResultLine)
+
+
+def as_line(text: bytes) -> Line:
+    found = _line.decode(text)
+    return Line(found.subscription, found.execution, found.count, bytes(found.results))
+
+
+class Refused(Exception):
+    """The data cluster answered, and said no."""
+
+    def __init__(self, status: int, error: dict[str, Any]) -> None:
+        super().__init__(error.get("message", f"status {status}"))
+        self.status = status
+        self.error = error
+
+    @property
+    def problem(self) -> Problem:
+        error = self.error
+        return Problem(str(error.get("code", "refused")), str(error.get("message", "")), str(error.get("hint", "")))
+
+    def no(self, kind: str) -> bool:
+        """Whether it says that there is none of this kind by that name."""
+        return self.status == 404 and self.error.get("kind") == kind
+
+
+class Link:
+    """Carries out what the state machine wants of the data cluster, and tells it what exists there."""
+
+    def __init__(self, driver: Driver, told_url: str, rng: random.Random | None = None) -> None:
+        self.driver = driver
+        self.name = driver.config.name
+        self.told_url = told_url
+        self.registered = asyncio.Event()
+        self.last_error: str | None = None
+        self._rng = rng or random.Random()
+        self._tasks: set[asyncio.Task[None]] = set()
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        self._client = httpx.AsyncClient(
+            base_url=driver.config.cluster, limits=limits, timeout=httpx.Timeout(60.0, connect=5.0), trust_env=False
+        )
+
+    def start(self) -> None:
+        self._spawn(self._look())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.aclose()
+
+    def carry_out(self, instruction: do.Want | do.Unwant | do.Pull | do.Fetch | do.Commit) -> None:
+        match instruction:
+            case do.Want():
+                self._spawn(self._want(instruction))
+            case do.Unwant():
+                self._spawn(self._unwant(instruction))
+            case do.Pull():
+                self._spawn(self._pull(instruction))
+            case do.Fetch():
+                self._spawn(self._fetch(instruction))
+            case do.Commit():
+                self._spawn(self._commit(instruction))
+
+    def _spawn(self, work: Any) -> None:
+        task = self.driver.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a task of the link failed", exc_info=task.exception())
+
+    # -- what exists there
+
+    async def _look(self) -> None:
+        first = True
+        while True:
+            answer = await self._insist(self._register)
+            channels = await self._insist(lambda: self._get("/channels"))
+            positions = {each["name"]: each["last_execution"] for each in channels["channels"]}
+            if first:
+                for name, position in positions.items():
+                    await self._inherit(name, position)
+                self.registered.set()
+            known = {name.lower() for name in positions}
+            for name, channel in list(self.driver.state.channels.items()):
+                # One that is being asked for is answered with an error of its own.
+                if name not in known and channel.backs:
+                    self.driver.handle(Dropped(name))
+            if answer["returned"] and not first:
+                log.warning("the data cluster had declared this broker gone")
+                self.driver.handle(Returned(positions))
+            first = False
+            await asyncio.sleep(LOOK)
+
+    async def _register(self) -> Any:
+        return await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", {"url": self.told_url})
+
+    async def _inherit(self, channel: str, position: int) -> None:
+        after = 0
+        while True:
+            path = f"/channels/{quote(channel, safe='')}/subscriptions?after={after}&limit=1000"
+            path += f"&broker={quote(self.name, safe='')}"
+            try:
+                found = (await self._insist(lambda path=path: self._get(path)))["subscriptions"]  # type: ignore[misc]
+            except Refused:
+                return
+            self.driver.handle(Inherited(channel, [(each["subscription"], each["args"]) for each in found], position))
+            if len(found) < 1000:
+                return
+            after = found[-1]["subscription"]
+
+    # -- subscriptions
+
+    async def _want(self, it: do.Want) -> None:
+        outcomes, position = await self._subscribe(it.channel, it.args)
+        self.driver.handle(Wanted(it.channel, outcomes, position))
+
+    async def _subscribe(self, channel: str, args: list[Any]) -> tuple[list[int | Problem], int]:
+        body = {"broker": self.name, "subscriptions": args}
+        path = f"/channels/{quote(channel, safe='')}/subscriptions"
+        try:
+            answer = await self._insist(lambda: self._json("POST", path, body))
+            return answer["subscriptions"], answer["position"]
+        except Refused as error:
+            if error.no("broker"):
+                await self._insist(self._register)
+                return await self._subscribe(channel, args)
+            if error.no("channel") or len(args) == 1:
+                return [error.problem] * len(args), 0
+        # One of them is wrong, and nobody else is to suffer for it.
+        half = len(args) // 2
+        left, first = await self._subscribe(channel, args[:half])
+        right, second = await self._subscribe(channel, args[half:])
+        return left + right, max(first, second)
+
+    async def _unwant(self, it: do.Unwant) -> None:
+        await self._unsubscribe(it.channel, it.subscriptions)
+        self.driver.handle(Unwanted(it.channel))
+
+    async def _unsubscribe(self, channel: str, numbers: list[int]) -> None:
+        body = {"broker": self.name, "subscriptions": numbers}
+        path = f"/channels/{quote(channel, safe='')}/unsubscribe"
+        try:
+            await self._insist(lambda: self._json("POST", path, body))
+        except Refused as error:
+            if error.no("subscription") and len(numbers) > 1:
+                half = len(numbers) // 2
+                await self._unsubscribe(channel, numbers[:half])
+                await self._unsubscribe(channel, numbers[half:])
+
+    # -- results
+
+    async def _pull(self, it: do.Pull) -> None:
+        path = f"/channels/{quote(it.channel, safe='')}/executions/{it.execution}/results"
+
+        async def pull() -> None:
+            rest = b""
+            async with self._client.stream("GET", path, params={"broker": self.name}) as answer:
+                await self._check(answer)
+                async for piece in answer.aiter_bytes():
+                    *whole, rest = (rest + piece).split(b"\n")
+                    if whole:
+                        lines = [as_line(text) for text in whole]
+                        self.driver.handle(Pulled(it.channel, it.execution, lines, last=False))
+
+        try:
+            await self._insist(pull)
+        except Refused as error:
+            # Expired or dropped: who missed it will be told so when it asks.
+            log.info("execution %s of %s cannot be had: %s", it.execution, it.channel, error)
+        self.driver.handle(Pulled(it.channel, it.execution, []))
+
+    async def _fetch(self, it: do.Fetch) -> None:
+        path = f"/channels/{quote(it.channel, safe='')}/subscriptions/{it.subscription}/results"
+
+        async def fetch() -> tuple[list[Line], bool]:
+            lines: list[Line] = []
+            rest, size = b"", 0
+            query = {"after": str(it.after), "limit": str(FETCH_LINES), "strict": "true"}
+            async with self._client.stream("GET", path, params=query) as answer:
+                await self._check(answer)
+                async for piece in answer.aiter_bytes():
+                    *whole, rest = (rest + piece).split(b"\n")
+                    lines += [as_line(text) for text in whole]
+                    size += len(piece)
+                    if size >= FETCH_BYTES and lines:
+                        return lines, True
+            return lines, len(lines) >= FETCH_LINES
+
+        try:
+            lines, more = await self._insist(fetch)
+        except Refused as error:
+            if error.no("execution") and "first" in error.error:
+                self.driver.handle(FetchGap(it.job, int(error.error["first"])))
+            else:
+                self.driver.handle(Fetched(it.job, []))
+                if error.no("channel"):
+                    self.driver.handle(Dropped(it.channel))
+            return
+        self.driver.handle(Fetched(it.job, lines, more))
+
+    # -- publishing
+
+    async def _commit(self, it: do.Commit) -> None:
+        path = f"/feeds/{quote(it.feed, safe='')}"
+        body = b"\n".join([bytes(record).replace(b"\n", b" ") for record in it.records])
+        # With a key a post whose answer was lost can be repeated.
+        headers = {"content-type": "application/x-ndjson", "idempotency-key": secrets.token_hex(16)}
+
+        async def post() -> Any:
+            answer = await self._client.post(path, content=body, headers=headers)
+            await self._check(answer)
+            return answer.json()
+
+        try:
+            receipt = await self._insist(post)
+        except Refused as error:
+            self.driver.handle(PublishFailed(it.feed, error.problem))
+            return
+        refused = [(each["index"], each["code"], each["reason"]) for each in receipt["refused"]]
+        self.driver.handle(Published(it.feed, refused))
+
+    # -- HTTP
+
+    async def channels(self) -> list[dict[str, Any]]:
+        """What can be subscribed to, as the data cluster describes it. One try."""
+        found: list[dict[str, Any]] = (await self._get("/channels"))["channels"]
+        return found
+
+    async def _get(self, path: str) -> Any:
+        answer = await self._client.get(path)
+        await self._check(answer)
+        return answer.json()
+
+    async def _json(self, method: str, path: str, body: Any) -> Any:
+        headers = {"content-type": "application/json"}
+        answer = await self._client.request(method, path, content=msgspec.json.encode(body), headers=headers)
+        await self._check(answer)
+        return answer.json()
+
+    @staticmethod
+    async def _check(answer: httpx.Response) -> None:
+        if answer.is_success:
+            return
+        await answer.aread()
+        try:
+            error = msgspec.json.decode(answer.content)["error"]
+        except (msgspec.DecodeError, KeyError, TypeError):
+            error = {"message": f"status {answer.status_code}"}
+        if answer.is_client_error and answer.status_code not in (408, 425, 429):
+            raise Refused(answer.status_code, error)
+        raise httpx.HTTPStatusError(str(error.get("message")), request=answer.request, response=answer)
+
+    async def _insist(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        failures = 0
+        while True:
+            try:
+                found = await call()
+            except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
+                failures += 1
+                if self.last_error is None:
+                    log.warning("the data cluster does not answer: %s", error or type(error).__name__)
+                self.last_error = str(error) or type(error).__name__
+                longest = min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(failures - 1, 20))
+                await asyncio.sleep(longest * self._rng.uniform(0.5, 1.0))
+            else:
+                if self.last_error is not None:
+                    log.warning("the data cluster answers again")
+                self.last_error = None
+                return found

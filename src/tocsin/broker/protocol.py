@@ -1,0 +1,144 @@
+"""A subscriber's WebSocket: a raw protocol of the loop, with nothing between a frame and the socket.
+
+The handshake is done by the ``websockets`` library. It takes no extensions, so that frames can be shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from tocsin.broker.events import Closed, Congested, Drained, Opened, Received, Unreadable
+from tocsin.errors import Malformed
+from tocsin.wire import SUBPROTOCOL, closes, decode
+from tocsin.wire.frames import BINARY, CLOSE, PING, PONG, FrameDecoder, FrameError, close_frame, frame
+
+if TYPE_CHECKING:
+    from tocsin.broker.driver import Driver
+
+PATH = "/v1/ws"
+#: Seconds that the other side has to answer a close frame.
+CLOSING = 5.0
+
+
+def nothing(data: bytes) -> None:
+    """Where a connection that has ended is written to."""
+
+
+class WebSocket(asyncio.Protocol):
+    """``write`` takes whole frames. A peer of the state machine."""
+
+    __slots__ = ("_closing", "_decoder", "_driver", "_transport", "write")
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._decoder: FrameDecoder | None = None
+        self._closing = False
+        self.write: Any = nothing
+
+    # -- from the loop
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._decoder is None:
+            self._shake_hands(data)
+            return
+        if self._closing:
+            return  # only the end of the connection is of interest now
+        try:
+            for opcode, payload in self._decoder.feed(data):
+                self._frame(opcode, payload)
+                if self._closing:
+                    return
+        except FrameError as error:
+            self._gone()
+            self.close(error.close, error.reason)
+
+    def _shake_hands(self, data: bytes) -> None:
+        server = ServerProtocol(subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=None)
+        server.receive_data(data)
+        found = server.events_received()
+        if not found or not isinstance(found[0], Request):
+            self._transport.close()
+            return
+        request = found[0]
+        path = request.path.partition("?")[0]
+        answer = server.accept(request) if path == PATH else server.reject(404, f"WebSockets are at {PATH}\n")
+        server.send_response(answer)
+        for piece in server.data_to_send():
+            if piece:
+                self._transport.write(piece)
+        if answer.status_code != 101:
+            self._transport.close()
+            return
+        driver = self._driver
+        self._decoder = FrameDecoder(driver.config.limits.frame_bytes)
+        self.write = self._transport.write
+        self._transport.set_write_buffer_limits(high=driver.config.buffer_bytes)
+        name = self._transport.get_extra_info("peername")
+        driver.handle(Opened(self, name[0] if isinstance(name, tuple) else ""))
+
+    def _frame(self, opcode: int, payload: bytes) -> None:
+        if opcode == CLOSE:
+            self._gone()
+            self._end(payload[:2])
+        elif opcode == PING:
+            self.write(frame(payload, PONG))
+        elif opcode == BINARY:
+            raise FrameError(closes.UNSUPPORTED, "text frames only")
+        elif opcode != PONG:
+            try:
+                text = payload.decode()
+            except UnicodeDecodeError:
+                raise FrameError(closes.NOT_UTF8, "the text is not UTF-8") from None
+            try:
+                messages = decode(text)
+            except Malformed as error:
+                self._driver.handle(Unreadable(self, error.message, error.fields.get("id")))
+            else:
+                self._driver.handle(Received(self, messages))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.write = nothing
+        if not self._closing:
+            self._closing = True
+            self._gone()
+
+    def pause_writing(self) -> None:
+        # Who does not read is not read from: its requests would only make more to write.
+        if not self._closing:
+            self._transport.pause_reading()
+            self._driver.handle(Congested(self))
+
+    def resume_writing(self) -> None:
+        if not self._closing:
+            self._transport.resume_reading()
+            self._driver.handle(Drained(self))
+
+    # -- from the driver
+
+    def close(self, close: closes.Close, reason: str = "") -> None:
+        self._end(close.code.to_bytes(2, "big"), reason)
+
+    def _gone(self) -> None:
+        if self._decoder is not None:
+            self._driver.handle(Closed(self))
+
+    def _end(self, code: bytes, reason: str = "") -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self.write = nothing
+        self._transport.write(close_frame(int.from_bytes(code, "big") if len(code) == 2 else 1000, reason))
+        self._transport.close()
+        # Closing waits for what is still to be written, and the other side may never read it.
+        self._driver.loop.call_later(CLOSING, self._transport.abort)

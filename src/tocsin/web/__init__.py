@@ -1,0 +1,1 @@
+"""What the HTTP servers of all parts share: listening, reading requests, answering."""
