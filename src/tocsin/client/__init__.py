@@ -1,1 +1,30 @@
-"""The Python client: subscribe to channels and publish to feeds through a broker."""
+"""The Python client: subscribe to channels and publish to feeds through a broker.
+
+    async with connect("http://127.0.0.1:8481") as c:
+        async for notification in c.subscribe("EmergenciesOfType", kind="fire"):
+            print(notification.results)
+
+``tocsin.client.sync`` is the same without ``async``.
+"""
+
+from __future__ import annotations
+
+from tocsin.client.client import Client, connect
+from tocsin.client.notification import Missed, Notification, Receipt, Status
+from tocsin.client.subscription import Subscription
+from tocsin.errors import ConnectionLost, TocsinError, Unauthorized, Uncertain, Unreachable
+
+__all__ = [
+    "Client",
+    "ConnectionLost",
+    "Missed",
+    "Notification",
+    "Receipt",
+    "Status",
+    "Subscription",
+    "TocsinError",
+    "Unauthorized",
+    "Uncertain",
+    "Unreachable",
+    "connect",
+]

@@ -1,0 +1,122 @@
+"""One WebSocket connection of a client: it reads, writes and ends, and knows nothing of subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.typing import Subprotocol
+
+from tocsin.client.events import Connected, Disconnected, Event, Received
+from tocsin.client.frames import frames
+from tocsin.errors import Malformed
+from tocsin.wire.messages import SUBPROTOCOL, Message, decode_answers
+
+log = logging.getLogger(__name__)
+
+#: Bytes of the largest frame from a broker. The client chose the broker, so this only stops nonsense.
+LARGEST = 256 * 1024 * 1024
+#: Seconds for the close frame of the other side.
+GOODBYE = 2.0
+
+
+class Connection:
+    """``limit`` says how large a frame may be at the moment."""
+
+    def __init__(
+        self, number: int, url: str, agent: str, dispatch: Callable[[Event], None], limit: Callable[[], int]
+    ) -> None:
+        self.number = number
+        self._url = url
+        self._agent = agent
+        self._dispatch = dispatch
+        self._limit = limit
+        self._queue: deque[list[Message] | int] = deque()
+        self._news = asyncio.Event()
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._socket: ClientConnection | None = None
+        self.task = asyncio.create_task(self._run(), name=f"tocsin connection {number}")
+
+    def send(self, messages: list[Message]) -> None:
+        self._queue.append(messages)
+        self._news.set()
+
+    def pause(self) -> None:
+        self._gate.clear()
+
+    def resume(self) -> None:
+        self._gate.set()
+
+    def close(self, code: int | None) -> None:
+        """With a code: politely, after what is to be sent. Without: at once."""
+        if code is not None and self._socket is not None:
+            self._queue.append(code)
+            self._news.set()
+            self._gate.set()
+            return
+        if self._socket is not None:
+            self._socket.transport.abort()
+        self.task.cancel()
+
+    async def _run(self) -> None:
+        code, reason = None, ""
+        try:
+            socket = self._socket = await connect(
+                self._url,
+                subprotocols=[Subprotocol(SUBPROTOCOL)],
+                compression=None,
+                user_agent_header=self._agent,
+                ping_interval=None,  # the protocol has heartbeats of its own, which carry positions
+                open_timeout=None,  # the state machine has one
+                close_timeout=GOODBYE,
+                max_size=LARGEST,
+            )
+            code, reason = await self._talk(socket)
+        except InvalidStatus as error:
+            reason = f"it answered with status {error.response.status_code}"
+        except (OSError, WebSocketException) as error:
+            reason = str(error) or type(error).__name__
+        except Malformed as error:
+            reason = f"it sent what no broker sends: {error.message}"
+        except Exception as error:
+            log.exception("connection %d to %s", self.number, self._url)
+            reason = f"{type(error).__name__}: {error}"
+        if self._socket is not None:
+            self._socket.transport.abort()
+        self._dispatch(Disconnected(self.number, code, reason))
+
+    async def _talk(self, socket: ClientConnection) -> tuple[int | None, str]:
+        """Until the connection ends; with what code, and why."""
+        if socket.subprotocol != SUBPROTOCOL:
+            return None, f"it does not speak {SUBPROTOCOL}"
+        self._dispatch(Connected(self.number))
+        writing = asyncio.create_task(self._write(socket), name=f"tocsin writer {self.number}")
+        try:
+            while True:
+                await self._gate.wait()
+                data = await socket.recv(decode=False)
+                self._dispatch(Received(self.number, decode_answers(data)))
+        except ConnectionClosed as closed:
+            return (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd is not None else (None, "")
+        finally:
+            writing.cancel()
+
+    async def _write(self, socket: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed, OSError):
+            while True:
+                while self._queue:
+                    item = self._queue.popleft()
+                    if isinstance(item, int):
+                        await socket.close(item)
+                        return
+                    for frame in frames(item, self._limit()):
+                        await socket.send(frame, text=True)
+                self._news.clear()
+                await self._news.wait()
+        self._gate.set()  # the reader finds out why

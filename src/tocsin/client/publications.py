@@ -1,0 +1,130 @@
+"""Records on their way to feeds. Pure; part of the client's state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Raw, Struct, field
+
+from tocsin.client import events as ev
+from tocsin.client.notification import Receipt
+from tocsin.wire.remote import told
+from tocsin.errors import LimitExceeded, TocsinError, Uncertain
+from tocsin.wire import messages as wire
+
+#: Records in one message; the protocol takes no more.
+MOST = 10_000
+#: Bytes of a message beside its records and six for each character of the feed's name.
+AROUND = 100
+
+
+class Publication(Struct, eq=False):
+    """Sent part by part: ``done`` records have been answered, ``sent`` more are on their way."""
+
+    request: int
+    feed: str
+    records: list[bytes]
+    retry: bool
+    done: int = 0
+    sent: int = 0
+    taken: int = 0
+    refused: list[wire.Refused] = field(default_factory=list)
+
+    def part(self, limit: int) -> list[bytes]:
+        """The next records that go into one frame; none if a single one is too large."""
+        room = limit - AROUND - 6 * len(self.feed)
+        part: list[bytes] = []
+        for record in self.records[self.done : self.done + MOST]:
+            room -= len(record) + 1
+            if room < 0:
+                break
+            part.append(record)
+        return part
+
+
+class Publications:
+    def __init__(
+        self, do: Callable[[ev.Instruction], None], say: Callable[[wire.Message], None], ids: Iterator[int]
+    ) -> None:
+        self.requests: dict[int, Publication] = {}
+        self._do, self._say, self._ids = do, say, ids
+        self._waiting: list[Publication] = []
+
+    def want(self, event: ev.WantPublish, limit: int | None) -> None:
+        """``limit``: the largest frame, None while there is no connection."""
+        found = Publication(event.request, event.feed, event.records, event.retry)
+        if not found.records:
+            self._do(ev.Resolve(found.request, Receipt(0, [])))
+        elif limit is None:
+            self._waiting.append(found)
+        else:
+            self._go_on(found, limit)
+
+    def start(self, limit: int) -> None:
+        """A connection is there: what waited goes out."""
+        waiting, self._waiting = self._waiting, []
+        for found in waiting:
+            self._go_on(found, limit)
+
+    def _go_on(self, found: Publication, limit: int) -> None:
+        part = found.part(limit)
+        if not part:
+            error = LimitExceeded(
+                f"record {found.done + 1} is larger than the broker takes, {limit:,} bytes",
+                limit="frame_bytes",
+                index=found.done,
+                taken=found.taken,
+            )
+            self._do(ev.Reject(found.request, error))
+            return
+        found.sent = len(part)
+        id = next(self._ids)
+        self.requests[id] = found
+        self._say(wire.Publish(id, found.feed, [Raw(record) for record in part]))
+
+    def published(self, message: wire.Published, limit: int) -> None:
+        found = self.requests.pop(message.id, None)
+        if found is None:
+            return
+        found.taken += message.taken
+        for each in message.refused:
+            found.refused.append(wire.Refused(each.index + found.done, each.code, each.reason))
+        found.done += found.sent
+        found.sent = 0
+        if found.done < len(found.records):
+            self._go_on(found, limit)
+        else:
+            self._do(ev.Resolve(found.request, Receipt(found.taken, found.refused)))
+
+    def refused(self, message: wire.Error) -> bool:
+        assert message.id is not None
+        found = self.requests.pop(message.id, None)
+        if found is not None:
+            error = told(message.code, message.message, message.hint)
+            error.fields["taken"] = found.taken
+            self._do(ev.Reject(found.request, error))
+        return found is not None
+
+    def lost(self) -> None:
+        """No answer will come: what may be sent twice waits for the next connection, of the rest nobody knows."""
+        lost, self.requests = self.requests, {}
+        again = []
+        for found in lost.values():
+            if found.retry:
+                found.sent = 0
+                again.append(found)
+                continue
+            error = Uncertain(
+                f"the connection broke before the broker answered: {found.sent} records for {found.feed!r} "
+                "may have been stored or not",
+                hint="publish them again with retry=True if storing them twice does no harm",
+                taken=found.taken,
+            )
+            self._do(ev.Reject(found.request, error))
+        self._waiting = again + self._waiting
+
+    def stop(self, error: TocsinError) -> None:
+        self.lost()
+        waiting, self._waiting = self._waiting, []
+        for found in waiting:
+            self._do(ev.Reject(found.request, error))
