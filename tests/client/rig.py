@@ -86,7 +86,7 @@ class Rig:
 
     def come_back(self) -> Rig:
         """After a cut: waits, connects and is welcomed."""
-        while not self.state.stage.value == "connecting":
+        while self.state.stage.value != "connecting":
             self.tick()
         self.connect()
         self.welcome()

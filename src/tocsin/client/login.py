@@ -6,8 +6,8 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from tocsin.wire.remote import told
 from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, Unreachable, UserError
+from tocsin.wire.remote import told
 
 TIMEOUT = httpx.Timeout(10.0)
 

@@ -8,9 +8,9 @@ from msgspec import Raw, Struct, field
 
 from tocsin.client import events as ev
 from tocsin.client.notification import Receipt
-from tocsin.wire.remote import told
 from tocsin.errors import LimitExceeded, TocsinError, Uncertain
 from tocsin.wire import messages as wire
+from tocsin.wire.remote import told
 
 #: Records in one message; the protocol takes no more.
 MOST = 10_000

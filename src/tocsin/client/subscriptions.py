@@ -13,9 +13,9 @@ from msgspec import Struct
 from tocsin.client import events as ev
 from tocsin.client.backoff import Backoff
 from tocsin.client.entry import Entry
-from tocsin.wire.remote import told
 from tocsin.errors import TocsinError, UserError
 from tocsin.wire import messages as wire
+from tocsin.wire.remote import told
 
 
 class Phase(Enum):
