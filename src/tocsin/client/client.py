@@ -27,7 +27,7 @@ MAX_PENDING = 1_000
 #: Seconds for a polite end.
 GOODBYE = 3.0
 
-_encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+_encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def connect(
@@ -155,7 +155,10 @@ class Client:
             given = dict(args)
         elif args is not None:
             given = list(args)
-        plain = msgspec.to_builtins(given, builtin_types=(), enc_hook=str)
+        try:
+            plain = msgspec.to_builtins(given)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Malformed(f"an argument cannot be written as JSON: {error}") from error
         if max_pending < 1:
             raise UserError("max_pending is at least 1")
         handle = next(self._numbers)

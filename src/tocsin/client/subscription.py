@@ -40,25 +40,28 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Notification:
-        while True:
-            item = await self._next()
-            if item is None:
-                raise StopAsyncIteration
-            if isinstance(item, Notification):
-                return item
+        found = await self.following()
+        if found is None:
+            raise StopAsyncIteration
+        return found
 
     async def get(self, timeout: float | None = None) -> Notification:
         """The next notification. TimeoutError if none comes in time, Conflict if none can come any more."""
         async with asyncio.timeout(timeout):
-            async for notification in self:
-                return notification
-        raise Conflict("this subscription has ended")
+            found = await self.following()
+        if found is None:
+            raise Conflict("this subscription has ended")
+        return found
+
+    async def following(self) -> Notification | None:
+        """The next notification; None at the end."""
+        while True:
+            item = await self.event()
+            if item is None or isinstance(item, Notification):
+                return item
 
     async def event(self) -> Notification | Missed | None:
         """The next notification, or what was missed before it, in their order. None at the end."""
-        return await self._next()
-
-    async def _next(self) -> Notification | Missed | None:
         self.settle()
         while not self._items and not self._ended:
             self._news.clear()

@@ -1,0 +1,164 @@
+"""The same client without ``async``: a thread of its own runs the loop, and every call waits for it.
+
+with connect("http://127.0.0.1:8481") as c:
+    for notification in c.subscribe("EmergenciesOfType", kind="fire"):
+        print(notification.results)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tocsin.client import client as shell
+from tocsin.client.notification import Missed, Notification, Receipt, Status
+from tocsin.client.subscription import Subscription as Inner
+from tocsin.errors import Conflict
+from tocsin.wire.messages import Held
+
+T = TypeVar("T")
+
+
+def connect(urls: str | Sequence[str], **options: Any) -> Client:
+    """Takes what ``tocsin.client.connect`` takes."""
+    return Client(shell.connect(urls, **options))
+
+
+class Loop:
+    """A loop in a thread. It ends with the program, whether it was stopped or not."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin client", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        if not self._thread.is_alive():
+            work.close()
+            raise Conflict("this client is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C: nobody waits any more
+            raise
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class Client:
+    """May be used from several threads."""
+
+    def __init__(self, inner: shell.Client) -> None:
+        self._inner = inner
+        self._loop = Loop()
+
+    def __enter__(self) -> Client:
+        try:
+            self._loop.run(self._inner.__aenter__())
+        except BaseException:
+            self._loop.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        try:
+            self._loop.run(self._inner.__aexit__(kind, *rest))
+        finally:
+            self._loop.stop()
+
+    def subscribe(
+        self, channel: str, args: Sequence[Any] | Mapping[str, Any] | None = None, /, **parameters: Any
+    ) -> Subscription:
+        async def work() -> Inner:
+            return self._inner.subscribe(channel, args, **parameters)
+
+        return Subscription(self._loop, self._loop.run(work()))
+
+    def publish(self, feed: str, records: Any, *, retry: bool = False) -> Receipt:
+        return self._loop.run(self._inner.publish(feed, records, retry=retry))
+
+    @property
+    def status(self) -> Status:
+        return self._inner.status
+
+    @property
+    def held(self) -> list[Held]:
+        return self._inner.held
+
+    def drain(self) -> None:
+        self._loop.run(self._inner.drain())
+
+    def close(self) -> None:
+        """Leaving the ``with`` block does it too, and ends the thread."""
+        self._loop.run(self._inner.close())
+
+
+class Subscription:
+    """Iterating over it gives the notifications; as a context manager it unsubscribes."""
+
+    def __init__(self, loop: Loop, inner: Inner) -> None:
+        self._loop = loop
+        self._inner = inner
+
+    def __iter__(self) -> Subscription:
+        return self
+
+    def __next__(self) -> Notification:
+        found = self._loop.run(self._inner.following())
+        if found is None:
+            raise StopIteration
+        return found
+
+    def get(self, timeout: float | None = None) -> Notification:
+        """The next notification. TimeoutError if none comes in time."""
+        return self._loop.run(self._inner.get(timeout))
+
+    def event(self) -> Notification | Missed | None:
+        return self._loop.run(self._inner.event())
+
+    def confirmed(self) -> None:
+        self._loop.run(self._inner.confirmed())
+
+    def unsubscribe(self) -> None:
+        self._loop.run(self._inner.unsubscribe())
+
+    def drain(self) -> None:
+        self._loop.run(self._inner.drain())
+
+    def __enter__(self) -> Subscription:
+        self.confirmed()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unsubscribe()
+
+    @property
+    def channel(self) -> str:
+        return self._inner.channel
+
+    @property
+    def number(self) -> int | None:
+        return self._inner.number
+
+    @property
+    def cursor(self) -> int | None:
+        return self._inner.cursor
+
+    @property
+    def pending(self) -> int:
+        return self._inner.pending
+
+    @property
+    def lag(self) -> int:
+        return self._inner.lag
+
+    @property
+    def gaps(self) -> int:
+        return self._inner.gaps

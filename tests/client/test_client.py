@@ -1,0 +1,341 @@
+"""The client on asyncio, against a real WebSocket server that plays the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any
+
+import pytest
+from puppet import Puppet
+
+from tocsin.client import Missed, Unauthorized, Uncertain, Unreachable, connect
+from tocsin.client import client as module
+from tocsin.client.login import Credentials
+from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
+from tocsin.wire import messages as wire
+
+
+def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(30):
+                await test(*args, **kwargs)
+
+        asyncio.run(limited())
+
+    return run
+
+
+async def when(true: Callable[[], bool]) -> None:
+    """Lets the loop go round until it is so."""
+    while not true():
+        await asyncio.sleep(0)
+
+
+@looped
+async def test_a_loop_over_a_subscription_gives_its_notifications():
+    async with Puppet() as broker, connect(broker.url) as client:
+        found = client.subscribe("C", kind="fire")
+        await found.confirmed()
+        await broker.notify(11, 12)
+        got = []
+        async for notification in found:
+            got.append(notification)
+            if len(got) == 2:
+                break
+        assert (got[0].channel, got[0].subscription, got[0].execution) == ("C", 5, 11)
+        assert [row["n"] for row in got[1]] == [12] and len(got[1]) == 1
+        assert broker.all(wire.Subscribe)[0].args == {"kind": "fire"}
+
+
+@looped
+async def test_arguments_may_be_a_list_a_mapping_or_names():
+    async with Puppet() as broker, connect(broker.url) as client:
+        client.subscribe("C", ["fire", 1.5])
+        client.subscribe("D", {"after": 3})
+        client.subscribe("E")
+        await broker.until(wire.Subscribe, 3)
+        assert [message.args for message in broker.all(wire.Subscribe)] == [["fire", 1.5], {"after": 3}, {}]
+        with pytest.raises(UserError):
+            client.subscribe("C", [1], kind="fire")
+
+
+@looped
+async def test_as_a_context_manager_it_is_confirmed_and_unsubscribed():
+    async with Puppet() as broker, connect(broker.url) as client:
+        async with client.subscribe("C") as found:
+            assert (found.channel, found.number, found.cursor, found.lag, found.gaps) == ("C", 5, 10, 0, 0)
+        assert len(broker.all(wire.Unsubscribe)) == 1
+
+
+@looped
+async def test_after_a_break_it_goes_on_where_it_was():
+    async with Puppet() as broker, connect(broker.url) as client:
+        async with client.subscribe("C") as found:
+            await broker.notify(11)
+            assert (await found.get()).execution == 11
+            broker.cut()
+            resume = await broker.until(wire.Subscribe, 2)
+            assert (resume.after, resume.subscription) == (11, 5)
+            await broker.notify(11, 12)
+            assert (await found.get()).execution == 12
+        assert (client.status.connects, client.status.duplicates) == (2, 1)
+
+
+@looped
+async def test_a_second_broker_takes_over():
+    async with Puppet() as second:
+        async with Puppet() as first:
+            client = connect([first.url, second.url])
+            await client.open()
+            found = client.subscribe("C", after=3)
+            await found.confirmed()
+        await second.until(wire.Subscribe)
+        await when(lambda: client.status.state == "connected")
+        assert client.status.url == second.url
+        await client.close()
+
+
+@looped
+async def test_a_gap_is_an_event_and_is_counted():
+    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C") as found:
+        await broker.say(wire.Gap(5, 10, 15, "retention"))
+        await broker.notify(15)
+        assert await found.event() == Missed("C", 5, 10, 15, "retention")
+        assert (await found.get()).execution == 15
+        assert found.gaps == client.status.gaps == 1
+
+
+@looped
+async def test_a_refused_subscription_raises_its_error():
+    async with Puppet(wire.Subscribe) as broker, connect(broker.url) as client:
+        found = client.subscribe("Nowhere")
+        request = await broker.until(wire.Subscribe)
+        await broker.say(wire.Error(request.id, "not_found", "there is no channel 'Nowhere'"))
+        with pytest.raises(NotFound):
+            await found.confirmed()
+        with pytest.raises(NotFound):
+            await anext(found)
+
+
+@looped
+async def test_draining_hands_out_what_has_arrived_and_then_ends():
+    async with Puppet() as broker, connect(broker.url) as client:
+        found = client.subscribe("C")
+        await found.confirmed()
+        await broker.notify(11, 12)
+        await found.drain()
+        assert [notification.execution async for notification in found] == [11, 12]
+        with pytest.raises(Conflict):
+            await found.get()
+
+
+@looped
+async def test_unsubscribing_ends_it_now():
+    async with Puppet() as broker, connect(broker.url) as client:
+        found = client.subscribe("C")
+        await found.confirmed()
+        await broker.notify(11, 12)
+        await when(lambda: found.pending == 2)
+        await found.unsubscribe()
+        assert [notification async for notification in found] == []
+
+
+@looped
+async def test_draining_the_client_lets_everything_be_read():
+    async with Puppet() as broker:
+        client = await connect(broker.url).open()
+        first, second = client.subscribe("C"), client.subscribe("D")
+        await second.confirmed()
+        await broker.notify(11, 12)
+        await client.drain()
+        assert [each.execution async for each in first] == [11, 12]
+        assert [each async for each in second] == []
+        assert client.status.state == "closed" and await broker.until_closed() == 1000
+
+
+@looped
+async def test_waiting_for_a_notification_may_have_a_limit():
+    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C") as found:
+        with pytest.raises(TimeoutError):
+            await found.get(timeout=0)
+        await broker.notify(11)
+        assert (await found.get(timeout=20)).execution == 11
+
+
+@looped
+async def test_a_full_subscription_stops_the_reading_until_there_is_room():
+    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C", max_pending=3) as found:
+        text = "x" * 1_000_000
+        sending = asyncio.create_task(send_all(broker, range(11, 61), text))
+        await when(lambda: found.pending == 3)
+        await when(lambda: broker.sockets[-1].transport.get_write_buffer_size() > 0)  # the broker feels it
+        assert found.pending == 3 and not sending.done()
+        got = [(await found.get()).execution for _ in range(50)]
+        assert got == list(range(11, 61))
+        await sending
+
+
+async def send_all(broker: Puppet, executions: range, text: str) -> None:
+    for execution in executions:
+        await broker.notify(execution, text=text)
+
+
+@looped
+async def test_one_that_publishes_between_two_notifications_is_never_stuck():
+    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C", max_pending=1) as found:
+        await send_all(broker, range(11, 111), "")
+        for execution in range(11, 111):
+            assert (await found.get()).execution == execution
+            await client.publish("F", {"seen": execution})
+
+
+@looped
+async def test_records_are_published_with_a_receipt():
+    async with Puppet() as broker, connect(broker.url) as client:
+        assert (await client.publish("F", {"a": 1})).taken == 1
+        receipt = await client.publish("F", [{"a": 1}, {"a": 2}])
+        assert (receipt.taken, receipt.refused) == (2, [])
+        assert bytes(broker.all(wire.Publish)[0].records[0]) == b'{"a":1}'
+        with pytest.raises(Malformed):
+            await client.publish("F", {"a": object()})
+
+
+@looped
+async def test_records_without_an_answer_are_uncertain_or_sent_again():
+    async with Puppet(wire.Publish) as broker, connect(broker.url) as client:
+        once = asyncio.create_task(client.publish("F", {"a": 1}))
+        again = asyncio.create_task(client.publish("F", {"a": 2}, retry=True))
+        await broker.until(wire.Publish, 2)
+        broker.silent = ()
+        broker.cut()
+        with pytest.raises(Uncertain):
+            await once
+        assert (await again).taken == 1
+
+
+@looped
+async def test_with_a_token_it_acknowledges_what_was_consumed_when_it_closes():
+    async with Puppet(user="ann") as broker:
+        async with connect(broker.url, token="t") as client:
+            found = client.subscribe("C")
+            await found.confirmed()
+            await broker.notify(11, 12, 13)
+            await found.get()
+            await found.get()
+        assert await broker.until_closed() == 1000
+        assert broker.all(wire.Ack)[-1].positions == {5: 12}
+        assert broker.all(wire.Hello)[0].token == "t"
+
+
+@looped
+async def test_what_was_worked_on_when_an_error_struck_is_not_acknowledged():
+    async with Puppet(user="ann") as broker:
+        with pytest.raises(ZeroDivisionError):
+            async with connect(broker.url, token="t") as client:
+                found = client.subscribe("C")
+                await found.confirmed()
+                await broker.notify(11, 12)
+                await found.get()
+                await found.get()
+                raise ZeroDivisionError
+        await broker.until_closed()
+        assert broker.all(wire.Ack)[-1].positions == {5: 11}
+
+
+@looped
+async def test_what_the_broker_keeps_for_the_user_can_be_seen():
+    held = wire.Held(5, "C", ["fire"], 8)
+    async with Puppet(user="ann", subscriptions=[held]) as broker, connect(broker.url, token="t") as client:
+        assert client.held == [held]
+        assert client.status.user == "ann"
+
+
+@looped
+async def test_many_subscriptions_resume_in_frames_the_broker_takes():
+    async with Puppet() as broker, connect(broker.url) as client:
+        found = [client.subscribe("C", [f"{number:0200d}"]) for number in range(1_000)]
+        await asyncio.gather(*(each.confirmed() for each in found))
+        before = len(broker.all(wire.Subscribe))
+        broker.cut()
+        await broker.until(wire.Hello, 2)
+        await broker.until(wire.Subscribe, before + 1)
+
+
+@looped
+async def test_a_server_that_is_not_there_is_unreachable():
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    with pytest.raises(Unreachable, match="no broker answers"):
+        async with connect(f"tocsin://127.0.0.1:{port}"):
+            raise AssertionError
+
+
+@looped
+async def test_a_patient_client_waits_for_its_broker():
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    opening = asyncio.create_task(connect(f"ws://127.0.0.1:{port}", patient=True).open())
+    await asyncio.sleep(0)
+    async with Puppet(port=port):
+        client = await opening
+        await client.close()
+
+
+@looped
+async def test_a_server_that_speaks_something_else_is_said_so():
+    async with Puppet(subprotocol="other") as broker:
+        with pytest.raises(Unreachable):
+            await connect(broker.url).open()
+
+
+@looped
+async def test_a_close_that_means_stop_ends_everything():
+    async with Puppet() as broker, connect(broker.url) as client:
+        found = client.subscribe("C")
+        await found.confirmed()
+        await broker.sockets[-1].close(4002, "connected again")
+        with pytest.raises(ConnectionLost, match="4002 replaced: connected again") as caught:
+            await anext(found)
+        assert caught.value.fields["close"] == 4002
+        with pytest.raises(Conflict):
+            await client.publish("F", {})
+
+
+@looped
+async def test_nonsense_from_the_broker_breaks_the_connection_and_no_more():
+    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C") as found:
+        await broker.sockets[-1].send("nonsense")
+        await broker.until(wire.Subscribe, 2)
+        await broker.notify(11)
+        assert (await found.get()).execution == 11
+
+
+@looped
+async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
+    logins: list[tuple[str, Credentials]] = []
+
+    async def login(url: str, credentials: Credentials) -> str:
+        logins.append((url, credentials))
+        return f"t{len(logins)}"
+
+    monkeypatch.setattr(module, "login", login)
+    async with Puppet() as broker, connect(broker.url, user="ann", password="secret", device="phone") as client:
+        await broker.sockets[-1].close(4001)
+        assert (await broker.until(wire.Hello, 2)).token == "t2"
+        assert logins == [(broker.url, Credentials("ann", "secret", "phone"))] * 2
+        assert client.token == "t2" and "secret" not in repr(logins[0])
+
+
+@looped
+async def test_without_a_password_a_refused_token_is_the_end():
+    async with Puppet(wire.Hello) as broker:
+        opening = asyncio.create_task(connect(broker.url, token="t").open())
+        await broker.until(wire.Hello)
+        await broker.sockets[-1].close(4001)
+        with pytest.raises(Unauthorized):
+            await opening
