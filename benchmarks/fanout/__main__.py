@@ -6,6 +6,7 @@ The servers of a case hold their connections at the same time and take turns, so
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -67,6 +68,7 @@ def measure(kinds: Sequence[type[Server]], cases: Sequence[Case], effort: Effort
 
 def measure_case(kinds: Sequence[type[Server]], case: Case, effort: Effort) -> dict[str, Figures]:
     figures = {kind.name: Figures() for kind in kinds}
+    order = random.Random(case.seed)
     with ExitStack() as stack:
         runs = []
         for kind in kinds:
@@ -75,8 +77,8 @@ def measure_case(kinds: Sequence[type[Server]], case: Case, effort: Effort) -> d
         for number in range(effort.rounds):
             harness.progress(f"{case.name}: round {number + 1} of {effort.rounds}")
             for size in MODES:
-                # Now in this order, now in the other: nobody always comes after the same one.
-                for each in runs if number % 2 else reversed(runs):
+                # A server that comes after itself finds the caches warm: that must not always be the same one.
+                for each in order.sample(runs, len(runs)):
                     each.burst_until(size, effort)
         for each in runs:
             each.check()
