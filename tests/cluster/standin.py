@@ -153,7 +153,9 @@ class StandIn:
             self.closed_streams.append("pull")
             self.held.set()
 
-    def results(self, channel: str, subscription: int, after: int = 0, limit: int = 100) -> Iterator[bytes]:
+    def results(
+        self, channel: str, subscription: int, after: int = 0, limit: int = 100, strict: bool = False
+    ) -> Iterator[bytes]:
         yield from ()
 
     def _break(self, what: str) -> None:

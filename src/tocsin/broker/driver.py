@@ -109,15 +109,14 @@ class Driver:
             for peer in first:
                 peer.write(data)
             return
-        gathered: dict[Any, bytes | list[bytes]] = {}
+        gathered: dict[Any, list[bytes]] = {}
         for send in sends:
             frame = send.frame
             for peer in send.peers:
-                before = gathered.setdefault(peer, frame)
-                if before is not frame:
-                    if type(before) is list:
-                        before.append(frame)
-                    else:
-                        gathered[peer] = [before, frame]  # type: ignore[list-item]
+                frames = gathered.get(peer)
+                if frames is None:
+                    gathered[peer] = [frame]
+                else:
+                    frames.append(frame)
         for peer, frames in gathered.items():
-            peer.write(frames if type(frames) is bytes else b"".join(frames))
+            peer.write(frames[0] if len(frames) == 1 else b"".join(frames))

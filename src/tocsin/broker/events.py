@@ -167,7 +167,8 @@ class Dropped(Struct, frozen=True):
 
 
 class Returned(Struct, frozen=True):
-    """The data cluster had given this broker up and forgotten what it had to tell it."""
+    """Results up to these executions may have passed by: the data cluster had given this broker up, or kept them no
+    longer than it took to pull them."""
 
     positions: dict[str, int]
 

@@ -222,6 +222,7 @@ class Link:
         except Refused as error:
             # Expired or dropped: who missed it will be told so when it asks.
             log.info("execution %s of %s cannot be had: %s", it.execution, it.channel, error)
+            self.driver.handle(Returned({it.channel: it.execution}))
         self.driver.handle(Pulled(it.channel, it.execution, []))
 
     async def _fetch(self, it: do.Fetch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tocsin.broker import events as ev
 from tocsin.broker.events import Peer
-from tocsin.broker.front import Front
+from tocsin.broker.front import LIVE, Front
 from tocsin.broker.held import Users
 from tocsin.broker.instructions import Commit, Instruction, Send
 from tocsin.broker.load import BackLoad, Report
@@ -124,6 +124,17 @@ class BrokerState(Users):
     def _stopping(self, event: ev.Stopping) -> None:
         for peer in list(self.fronts):
             self._close(peer, closes.GOING_AWAY, "the broker stops")
+
+    def furthest_behind(self) -> int:
+        """How many executions the slowest subscriber has still to get; counts those of other subscriptions too."""
+        lags = [
+            self.backs[number].through - after
+            for front in self.fronts.values()
+            if front.behind
+            for number, after in front.subscriptions.items()
+            if after != LIVE
+        ]
+        return max(lags, default=0)
 
     def report(self, now: float) -> Report:
         """Queue depth is the executions told and not delivered; lag is in subscribers."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tocsin import __version__
+from tocsin.cli.broker import broker
 from tocsin.cli.channels import channels
 from tocsin.cli.cluster import cluster
 from tocsin.cli.config import config
@@ -29,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (cluster, sql, pub, query, channels, config):
+for command in (cluster, broker, sql, pub, query, channels, config):
     app.command()(command)
 app.command(epilog="\b\nExample:\n  tocsin demo --speed 4 --seconds 30")(demo)
 

@@ -442,11 +442,16 @@ class DataCluster:
         self.world.metrics.pulls.labels(found.name).inc()
         return self._counted(found.name, self.world.results.pull(execution, ids))
 
-    def results(self, channel: str, subscription: int, after: int = 0, limit: int = 100) -> Iterator[bytes]:
-        """getresults: what one subscription got in the executions after ``after``, in order."""
+    def results(
+        self, channel: str, subscription: int, after: int = 0, limit: int = 100, strict: bool = False
+    ) -> Iterator[bytes]:
+        """getresults: what one subscription got in the executions after ``after``, in order.
+
+        0 means from the oldest that is kept; ``strict`` takes it for the number that it is.
+        """
         found = self.world.names.get(Channel, channel)
         first = self.world.catalog.first_execution(found.id)
-        if 0 < after < first - 1:
+        if after < first - 1 and (after or strict):
             raise self._no_execution(found, after + 1)
         return self._counted(found.name, self._of_subscription(found, subscription, after, limit))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import logging
+import resource
 import signal
 import socket
 import threading
@@ -46,8 +48,8 @@ async def no_such_path(scope: Any, receive: Any, send: Any) -> None:
     raise NoSuchPath(f"there is nothing at {scope['path']}", hint="GET / lists all routes")
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """The listening socket, before anything slow is started."""
+def bind(host: str, port: int, *, shared: bool = False, listen: bool = True) -> socket.socket:
+    """The listening socket, before anything slow is started. ``shared``: by several processes."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         sock = socket.socket(family, socket.SOCK_STREAM)
@@ -55,8 +57,11 @@ def bind(host: str, port: int) -> socket.socket:
         raise UserError(f"cannot listen on {host}: {error}") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind((host, port))
-        sock.listen(BACKLOG)
+        if listen:
+            sock.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         sock.close()
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
@@ -66,6 +71,14 @@ def bind(host: str, port: int) -> socket.socket:
         raise UserError(f"cannot listen on port {port} of {host}: {error}") from error
     sock.setblocking(False)
     return sock
+
+
+def raise_file_limit() -> int:
+    """As many open files as the system lets this process have: one a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 def address(sock: socket.socket) -> str:
@@ -78,6 +91,17 @@ class Protocol(HttpToolsProtocol):
 
     in_head = False
     head = 0
+    patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        # Who connects and says nothing, or says it byte by byte, holds a place that others need.
+        self.patience = self.loop.call_later(HEAD_SECONDS, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.patience is not None:
+            self.patience.cancel()
+        super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         self.in_head, self.head = True, 0
@@ -85,6 +109,9 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head = False
+        if self.patience is not None:
+            self.patience.cancel()
+            self.patience = None
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
@@ -121,6 +148,7 @@ class WebServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                interface="asgi3",
                 loop="uvloop",
                 http=protocol,
                 ws=websocket,

@@ -227,6 +227,9 @@ class PullParameters(Request, frozen=True):
 class ResultParameters(Request, frozen=True):
     after: Annotated[Offset, Meta(description="only executions with a larger number")] = 0
     limit: Annotated[int, Meta(ge=1, le=10_000, description="most executions")] = 100
+    strict: Annotated[
+        bool, Meta(description="an error where executions behind `after` are not kept any more, also behind 0")
+    ] = False
 
 
 class ResultLine(Struct, frozen=True):

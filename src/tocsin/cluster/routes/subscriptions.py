@@ -111,7 +111,7 @@ async def move(exchange: Exchange) -> Response:
 async def results(exchange: Exchange) -> Response:
     channel, id, wish = exchange.path["channel"], exchange.path["id"], exchange.query
     chunks = await exchange.threads.pulls.iterate(
-        lambda: iter(exchange.cluster.results(channel, id, wish.after, wish.limit))
+        lambda: iter(exchange.cluster.results(channel, id, wish.after, wish.limit, wish.strict))
     )
     return stream(chunks, NDJSON)
 

@@ -1,0 +1,212 @@
+"""The broker's process: one port for subscribers, one inside for the data cluster, one state machine behind both."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+
+from tocsin.broker.driver import Driver
+from tocsin.broker.events import Line, Told, UserEnded
+from tocsin.broker.link import Link, ResultLine
+from tocsin.broker.metrics import BrokerMetrics
+from tocsin.broker.protocol import PATH, WebSocket
+from tocsin.broker.rest import Rest
+from tocsin.broker.users import Users
+from tocsin.config import BrokerConfig
+from tocsin.errors import Conflict, Malformed, MethodNotAllowed, NoSuchPath
+from tocsin.web.answers import answer, error_answer
+from tocsin.web.listening import BrokeOff, Protocol, Sent, WebServer, address, no_such_path
+from tocsin.web.reading import Disconnected, read_body
+
+log = logging.getLogger("tocsin.server")
+
+#: Seconds that requests get to finish after the signal to stop.
+GRACE = 10
+#: The data cluster's message may hold all results of an execution (a push channel).
+TOLD_BYTES = 256 * 1024 * 1024
+#: Seconds between two looks for sessions that have expired.
+EXPIRY = 60.0
+
+
+class TellMessage(Struct):
+    """What the data cluster tells of an execution."""
+
+    broker: str
+    channel: str
+    execution: int
+    results: list[ResultLine] | None = None
+
+
+_told = msgspec.json.Decoder(TellMessage | list[TellMessage])
+
+
+def decode_told(body: bytes) -> list[TellMessage]:
+    try:
+        found = _told.decode(body)
+    except msgspec.DecodeError as error:
+        raise Malformed(str(error)) from None
+    return found if isinstance(found, list) else [found]
+
+
+class HandOver(Protocol):
+    """Hands a connection that becomes a WebSocket over, and keeps nothing of it."""
+
+    def handle_websocket_upgrade(self) -> None:
+        super().handle_websocket_upgrade()
+        # The parser and the protocol hold each other: 10 kB a connection until somebody collects them.
+        self.parser = self.scope = self.headers = None  # type: ignore[assignment]
+
+
+class App:
+    """The ASGI application. What is inside is answered on the inner port only."""
+
+    def __init__(self, driver: Driver, link: Link, users: Users, inside: int) -> None:
+        self.driver = driver
+        self.link = link
+        self.inside = inside
+        self.metrics = BrokerMetrics(driver.state, driver.loop.time)
+        self.rest = Rest(driver, link, users)
+        self.router = Router(
+            [
+                *self.rest.routes,
+                Route("/", self.index, methods=["GET"]),
+                Route("/healthz", self.health, methods=["GET"]),
+                Route("/readyz", self.ready, methods=["GET"]),
+                Route("/metrics", self.show_metrics, methods=["GET"]),
+                Route("/load", self.load, methods=["GET"]),
+            ],
+            redirect_slashes=False,
+            default=no_such_path,
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        sent = Sent(send)
+        try:
+            if scope["path"] == "/told":
+                await self.told(scope, receive, sent)
+            else:
+                await self.router(scope, receive, sent)
+        except (Disconnected, ClientDisconnect):
+            return
+        except Exception as error:
+            if sent.status:
+                log.error("%s broke off", scope["path"], exc_info=error)
+                raise BrokeOff(scope["path"]) from error
+            await error_answer(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
+
+    async def told(self, scope: Any, receive: Any, send: Any) -> None:
+        """The hot route: results for ten thousand subscribers may be in it."""
+        if scope["server"][1] != self.inside:
+            raise NoSuchPath("there is nothing at /told", hint="GET / lists all routes")
+        if scope["method"] != "POST":
+            raise MethodNotAllowed(scope["method"], "/told", ["POST"])
+        for tell in decode_told(await read_body(scope["headers"], receive, TOLD_BYTES)):
+            if tell.broker != self.driver.config.name:
+                raise Conflict(f"this is {self.driver.config.name}, not {tell.broker}")
+            lines = None
+            if tell.results is not None:
+                lines = [Line(it.subscription, it.execution, it.count, bytes(it.results)) for it in tell.results]
+            self.driver.handle(Told(tell.channel, tell.execution, lines))
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def index(self, request: Request) -> Response:
+        paths = sorted(route.path for route in self.router.routes if isinstance(route, Route))
+        return answer({"broker": self.driver.config.name, "websocket": PATH, "paths": paths})
+
+    async def health(self, request: Request) -> Response:
+        return answer({"status": "alive"})
+
+    async def ready(self, request: Request) -> Response:
+        link = self.link
+        ready = link.registered.is_set() and link.last_error is None
+        facts = {"ready": ready, "registered": link.registered.is_set(), "cluster": link.last_error or "answers"}
+        return answer(facts, 200 if ready else 503)
+
+    async def show_metrics(self, request: Request) -> Response:
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def load(self, request: Request) -> Response:
+        return answer(self.driver.state.report(self.driver.loop.time()))
+
+
+class Server(WebServer):
+    """One broker on two sockets."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        public: socket.socket,
+        inside: socket.socket,
+        tell: Callable[[str], None] = lambda event: None,
+    ) -> None:
+        self.settings = config
+        self.public, self.inside = public, inside
+        self.tell = tell
+        self.driver: Driver
+        super().__init__(self.answer, grace=GRACE, protocol=HandOver, websocket=self.websocket)
+
+    async def answer(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+    def websocket(self, config: Any, server_state: Any, app_state: Any) -> WebSocket:
+        return WebSocket(self.driver)
+
+    async def main(self) -> None:
+        config = self.settings
+        loop = asyncio.get_running_loop()
+        users = Users(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
+        try:
+            self.driver = Driver(config, loop)
+            url = config.inside_url or address(self.inside)
+            link = Link(self.driver, url.rstrip("/") + "/told")
+            self.app = App(self.driver, link, users, self.inside.getsockname()[1])
+            self.driver.start(link, users)
+            link.start()
+            waiting = asyncio.create_task(self._ready(link))
+            expiring = asyncio.create_task(self._expire(users))
+            # What is here now stays: looking through it again and again only stops everybody.
+            gc.freeze()
+            gc.set_threshold(50_000, 50, 100)
+            await self.serve([self.public, self.inside])
+            for task in (waiting, expiring):
+                task.cancel()
+            await link.stop()
+        finally:
+            users.close()
+
+    async def _ready(self, link: Link) -> None:
+        await link.registered.wait()
+        self.tell("ready")
+
+    async def _expire(self, users: Users) -> None:
+        while True:
+            for session in await asyncio.wrap_future(users.expired()):
+                self.driver.handle(UserEnded(session))
+            await asyncio.sleep(EXPIRY)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.tell("listening")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.driver.stop()
+        await super().shutdown(sockets)
+
+    def serve_until_stopped(self) -> None:
+        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+            runner.run(self.main())

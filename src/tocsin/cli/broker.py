@@ -1,0 +1,127 @@
+"""``tocsin broker``: runs a broker until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from tocsin import config as settings
+from tocsin.cli.cluster import Level
+from tocsin.cli.output import Json, print_json, print_line
+from tocsin.errors import SystemTrouble, UserError
+
+
+def broker(
+    name: Annotated[str | None, typer.Option(help="Unique among the brokers of a data cluster.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of the data cluster.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port for subscribers; 0 takes a free one.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    home: Annotated[str | None, typer.Option(help="Folder of the users and what is kept for them.")] = None,
+    inside_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port for the data cluster; 0 takes a free one.")
+    ] = None,
+    inside_url: Annotated[str | None, typer.Option(help="How the data cluster reaches that port.")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, max=256, help="Processes that share the port.")] = None,
+    config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --broker`.")] = None,
+    log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
+    json: Json = False,
+) -> None:
+    """Run a broker: it holds subscribers' connections and delivers to them what the data cluster finds.
+
+    It starts without the data cluster and registers with it as soon as it answers. With several processes on one port
+    each is a broker of its own, NAME-1, NAME-2 and so on. Options win over TOCSIN_BROKER_* variables, and those over
+    the file.
+
+    \b
+    Example:
+      tocsin broker --name north --cluster http://127.0.0.1:8480 --port 8481
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    for noisy in ("httpx", "httpcore"):
+        logging.getLogger(noisy).setLevel("WARNING")
+    options = settings.load_broker(
+        config,
+        name=name,
+        cluster=cluster,
+        port=port,
+        host=host,
+        home=home,
+        inside_port=inside_port,
+        inside_url=inside_url,
+        processes=processes,
+    )
+    from tocsin.web.listening import address, bind, raise_file_limit
+
+    raise_file_limit()
+    if options.processes > 1:
+        # Held, but not listened on: what came in here would find nobody.
+        with bind(options.host, options.port, shared=True, listen=False) as held:
+            run_several(options, held.getsockname()[1], json)
+        return
+    public = bind(options.host, options.port, shared="TOCSIN_BROKER_MEMBER" in os.environ)
+    url = address(public)
+    inside = bind(options.host, options.inside_port)
+    inner = address(inside)
+    from tocsin.broker.server import Server
+
+    def tell(event: str) -> None:
+        facts: dict[str, Any] = {"event": event, "name": options.name, "url": url, "inside": inner}
+        if json:
+            print_json(facts | {"pid": os.getpid()})
+        else:
+            texts = {"listening": f"{options.name} listens on {url}", "ready": f"{options.name} is ready"}
+            print_line(texts.get(event, event))
+
+    try:
+        Server(options, public, inside, tell).serve_until_stopped()
+    finally:
+        public.close()
+        inside.close()
+    tell("stopped")
+
+
+def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
+    """Starts the members and passes signals on; when one ends by itself, the others end too."""
+    if options.inside_port or options.inside_url:
+        raise UserError("several processes have an inner port each", hint="leave out --inside-port and --inside-url")
+    members: list[subprocess.Popen[bytes]] = []
+
+    def stop(*_: object) -> None:
+        for member in members:
+            if member.poll() is None:
+                member.terminate()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    for place in range(1, options.processes + 1):
+        command = [sys.executable, "-m", "tocsin.cli", "broker", "--name", f"{options.name}-{place}"]
+        command += ["--port", str(port), "--host", options.host, "--cluster", options.cluster, "--home", options.home]
+        command += ["--processes", "1", *(["--json"] if json else [])]
+        # In its own group: Ctrl-C reaches this process, which passes it on once.
+        members.append(
+            subprocess.Popen(command, env=os.environ | {"TOCSIN_BROKER_MEMBER": "1"}, start_new_session=True)
+        )
+    try:
+        while True:
+            pid, status = os.wait()
+            ended = next((member for member in members if member.pid == pid), None)
+            if ended is not None:
+                ended.returncode = os.waitstatus_to_exitcode(status)
+                stop()
+            if all(member.returncode is not None for member in members):
+                break
+    except ChildProcessError:
+        pass
+    failed = [member.returncode for member in members if member.returncode]
+    if failed:
+        raise SystemTrouble(f"a process of the broker ended with code {failed[0]}")

@@ -1,0 +1,111 @@
+"""A real data cluster in which the test says what an execution found, instead of Spark. Everything else is as it is.
+
+Run as a script it is a process of its own that can be killed; it takes commands as lines of JSON on standard input:
+
+    {"execute": CHANNEL, "found": [[args, rows], …]}     answered by {"execution": N}
+    {"last": CHANNEL}                                    answered by {"execution": N}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+import pyarrow as pa
+
+from tocsin.cluster.cluster import DataCluster
+from tocsin.cluster.model import Channel, Execution
+from tocsin.cluster.results import SCHEMA
+from tocsin.cluster.server import serving
+from tocsin.config import ClusterConfig
+
+SETUP = """
+CREATE ACTIVE DATASET IF NOT EXISTS Reports (n bigint NOT NULL, kind string NOT NULL);
+CREATE DATASET IF NOT EXISTS Locations (user string NOT NULL, lat double, lon double) PRIMARY KEY user;
+CREATE FEED IF NOT EXISTS LocationFeed;
+CREATE CONTINUOUS CHANNEL IF NOT EXISTS OfKind(kind string) {
+  SELECT r.n FROM Reports r WHERE is_new(r) AND r.kind = kind
+};
+CREATE CONTINUOUS CHANNEL IF NOT EXISTS Above(least bigint) {
+  SELECT r.n FROM Reports r WHERE is_new(r) AND r.n > least
+};
+"""
+FEED = "CONNECT FEED LocationFeed TO DATASET Locations; START FEED LocationFeed;"
+
+
+class Sparkless(DataCluster):
+    def start(self, *, spark: bool = False) -> None:
+        super().start(spark=False)
+        # Only Spark knows what columns a body has.
+        self.definer._columns = lambda body, parameters: ()  # type: ignore[method-assign]
+        self.definer._check_execution = lambda channel, compiled: None  # type: ignore[method-assign]
+        self.wait_ready = lambda timeout=None: None  # type: ignore[method-assign]
+        fresh = not self.world.names.all(Channel)
+        for _ in self.run(SETUP + (FEED if fresh else "")):
+            pass
+
+    def found(self, channel: str, *found: tuple[list[Any], list[Any]]) -> int:
+        """Records an execution that found these rows for the subscriptions with these arguments. Its number."""
+        world = self.world
+        definition = world.names.get(Channel, channel)
+        runner, table = self.channel_runs.runners[definition.id], world.tables[definition.id]
+        payloads: dict[int, list[Any]] = {}
+        for args, rows in found:
+            number = table.find(table.canonical(args))
+            if number is not None and rows:
+                payloads[number] = rows
+        ids = sorted(payloads)
+        columns = [ids, [len(payloads[number]) for number in ids], [json.dumps(payloads[number]) for number in ids]]
+        grouped = pa.Table.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
+        number = runner.number + 1
+        written = world.results.write(definition.id, number, grouped)
+        rows = sum(columns[1])
+        with world.committer.world:
+            now = max(runner.last_time + 1e-6, 1.0)
+            brokers = tuple(sorted(table.brokers_of(grouped["subscription_id"].to_numpy())))
+            execution = Execution(definition.id, number, now, now, rows, len(ids), written.bytes, written.path)
+            world.catalog.record(execution, {}, brokers)
+            runner.number, runner.last_time = number, now
+        with world.executed:
+            world.executed.notify_all()
+        self.channel_runs.teller.wake(brokers)
+        return number
+
+
+@contextmanager
+def sparkless(home: Path, **settings: Any) -> Iterator[tuple[Sparkless, str]]:
+    """The cluster and the address of its server."""
+    config = ClusterConfig(home=str(home), port=settings.pop("port", 0), **settings)
+    cluster = Sparkless(config)
+    cluster.start()
+    try:
+        with serving(cluster, config) as url:
+            yield cluster, url
+    finally:
+        cluster.close()
+
+
+def main(home: str, port: str) -> None:
+    with sparkless(Path(home), port=int(port)) as (cluster, url):
+        os.write(1, json.dumps({"url": url}).encode() + b"\n")
+        for line in sys.stdin:
+            command = json.loads(line)
+            if "execute" in command:
+                number = cluster.found(command["execute"], *[(args, rows) for args, rows in command["found"]])
+            else:
+                number = cluster.position(command["last"])
+            os.write(1, json.dumps({"execution": number}).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
