@@ -21,7 +21,7 @@ from tocsin.cli.reference import pages
 from tocsin.config import ClusterConfig, load
 from tocsin.errors import Unreachable
 
-COMMANDS = ["cluster", "sql", "pub", "query", "channels", "config", "demo"]
+COMMANDS = ["cluster", "sql", "pub", "sub", "query", "channels", "config", "demo"]
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
@@ -56,6 +56,9 @@ def test_the_version_is_printed():
         ["pub", "feed", "--batch", "0"],
         ["pub", "feed", "--batch", "many"],
         ["pub", "feed", "--unknown", "keep"],
+        ["sub"],
+        ["sub", "channel", "fire"],
+        ["sub", "channel", "--count", "0"],
         ["query"],
         ["query", "SELECT 1", "--format", "xml"],
         ["query", "SELECT 1", "-o", "file"],

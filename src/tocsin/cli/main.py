@@ -20,6 +20,7 @@ from tocsin.cli.output import report
 from tocsin.cli.pub import pub
 from tocsin.cli.query import query
 from tocsin.cli.sql import sql
+from tocsin.cli.sub import sub
 from tocsin.errors import TocsinError, UserError
 
 app = typer.Typer(
@@ -30,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (cluster, broker, sql, pub, query, channels, config):
+for command in (cluster, broker, sql, pub, sub, query, channels, config):
     app.command()(command)
 app.command(epilog="\b\nExample:\n  tocsin demo --speed 4 --seconds 30")(demo)
 

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -16,7 +16,8 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 
 from tocsin.cli.http import Client, path
 from tocsin.cli.output import URL, Json, Url, clean, err, print_json, print_line, progress
-from tocsin.cli.records import Counted, posts
+from tocsin.cli.records import Counted, Post, posts
+from tocsin.cli.relay import Relay
 from tocsin.errors import Malformed, UserError
 
 #: Refused records that are shown one by one.
@@ -54,13 +55,19 @@ def pub(
     key: Annotated[
         str | None, typer.Option(help="Names this file: published again under the same name, nothing is stored twice.")
     ] = None,
+    broker: Annotated[
+        str | None, typer.Option(help="Address of a broker to publish through, instead of the data cluster.")
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="With --broker: records have keys, so send again what got no answer.")
+    ] = False,
     url: Url = URL,
     json: Json = False,
 ) -> None:
     """Publish records to a feed.
 
     Records that do not fit are refused one by one, with their number in the file; then the exit code is 1. A post that
-    got no answer is sent again under the same Idempotency-Key.
+    got no answer is sent again under the same Idempotency-Key; a broker knows no such key.
 
     \b
     Example:
@@ -68,10 +75,19 @@ def pub(
     """
     if unknown not in ("refuse", "ignore"):
         raise typer.BadParameter("--unknown is refuse or ignore")
+    if broker is not None and (atomic or key is not None or unknown != "refuse"):
+        raise typer.BadParameter("--atomic, --unknown and --key are not for --broker")
+    if retry and broker is None:
+        raise typer.BadParameter("--retry is for --broker")
     total = Sum()
     try:
-        with Client(url) as client, opened(file) as (source, size):
-            send_all(client, feed, source, size, batch, {"atomic": atomic, "unknown": unknown}, key, total)
+        if broker is not None:
+            with opened(file) as (source, size), Relay(broker, feed, retry) as relay:
+                send_all(relay.send, feed, source, size, batch, total)
+        else:
+            with Client(url) as client, opened(file) as (source, size):
+                send = poster(client, feed, {"atomic": atomic, "unknown": unknown}, key, total)
+                send_all(send, feed, source, size, batch, total)
     finally:
         show(feed, total, json)
     if total.refused:
@@ -90,27 +106,28 @@ def opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
         raise UserError(f"cannot read {file}: {error.strerror or error}") from error
 
 
-def send_all(
-    client: Client,
-    feed: str,
-    source: BinaryIO,
-    size: int | None,
-    batch: int,
-    options: dict[str, Any],
-    key: str | None,
-    total: Sum,
-) -> None:
+Sender = Callable[[int, Post], dict[str, Any]]
+
+
+def poster(client: Client, feed: str, options: dict[str, Any], key: str | None, total: Sum) -> Sender:
     prefix = key or uuid.uuid4().hex
     params = {name: str(value).lower() for name, value in options.items()}
+
+    def send(number: int, post: Post) -> dict[str, Any]:
+        headers = {"content-type": post.media, "idempotency-key": f"{prefix}-{number}"}
+        return deliver(client, path("feeds", feed), post.body, headers, params, patient=total.posts > 0)
+
+    return send
+
+
+def send_all(send: Sender, feed: str, source: BinaryIO, size: int | None, batch: int, total: Sum) -> None:
     shape = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     counted = Counted(source)
     offset = 0
     with progress(*shape) as bar:
         task = bar.add_task(feed, total=size) if bar is not None else None
         for number, post in enumerate(posts(counted, batch)):
-            headers = {"content-type": post.media, "idempotency-key": f"{prefix}-{number}"}
-            receipt = deliver(client, path("feeds", feed), post.body, headers, params, patient=total.posts > 0)
-            total.add(receipt, offset, post.records)
+            total.add(send(number, post), offset, post.records)
             offset += post.records
             if bar is not None and task is not None:
                 bar.update(task, completed=counted.position, description=f"{feed}: {total.taken:,} taken")

@@ -1,0 +1,97 @@
+"""``tocsin sub``: prints the notifications of a channel as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from tocsin.cli.output import Json, cell, clean, err, print_json, print_line
+
+if TYPE_CHECKING:
+    from tocsin.client import Missed, Notification
+
+BROKER = "http://127.0.0.1:8481"
+_PARAMETER = re.compile(r"(\w+)(:?=)(.*)", re.DOTALL)
+
+
+def sub(
+    channel: Annotated[str, typer.Argument(help="The channel to subscribe to.")],
+    parameters: Annotated[
+        list[str] | None,
+        typer.Argument(help="name=value: a number, true, false, null or else a string; name:=JSON for anything."),
+    ] = None,
+    broker: Annotated[str, typer.Option("--broker", envvar="TOCSIN_BROKER", help="Address of the broker.")] = BROKER,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many notifications.")] = None,
+    after: Annotated[int | None, typer.Option(min=0, help="Begin behind this execution; without it, now.")] = None,
+    token: Annotated[str | None, typer.Option(envvar="TOCSIN_TOKEN", help="Who you are, from a login.")] = None,
+    json: Json = False,
+) -> None:
+    """Subscribe to a channel and print its notifications.
+
+    One line each: the channel, the number of the execution, the results. After a break it goes on by itself; what could
+    not be had any more is said on standard error.
+
+    \b
+    Example:
+      tocsin sub EmergenciesOfType kind=fire --count 10
+    """
+    asyncio.run(follow(broker, channel, arguments(parameters or []), token, after, count, json))
+
+
+def arguments(words: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for word in words:
+        match = _PARAMETER.fullmatch(word)
+        if match is None:
+            raise typer.BadParameter(f"{word!r} is not name=value")
+        name, sign, text = match.groups()
+        if name in found:
+            raise typer.BadParameter(f"{name} is there twice")
+        found[name] = value(name, text, exact=sign == ":=")
+    return found
+
+
+def value(name: str, text: str, *, exact: bool) -> Any:
+    try:
+        decoded = msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, RecursionError) as error:
+        if exact:
+            raise typer.BadParameter(f"the value of {name} is not JSON: {error}") from error
+        return text
+    return decoded if exact or decoded is None or isinstance(decoded, int | float) else text
+
+
+async def follow(
+    broker: str, channel: str, args: dict[str, Any], token: str | None, after: int | None, count: int | None, json: bool
+) -> None:
+    from tocsin.client import Missed, connect  # takes a tenth of a second; other commands don't need it
+
+    seen = 0
+    async with connect(broker, token=token) as client, client.subscribe(channel, args, after=after) as subscription:
+        while (item := await subscription.event()) is not None:
+            if isinstance(item, Missed):
+                show_missed(item, json)
+                continue
+            show(item, json)
+            seen += 1
+            if seen == count:
+                return
+
+
+def show(item: Notification, json: bool) -> None:
+    if json:
+        print_json(item)
+    else:
+        print_line(f"{clean(item.channel, '')} {item.execution} {cell(item.results)}")
+
+
+def show_missed(item: Missed, json: bool) -> None:
+    if json:
+        print_json({"missed": item})
+    else:
+        text = f"missed: executions {item.after + 1} to {item.next - 1} are not kept any more ({item.reason})"
+        err().print(clean(text), markup=False)
