@@ -92,6 +92,10 @@ class Client:
     def held(self) -> list[Held]:
         return self._inner.held
 
+    @property
+    def token(self) -> str | None:
+        return self._inner.token
+
     def drain(self) -> None:
         self._loop.run(self._inner.drain())
 
