@@ -6,12 +6,16 @@ are small and few; the decoder keeps nothing between them but an unfinished one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tocsin.wire import closes
 from tocsin.wire.closes import Close
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 _CONTROL = 0x8
 _KNOWN = frozenset((CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG))
+#: Codes below 3000 that may be in a close frame.
+_CODES = frozenset((1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014))
 
 
 class FrameError(Exception):
@@ -41,6 +45,19 @@ def close_frame(code: int, reason: str = "") -> bytes:
     return frame(code.to_bytes(2, "big") + text.decode(errors="ignore").encode(), CLOSE)
 
 
+def check_close(payload: bytes) -> None:
+    """Nothing, or a code that may be sent and a reason in UTF-8."""
+    if not payload:
+        return
+    code = int.from_bytes(payload[:2], "big")
+    if len(payload) == 1 or not (code in _CODES or 3000 <= code < 5000):
+        raise FrameError(closes.PROTOCOL_ERROR, "a close frame without a code that may be sent")
+    try:
+        payload[2:].decode()
+    except UnicodeDecodeError:
+        raise FrameError(closes.NOT_UTF8, "the reason of a close frame is not UTF-8") from None
+
+
 def payloads(data: bytes) -> list[tuple[int, bytes]]:
     """(opcode, payload) of whole unmasked frames that stand one after the other, as ``frame`` made them."""
     found = []
@@ -57,39 +74,46 @@ def payloads(data: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def unmask(data: bytes, mask: bytes) -> bytes:
+def unmask(data: bytes | bytearray, mask: bytes | bytearray) -> bytes:
     size = len(data)
     key = (mask * (size // 4 + 1))[:size]
     return (int.from_bytes(data, "little") ^ int.from_bytes(key, "little")).to_bytes(size, "little")
 
 
 class FrameDecoder:
-    """The frames of one client. ``feed`` returns (opcode, payload) of whole messages and control frames."""
+    """The frames of one client. ``feed`` gives (opcode, payload) of whole messages and control frames.
+
+    What came before a broken frame is given before the error is raised: how bytes arrive in pieces changes nothing.
+    """
 
     __slots__ = ("_buffer", "_kind", "_parts", "_size", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._buffer = b""
+        self._buffer: bytes | bytearray = b""
         self._parts: list[bytes] | None = None
         self._kind = TEXT
         self._size = 0
 
-    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+    def feed(self, data: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
+        """To be read to its end, or never again after a close frame."""
         if self._buffer:
-            data = self._buffer + data
-        found: list[tuple[int, bytes]] = []
+            # In place: a large frame in small pieces is not copied for each of them.
+            self._buffer += data
+            data = self._buffer
         at = 0
         while (whole := self._frame(data, at)) is not None:
             at, final, opcode, payload = whole
             if opcode & _CONTROL:
-                found.append((opcode, payload))
+                yield opcode, payload
             elif (message := self._joined(final, opcode, payload)) is not None:
-                found.append(message)
-        self._buffer = data[at:]
-        return found
+                yield message
+        if at == len(data):
+            self._buffer = b""
+        elif at or not self._buffer:
+            self._buffer = bytearray(data[at:])
 
-    def _frame(self, data: bytes, at: int) -> tuple[int, bool, int, bytes] | None:
+    def _frame(self, data: bytes | bytearray, at: int) -> tuple[int, bool, int, bytes] | None:
         """(where it ends, is it the last of its message, opcode, payload), or None if it is not all there."""
         if len(data) - at < 2:
             return None
@@ -112,13 +136,16 @@ class FrameDecoder:
             size = int.from_bytes(data[at : at + wide], "big")
             at += wide
         # Before anything of it is kept: a length is only a claim.
-        if size + self._size > self.limit:
+        if not opcode & _CONTROL and size + self._size > self.limit:
             raise FrameError(closes.TOO_BIG, f"more than {self.limit} bytes in a message")
         if len(data) - at < 4 + size:
             return None
         mask = data[at : at + 4]
         at += 4
-        return at + size, bool(first & 0x80), opcode, unmask(data[at : at + size], mask)
+        payload = unmask(data[at : at + size], mask)
+        if opcode == CLOSE:
+            check_close(payload)
+        return at + size, bool(first & 0x80), opcode, payload
 
     def _joined(self, final: bool, opcode: int, payload: bytes) -> tuple[int, bytes] | None:
         if (opcode == CONTINUATION) != (self._parts is not None):
