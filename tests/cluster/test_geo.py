@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pyarrow as pa
@@ -34,6 +35,20 @@ def names(*which: str) -> list[exp.Expr]:
     return [exp.column(name) for name in which]
 
 
+def cells(spark, steps) -> list[tuple[object, ...]]:
+    """(number, cell) of every row of ``geo_points``, after all steps."""
+    inner = "geo_points"
+    for step in steps:
+        inner = (
+            f"(SELECT *, {', '.join(f'{to_sql(value)} AS c_{letter}' for letter, value in step.items())} FROM {inner})"
+        )
+    return [tuple(row) for row in spark.sql(f"SELECT number, c_ FROM {inner}").collect()]
+
+
+def own(letter: str) -> exp.Expr:
+    return exp.column(f"c_{letter}")
+
+
 def test_distance_in_spark_is_the_distance_in_python(spark):
     pairs = list(zip(places(300), places(300, SEED + 1)[::-1], strict=True))
     columns = [[pair[side][part] for pair in pairs] for side in (0, 1) for part in (0, 1)]
@@ -56,42 +71,78 @@ def test_what_is_no_place_has_no_distance_and_no_cell(spark, place):
     spark.createDataFrame([place], schema).createOrReplaceTempView("geo_nowhere")
     distance = to_sql(geo.distance(*names("a", "b", "a", "b")))
     cell = to_sql(geo.cell_of(*names("a", "b"), 1000.0))
-    cells = to_sql(geo.cells_around(*names("a", "b"), 1000.0, 500.0))
-    assert tuple(spark.sql(f"SELECT {distance}, {cell}, {cells} FROM geo_nowhere").collect()[0]) == (None, None, None)
+    assert tuple(spark.sql(f"SELECT {distance}, {cell} FROM geo_nowhere").collect()[0]) == (None, None)
+    spark.sql("SELECT 1 AS number, * FROM geo_nowhere").createOrReplaceTempView("geo_points")
+    grid = geo.Grid.fixed(1000.0, 500.0)
+    assert cells(spark, geo.point_steps(*names("a", "b"), grid, own, True)) == [(1, None)]
+    assert spark.sql(f"SELECT 1 FROM geo_points WHERE {to_sql(geo.is_place(*names('a', 'b')))}").collect() == []
     assert geo.distance_m(*place, 0.0, 0.0) is None
+
+
+def hold_every_point(points, one, many, metres):
+    around: dict[object, list[object]] = {number: [] for number in range(len(points))}
+    for number, cell in many:
+        around[number].append(cell)
+    for i, found in around.items():
+        assert len(set(found)) == len(found)
+        for j, cell in one:
+            if geo.distance_m(*points[i], *points[j]) <= metres:
+                assert cell in found, (points[i], points[j], metres)
+    return around
 
 
 @pytest.mark.parametrize("metres", [0.0, 3.0, 1000.0, 250_000.0, 9_000_000.0, 25_000_000.0])
 def test_the_cells_of_a_circle_hold_every_point_of_it_and_none_twice(spark, metres):
-    points = places(120)
-    table = pa.table({"i": range(len(points)), "a": [p[0] for p in points], "b": [p[1] for p in points]})
+    points = places(150)
+    table = pa.table({"number": range(len(points)), "a": [p[0] for p in points], "b": [p[1] for p in points]})
     spark.createDataFrame(table).createOrReplaceTempView("geo_points")
-    one = to_sql(geo.cell_of(*names("a", "b"), metres / 2))
-    many = to_sql(geo.cells_around(*names("a", "b"), metres, metres / 2))
-    rows = spark.sql(f"SELECT i, {one}, {many} FROM geo_points").collect()
-    for i, _, around in rows:
-        assert len(set(around)) == len(around) <= 256
-        for j, cell, _ in rows:
-            if geo.distance_m(*points[i], *points[j]) <= metres:
-                assert cell in around, (points[i], points[j], metres)
+    grid = geo.Grid.fixed(metres, metres / 2)
+    one = cells(spark, geo.point_steps(*names("a", "b"), grid, own, True))
+    many = cells(spark, geo.circle_steps(*names("a", "b"), grid, own))
+    around = hold_every_point(points, one, many, metres)
+    assert max(map(len, around.values())) <= 256
 
 
 @pytest.mark.parametrize("metres", [0.0, 16.0, 5000.0, 16_000_000.0, 30_000_000.0])
-def test_levels_hold_every_point_of_a_circle_of_any_radius(spark, metres):
+@pytest.mark.parametrize("largest", [False, True])
+def test_levels_hold_every_point_of_a_circle_of_any_radius(spark, metres, largest):
     points = places(80, SEED + 2)
-    table = pa.table({"i": range(len(points)), "a": [p[0] for p in points], "b": [p[1] for p in points]})
+    table = pa.table({"number": range(len(points)), "a": [p[0] for p in points], "b": [p[1] for p in points]})
     spark.createDataFrame(table).createOrReplaceTempView("geo_points")
     radius = exp.Literal.number(metres)
-    level = geo.level_of(radius)
-    one = to_sql(geo.cell_at_level(*names("a", "b"), level))
-    own = to_sql(geo.cells_at_level(*names("a", "b"), level, radius))
-    largest = to_sql(geo.cells_at_level(*names("a", "b"), level))
-    rows = spark.sql(f"SELECT i, {one}, {own}, {largest} FROM geo_points").collect()
-    for i, _, small, big in rows:
-        assert len(set(small)) == len(small) and len(set(big)) == len(big)
-        for j, cell, _, _ in rows:
-            if geo.distance_m(*points[i], *points[j]) <= metres:
-                assert cell in small and cell in big, (points[i], points[j], metres)
+    grid, level = geo.Grid.levels(), geo.level_of(radius)
+    levels = geo.level_steps(level, None if largest else radius, own)
+    one = cells(spark, levels + geo.point_steps(*names("a", "b"), grid, own, True))
+    many = cells(spark, levels + geo.circle_steps(*names("a", "b"), grid, own))
+    hold_every_point(points, one, many, metres)
+
+
+@pytest.mark.parametrize("metres", [0.0, 1e-6, 5.0, 900.0, 30_000.0, 1_000_000.0, 12_000_000.0, 20_015_114.0, 3e7])
+def test_the_chord_decides_as_the_distance_does(spark, metres):
+    """Also for points on the edge: the second of each pair lies within some ulps of the radius."""
+    dice = random.Random(SEED)
+    pairs = list(zip(places(400), places(400, SEED + 1), strict=True))
+    for lat, lon in places(400, SEED + 3):
+        pairs.append(((lat, lon), near_the_edge(dice, lat, lon, metres)))
+    columns = [[pair[side][part] for pair in pairs] for side in (0, 1) for part in (0, 1)]
+    spark.createDataFrame(pa.table(dict(zip("abcd", columns, strict=True)))).createOrReplaceTempView("geo_pairs")
+    sides = [geo.unit_vector(*names("a", "b")), geo.unit_vector(*names("c", "d"))]
+    vectors = [side[letter] for side in sides for letter in "xyz"]
+    exact = f"{to_sql(geo.distance(*names('a', 'b', 'c', 'd')))} <= {metres!r}D"
+    for radius in (exp.Literal.number(metres), exp.column("m")):
+        quick = geo.is_within(exp.column("nothing"), vectors, geo.chord_limits(radius))
+        text = to_sql(quick).replace("nothing", exact)
+        rows = spark.sql(f"SELECT {exact}, {text} FROM (SELECT *, {metres!r}D AS m FROM geo_pairs)").collect()
+        assert [row[0] for row in rows] == [row[1] for row in rows]
+
+
+def near_the_edge(dice: random.Random, lat: float, lon: float, metres: float) -> tuple[float, float]:
+    """A place about ``metres`` away, in any direction."""
+    angle, turn, phi = metres / geo.RADIUS, dice.uniform(0, 2 * math.pi), math.radians(lat)
+    up = math.sin(phi) * math.cos(angle) + math.cos(phi) * math.sin(angle) * math.cos(turn)
+    there = math.asin(max(-1.0, min(1.0, up)))
+    east = math.atan2(math.sin(turn) * math.sin(angle) * math.cos(phi), math.cos(angle) - math.sin(phi) * up)
+    return math.degrees(there), (lon + math.degrees(east) + 540) % 360 - 180
 
 
 def test_the_centre_of_a_cell_lies_in_it(spark):

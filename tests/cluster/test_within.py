@@ -109,3 +109,21 @@ def test_with_parameters_it_gives_what_one_by_one_gives_without_a_nested_loop(wo
 def test_elsewhere_it_is_an_ordinary_condition(world):
     body = "SELECT r.id, within(r.lat, r.lon, plat, plon, 5) AS near FROM Reports r WHERE r.etype = t OR r.sev = n"
     assert world.together(body) == world.one_by_one(body)
+
+
+def test_the_side_that_is_hashed_is_the_one_with_fewer_rows_after_the_circles_are_cells(world):
+    query = "SELECT c.id FROM Circles c, Points p WHERE is_new(c) AND within(c.lat, c.lon, p.lat, p.lon, 30000)"
+    compiled = compile_query(query, world, channel=True)
+    for new, hint in ((10, "BROADCAST(_tocsin_build)"), (10_000, "BROADCAST(`p`)")):
+        counts = {"Circles": new, "Points": 100_000}
+        text = compiled.render(world.view, rows=lambda use, known=counts: known[use.relation.name])
+        assert hint in text
+        assert set(world.rows(text)) == set(world.rows(compiled.render(world.view)))
+
+
+def test_subscriptions_with_a_place_count_too(world):
+    compiled = world.channel("SELECT r.id FROM Reports r WHERE is_new(r) AND within(r.lat, r.lon, plat, plon, 1000)")
+    text = compiled.render_channel(
+        world.view, "body_subscriptions", rows=lambda use: 1000 if use is None else 100, now=2.0, previous=1.0
+    )
+    assert "BROADCAST(`_tocsin_s`)" in text

@@ -16,11 +16,13 @@ from tocsin.cluster import geo, joinorder, nearest, safety, setwise, within
 from tocsin.cluster import sparksql as sql
 from tocsin.cluster.model import Parameter
 from tocsin.cluster.newness import needs_new
-from tocsin.cluster.relations import Names, Relation, Use, uses_of
+from tocsin.cluster.relations import Build, Names, Relation, Use, uses_of
 from tocsin.cluster.resolver import Resolver, cast_to, parameter_map
 from tocsin.errors import BodyRefused, TypeMismatch
 
 __all__ = ["CompiledQuery", "Names", "Relation", "Use", "compile_query", "literal"]
+
+Rows = Callable[[Use | None], int | None] | None
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,17 @@ class _Template:
     """Text with holes; ``holes[i]`` stands between ``texts[i]`` and ``texts[i + 1]``."""
 
     texts: tuple[str, ...]
-    holes: tuple[Use | str, ...]
+    holes: tuple[Use | Build | str, ...]
 
-    def fill(self, view: Callable[[Use], str], subscriptions: str, now: float, previous: float) -> str:
+    def fill(self, view: Callable[[Use], str], rows: Rows, subscriptions: str, now: float, previous: float) -> str:
         words = {"subscriptions": subscriptions, "now": str(_micros(now)), "previous": str(_micros(previous))}
         out = [self.texts[0]]
         for hole, text in zip(self.holes, self.texts[1:], strict=True):
-            out.append(words[hole] if isinstance(hole, str) else view(hole))
+            if isinstance(hole, Build):
+                # A hint that names no table is none.
+                out.append(hole.table if rows is not None and hole.wanted(rows) else within.BUILD)
+            else:
+                out.append(words[hole] if isinstance(hole, str) else view(hole))
             out.append(text)
         return "".join(out)
 
@@ -54,15 +60,20 @@ class CompiledQuery:
     _plain: _Template
     _channel: _Template | None
 
-    def render(self, view: Callable[[Use], str], *, now: float = 0.0, previous: float = 0.0) -> str:
+    def render(self, view: Callable[[Use], str], *, rows: Rows = None, now: float = 0.0, previous: float = 0.0) -> str:
         """A plain query. Parameters without a value are typed NULLs, good enough to check the query with."""
-        return self._plain.fill(view, "", now, previous)
+        return self._plain.fill(view, rows, "", now, previous)
 
-    def render_channel(self, view: Callable[[Use], str], subscriptions: str, *, now: float, previous: float) -> str:
-        """``SELECT subscription_id, payload [, rank]`` for the view of subscriptions (subscription_id, p_0, p_1, …)."""
+    def render_channel(
+        self, view: Callable[[Use], str], subscriptions: str, *, rows: Rows = None, now: float, previous: float
+    ) -> str:
+        """``SELECT subscription_id, payload [, rank]`` for the view of subscriptions (subscription_id, p_0, p_1, …).
+
+        ``rows`` tells about how many rows a use has, and None the subscriptions: for the choice of a plan.
+        """
         if self._channel is None:
             raise BodyRefused("this query was not compiled for a channel")
-        return self._channel.fill(view, subscriptions, now, previous)
+        return self._channel.fill(view, rows, subscriptions, now, previous)
 
 
 def compile_query(
@@ -207,9 +218,9 @@ def _finish(tree: exp.Query) -> exp.Query:
 
 def _template(tree: exp.Query) -> _Template:
     nonce = secrets.token_hex(8)
-    holes: dict[str, Use | str] = {}
+    holes: dict[str, Use | Build | str] = {}
 
-    def token(hole: Use | str) -> str:
+    def token(hole: Use | Build | str) -> str:
         name = next((key for key, value in holes.items() if value == hole), None)
         if name is None:
             name = f"tocsin_{nonce}_{len(holes)}_"
@@ -223,6 +234,8 @@ def _template(tree: exp.Query) -> _Template:
     for table in tree.find_all(exp.Table):
         if table.name == _SUBSCRIPTIONS:
             table.set("this", exp.to_identifier(token("subscriptions")))
+    for name_of in [node for node in tree.find_all(exp.Identifier) if "build" in node.meta]:
+        name_of.set("this", token(name_of.meta["build"]))
     for node in list(tree.find_all(exp.Anonymous)):
         name = sql.function_name(node)
         if name in ("current_channel_time", "previous_channel_time"):
@@ -230,7 +243,7 @@ def _template(tree: exp.Query) -> _Template:
             node.replace(sql.call("timestamp_micros", micros))
     rest = sql.to_sql(tree)
     texts: list[str] = []
-    order: list[Use | str] = []
+    order: list[Use | Build | str] = []
     while (at := rest.find(f"tocsin_{nonce}_")) >= 0:
         name = next(key for key in holes if rest.startswith(key, at))
         texts.append(rest[:at])

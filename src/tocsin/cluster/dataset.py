@@ -221,6 +221,13 @@ class Snapshot:
     def has_new(self, position: int) -> bool:
         return self.head > position
 
+    def rows(self, after: int = 0) -> int:
+        """About how many rows came after an ordinal."""
+        recent = self.recent.num_rows
+        if after and recent:
+            recent = pc.sum(pc.greater(self.recent.column(ORDINAL), after)).as_py()
+        return int(recent) + sum(segment.rows for segment in self.base if segment.last > after)
+
     def frame(self, runtime: SparkRuntime, mode: Mode = "all", position: int = 0) -> DataFrame:
         """The rows as a Spark DataFrame: all of them, the new ones, or all with a mark on the new ones."""
         names = self.owner.names

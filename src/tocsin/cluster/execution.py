@@ -83,7 +83,13 @@ class ChannelRunner:
             # The clock may jump back; channel time never does.
             now = max(time.time(), self.last_time + 1e-6)
             with table.view(self.world.runtime) as subscriptions:
-                sql = self.query.render_channel(reading.view, subscriptions, now=now, previous=self.last_time)
+                sql = self.query.render_channel(
+                    reading.view,
+                    subscriptions,
+                    rows=lambda use: len(table) if use is None else reading.rows(use),
+                    now=now,
+                    previous=self.last_time,
+                )
                 number = self.number + 1
                 frame = self.world.runtime.session.sql(sql)
                 path, rows, size, matched = (

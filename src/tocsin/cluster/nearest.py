@@ -174,7 +174,7 @@ def _join(found: _Nearest, lateral: exp.Lateral, join: exp.Join, outer: exp.Sele
         return False
     lat, lon = found.point
     candidates = _candidates(found, source, lat, lon, name)
-    wrapped = within.wrap(source, outer, geo.cell_of(lat, lon, CELL), name)
+    wrapped = within.wrap(source, outer, {name: geo.cell_of(lat, lon, CELL)})
     same = exp.EQ(this=sql.column(name, str(wrapped.alias)), expression=sql.column(name, f"{name}c"))
     joins = list(outer.args["joins"])
     at = next(index for index, item in enumerate(joins) if item is join)
@@ -362,5 +362,5 @@ def _order_inside(select: exp.Select) -> None:
         if bare or not _outer(term.this, alias.lower(), names) or term.this.find(exp.Query):
             continue
         name = f"{sql.RESERVED}_o{index}"
-        within.wrap(sql.sources(select)[0], select, term.this.copy(), name)
+        within.wrap(sql.sources(select)[0], select, {name: term.this.copy()})
         term.set("this", sql.column(name, alias))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -11,6 +12,8 @@ from tocsin.cluster.model import Column, Function
 
 Mode = Literal["all", "new", "marked"]
 NEW_COLUMN = "_is_new"
+#: Rows that are hashed for one join whatever Spark estimates: some tens of megabytes.
+_HASHED = 500_000
 
 
 class Relation(Struct, frozen=True):
@@ -35,6 +38,22 @@ class Use(Struct, frozen=True):
 
     relation: Relation
     mode: Mode = "all"
+
+
+class Build(Struct, frozen=True):
+    """A join of two sources: ``table``, which reads ``one``, is hashed if ``times`` the rows of ``many`` are more.
+
+    None stands for the subscriptions.
+    """
+
+    table: str
+    many: Use | None
+    times: int
+    one: Use | None
+
+    def wanted(self, rows: Callable[[Use | None], int | None]) -> bool:
+        many, one = rows(self.many), rows(self.one)
+        return many is not None and one is not None and one < min(many * self.times, _HASHED)
 
 
 def uses_of(root: exp.Expr) -> dict[Use, list[exp.Table]]:

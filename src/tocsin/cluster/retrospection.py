@@ -41,7 +41,7 @@ class Retrospection:
         now = time.time()
         runtime = self.world.runtime
         with self.world.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
-            text = compiled.render(reading.view, now=now, previous=now)
+            text = compiled.render(reading.view, rows=reading.rows, now=now, previous=now)
             # The limit is part of the text: a DataFrame with one more step would be analysed once more.
             frame = runtime.session.sql(text if limit is None else f"SELECT * FROM ({text}) LIMIT {limit}")
             check_plan(frame)

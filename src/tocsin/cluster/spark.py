@@ -46,6 +46,8 @@ SETTINGS = {
     "spark.sql.execution.arrow.localRelationThreshold": "512MB",
     # The build side of a channel's join (subscriptions or new records) is broadcast up to this size.
     "spark.sql.autoBroadcastJoinThreshold": "50MB",
+    # A base file of a megabyte or two is read by all cores.
+    "spark.sql.files.openCostInBytes": "256KB",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from tocsin.cluster import geo
 from tocsin.cluster import sparksql as sql
+from tocsin.cluster.relations import Build, Use
 
-_Owner = exp.Expr | None
+#: About as many cells of half the radius does a circle touch.
+CELLS = 22
+#: Stands in a hint for the table that is to be hashed, or for none.
+BUILD = f"{sql.RESERVED}_build"
 
 
 @dataclass
@@ -22,8 +27,15 @@ class _Side:
     select: exp.Select
     local: bool
 
-    def add(self, extra: exp.Expr, name: str) -> None:
-        self.source = wrap(self.source, self.select, extra, name)
+    def add(self, name: str, steps: list[geo.Step], places: bool = False) -> None:
+        """``places``: only rows that are somewhere; without NULL, Spark needs no further test of the cell."""
+        where = geo.is_place(self.lat, self.lon) if places else None
+        for step in steps:
+            self.source = wrap(self.source, self.select, {name + letter: step[letter] for letter in step}, where)
+            where = None
+
+    def own(self, name: str) -> geo.Own:
+        return lambda letter: sql.column(name + letter, str(self.source.alias))
 
     @property
     def new(self) -> bool:
@@ -46,23 +58,16 @@ def rewrite(tree: exp.Query) -> exp.Query:
                 if sql.function_name(term) != "within":
                     continue
                 geo.check_arity(term, "within", 5)
-                same = _join(term, select, join, f"{sql.RESERVED}_c{counter}")
-                if same is not None:
+                joined = _join(term, select, join, f"{sql.RESERVED}_c{counter}")
+                if joined is not None:
                     counter += 1
                     changed = True
-                    terms[index] = exp.and_(same, _exact(term))
+                    terms[index] = joined
             if changed:
                 holder.set(key, sql.conjunction(terms))
                 if join is not None and str(join.args.get("kind") or "").upper() == "CROSS":
                     join.set("kind", None)
     return tree
-
-
-def _exact(term: exp.Expr) -> exp.Expr:
-    """The test behind the equality of cells."""
-    a, b, c, d, metres = term.expressions
-    fixed = _number(metres)
-    return geo.is_within((a, b, c, d), fixed) if fixed is not None and fixed >= 0 else term.copy()
 
 
 def owners(value: exp.Expr, select: exp.Select) -> list[tuple[exp.Expr, exp.Select]] | None:
@@ -124,14 +129,22 @@ def wrappable(source: exp.Expr) -> bool:
     )
 
 
-def wrap(source: exp.Expr, select: exp.Select, extra: exp.Expr, name: str) -> exp.Subquery:
-    """Adds a helper column to a source; its alias means the same inside and outside, stars don't show it."""
+def wrap(
+    source: exp.Expr, select: exp.Select, extra: Mapping[str, exp.Expr], where: exp.Expr | None = None
+) -> exp.Subquery:
+    """Adds helper columns to a source; its alias means the same inside and outside, stars don't show them."""
     alias = str(source.alias)
-    inner = exp.select("*").from_(source.copy()).select(exp.alias_(extra, name, quoted=True), copy=False)
+    inner = exp.select("*")
+    for name, value in extra.items():
+        inner = inner.select(exp.alias_(value, name, quoted=True, copy=False), copy=False)
     new = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
     new.meta.update({key: source.meta[key] for key in ("mode",) if key in source.meta})
     source.replace(new)
-    sql.hide(select, alias, name)
+    inner.set("from_", exp.From(this=source))
+    if where is not None:
+        inner.set("where", exp.Where(this=where))
+    for name in extra:
+        sql.hide(select, alias, name)
     return new
 
 
@@ -148,16 +161,41 @@ def _join(term: exp.Expr, select: exp.Select, join: exp.Join | None, name: str) 
     left, right = _side(a, b, select), _side(c, d, select)
     if left is None or right is None or left.source is right.source:
         return None
-    order = _order(left, right, join)
-    fixed = _number(metres)
-    radius = owners(metres.copy(), select) if fixed is None else []
+    radius = owners(metres.copy(), select) if geo.number(metres) is None else []
     if radius is None or len(radius) > 1:
         return None
-    for exploded, single, free in order:
-        if _rewire(exploded, single, free, fixed, metres, radius[0][0] if radius else None, name):
-            first, second = (str(side.source.alias) for side in (exploded, single))
-            return exp.EQ(this=sql.column(name, first), expression=sql.column(name, second))
+    owner = radius[0][0] if radius else None
+    for exploded, single, free in _order(left, right, join):
+        limits = _rewire(exploded, single, free, metres, owner, name)
+        if limits is not None:
+            if free and len(sql.sources(select)) == 2:
+                _hint(select, exploded, single)
+            ours, theirs = exploded.own(name), single.own(name)
+            vectors = [side(letter) for side in (ours, theirs) for letter in "xyz"]
+            same = exp.EQ(this=ours(""), expression=theirs(""))
+            return exp.and_(same, geo.is_within(term, vectors, limits))
     return None
+
+
+def _hint(select: exp.Select, exploded: _Side, single: _Side) -> None:
+    """Spark does not know that the circles become many rows, and would rather hash those; see ``relations.Build``."""
+    many, one = _read(exploded.source), _read(single.source)
+    if many is None or one is None or select.args.get("hint"):
+        return
+    table = exp.to_identifier(BUILD)
+    name = sql.to_sql(exp.to_identifier(str(single.source.alias), quoted=True))
+    table.meta["build"] = Build(name, many[0], CELLS, one[0])
+    select.set("hint", exp.Hint(expressions=[sql.call("BROADCAST", exp.Column(this=table))]))
+
+
+def _read(source: exp.Expr) -> tuple[Use | None] | None:
+    """What a source reads, if it is one thing; (None,) stands for the subscriptions."""
+    tables = list(source.find_all(exp.Table))
+    if len(tables) != 1:
+        return None
+    if "relation" in tables[0].meta:
+        return (Use(tables[0].meta["relation"], tables[0].meta["mode"]),)
+    return (None,) if source.alias == f"{sql.RESERVED}_s" else None
 
 
 def _order(left: _Side, right: _Side, join: exp.Join | None) -> list[tuple[_Side, _Side, bool]]:
@@ -181,34 +219,31 @@ def _order(left: _Side, right: _Side, join: exp.Join | None) -> list[tuple[_Side
 
 
 def _rewire(
-    exploded: _Side, single: _Side, free: bool, fixed: float | None, metres: exp.Expr, owner: _Owner, name: str
-) -> bool:
-    """Gives both sides the column ``name``: cells of the circle on one, the cell of the point on the other."""
+    exploded: _Side, single: _Side, free: bool, metres: exp.Expr, owner: exp.Expr | None, name: str
+) -> tuple[exp.Expr, exp.Expr] | None:
+    """Gives both sides the column ``name``, cells of the circle on one and the cell of the point on the other.
+
+    Returns the limits of the squared chord, None if it cannot be done.
+    """
+    fixed = geo.number(metres)
+    limits = geo.chord_limits(metres)
     if fixed is not None:
-        # Half the radius: a circle touches some 25 cells, which cover a third less than 9 large ones would.
-        height = fixed / 2
-        exploded.add(sql.call("explode", geo.cells_around(exploded.lat, exploded.lon, fixed, height)), name)
-        single.add(geo.cell_of(single.lat, single.lon, height), name)
-        return True
-    # Radii differ by row: each has its level of the grid, and the other side looks at the levels in use.
-    level = f"{name}l"
-    if owner is single.source:
-        levels = _levels(single.source, metres)
-        exploded.add(sql.call("explode", levels), level)
-        here = sql.column(level, str(exploded.source.alias))
-        exploded.add(sql.call("explode", geo.cells_at_level(exploded.lat, exploded.lon, here)), name)
-        single.add(geo.cell_at_level(single.lat, single.lon, geo.level_of(metres)), name)
-        return True
-    if free and (owner is exploded.source or owner is None):
-        levels = _levels(exploded.source, metres)
-        single.add(sql.call("explode", levels), level)
-        here = sql.column(level, str(single.source.alias))
-        single.add(geo.cell_at_level(single.lat, single.lon, here), name)
-        exploded.add(geo.level_of(metres), level)
-        here = sql.column(level, str(exploded.source.alias))
-        exploded.add(sql.call("explode", geo.cells_at_level(exploded.lat, exploded.lon, here, metres)), name)
-        return True
-    return False
+        # Half the radius: the cells that a circle touches cover a third less than whole ones would.
+        grid = geo.Grid.fixed(fixed, fixed / 2)
+    elif owner is single.source or (free and (owner is exploded.source or owner is None)):
+        # Radii differ by row: each has its level of the grid, and the other side looks at the levels in use.
+        narrow, wide = (single, exploded) if owner is single.source else (exploded, single)
+        in_use = sql.call("explode", _levels(narrow.source, metres))
+        wide.add(name, geo.level_steps(in_use, None, wide.own(name)))
+        own = geo.level_steps(geo.level_of(metres), metres, narrow.own(name))
+        narrow.add(name, [own[0] | dict(zip("qs", limits, strict=True)), *own[1:]])
+        limits = narrow.own(name)("q"), narrow.own(name)("s")
+        grid = geo.Grid.levels()
+    else:
+        return None
+    exploded.add(name, geo.circle_steps(exploded.lat, exploded.lon, grid, exploded.own(name)), places=True)
+    single.add(name, geo.point_steps(single.lat, single.lon, grid, single.own(name), not free), places=free)
+    return limits
 
 
 def _levels(source: exp.Expr, metres: exp.Expr) -> exp.Expr:
@@ -236,18 +271,3 @@ def _foreign(column: exp.Column, source: exp.Expr) -> bool:
             return True
         node = node.find_ancestor(exp.Select)
     return True
-
-
-def _number(value: exp.Expr) -> float | None:
-    while isinstance(value, exp.Paren | exp.Cast):
-        value = value.this
-    if isinstance(value, exp.Neg):
-        inner = _number(value.this)
-        return -inner if inner is not None else None
-    if isinstance(value, exp.Literal):
-        try:
-            number = float(value.this)
-        except ValueError:
-            return None
-        return number if number == number and abs(number) != float("inf") else None
-    return None

@@ -85,6 +85,13 @@ class Reading(AbstractContextManager["Reading"]):
     def head(self, relation: Relation) -> int:
         return self.snapshots[relation.name].head
 
+    def rows(self, use: Use | None) -> int | None:
+        """About how many rows a use has; None where nobody knows."""
+        snapshot = self.snapshots.get(use.relation.name) if use is not None else None
+        if use is None or snapshot is None or use.relation.kind != "dataset":
+            return None
+        return snapshot.rows(self.positions.get(snapshot.dataset.id, 0) if use.mode == "new" else 0)
+
     def view(self, use: Use) -> str:
         """The name of the temporary view with the rows of this use."""
         name = self._views.get(use)
