@@ -129,7 +129,9 @@ async def test_a_slow_reader_gets_everything_in_the_end(cluster, tmp_path):
             found = slow.subscribe("Alarms", kind="fire", max_pending=2)
             await found.confirmed()
             for number in range(200):
-                await quick.publish("Reports", {"id": f"{number:020000d}", "kind": "fire"})
+                await quick.publish("Reports", {"id": f"{number:0100000d}", "kind": "fire"})
+            metrics = httpx.get(f"{broker.url}/metrics", trust_env=False).text
+            assert "tocsin_broker_subscribers_lagging 1.0" in metrics
             got = [int(ids(await found.get())[0][-3:]) for _ in range(200)]
             assert got == list(range(200)) and found.gaps == 0
 
