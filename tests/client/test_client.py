@@ -219,6 +219,18 @@ async def test_records_without_an_answer_are_uncertain_or_sent_again():
 
 
 @looped
+async def test_a_publication_that_was_cancelled_without_a_connection_is_never_sent():
+    async with Puppet() as broker, connect(broker.url) as client:
+        broker.cut()
+        await when(lambda: client.status.state == "waiting")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await client.publish("F", {"a": 1})
+        await client.publish("F", {"a": 2})
+        assert [bytes(each.records[0]) for each in broker.all(wire.Publish)] == [b'{"a":2}']
+
+
+@looped
 async def test_with_a_token_it_acknowledges_what_was_consumed_when_it_closes():
     async with Puppet(user="ann") as broker:
         async with connect(broker.url, token="t") as client:

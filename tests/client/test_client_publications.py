@@ -84,3 +84,25 @@ def test_a_record_larger_than_a_frame_is_refused_by_the_client():
     rig = Rig().open()
     (reject,) = rig.do(ev.WantPublish(1, "F", [b'"%s"' % (b"x" * (1 << 20))]))
     assert reject.error.code == "limit_exceeded" and rig.said(wire.Publish) == []
+
+
+def test_what_nobody_waits_for_any_more_is_not_sent():
+    rig = Rig()
+    rig.do(ev.Open())
+    rig.do(ev.WantPublish(1, "F", [b"{}"]))
+    rig.do(ev.Withdraw(1))
+    rig.connect()
+    rig.welcome()
+    assert rig.said(wire.Publish) == []
+
+
+def test_of_what_nobody_waits_for_any_more_neither_the_rest_is_sent_nor_anything_again():
+    rig = Rig().open()
+    rig.do(ev.WantPublish(1, "F", [b"1"] * 25_000, retry=True))
+    rig.do(ev.WantPublish(2, "F", [b"2"] * 25_000, retry=True))
+    rig.do(ev.Withdraw(1))
+    rig.do(ev.Withdraw(2))
+    rig.hear(wire.Published(rig.said(wire.Publish)[0].id, 10_000))
+    assert len(rig.said(wire.Publish)) == 2
+    rig.cut()
+    assert rig.come_back().said(wire.Publish) == []

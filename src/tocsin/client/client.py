@@ -173,7 +173,8 @@ class Client:
         """One record (a mapping) or a list of them; returns when those that fit are durable.
 
         If the connection breaks before the answer, it is Uncertain whether they were stored. With ``retry`` they are
-        sent again instead: for records with a key, where the second time does no harm.
+        sent again instead: for records with a key, where the second time does no harm. A call that is cancelled sends
+        no more; what was sent before may be stored.
         """
         several = records if isinstance(records, list | tuple) else [records]
         try:
@@ -186,6 +187,9 @@ class Client:
         try:
             self.dispatch(ev.WantPublish(request, feed, encoded, retry))
             return await answer
+        except asyncio.CancelledError:
+            self.dispatch(ev.Withdraw(request))
+            raise
         finally:
             self._requests.pop(request, None)
 

@@ -81,6 +81,12 @@ class WantPublish(Event, frozen=True):
     retry: bool = False
 
 
+class Withdraw(Event, frozen=True):
+    """Nobody waits for this publication any more: what was not sent yet stays here."""
+
+    request: int
+
+
 class Consumed(Event, frozen=True):
     """The application has dealt with the oldest notification that it had not dealt with."""
 

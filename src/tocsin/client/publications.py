@@ -82,6 +82,13 @@ class Publications:
         self.requests[id] = found
         self._say(wire.Publish(id, found.feed, [Raw(record) for record in part]))
 
+    def withdraw(self, event: ev.Withdraw) -> None:
+        self._waiting = [found for found in self._waiting if found.request != event.request]
+        for found in self.requests.values():
+            if found.request == event.request:
+                found.retry = False
+                del found.records[found.done + found.sent :]
+
     def published(self, message: wire.Published, limit: int) -> None:
         found = self.requests.pop(message.id, None)
         if found is None:

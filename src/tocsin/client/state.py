@@ -95,6 +95,7 @@ class ClientState:
             ev.WantSubscribe: self._want_subscribe,
             ev.WantUnsubscribe: lambda event: self.subscriptions.leave(event, self._online, self.token is not None),
             ev.WantPublish: self._want_publish,
+            ev.Withdraw: self.publications.withdraw,
             ev.Consumed: self.subscriptions.consumed,
             ev.WantClose: self._want_close,
             ev.Timer: self._timed,
