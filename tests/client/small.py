@@ -123,7 +123,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         url = urlsplit(self.path)
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}
-        status, answer = self._answer(f"{self.command} {url.path}", asked, body)
+        path = re.sub("^/channels/alarms", "/channels/Alarms", url.path, flags=re.IGNORECASE)
+        status, answer = self._answer(f"{self.command} {path}", asked, body)
         lines = isinstance(answer, Iterator)
         data = b"".join(json.dumps(each).encode() + b"\n" for each in answer) if lines else json.dumps(answer).encode()
         self.send_response(status)
@@ -145,7 +146,7 @@ class Handler(BaseHTTPRequestHandler):
             held = [(number, kind) for kind, number in cluster.numbers.items()]
             mine = [{"subscription": n, "args": [kind]} for n, kind in held if asked["broker"] in cluster.holders[n]]
             return 200, {"subscriptions": mine if asked["after"] == "0" else []}
-        if what.lower() == "post /channels/alarms/subscriptions":
+        if what == "POST /channels/Alarms/subscriptions":
             wish = json.loads(body)
             numbers = cluster.subscribe(wish["broker"], wish["subscriptions"])
             return 200, {"subscriptions": numbers, "position": len(cluster.executions)}

@@ -52,7 +52,7 @@ def ids(*notifications: Any) -> list[str]:
 
 @looped
 async def test_what_is_published_comes_back(broker):
-    async with connect(broker.url) as client, client.subscribe("alarms", kind="fire") as found:
+    async with connect(broker.url) as client, client.subscribe("Alarms", kind="fire") as found:
         receipt = await client.publish("Reports", [report(1), {"kind": "fire"}, report(2, "flood"), report(3)])
         assert receipt.taken == 3 and [each.index for each in receipt.refused] == [1]
         notification = await found.get()
