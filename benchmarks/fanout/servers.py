@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.fanout import cases, processes, wire
 from benchmarks.fanout.compiler import program
+from benchmarks.fanout.broker import Tocsin
 from benchmarks.fanout.counter import Door, Opening
 from benchmarks.fanout.debian import Binary, binary
 from benchmarks.fanout.server import Server, Told
@@ -237,4 +238,4 @@ class MosquittoTcp(Mosquitto):
 
 
 #: In the order of the tables; the two limits come first.
-ALL: list[type[Server]] = [Limit, CoalescedLimit, Redis, Nats, Mosquitto, Broadcast]
+ALL: list[type[Server]] = [Limit, CoalescedLimit, Tocsin, Redis, Nats, Mosquitto, Broadcast]

@@ -167,7 +167,8 @@ def test_both_ways_read_the_same_timestamps(stamps: list[str]) -> None:
         # Short and long columns are built differently.
         for times in (1, 10):
             body = json.dumps([{name: stamp} for stamp in stamps * times]).encode()
-            assert QUICK.decode(body) == EXACT.decode(body)
+            quick, slow = QUICK.decode(body), EXACT.decode(body)
+            assert (quick.table, quick.refused, quick.total) == (slow.table, slow.refused, slow.total)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ ALIVE = 15.0
 class Caller:
     """One request. ``ask`` sends messages and gives what comes back; a caller of no user says hello first."""
 
+    fd = -1
+
     def __init__(self, driver: Driver, user: str | None) -> None:
         self.driver = driver
         self.user = user

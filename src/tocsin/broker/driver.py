@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,10 +16,11 @@ from tocsin.wire.messages import Held
 
 
 class Connection(Protocol):
-    """What a peer of the state machine is here."""
+    """What a peer of the state machine is here; ``fd`` is -1 where frames have to go through ``write``."""
 
-    write: Callable[[bytes], Any]
+    fd: int
 
+    def write(self, data: bytes) -> None: ...
     def close(self, close: Close, reason: str = "") -> None: ...
 
 
@@ -105,9 +107,7 @@ class Driver:
         peer: Any
         if all(send.peers is first for send in sends):
             # The usual case, a burst to one audience: even joining is done once.
-            data = sends[0].frame if len(sends) == 1 else b"".join([send.frame for send in sends])
-            for peer in first:
-                peer.write(data)
+            self._write_all(first, sends[0].frame if len(sends) == 1 else b"".join([send.frame for send in sends]))
             return
         gathered: dict[Any, list[bytes]] = {}
         for send in sends:
@@ -118,5 +118,26 @@ class Driver:
                     gathered[peer] = [frame]
                 else:
                     frames.append(frame)
+        write = os.write
         for peer, frames in gathered.items():
-            peer.write(frames[0] if len(frames) == 1 else b"".join(frames))
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
+            try:
+                written = write(peer.fd, data)
+            except OSError:
+                peer.write(data)
+            else:
+                if written != len(data):
+                    peer.write(data[written:])
+
+    @staticmethod
+    def _write_all(peers: tuple[Any, ...], data: bytes) -> None:
+        """Straight to the sockets. One that takes no more, or has no number, writes by itself."""
+        write, size = os.write, len(data)
+        for peer in peers:
+            try:
+                written = write(peer.fd, data)
+            except OSError:
+                peer.write(data)
+            else:
+                if written != size:
+                    peer.write(data[written:])

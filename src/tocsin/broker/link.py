@@ -129,6 +129,8 @@ class Link:
         first = True
         while True:
             answer = await self._insist(self._register)
+            # Before looking: what is subscribed to meanwhile may be newer than what is seen.
+            mine = [name for name, channel in self.driver.state.channels.items() if channel.backs]
             channels = await self._insist(lambda: self._get("/channels"))
             positions = {each["name"]: each["last_execution"] for each in channels["channels"]}
             if first:
@@ -136,9 +138,8 @@ class Link:
                     await self._inherit(name, position)
                 self.registered.set()
             known = {name.lower() for name in positions}
-            for name, channel in list(self.driver.state.channels.items()):
-                # One that is being asked for is answered with an error of its own.
-                if name not in known and channel.backs:
+            for name in mine:
+                if name not in known:
                     self.driver.handle(Dropped(name))
             if answer["returned"] and not first:
                 log.warning("the data cluster had declared this broker gone")

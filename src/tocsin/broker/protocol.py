@@ -25,20 +25,20 @@ PATH = "/v1/ws"
 CLOSING = 5.0
 
 
-def nothing(data: bytes) -> None:
-    """Where a connection that has ended is written to."""
-
-
 class WebSocket(asyncio.Protocol):
-    """``write`` takes whole frames. A peer of the state machine."""
+    """A peer of the state machine. ``write`` takes whole frames.
 
-    __slots__ = ("_closing", "_decoder", "_driver", "_transport", "write")
+    ``fd`` is the socket as long as nothing waits to be written: then frames may go to it directly, which is cheaper by
+    a tenth than through the loop. Otherwise it is -1.
+    """
+
+    __slots__ = ("_closing", "_decoder", "_driver", "_fileno", "_transport", "fd")
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._decoder: FrameDecoder | None = None
         self._closing = False
-        self.write: Any = nothing
+        self.fd = self._fileno = -1
 
     # -- from the loop
 
@@ -79,7 +79,7 @@ class WebSocket(asyncio.Protocol):
             return
         driver = self._driver
         self._decoder = FrameDecoder(driver.config.limits.frame_bytes)
-        self.write = self._transport.write
+        self.fd = self._fileno = self._transport.get_extra_info("socket").fileno()
         self._transport.set_write_buffer_limits(high=driver.config.buffer_bytes)
         name = self._transport.get_extra_info("peername")
         driver.handle(Opened(self, name[0] if isinstance(name, tuple) else ""))
@@ -108,7 +108,7 @@ class WebSocket(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.write = nothing
+        self.fd = -1
         if not self._closing:
             self._closing = True
             self._gone()
@@ -126,6 +126,12 @@ class WebSocket(asyncio.Protocol):
 
     # -- from the driver
 
+    def write(self, data: bytes) -> None:
+        """Through the loop, which keeps what the socket does not take now."""
+        if not self._closing:
+            self._transport.write(data)
+            self.fd = -1 if self._transport.get_write_buffer_size() else self._fileno
+
     def close(self, close: closes.Close, reason: str = "") -> None:
         self._end(close.code.to_bytes(2, "big"), reason)
 
@@ -137,7 +143,7 @@ class WebSocket(asyncio.Protocol):
         if self._closing:
             return
         self._closing = True
-        self.write = nothing
+        self.fd = -1
         self._transport.write(close_frame(int.from_bytes(code, "big") if len(code) == 2 else 1000, reason))
         self._transport.close()
         # Closing waits for what is still to be written, and the other side may never read it.

@@ -22,6 +22,7 @@ from tocsin.cluster.catalog import Append, Catalog, Commit, FeedBatch, Idempoten
 from tocsin.cluster.dataset import DatasetStore
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.model import Segment
+from tocsin.cluster.records import Row
 from tocsin.cluster.segments import SegmentStore
 from tocsin.errors import StorageError, SystemTrouble, UserError
 
@@ -32,10 +33,14 @@ MOST_REQUESTS = 10_000
 
 
 class Request(Struct, kw_only=True, eq=False):
-    """Something to be made durable. ``applied`` runs in the committer, after the commit and before the answer."""
+    """Something to be made durable. ``applied`` runs in the committer, after the commit and before the answer.
+
+    Records come as a ``table`` of the log, or ``loose``: those of several requests become columns together.
+    """
 
     store: DatasetStore | None = None
     table: pa.Table | None = None
+    loose: Sequence[Row] = ()
     key: tuple[int, str, bytes] | None = None
     batch: FeedBatch | None = None
     want: Sequence[Want] = ()
@@ -45,7 +50,7 @@ class Request(Struct, kw_only=True, eq=False):
 
     @property
     def rows(self) -> int:
-        return 0 if self.table is None else int(self.table.num_rows)
+        return len(self.loose) + (0 if self.table is None else int(self.table.num_rows))
 
 
 class Committer:
@@ -143,7 +148,7 @@ class Committer:
         started, began = time.time(), time.monotonic()
         by_dataset: dict[int, list[Request]] = {}
         for request in group:
-            if request.store is not None and request.table is not None and request.table.num_rows:
+            if request.store is not None and request.rows:
                 by_dataset.setdefault(request.store.dataset.id, []).append(request)
         batch = Commit()
         tables: list[tuple[DatasetStore, pa.Table]] = []
@@ -153,7 +158,7 @@ class Committer:
             for dataset, requests in by_dataset.items():
                 store = requests[0].store
                 assert store is not None
-                table = _concat([request.table for request in requests], store.log_schema)
+                table = _columns(requests, store)
                 segment = self.segments.write(table, f"datasets/{dataset}")
                 written.append(segment.path)
                 place[dataset] = len(batch.appends)
@@ -214,6 +219,18 @@ class Committer:
                 log.warning("the catalog cannot be read: %s", error)
 
 
-def _concat(tables: Sequence[pa.Table | None], schema: pa.Schema) -> pa.Table:
-    parts = [table if table.schema.equals(schema) else table.cast(schema) for table in tables if table is not None]
+def _columns(requests: Sequence[Request], store: DatasetStore) -> pa.Table:
+    """The records of all requests, in their order: of two with the same key the later one counts."""
+    parts: list[pa.Table] = []
+    loose: list[Row] = []
+    for request in requests:
+        loose += request.loose
+        if request.table is not None:
+            if loose:
+                parts.append(store.rows_as_log(loose))
+                loose = []
+            same = request.table.schema.equals(store.log_schema)
+            parts.append(request.table if same else request.table.cast(store.log_schema))
+    if loose:
+        parts.append(store.rows_as_log(loose))
     return parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from tocsin.cluster import keyed, types
 from tocsin.cluster.model import Column, Dataset, Segment
+from tocsin.cluster.records import Row, rows_to_table
 from tocsin.cluster.segments import SegmentStore
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class DatasetStore:
         self.base: tuple[Segment, ...] = ()
         self.log: list[Segment] = []
         self.resident = True
-        fields = list(types.arrow_schema(dataset.columns))
+        self.row_schema = types.arrow_schema(dataset.columns)
+        fields = list(self.row_schema)
         if dataset.key:
             fields.append(pa.field(DELETED, pa.bool_()))
         self.log_schema = pa.schema([field.with_nullable(True) for field in fields])
@@ -151,6 +153,10 @@ class DatasetStore:
         if self.dataset.key:
             table = table.append_column(self.schema.field(DELETED), pa.repeat(pa.scalar(False), table.num_rows))
         return table.cast(self.log_schema)
+
+    def rows_as_log(self, rows: Sequence[Row]) -> pa.Table:
+        """The same of checked records that are not in columns yet."""
+        return self.as_log(rows_to_table(rows, self.row_schema))
 
     def tombstones(self, keys: pa.Table) -> pa.Table:
         """Deletes of these keys as a log segment has them."""

@@ -155,7 +155,7 @@ class Gateway:
                     f"{len(decoded.refused)} of {decoded.total} records do not fit, so none was taken",
                     refused=[msgspec.to_builtins(item) for item in decoded.refused[:MOST_REASONS]],
                 )
-        taken = decoded.table.num_rows
+        taken = decoded.taken
         receipt = Receipt(feed.name, dataset.name, taken, decoded.refused[:MOST_REASONS])
         entry: dict[str, Any] = {}
         if key is not None:
@@ -170,7 +170,11 @@ class Gateway:
             metrics.records_taken.labels(dataset.name).inc(taken)
             return msgspec.structs.replace(receipt, ordinal=ordinal if taken else None)
 
-        return self.world.committer.submit(store=store, table=store.as_log(decoded.table), applied=applied, **entry)
+        if decoded.rows:
+            entry["loose"] = decoded.rows
+        else:
+            entry["table"] = store.as_log(decoded.columns)
+        return self.world.committer.submit(store=store, applied=applied, **entry)
 
 
 def _other_body(key: str) -> Conflict:
