@@ -20,6 +20,7 @@ from benchmarks.fanout.server import ROOT, Server
 from tocsin.broker.protocol import PATH
 from tocsin.cluster.model import Channel
 from tocsin.wire import SUBPROTOCOL
+from tocsin.wire.messages import encode_notify
 
 # The data cluster that needs no Spark is the tests'.
 sys.path.insert(0, str(ROOT / "tests"))
@@ -31,7 +32,7 @@ class Tocsin(Server):
     """Subscriptions, numbers, accounting and slow-subscriber control included; no heartbeats, as the counter is mute."""
 
     name = "Tocsin"
-    note = "Tocsin: the broker as it is, with a data cluster; each delivery names channel, subscription and execution"
+    note = "Tocsin: the broker as it is; its 300 bytes name channel, subscription and execution"
 
     def start(self) -> None:
         from sparkless import sparkless
@@ -77,8 +78,11 @@ class Tocsin(Server):
         tells = []
         for topic in topics:
             self._execution += 1
-            line = {"subscription": self._subscription(topic), "execution": self._execution, "count": 1}
-            line["results"] = [msgspec.Raw(cases.PAYLOAD)]
+            number = self._subscription(topic)
+            # The message as a whole has the size of everybody's payload.
+            bare = encode_notify(CHANNEL, number, self._execution, 1, b'[{"payload":""}]')
+            rows = [{"payload": "x" * (len(cases.PAYLOAD) - len(bare))}]
+            line = {"subscription": number, "execution": self._execution, "count": 1, "results": rows}
             tells.append(
                 {"broker": "bench", "channel": CHANNEL, "execution": self._execution, "results": [line]},
             )

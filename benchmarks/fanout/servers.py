@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.fanout import cases, processes, wire
-from benchmarks.fanout.compiler import program
 from benchmarks.fanout.broker import Tocsin
+from benchmarks.fanout.compiler import program
 from benchmarks.fanout.counter import Door, Opening
 from benchmarks.fanout.debian import Binary, binary
 from benchmarks.fanout.server import Server, Told

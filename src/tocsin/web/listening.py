@@ -23,6 +23,8 @@ from tocsin.web.answers import error_answer
 BACKLOG = 2048
 #: Request line and headers together.
 HEAD_BYTES = 64 * 1024
+#: Seconds that a connection without a request is kept: parts talk to each other all the time.
+KEEP_ALIVE = 75
 #: Seconds that a connection has for the head of its first request.
 HEAD_SECONDS = 20.0
 
@@ -158,6 +160,7 @@ class WebServer(uvicorn.Server):
                 server_header=False,
                 backlog=BACKLOG,
                 timeout_graceful_shutdown=grace,
+                timeout_keep_alive=KEEP_ALIVE,
             )
         )
         logging.getLogger("uvicorn.error").addFilter(Quiet())

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from served import environment
 from websockets.sync.client import ClientConnection, connect
 
+from served import environment
 from tocsin.wire import SUBPROTOCOL
 
 
@@ -89,6 +89,7 @@ class Speaker:
             url.replace("http", "ws", 1) + "/v1/ws", subprotocols=[SUBPROTOCOL], proxy=None, max_size=None
         )
         self._waiting: list[dict[str, Any]] = []
+        self._frames: list[dict[str, Any]] = []
         self._id = 0
         if hello:
             self.welcome = self.ask("hello", **hello_fields)
@@ -108,20 +109,21 @@ class Speaker:
 
     def _all(self, timeout: float = 30.0) -> Iterator[dict[str, Any]]:
         while True:
-            found = json.loads(self.socket.recv(timeout))
-            yield from found if isinstance(found, list) else [found]
+            if not self._frames:
+                found = json.loads(self.socket.recv(timeout))
+                self._frames += found if isinstance(found, list) else [found]
+            yield self._frames.pop(0)
 
     def next(self, type: str | None = None, timeout: float = 30.0) -> dict[str, Any]:
-        """The next message, of this type; others are passed over."""
-        while self._waiting:
-            message = self._waiting.pop(0)
+        """The next message of this type; others wait for their turn."""
+        for place, message in enumerate(self._waiting):
+            if type in (None, message["type"]):
+                return self._waiting.pop(place)
+        for message in self._all(timeout):
             if type in (None, message["type"]):
                 return message
-        stream = self._all(timeout)
-        message = next(stream)
-        while type not in (None, message["type"]):
-            message = next(stream)
-        return message
+            self._waiting.append(message)
+        raise AssertionError
 
     def close(self) -> None:
         self.socket.close()

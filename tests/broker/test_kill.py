@@ -1,0 +1,164 @@
+"""Kill -9 of brokers, of the data cluster and of subscribers while notifications flow: everybody gets exactly its own."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_lab import Broker
+from diary import read
+
+from served import environment
+
+HERE = Path(__file__).parent
+KINDS = [f"kind{n}" for n in range(10)]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+class Cluster:
+    """A data cluster in a process; an execution is recorded once, however often it has to be started again."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.port = home, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.last = 0
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, str(HERE.parent / "sparkless.py"), str(self.home), str(self.port)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
+        self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise BrokenPipeError
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def ask(self, **command: Any) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command).encode() + b"\n")
+        self.process.stdin.flush()
+        return int(self._answer()["execution"])
+
+    def execute(self) -> None:
+        """The next execution, which finds its own number for every kind."""
+        number = self.last + 1
+        found = [[[kind], [{"n": number}]] for kind in KINDS]
+        try:
+            self.ask(execute="OfKind", found=found)
+        except BrokenPipeError:
+            self.process.wait()
+            self.start()
+            if self.ask(last="OfKind") < number:
+                self.execute()
+                return
+        self.last = number
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Subscriber:
+    def __init__(self, file: Path, urls: list[str]) -> None:
+        self.file, self.urls = file, urls
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, str(HERE / "diary.py"), str(self.file), "OfKind", ",".join(KINDS), *self.urls]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
+
+    def ready(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"ready\n"
+
+    def restart(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.start()
+
+    def complete(self, last: int) -> bool:
+        found = read_only(self.file)
+        return set(found) == set(KINDS) and all(entries[-1][0] == last for entries in found.values())
+
+
+def read_only(file: Path) -> dict[str, list[tuple[int, list[int]]]]:
+    """Of a file that somebody writes to."""
+    copy = file.with_suffix(".copy")
+    copy.write_bytes(file.read_bytes() if file.exists() else b"")
+    return read(copy)
+
+
+def start_broker(home: Path, cluster: str, name: str, port: int) -> Broker:
+    return Broker(home, cluster, name, "--port", str(port), heartbeat=2)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_everybody_gets_exactly_its_notifications_whoever_is_killed(tmp_path, seed):
+    rng = random.Random(seed)
+    executions = 500  # times two subscribers with ten subscriptions each: 10,000 notifications
+    cluster = Cluster(tmp_path / "cluster")
+    ports = [free_port(), free_port()]
+    brokers = [start_broker(tmp_path / f"b{n}", cluster.url, f"b{n}", port) for n, port in enumerate(ports)]
+    for each in brokers:
+        each.event("ready")
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    subscribers = [Subscriber(tmp_path / "one", urls), Subscriber(tmp_path / "two", urls[::-1])]
+    killed: list[str] = []
+    try:
+        for each in subscribers:
+            each.ready()
+        victims = ["broker 0", "broker 1", "cluster", "subscriber 0", "subscriber 1", "broker 0 and cluster"]
+        victims += ["both brokers", "everything"]
+        rng.shuffle(victims)
+        at = set(range(20, executions - 20, (executions - 40) // len(victims)))
+        for number in range(1, executions + 1):
+            if number in at and victims:
+                victim = victims.pop()
+                killed.append(f"{victim} at {number}")
+                whole = victim == "everything"
+                if "cluster" in victim or whole:
+                    cluster.kill()
+                for place in range(2):
+                    if f"broker {place}" in victim or victim == "both brokers" or whole:
+                        brokers[place].kill()
+                        brokers[place] = start_broker(tmp_path / f"b{place}", cluster.url, f"b{place}", ports[place])
+                    if f"subscriber {place}" in victim or whole:
+                        subscribers[place].restart()
+            cluster.execute()
+        # Whoever still catches up gets there by itself.
+        end = time.monotonic() + 120
+        while time.monotonic() < end and not all(each.complete(executions) for each in subscribers):
+            time.sleep(0.2)
+        for each in subscribers:
+            found = read_only(each.file)
+            for kind in KINDS:
+                (start, _), *rest = found[kind]
+                assert rest == [(n, [n]) for n in range(start + 1, executions + 1)], (kind, killed)
+                assert start == 0
+    finally:
+        for each in subscribers:
+            each.process.kill()
+            each.process.wait()
+        for broker in brokers:
+            if broker.process.poll() is None:
+                broker.kill()
+        cluster.end()
