@@ -30,6 +30,13 @@ class Asker(NamedTuple):
     request: Subscribe
 
 
+class Former(NamedTuple):
+    """Gets the rest of what it had under another number first; only the answer to the latest job counts."""
+
+    source: int
+    job: int
+
+
 class Channel(Struct, eq=False):
     """``position``: all executions up to it have been delivered. One pull at a time keeps them in order."""
 
@@ -37,16 +44,26 @@ class Channel(Struct, eq=False):
     position: int = 0
     told: deque[tuple[int, list[Line] | None]] = field(default_factory=deque)
     newest: int = 0
+    lost: int = 0  # up to here, some may never have been told
     pulling: bool = False
     busy: bool = False  # a Want or an Unwant is under way
     wanted: dict[bytes, Back] = {}
     asked: list[Back] = []  # the Want under way
     unwanted: dict[int, Back] = {}
+    parting: dict[int, Back] = {}  # unwanted, and everything wanted before has been asked for
+    released: list[int] = []  # the Unwant under way
     backs: dict[int, Back] = {}
+
+    @property
+    def unused(self) -> bool:
+        return not (self.backs or self.wanted or self.unwanted or self.parting or self.busy or self.told)
 
 
 class Back(Struct, eq=False):
-    """A BE subscription. ``id`` is 0 until the data cluster has confirmed it."""
+    """A BE subscription. ``id`` is 0 until the data cluster has confirmed it, when its channel was at ``born``.
+
+    What executions up to ``start`` found for it is not delivered as it comes, but had from the data cluster.
+    """
 
     channel: Channel
     args: Args
@@ -55,6 +72,7 @@ class Back(Struct, eq=False):
     lam: Rate
     lam_bytes: Rate
     id: int = 0
+    born: int = 0
     start: int = 0
     last: int = 0
     asking: list[Asker | Holder] = []
@@ -62,7 +80,7 @@ class Back(Struct, eq=False):
     audience: tuple[Peer, ...] | None = None  # of ``live``, made when it is needed
     waiting: dict[Peer, int] = {}
     slow: dict[Peer, None] = {}
-    former: dict[Peer, int] = {}  # get the rest of what they had under this number first
+    former: dict[Peer, Former] = {}
     holders: dict[str, None] = {}
     fetching: bool = False
     deliveries: int = 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tocsin.broker import events as ev
 from tocsin.broker.back import Back
+from tocsin.broker.catchup import Job
 from tocsin.broker.core import Core
+from tocsin.broker.events import Line
 from tocsin.broker.front import LIVE, Front
 from tocsin.wire import messages as wire
 
@@ -67,7 +69,7 @@ class Behind(Core):
                 continue
             back.slow.pop(front.peer, None)
             if front.peer in back.former:
-                self.catchup.former(back, front.peer, back.former[front.peer], after)
+                self.catchup.former(back, front.peer, back.former[front.peer].source, after)
             else:
                 self._resume(back, front, after)
 
@@ -76,7 +78,7 @@ class Behind(Core):
         if job is None:
             return
         if job.peer is not None:
-            self._fetched_former(event)
+            self._fetched_former(job, event.lines, event.more)
             return
         job, shares = self.catchup.fetched(event.job, event.lines, event.more)
         back = job.back
@@ -95,39 +97,55 @@ class Behind(Core):
                 self._resume(back, front, after)
         self.catchup.again(back)
 
-    def _fetched_former(self, event: ev.Fetched) -> None:
-        job = self.catchup.jobs.pop(event.job)
-        back, front = job.back, self.fronts.get(job.peer)
-        if front is None or job.peer not in back.former or front.congested:
-            return  # one that is congested asks again
-        known = [line for line in event.lines if line.execution <= back.start]
-        last = known[-1].execution if known else job.after
-        if known:
-            self._notify_lines(back, (front.peer,), known)
-        if event.more and len(known) == len(event.lines):
-            front.subscriptions[back.id] = last
-            self.catchup.former(back, front.peer, job.source, last)
+    def _fetched_former(self, job: Job, lines: list[Line], more: bool) -> None:
+        """First the rest of the former number; then a look at where the results of the present one begin."""
+        front = self._heir(job)
+        if front is None:
             return
-        del back.former[front.peer]
-        self._gap(front, back, last, back.start + 1, "released")
-        self._resume(back, front, max(last, back.start))
+        back = job.back
+        if job.source == back.id:
+            next = min(lines[0].execution if lines else back.born + 1, back.born + 1)
+            if next > job.after + 1:
+                self._gap(front, back, job.after, next, "released")
+            del back.former[front.peer]
+            self._resume(back, front, max(job.after, next - 1))
+            return
+        after = lines[-1].execution if lines else job.after
+        if lines:
+            self._notify_lines(back, (front.peer,), lines)
+        front.subscriptions[back.id] = after
+        self.catchup.former(back, front.peer, job.source if more else back.id, after)
+
+    def _heir(self, job: Job) -> Front | None:
+        """The one whom a job was for; None if it has left or asked for something else. Who is congested asks again."""
+        del self.catchup.jobs[job.id]
+        front = self.fronts.get(job.peer)
+        return None if front is None or front.congested or not self.catchup.current(job) else front
 
     def _fetch_gap(self, event: ev.FetchGap) -> None:
         job = self.catchup.jobs.get(event.job)
         if job is None:
             return
         if job.peer is not None:
-            del self.catchup.jobs[event.job]
-            front = self.fronts.get(job.peer)
-            if front is not None and job.back.former.pop(job.peer, None) is not None:
-                next = max(event.first, job.back.start + 1)
-                self._gap(front, job.back, job.after, next, "retention")
-                self._resume(job.back, front, next - 1)
+            self._former_gap(job, event.first)
             return
         job, missing = self.catchup.gone_before(event.job, event.first)
         for peer, after in missing:
             self._gap(self.fronts[peer], job.back, after, event.first, "retention")
         self._go_on(job.back)
+
+    def _former_gap(self, job: Job, first: int) -> None:
+        front = self._heir(job)
+        if front is None:
+            return
+        back, after = job.back, first - 1
+        self._gap(front, back, job.after, first, "retention")
+        front.subscriptions[back.id] = after
+        if after < back.born:
+            self.catchup.former(back, front.peer, job.source, after)
+        else:
+            del back.former[front.peer]
+            self._resume(back, front, after)
 
     def _gap(self, front: Front, back: Back, after: int, next: int, reason: str) -> None:
         self.counters.gaps += 1
@@ -138,14 +156,18 @@ class Behind(Core):
         before: dict[int, int] = {}
         for name, position in event.positions.items():
             channel = self.channels.get(name.lower())
-            if channel is None or position <= channel.position:
+            if channel is None:
+                continue
+            channel.lost = max(channel.lost, position)
+            if position <= channel.position:
                 continue
             for back in channel.backs.values():
-                before[back.id] = back.through
-                self.cache.forget(back.recent)
-                back.start = back.recent.floor = position
+                if back.through < position:
+                    before[back.id] = back.through
+                    self.cache.forget(back.recent)
+                    back.start = back.recent.floor = position
             channel.newest = max(channel.newest, position)
-        for front in self.fronts.values():
+        for front in self.fronts.values() if before else ():
             for number in [number for number, after in front.subscriptions.items() if after == LIVE]:
                 if number in before:
                     back = self.backs[number]

@@ -43,13 +43,17 @@ class Cache:
             # What its own subscription pushed out already is in the order still.
             if oldest.entries and oldest.entries[0][0] == number:
                 self._drop(oldest)
-        # The order must not outgrow what it orders.
-        if len(self._order) > 2 * self.frames + 64:
-            self._order = deque(entry for entry in self._order if entry[1] > entry[0].floor)
+        self._shorten()
 
     def forget(self, recent: Recent) -> None:
         while recent.entries:
             self._drop(recent)
+        self._shorten()
+
+    def _shorten(self) -> None:
+        """The order must not outgrow what it orders."""
+        if len(self._order) > 2 * self.frames + 64:
+            self._order = deque(entry for entry in self._order if entry[1] > entry[0].floor)
 
     def _drop(self, recent: Recent) -> None:
         number, frame = recent.entries.popleft()

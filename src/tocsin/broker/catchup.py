@@ -10,7 +10,7 @@ from collections import deque
 
 from msgspec import Struct
 
-from tocsin.broker.back import Back
+from tocsin.broker.back import Back, Former
 from tocsin.broker.events import Line, Peer
 from tocsin.broker.instructions import Fetch
 
@@ -49,8 +49,9 @@ class CatchUp:
             self._enqueue(back)
 
     def former(self, back: Back, peer: Peer, source: int, after: int) -> None:
-        """The peer had the subscription under another number, and wants the rest of that first."""
+        """For this peer alone: the rest of ``source``, which is the number that it had the subscription under."""
         self._number += 1
+        back.former[peer] = Former(source, self._number)
         self.queue.append(Job(self._number, back, source, after, peer=peer))
 
     def start(self) -> list[Fetch]:
@@ -63,10 +64,17 @@ class CatchUp:
                     job.back.fetching = False
                     continue
                 job.after = min(job.back.waiting.values())
+            elif not self.current(job):
+                continue
             job.through = job.back.through
             self.jobs[job.id] = job
             found.append(Fetch(job.id, job.back.channel.name, job.source, job.after))
         return found
+
+    def current(self, job: Job) -> bool:
+        """Whether a job for one peer is still what this peer waits for."""
+        former = job.back.former.get(job.peer)
+        return former is not None and former.job == job.id
 
     def fetched(self, number: int, lines: list[Line], more: bool) -> tuple[Job, list[Share]]:
         """Shares for those whose position the fetch covers. What is not delivered yet is left to come live."""

@@ -34,6 +34,7 @@ class Connections(Subscriptions):
 
     def _assumed(self, event: ev.Assumed) -> None:
         self.fronts[event.peer] = Front(event.peer, "", self._now, {}, user=event.user, greeted=True, brief=True)
+        self._callers.setdefault(event.user, {})[event.peer] = None
 
     def _closed(self, event: ev.Closed) -> None:
         front = self.fronts.pop(event.peer, None)
@@ -43,16 +44,25 @@ class Connections(Subscriptions):
         for beat in self._beats:
             if beat.pop(front.peer, None) is not None:
                 break
-        if not front.brief:
+        if front.brief:
+            self._forget_caller(front)
+        else:
             left = self._addresses[front.address] - 1
             if left:
                 self._addresses[front.address] = left
             else:
                 del self._addresses[front.address]
-        if front.user is not None and self._users.get(front.user) is front.peer:
+        if front.user is not None and self._users.get(front.user) == front.peer:
             del self._users[front.user]
         for number in front.subscriptions:
             self._detach(self.backs[number], front.peer)
+
+    def _forget_caller(self, front: Front) -> None:
+        assert front.user is not None
+        callers = self._callers[front.user]
+        del callers[front.peer]
+        if not callers:
+            del self._callers[front.user]
 
     def _close(self, peer: Peer, close: closes.Close, reason: str = "") -> None:
         self.counters.closes[close.code] = self.counters.closes.get(close.code, 0) + 1

@@ -32,6 +32,7 @@ class Core:
         self.publishing = Publishing(self.limits.publish_bytes)
         self._keys: dict[Key, Back] = {}
         self._users: dict[str, Peer] = {}
+        self._callers: dict[str, dict[Peer, None]] = {}  # of users, over REST
         self._held: dict[str, dict[int, Back]] = {}
         self._greeting: dict[Peer, float] = {}
         self._addresses: dict[str, int] = {}
@@ -47,6 +48,11 @@ class Core:
         if channel is None:
             channel = self.channels[key] = Channel(name)
         return channel
+
+    def _tidy(self, channel: Channel) -> None:
+        """Nothing is kept of a channel that nobody here has anything to do with."""
+        if channel.unused:
+            self.channels.pop(channel.name.lower(), None)
 
     def _send(self, front: Front, message: Message) -> None:
         data = frame(wire.encode(message))

@@ -21,6 +21,7 @@ class Executions(Behind):
         channel.newest = event.execution
         channel.told.append((event.execution, event.lines))
         self._pull(channel)
+        self._tidy(channel)
 
     def _pull(self, channel: Channel) -> None:
         while channel.told and not channel.pulling:
@@ -43,6 +44,7 @@ class Executions(Behind):
             channel.pulling = False
             channel.position = max(channel.position, event.execution)
             self._pull(channel)
+            self._tidy(channel)
 
     def _deliver(self, lines: list[Line]) -> None:
         counters = self.counters

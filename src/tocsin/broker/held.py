@@ -38,17 +38,21 @@ class Users(Connections):
 
     def _hold(self, user: str, held: list[Held]) -> None:
         """Sees to it that what is kept for a user is subscribed to."""
-        mine = self._held.setdefault(user, {})
+        mine = self._held.get(user, {})
         for each in held:
             if each.subscription not in mine:
                 self._ask(each.channel, each.args, Holder(user, each.subscription, each.after))
 
     def _user_ended(self, event: ev.UserEnded) -> None:
-        peer = self._users.get(event.user)
-        if peer is not None:
+        user = event.user
+        here = [self._users[user]] if user in self._users else []
+        for peer in [*here, *self._callers.get(user, ())]:
             self._close(peer, closes.LOGGED_OUT)
-        for back in self._held.pop(event.user, {}).values():
-            back.holders.pop(event.user, None)
+        for channel in self.channels.values():  # nobody asks for it any more
+            for back in [*channel.wanted.values(), *channel.asked]:
+                back.asking = [each for each in back.asking if not isinstance(each, Holder) or each.user != user]
+        for back in self._held.pop(user, {}).values():
+            back.holders.pop(user, None)
             self._idle_if_unused(back)
 
     def _ack(self, front: Front, message: wire.Ack) -> None:

@@ -83,6 +83,7 @@ class Link:
         self.name = driver.config.name
         self.told_url = told_url
         self.registered = asyncio.Event()
+        self.settled = asyncio.Event()
         self.last_error: str | None = None
         self._rng = rng or random.Random()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -128,7 +129,11 @@ class Link:
     async def _look(self) -> None:
         first = True
         while True:
+            # What is told from here on waits until it is known whether something before it was lost.
+            self.settled.clear()
             answer = await self._insist(self._register)
+            if not first and not answer["returned"]:
+                self.settled.set()
             # Before looking: what is subscribed to meanwhile may be newer than what is seen.
             mine = [name for name, channel in self.driver.state.channels.items() if channel.backs]
             channels = await self._insist(lambda: self._get("/channels"))
@@ -144,6 +149,7 @@ class Link:
             if answer["returned"] and not first:
                 log.warning("the data cluster had declared this broker gone")
                 self.driver.handle(Returned(positions))
+            self.settled.set()
             first = False
             await asyncio.sleep(LOOK)
 
@@ -189,6 +195,7 @@ class Link:
         return left + right, max(first, second)
 
     async def _unwant(self, it: do.Unwant) -> None:
+        await self.registered.wait()  # nothing is let go that may be on the list of what is inherited
         await self._unsubscribe(it.channel, it.subscriptions)
         self.driver.handle(Unwanted(it.channel))
 
@@ -223,7 +230,8 @@ class Link:
         except Refused as error:
             # Expired or dropped: who missed it will be told so when it asks.
             log.info("execution %s of %s cannot be had: %s", it.execution, it.channel, error)
-            self.driver.handle(Returned({it.channel: it.execution}))
+            lost = Dropped(it.channel) if error.no("channel") else Returned({it.channel: it.execution})
+            self.driver.handle(lost)
         self.driver.handle(Pulled(it.channel, it.execution, []))
 
     async def _fetch(self, it: do.Fetch) -> None:

@@ -114,7 +114,9 @@ class App:
             raise NoSuchPath("there is nothing at /told", hint="GET / lists all routes")
         if scope["method"] != "POST":
             raise MethodNotAllowed(scope["method"], "/told", ["POST"])
-        for tell in decode_told(await read_body(scope["headers"], receive, TOLD_BYTES)):
+        tells = decode_told(await read_body(scope["headers"], receive, TOLD_BYTES))
+        await self.link.settled.wait()
+        for tell in tells:
             if tell.broker != self.driver.config.name:
                 raise Conflict(f"this is {self.driver.config.name}, not {tell.broker}")
             lines = None

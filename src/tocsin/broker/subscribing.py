@@ -42,7 +42,6 @@ class Subscriptions(Executions):
             self._keys[key] = back
             channel.wanted[text] = back
         if back.id:
-            channel.unwanted.pop(back.id, None)  # it was about to be let go
             self._attach(back, asker)
         else:
             back.asking.append(asker)
@@ -51,6 +50,8 @@ class Subscriptions(Executions):
     def _attach(self, back: Back, asker: Asker | Holder) -> None:
         """The BE subscription is there: the one who asked gets it."""
         self._idle.pop(back, None)
+        for leaving in (back.channel.unwanted, back.channel.parting):  # it was about to be let go
+            leaving.pop(back.id, None)
         if isinstance(asker, Holder):
             self._keep(back, asker.user, asker.after)
             if asker.subscription != back.id:
@@ -64,11 +65,15 @@ class Subscriptions(Executions):
         request = asker.request
         through = back.through
         after = through if request.after is None else request.after
-        if back.id in front.subscriptions:  # asked for again: from there, if it says from where
-            if request.after is None:
-                after = front.subscriptions[back.id]
-                after = through if after == LIVE else after
+        if back.id in front.subscriptions:  # asked for again
+            at = front.subscriptions[back.id]
+            if request.after is None:  # it stays where it is
+                self._send(
+                    front, wire.Subscribed(request.id, back.id, back.channel.name, through if at == LIVE else at)
+                )
+                return
             self._detach(back, front.peer)
+            self._idle.pop(back, None)
             front.behind -= front.subscriptions.pop(back.id) != LIVE
         # Somebody who is ahead of this broker gets some of it twice, and knows it by the number.
         after = min(after, through)
@@ -78,8 +83,7 @@ class Subscriptions(Executions):
         front.subscriptions[back.id] = after
         front.behind += 1
         former = request.subscription
-        if former is not None and former != back.id and request.after is not None and after < through:
-            back.former[front.peer] = former
+        if former is not None and former != back.id and request.after is not None and after < back.born:
             self.catchup.former(back, front.peer, former, after)
         else:
             self._resume(back, front, after, quiet=request.after is None)
@@ -90,6 +94,13 @@ class Subscriptions(Executions):
             mine[back.id] = back
             back.holders[user] = None
             self._out.append(Remember(user, back.id, back.channel.name, back.args, after))
+
+    def _let_go(self, user: str, back: Back) -> None:
+        back.holders.pop(user, None)
+        mine = self._held.get(user, {})
+        mine.pop(back.id, None)
+        if not mine:
+            self._held.pop(user, None)
 
     def _unsubscribe(self, front: Front, message: wire.Unsubscribe) -> None:
         back = self.backs.get(message.subscription)
@@ -102,8 +113,7 @@ class Subscriptions(Executions):
         if mine:
             front.behind -= front.subscriptions.pop(back.id) != LIVE
         if front.user is not None and kept:
-            del self._held[front.user][back.id]
-            back.holders.pop(front.user, None)
+            self._let_go(front.user, back)
             self._out.append(Forget(front.user, back.id))
         self._detach(back, front.peer)
         self._send(front, wire.Unsubscribed(message.id, back.id))
@@ -122,20 +132,26 @@ class Subscriptions(Executions):
             self._idle[back] = self._now + self.config.grace
 
     def _talk(self, channel: Channel) -> None:
-        """One request about a channel at a time: what comes meanwhile goes together into the next."""
+        """One request about a channel at a time: what comes meanwhile goes together into the next.
+
+        What is wanted may be something unwanted, written in another way: so it is asked for before that is let go.
+        """
         if channel.busy:
             return
-        if channel.unwanted:
-            channel.busy = True
-            self._out.append(Unwant(channel.name, list(channel.unwanted)))
-            for back in channel.unwanted.values():
-                self._remove(back)
-            channel.unwanted = {}
-        elif channel.wanted:
+        if channel.wanted and not channel.parting:
             channel.busy = True
             texts = list(channel.wanted)[:MOST_WANTED]
             channel.asked = [channel.wanted.pop(text) for text in texts]
             self._out.append(Want(channel.name, [back.args for back in channel.asked]))
+            channel.parting, channel.unwanted = channel.unwanted, {}
+        elif channel.parting or channel.unwanted:
+            channel.busy = True
+            parting = channel.parting or channel.unwanted
+            channel.released = list(parting)
+            self._out.append(Unwant(channel.name, channel.released))
+            for back in parting.values():
+                self._remove(back)
+            parting.clear()
 
     def _wanted(self, event: ev.Wanted) -> None:
         channel = self._channel(event.channel)
@@ -159,8 +175,7 @@ class Subscriptions(Executions):
                 self._attach(back, asker)
             self._idle_if_unused(back)
         self._talk(channel)
-        if not (channel.backs or channel.wanted or channel.unwanted or channel.busy or channel.told):
-            del self.channels[channel.name.lower()]
+        self._tidy(channel)
 
     def _refuse_all(self, asking: list[Asker | Holder], problem: Problem) -> None:
         for asker in asking:
@@ -173,25 +188,30 @@ class Subscriptions(Executions):
                 self._refuse(front, asker.request.id, problem)
 
     def _confirm(self, back: Back, number: int, position: int) -> None:
+        channel = back.channel
         back.id = number
-        back.start = position
+        # Its line of the execution that is being pulled may have passed already, when nobody knew the number.
+        passed = channel.told[0][0] if channel.pulling else 0
+        back.born = back.start = max(position, passed, channel.lost)
         back.recent.floor = back.through
         self.backs[number] = back.channel.backs[number] = back
 
     def _unwanted(self, event: ev.Unwanted) -> None:
         channel = self._channel(event.channel)
-        channel.busy = False
+        channel.busy, channel.released = False, []
         self._talk(channel)
+        self._tidy(channel)
 
     def _inherited(self, event: ev.Inherited) -> None:
         channel = self._channel(event.channel)
         for number, args in event.subscriptions:
             key = (channel.name.lower(), _encode_args(args))
-            if number not in self.backs and key not in self._keys:
+            if number not in self.backs and number not in channel.released and key not in self._keys:
                 back = Back(channel, list(args), [key], Recent(0), Rate(self._now), Rate(self._now))
                 self._keys[key] = back
                 self._confirm(back, number, event.position)
                 self._idle_if_unused(back)
+        self._tidy(channel)
 
     def _release(self) -> None:
         """Lets go of what nobody has wanted for a while."""
@@ -210,6 +230,7 @@ class Subscriptions(Executions):
             self._talk(channel)
 
     def _remove(self, back: Back) -> None:
+        self._idle.pop(back, None)
         for key in back.keys:
             self._keys.pop(key, None)
         self.backs.pop(back.id, None)
@@ -225,12 +246,15 @@ class Subscriptions(Executions):
                 front.behind -= front.subscriptions.pop(number) != LIVE
                 self._send(front, wire.Ended(number, "not_found", f"the channel {channel.name} was dropped"))
         for back in list(channel.backs.values()):
-            for user in back.holders:
-                self._held[user].pop(back.id, None)
+            for user in list(back.holders):
+                self._let_go(user, back)
                 self._out.append(Forget(user, back.id))
-            self._idle.pop(back, None)
             self._remove(back)
             back.live, back.waiting, back.slow, back.former, back.holders, back.audience = {}, {}, {}, {}, {}, None
         channel.told.clear()
         channel.unwanted.clear()
+        channel.parting.clear()
         channel.pulling = False
+        # One that is made anew under the name counts from the beginning.
+        channel.newest = channel.position = channel.lost = 0
+        self._tidy(channel)

@@ -1,0 +1,158 @@
+"""A subscriber as the protocol's page describes it: keeps a cursor a subscription, drops what it has, resumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from model_cluster import Log
+
+from tocsin.wire import messages as wire
+
+
+class Sub:
+    """``cursor`` None: nobody has said yet where it begins."""
+
+    def __init__(self, channel: str, args: Any, kind: str) -> None:
+        self.channel, self.args, self.kind = channel, args, kind
+        self.cursor: int | None = None
+        self.start = 0
+        self.known: int | None = None
+        self.number: int | None = None
+        self.live = False
+        self.got: dict[int, bytes] = {}
+        self.missing: set[int] = set()
+
+    def take(self, message: wire.Notify, log: Log) -> None:
+        assert self.cursor is not None
+        if message.execution <= self.cursor:
+            return
+        self._pass(message.execution - 1, log)
+        self.got[message.execution] = msgspec.json.encode(message.results)
+        self.cursor = message.execution
+
+    def skip(self, gap: wire.Gap) -> None:
+        assert self.cursor is not None
+        if gap.reason == "released":  # all of the number it had before is here
+            self.known = gap.subscription
+        if gap.next - 1 > self.cursor:
+            self.missing |= set(range(self.cursor + 1, gap.next))
+            self.cursor = gap.next - 1
+
+    def reach(self, execution: int, log: Log) -> None:
+        assert self.cursor is not None
+        if execution > self.cursor:
+            self._pass(execution, log)
+            self.cursor = execution
+
+    def _pass(self, execution: int, log: Log) -> None:
+        """It is told that it has everything up to there: nothing may have been left out on the way."""
+        assert self.cursor is not None
+        lost = [each for each in range(self.cursor + 1, execution + 1) if self.kind in log.found.get(each, {})]
+        assert not lost, f"{self.channel}({self.kind}) at {self.cursor} loses {lost}"
+
+    def check(self, log: Log) -> None:
+        """All is quiet: it has everything, or was told that it cannot be had."""
+        expected = {n: rows[self.kind] for n, rows in log.found.items() if n > self.start and self.kind in rows}
+        assert self.got == {n: expected[n] for n in expected if n not in self.missing or n in self.got}
+        assert list(self.got) == sorted(self.got)
+
+
+class Client:
+    def __init__(self, name: int, user: str | None) -> None:
+        self.name, self.user = name, user
+        self.peer: int | None = None
+        self.inbox: list[wire.FromBroker] = []
+        self.subs: dict[tuple[str, str], Sub] = {}
+        self.asked: dict[int, Sub | int] = {}
+        self._id = 0
+
+    # -- what it says
+
+    def hello(self) -> list[wire.FromClient]:
+        """The first frame of a connection: everything is said again."""
+        token = None if self.user is None else f"token of {self.user}"
+        return [wire.Hello(self._next(), token), *[self._subscribe(sub) for sub in self.subs.values()]]
+
+    def subscribe(self, channel: str, args: Any, kind: str) -> wire.FromClient | None:
+        key = (channel, kind)
+        if key in self.subs:
+            return None
+        self.subs[key] = Sub(channel, args, kind)
+        return self._subscribe(self.subs[key])
+
+    def resume(self, sub: Sub, back: int) -> wire.FromClient | None:
+        """Asks again on the same connection, from where it is or from before that."""
+        if sub.number is None or sub.cursor is None:
+            return None
+        sub.live = False
+        after = max(sub.start, sub.cursor - back)
+        id = self._next()
+        self.asked[id] = sub
+        return wire.Subscribe(id, sub.channel, sub.args, after, sub.known)
+
+    def unsubscribe(self, sub: Sub) -> wire.FromClient | None:
+        if sub.number is None:
+            return None
+        id = self._next()
+        self.asked[id] = sub.number
+        return wire.Unsubscribe(id, sub.number)
+
+    def cut(self) -> None:
+        self.peer = None
+        self.inbox.clear()
+        gone = {number for number in self.asked.values() if isinstance(number, int)}
+        self.subs = {key: sub for key, sub in self.subs.items() if sub.number not in gone or sub.number is None}
+        self.asked.clear()
+        for sub in self.subs.values():
+            sub.number, sub.live = None, False
+
+    def _subscribe(self, sub: Sub) -> wire.FromClient:
+        id = self._next()
+        self.asked[id] = sub
+        return wire.Subscribe(id, sub.channel, sub.args, sub.cursor, sub.known)
+
+    def _next(self) -> int:
+        self._id += 1
+        return self._id
+
+    # -- what it hears
+
+    def hear(self, message: wire.FromBroker, logs: dict[str, Log]) -> None:
+        match message:
+            case wire.Subscribed():
+                sub = self.asked.pop(message.id)
+                assert isinstance(sub, Sub)
+                sub.number = message.subscription
+                if sub.cursor is None:
+                    sub.cursor = sub.start = message.after
+                    sub.known = message.subscription
+                    sub.live = True
+            case wire.Unsubscribed():
+                number = self.asked.pop(message.id)
+                self.subs = {key: sub for key, sub in self.subs.items() if sub.number != number}
+            case wire.Error():
+                sub = self.asked.pop(message.id or 0)
+                self.subs = {key: each for key, each in self.subs.items() if each is not sub}
+            case wire.Ended():
+                self.subs = {key: sub for key, sub in self.subs.items() if sub.number != message.subscription}
+            case wire.Ping():
+                for sub in self.subs.values():
+                    if sub.live and sub.number is not None:
+                        sub.reach(message.positions.get(sub.channel, 0), logs.get(sub.channel, Log()))
+            case wire.Notify() | wire.Gap() | wire.Live() | wire.Lagging():
+                for sub in [sub for sub in self.subs.values() if sub.number == message.subscription]:
+                    self._hear(sub, message, logs.get(sub.channel, Log()))
+
+    def _hear(self, sub: Sub, message: Any, log: Log) -> None:
+        match message:
+            case wire.Notify():
+                sub.take(message, log)
+            case wire.Gap():
+                sub.skip(message)
+            case wire.Lagging():
+                sub.live = False
+            case wire.Live():
+                sub.known = message.subscription
+                sub.live = True
+                sub.reach(message.execution, log)
