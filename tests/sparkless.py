@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,30 @@ CREATE CONTINUOUS CHANNEL IF NOT EXISTS OfKind(kind string) {
 CREATE CONTINUOUS CHANNEL IF NOT EXISTS Above(least bigint) {
   SELECT r.n FROM Reports r WHERE is_new(r) AND r.n > least
 };
+CREATE CONTINUOUS PUSH CHANNEL IF NOT EXISTS PushedAbove(least bigint) {
+  SELECT r.n FROM Reports r WHERE is_new(r) AND r.n > least
+};
 """
 FEED = "CONNECT FEED LocationFeed TO DATASET Locations; START FEED LocationFeed;"
 
 
 class Sparkless(DataCluster):
+    """``posted`` is called with a feed and the records that it took, before the post is answered."""
+
+    posted: Callable[[str, list[Any]], Any] | None = None
+
+    def publish(self, feed: str, body: bytes, **options: Any) -> Future[Any]:
+        receipt = super().publish(feed, body, **options)
+        receipt.add_done_callback(lambda done: self._taken(feed, body, done))
+        return receipt
+
+    def _taken(self, feed: str, body: bytes, done: Future[Any]) -> None:
+        if self.posted is None or done.exception() is not None or done.result().repeated:
+            return
+        records = json.loads(body) if body.startswith(b"[") else [json.loads(line) for line in body.splitlines()]
+        refused = {each.index for each in done.result().refused}
+        self.posted(feed, [record for index, record in enumerate(records) if index not in refused])
+
     def start(self, *, spark: bool = False) -> None:
         super().start(spark=False)
         # Only Spark knows what columns a body has.
