@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.fanout import cases
+from benchmarks.fanout import cases, processes
 from benchmarks.fanout.counter import Door, Opening
 from benchmarks.fanout.server import ROOT, Server
 from tocsin.broker.protocol import PATH
@@ -25,42 +25,67 @@ from tocsin.wire.messages import encode_notify
 # The data cluster that needs no Spark is the tests'.
 sys.path.insert(0, str(ROOT / "tests"))
 
-CHANNEL = "Above"
+#: The counter is mute, so there are no heartbeats; what nobody has any more is kept.
+SETTINGS: dict[str, float] = {"heartbeat": 0, "grace": 3600}
 
 
 class Tocsin(Server):
-    """Subscriptions, numbers, accounting and slow-subscriber control included; no heartbeats, as the counter is mute."""
+    """Subscriptions, numbers, accounting and slow-subscriber control included; no heartbeats, as the counter is mute.
+
+    ``cluster`` is the address of a data cluster in a process of its own; without it there is one in this process.
+    """
 
     name = "Tocsin"
     note = "Tocsin: the broker as it is; its 300 bytes name channel, subscription and execution"
 
-    def start(self) -> None:
-        from sparkless import sparkless
+    def __init__(
+        self,
+        core: int | None = processes.SERVER_CORE,
+        *,
+        channel: str = "Above",
+        members: int = 1,
+        cluster: str = "",
+        **settings: float,
+    ) -> None:
+        super().__init__(core)
+        self.channel = channel
+        self.settings = SETTINGS | settings
+        self._members = members
+        self._url = cluster
 
+    def start(self) -> None:
         self._stack = ExitStack()
         folder = Path(tempfile.mkdtemp(prefix="tocsin-fanout-"))
         self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        self._cluster, url = self._stack.enter_context(sparkless(folder / "cluster"))
-        self.launch(
-            [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--port", "0", "--cluster", url]
-            + ["--home", str(folder / "broker"), "--name", "bench"],
-            {"TOCSIN_BROKER_HEARTBEAT": "0", "TOCSIN_BROKER_GRACE": "3600", "PATH": "/usr/bin:/bin"}
-            | {"PYTHONPATH": str(ROOT / "src")},
-        )
-        assert self.process is not None and self.process.stdout is not None
-        # Read to the byte: what is buffered here would be missing later.
-        facts: dict[str, Any] = {}
-        while facts.get("event") != "ready":
-            line = b""
-            while not line.endswith(b"\n"):
-                line += self.process.stdout.read(1) or b"{}\n"
-            facts = json.loads(line)
-            if not facts:
-                raise RuntimeError("the broker ended before it was ready")
-        self._port = int(facts["url"].rpartition(":")[2])
-        self._inside = http.client.HTTPConnection("127.0.0.1", int(facts["inside"].rpartition(":")[2]))
+        if not self._url:
+            from sparkless import sparkless
+
+            self.cluster, self._url = self._stack.enter_context(sparkless(folder / "cluster"))
+        variables = {f"TOCSIN_BROKER_{name.upper()}": str(value) for name, value in self.settings.items()}
+        command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--port", "0", "--cluster", self._url]
+        command += ["--home", str(folder / "broker"), "--name", "bench", "--processes", str(self._members)]
+        self.launch(command, variables | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")})
+        #: What each process said of itself when it was ready.
+        self.facts: list[dict[str, Any]] = []
+        while len(self.facts) < self._members:
+            said = json.loads(self._line())
+            if said["event"] == "ready":
+                self.facts.append(said)
+        self._port = int(self.facts[0]["url"].rpartition(":")[2])
+        self._inside = http.client.HTTPConnection("127.0.0.1", int(self.facts[0]["inside"].rpartition(":")[2]))
         self._execution = 0
         self._numbers: dict[int, int] = {}
+
+    def _line(self) -> bytes:
+        """Read to the byte: what is buffered here would be missing later."""
+        assert self.process is not None and self.process.stdout is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            byte = self.process.stdout.read(1)
+            if not byte:
+                raise RuntimeError("the broker ended before it was ready")
+            line += byte
+        return line
 
     @property
     def door(self) -> Door:
@@ -69,7 +94,7 @@ class Tocsin(Server):
     def opening(self, number: int, topics: Sequence[int]) -> Opening:
         messages = [b'{"type":"hello","id":0}']
         messages += [
-            b'{"type":"subscribe","id":%d,"channel":"%b","args":[%d]}' % (place, CHANNEL.encode(), topic)
+            b'{"type":"subscribe","id":%d,"channel":"%b","args":[%d]}' % (place, self.channel.encode(), topic)
             for place, topic in enumerate(topics, 1)
         ]
         return Opening(messages, len(messages))
@@ -78,13 +103,13 @@ class Tocsin(Server):
         tells = []
         for topic in topics:
             self._execution += 1
-            number = self._subscription(topic)
+            number = self.subscription(topic)
             # The message as a whole has the size of everybody's payload.
-            bare = encode_notify(CHANNEL, number, self._execution, 1, b'[{"payload":""}]')
+            bare = encode_notify(self.channel, number, self._execution, 1, b'[{"payload":""}]')
             rows = [{"payload": "x" * (len(cases.PAYLOAD) - len(bare))}]
             line = {"subscription": number, "execution": self._execution, "count": 1, "results": rows}
             tells.append(
-                {"broker": "bench", "channel": CHANNEL, "execution": self._execution, "results": [line]},
+                {"broker": "bench", "channel": self.channel, "execution": self._execution, "results": [line]},
             )
         body = msgspec.json.encode(tells[0] if len(tells) == 1 else tells)
         self._inside.request("POST", "/told", body, {"content-type": "application/json"})
@@ -93,10 +118,11 @@ class Tocsin(Server):
         if answer.status != 204:
             raise RuntimeError(f"the broker answered {answer.status}")
 
-    def _subscription(self, topic: int) -> int:
+    def subscription(self, topic: int) -> int:
+        """Its number in the data cluster."""
         if topic not in self._numbers:
-            world = self._cluster.world
-            table = world.tables[world.names.get(Channel, CHANNEL).id]
+            world = self.cluster.world
+            table = world.tables[world.names.get(Channel, self.channel).id]
             self._numbers[topic] = table.find(table.canonical([topic])) or 0
         return self._numbers[topic]
 

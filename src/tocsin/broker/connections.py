@@ -77,7 +77,7 @@ class Connections(Subscriptions):
         for place, message in enumerate(event.messages):
             if front.waiting is not None:
                 front.waiting += event.messages[place:]
-                if len(front.waiting) > self.limits.unanswered:
+                if len(front.waiting) > self.limits.unanswered + self.limits.subscriptions:
                     self._close(front.peer, closes.FLOOD, "too many requests before the welcome")
                 return
             if front.greeted is isinstance(message, wire.Hello):

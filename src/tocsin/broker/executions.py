@@ -16,6 +16,7 @@ class Executions(Behind):
 
     def _told(self, event: ev.Told) -> None:
         channel = self._channel(event.channel)
+        channel.name = event.channel  # as the data cluster spells it, not as the first who asked
         if event.execution <= channel.newest:
             return  # told again
         channel.newest = event.execution

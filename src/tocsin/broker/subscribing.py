@@ -72,6 +72,7 @@ class Subscriptions(Executions):
                     front, wire.Subscribed(request.id, back.id, back.channel.name, through if at == LIVE else at)
                 )
                 return
+            after = min(after, through if at == LIVE else at)  # both who asked get all of theirs
             self._detach(back, front.peer)
             self._idle.pop(back, None)
             front.behind -= front.subscriptions.pop(back.id) != LIVE

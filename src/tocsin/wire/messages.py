@@ -6,7 +6,7 @@ A request carries an ``id`` of the client's choice and gets one answer with the 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
@@ -205,6 +205,7 @@ FromBroker = (
 
 _encoder = msgspec.json.Encoder()
 _requests = msgspec.json.Decoder(FromClient | list[FromClient])
+_KNOWN = frozenset(kind.__struct_config__.tag for kind in get_args(FromBroker))
 _answers = msgspec.json.Decoder(FromBroker | list[FromBroker])
 
 
@@ -234,8 +235,28 @@ def decode(data: bytes | str) -> list[FromClient]:
 
 
 def decode_answers(data: bytes | str) -> list[FromBroker]:
-    """What a broker sent."""
-    return _decode(_answers, data)
+    """What a broker sent. Messages of types that this version does not know are left out."""
+    try:
+        return _decode(_answers, data)
+    except Malformed:
+        typed = _typed(data)
+        if all(kind in _KNOWN for kind, _ in typed):
+            raise
+        return [message for kind, raw in typed if kind in _KNOWN for message in _decode(_answers, raw)]
+
+
+class _Typed(Struct):
+    type: str
+
+
+def _typed(data: bytes | str) -> list[tuple[str, bytes]]:
+    """(type, message) of each; nothing where even that cannot be told."""
+    try:
+        several = data.lstrip()[:1] in ("[", b"[")
+        found = msgspec.json.decode(data, type=list[Raw]) if several else [msgspec.json.decode(data, type=Raw)]
+        return [(msgspec.json.decode(raw, type=_Typed).type, bytes(raw)) for raw in found]
+    except (msgspec.DecodeError, RecursionError):
+        return []
 
 
 def _decode(decoder: Any, data: bytes | str) -> list[Any]:
