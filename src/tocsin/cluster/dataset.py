@@ -236,16 +236,26 @@ class Snapshot:
 
     def frame(self, runtime: SparkRuntime, mode: Mode = "all", position: int = 0) -> DataFrame:
         """The rows as a Spark DataFrame: all of them, the new ones, or all with a mark on the new ones."""
-        names = self.owner.names
         if mode == "all":
             with self._lock:
                 if self._frame is None or self._frame[0] != runtime.generation:
-                    self._frame = (runtime.generation, self._numbered(runtime).select(*names))
+                    self._frame = (runtime.generation, self._shaped(runtime, mode, 0))
                 return self._frame[1]
-        if mode == "new":
-            return self._numbered(runtime, after=position).select(*names)
-        frame = self._numbered(runtime)
-        return frame.select(*names, (frame[ORDINAL] > position).alias(NEW))
+        return self._shaped(runtime, mode, position)
+
+    def _shaped(self, runtime: SparkRuntime, mode: Mode, position: int) -> DataFrame:
+        after, names = position if mode == "new" else 0, self.owner.names
+        if any(segment.last > after for segment in self.base):
+            frame = self._numbered(runtime, after)
+            if mode == "marked":
+                return frame.select(*names, (frame[ORDINAL] > position).alias(NEW))
+            return frame.select(*names)
+        # Columns are chosen here and not in Spark, which would copy the rows in the driver, one by one.
+        recent = self._recent(after)
+        rows = recent.select(names)
+        if mode == "marked":
+            rows = rows.append_column(NEW, pc.greater(recent.column(ORDINAL), position))
+        return runtime.from_arrow(rows)
 
     def table(self) -> pa.Table:
         """All rows as Arrow with ``_ordinal``; for datasets that fit the driver."""
@@ -260,10 +270,12 @@ class Snapshot:
     def release(self) -> None:
         self.owner.release(self)
 
-    def _numbered(self, runtime: SparkRuntime, after: int = 0) -> DataFrame:
+    def _recent(self, after: int) -> pa.Table:
         recent = self.owner.live(self.recent)
-        if after:
-            recent = recent.filter(pc.greater(recent.column(ORDINAL), after))
+        return recent.filter(pc.greater(recent.column(ORDINAL), after)) if after else recent
+
+    def _numbered(self, runtime: SparkRuntime, after: int = 0) -> DataFrame:
+        recent = self._recent(after)
         base = [segment for segment in self.base if segment.last > after]
         if not base:
             return runtime.from_arrow(recent)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
+from prometheus_client import Counter
 
 from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.records import RecordDecoder, Refusal, decompress
@@ -41,6 +42,7 @@ class Gateway:
     def __init__(self, world: World) -> None:
         self.world = world
         self._decoders: dict[int, RecordDecoder] = {}
+        self._taken: dict[int, Counter] = {}
         self._pending: dict[tuple[int, str], tuple[str, Future[Receipt]]] = {}
         self._lock = threading.Lock()
 
@@ -80,6 +82,13 @@ class Gateway:
 
     def forget(self, dataset: Dataset) -> None:
         self._decoders.pop(dataset.id, None)
+        self._taken.pop(dataset.id, None)
+
+    def _counter(self, dataset: Dataset) -> Counter:
+        found = self._taken.get(dataset.id)
+        if found is None:
+            found = self._taken[dataset.id] = self.world.metrics.records_taken.labels(dataset.name)
+        return found
 
     def _open_feed(self, name: str) -> tuple[Feed, Dataset]:
         feed = self.world.names.get(Feed, name)
@@ -164,10 +173,10 @@ class Gateway:
             nothing: Future[Receipt] = Future()
             nothing.set_result(receipt)
             return nothing
-        store = self.world.stores[dataset.id]
+        store, counter = self.world.stores[dataset.id], self._counter(dataset)
 
         def applied(ordinal: int) -> Receipt:
-            metrics.records_taken.labels(dataset.name).inc(taken)
+            counter.inc(taken)
             return msgspec.structs.replace(receipt, ordinal=ordinal if taken else None)
 
         if decoded.rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import socket
 import threading
@@ -41,7 +42,7 @@ class PathEndpoint:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         operation = self.by_method.get(method)
-        if operation is None:
+        if operation is None or operation.handler is None:
             raise MethodNotAllowed(scope["method"], scope["path"], sorted(self.by_method))
         scope["tocsin.route"] = operation.path
         response = await operation.handler(Exchange(self.site, operation, scope, receive))
@@ -124,6 +125,9 @@ class Server(WebServer):
 def serve(cluster: Facade, config: ClusterConfig, sock: socket.socket, listening: Callable[[], None]) -> None:
     """Starts the cluster, answers until a signal, then closes the cluster. ``listening`` runs once posts are taken."""
     cluster.start()
+    # What is there at the start stays: the collector need not look at it again with every few posts.
+    gc.freeze()
+    gc.set_threshold(20_000)
     try:
         Server(cluster, config, sock, listening).serve_until_stopped()
     finally:

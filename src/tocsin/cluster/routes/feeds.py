@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
-from starlette.responses import Response
-
-from tocsin.cluster.routes.operation import Answer, Exchange, Operation, Site, path_value
+from tocsin.cluster.routes.operation import Answer, Operation, Site, path_value
 from tocsin.cluster.routes.schemas import PostParameters, Receipt
 from tocsin.errors import (
     BrokenEncoding,
@@ -67,18 +66,19 @@ class Feeds:
 
     async def post(self, scope: Any, receive: Any) -> Any:
         headers = scope["headers"]
-        check_origin(headers)
-        feed = path_value("feed", scope["path"][len("/feeds/") :])
+        given = dict(headers)
+        if b"origin" in given:
+            check_origin(headers)
+        feed = feed_of(scope["path"][len("/feeds/") :])
         query = scope["query_string"]
         wishes = from_query(query, PostParameters) if query else DEFAULTS
         media, encoding, key = JSON, "", None
-        for name, value in headers:
-            if name == b"content-type":
-                media = media_type(headers, MEDIA, JSON)
-            elif name == b"content-encoding":
-                encoding = encoding_of(value)
-            elif name == b"idempotency-key":
-                key = key_of(value)
+        if given.get(b"content-type") != b"application/json":
+            media = media_type(headers, MEDIA, JSON)
+        if b"content-encoding" in given:
+            encoding = encoding_of(given[b"content-encoding"])
+        if b"idempotency-key" in given:
+            key = key_of(given[b"idempotency-key"])
         body = await read_body(headers, receive, self.limit)
         self.received.inc(len(body))
 
@@ -99,6 +99,13 @@ class Feeds:
         return await self.site.threads.arrivals.wait(future)
 
 
+@lru_cache(1024)
+def feed_of(text: str) -> str:
+    """The name in a path, checked; only names that pass are remembered."""
+    name: str = path_value("feed", text)
+    return name
+
+
 def encoding_of(value: bytes) -> str:
     try:
         return ENCODINGS[value.strip().lower()]
@@ -117,17 +124,13 @@ def key_of(value: bytes) -> str:
     return key
 
 
-async def describe(exchange: Exchange) -> Response:
-    raise NotImplementedError("posts are answered by Feeds")
-
-
 OPERATIONS = (
     Operation(
         "POST",
         ROUTE,
         "post_records",
         "Publish records",
-        describe,
+        None,
         (Answer("The records are durable; those that do not fit are listed", Receipt),),
         query=PostParameters,
         headers={

@@ -50,11 +50,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Operation:
+    """Without a ``handler`` it is not the router that answers it; it is in the table to be described."""
+
     method: str
     path: str
     name: str
     summary: str
-    handler: Callable[[Exchange], Awaitable[Response]]
+    handler: Callable[[Exchange], Awaitable[Response]] | None
     answers: tuple[Answer, ...]
     query: type[Struct] = NoParameters
     headers: dict[str, str] = field(default_factory=dict)
