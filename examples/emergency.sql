@@ -98,19 +98,21 @@ CREATE FUNCTION emergencies_of_type_at_location(kind string, location string) {
 };
 CREATE REPETITIVE CHANNEL EmergenciesOfTypeAtLocation USING emergencies_of_type_at_location@2 PERIOD duration("PT30S");
 
--- 6. Number 4, enriched with the three shelters nearest to the user: one array in each notification, nearest first.
+-- 6. Number 4, enriched with the three shelters nearest to the user: one array in each notification, nearest first,
+--    empty where there are no shelters.
 CREATE FUNCTION emergencies_of_type_with_shelter_near_me(kind string, user string) {
   SELECT r.report_id, r.kind, r.location, r.lat, r.lon, r.severity, r.message, r.time,
          round(distance(r.lat, r.lon, u.lat, u.lon)) AS metres,
-         sort_array(collect_list(struct(h.metres, h.name, h.location, h.lat, h.lon, h.capacity))) AS shelters
+         sort_array(collect_list(struct(h.metres, h.name, h.location, h.lat, h.lon, h.capacity))
+                    FILTER (WHERE h.metres IS NOT NULL)) AS shelters
   FROM EmergencyReports r
-  JOIN UserLocations u ON within(r.lat, r.lon, u.lat, u.lon, 2000),
-  LATERAL (
+  JOIN UserLocations u ON within(r.lat, r.lon, u.lat, u.lon, 2000)
+  LEFT JOIN LATERAL (
     SELECT h.name, h.location, h.lat, h.lon, h.capacity, round(distance(h.lat, h.lon, u.lat, u.lon)) AS metres
     FROM Shelters h
     ORDER BY distance(h.lat, h.lon, u.lat, u.lon)
     LIMIT 3
-  ) h
+  ) h ON true
   WHERE is_new(r) AND u.user_id = user AND r.kind = kind
   GROUP BY ALL
 };
@@ -120,14 +122,15 @@ CREATE REPETITIVE CHANNEL EmergenciesOfTypeWithShelterNearMe
 -- 7. Number 5, enriched with the three shelters nearest to the emergency.
 CREATE FUNCTION emergencies_of_type_at_location_with_shelter(kind string, location string) {
   SELECT r.report_id, r.kind, r.location, r.lat, r.lon, r.severity, r.message, r.time,
-         sort_array(collect_list(struct(h.metres, h.name, h.location, h.lat, h.lon, h.capacity))) AS shelters
-  FROM EmergencyReports r,
-  LATERAL (
+         sort_array(collect_list(struct(h.metres, h.name, h.location, h.lat, h.lon, h.capacity))
+                    FILTER (WHERE h.metres IS NOT NULL)) AS shelters
+  FROM EmergencyReports r
+  LEFT JOIN LATERAL (
     SELECT h.name, h.location, h.lat, h.lon, h.capacity, round(distance(h.lat, h.lon, r.lat, r.lon)) AS metres
     FROM Shelters h
     ORDER BY distance(h.lat, h.lon, r.lat, r.lon)
     LIMIT 3
-  ) h
+  ) h ON true
   WHERE is_new(r) AND r.kind = kind AND r.location = location
   GROUP BY ALL
 };

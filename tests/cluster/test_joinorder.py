@@ -6,7 +6,7 @@ import pytest
 from bodies import World
 
 BODY = (
-    "SELECT r.id, h.name, h.lat FROM Reports r JOIN Shelters h ON within(r.lat, r.lon, h.lat, h.lon, 2000)"
+    "SELECT r.id, h.name, h.lat FROM Reports r JOIN Shelters h ON within(r.lat, r.lon, h.lat, h.lon, 400000)"
     " WHERE is_new(r) AND h.lat = plat AND (t = 'any' OR r.etype = t)"
 )
 
@@ -16,12 +16,20 @@ def world(spark):
     return World(spark)
 
 
-def test_a_condition_without_an_equality_does_not_make_a_nested_loop(world):
-    assert "NestedLoop" not in world.channel_plan(BODY)
+OUTER = BODY.replace(" WHERE", " LEFT JOIN Shelters o ON o.lat = r.sev WHERE").replace(
+    "h.lat FROM", "h.lat, o.name AS other FROM"
+)
 
 
-def test_the_result_stays_the_same(world):
-    assert world.together(BODY) == world.one_by_one(BODY)
+@pytest.mark.parametrize("body", [BODY, OUTER])
+def test_a_condition_without_an_equality_does_not_make_a_nested_loop(world, body):
+    assert "NestedLoop" not in world.channel_plan(body)
+
+
+@pytest.mark.parametrize("body", [BODY, OUTER])
+def test_the_result_stays_the_same(world, body):
+    assert world.together(body) == world.one_by_one(body)
+    assert world.together(body)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ AND u.id = s.id AND …`` becomes a nested loop of s and r, although u links the
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from sqlglot import exp
 
 from tocsin.cluster import sparksql as sql
@@ -19,8 +21,10 @@ def rewrite(tree: exp.Query) -> exp.Query:
 
 
 def _reorder(select: exp.Select) -> None:
-    joins = list(select.args.get("joins") or [])
-    if len(joins) < 2 or select.args["from_"].this.args.get("joins") or not all(_inner(join) for join in joins):
+    written = list(select.args.get("joins") or [])
+    # What an outer join adds comes after the tables before it, in whichever order those are.
+    joins = list(takewhile(_inner, written))
+    if len(joins) < 2 or select.args["from_"].this.args.get("joins"):
         return
     if any(_bare_star(item) for item in select.expressions):
         return
@@ -42,7 +46,7 @@ def _reorder(select: exp.Select) -> None:
         order.append(chosen)
     if all(item is join.this for item, join in zip(order, joins, strict=True)):
         return
-    select.set("joins", [exp.Join(this=item, kind="CROSS") for item in order])
+    select.set("joins", [exp.Join(this=item, kind="CROSS") for item in order] + written[len(joins) :])
     condition = sql.conjunction(terms)
     select.set("where", exp.Where(this=condition) if condition is not None else None)
 
