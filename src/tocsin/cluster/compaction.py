@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 KEYED_FRACTION = 8
 FANOUT = 8
 FILE_ROWS = 4_000_000
-#: Rows of a row group: several a file, as each is read by one core, but not so few that reading it is all overhead.
-GROUP_ROWS = (16_384, 131_072)
 DRIVER_ROWS = 4_000_000
 
 
@@ -106,8 +104,7 @@ class Compactor:
         store.rebased(upto, sorted([*kept, *added], key=lambda segment: segment.first), removed)
 
     def _write(self, store: DatasetStore, table: pa.Table, first: int, last: int) -> Segment:
-        row_group = min(max(table.num_rows // 8, GROUP_ROWS[0]), GROUP_ROWS[1])
-        written = store.store.write(table, f"datasets/{store.dataset.id}", row_group=row_group)
+        written = store.store.write(table, f"datasets/{store.dataset.id}")
         return Segment(store.dataset.id, first, last, "base", written.path, written.rows, written.bytes)
 
     def _spark_write(self, store: DatasetStore, frame: DataFrame, last: int) -> list[Segment]:

@@ -23,8 +23,9 @@ from tocsin.errors import StorageError
 
 #: Up to here compression and dictionaries cost more CPU than they save bytes (measured: 0.12 against 0.44 ms a file).
 TINY_ROWS = 1_000
-#: Rows of a Parquet row group where the caller does not say.
-ROW_GROUP = 128 * 1024
+#: Rows of a Parquet row group where the caller does not say: an eighth of the file within these bounds. Several, as a
+#: group is read by one core; none so small that reading it is all overhead.
+ROW_GROUP = (16 * 1024, 128 * 1024)
 
 #: The folders that belong to us; anything else in the segment path is left alone.
 OURS = ("datasets/", "results/", "subscriptions/")
@@ -274,7 +275,7 @@ def _encode(table: pa.Table, sink: pa.NativeFile, row_group: int | None) -> None
     pq.write_table(
         table,
         target,
-        row_group_size=row_group or ROW_GROUP,
+        row_group_size=row_group or min(max(table.num_rows // 8, ROW_GROUP[0]), ROW_GROUP[1]),
         compression="none" if tiny else "zstd",
         use_dictionary=False,
         write_statistics=not tiny,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tocsin.cluster.body import Relation, Use
 from tocsin.cluster.catalog import Catalog
@@ -115,6 +115,5 @@ class Reading(AbstractContextManager["Reading"]):
         for snapshot in self.snapshots.values():
             snapshot.release()
         if self._views and self.world.runtime.alive():
-            catalog: Any = self.world.runtime.session.catalog
             for name in self._views.values():
-                catalog.dropTempView(name)
+                self.world.runtime.drop_view(name)
