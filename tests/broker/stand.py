@@ -1,0 +1,100 @@
+"""A broker's state machine on a stand: events in, instructions taken apart for the test."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from tocsin.broker import events as ev
+from tocsin.broker import instructions as do
+from tocsin.broker.events import Line
+from tocsin.broker.state import BrokerState
+from tocsin.config import BrokerConfig, BrokerLimits
+from tocsin.wire import messages as wire
+from tocsin.wire.frames import payloads
+from tocsin.wire.messages import decode_answers
+
+T = TypeVar("T")
+
+
+def line(subscription: int, execution: int, text: bytes = b"[1]") -> Line:
+    return Line(subscription, execution, 1, text)
+
+
+class Stand:
+    """``sent`` keeps what went to each peer, ``done`` every other instruction, until they are taken."""
+
+    def __init__(self, limits: BrokerLimits | None = None, **settings: Any) -> None:
+        self.state = BrokerState(BrokerConfig(name="b", limits=limits or BrokerLimits(), **settings))
+        self.now = 0.0
+        self.sent: dict[Any, list[Any]] = {}
+        self.done: list[Any] = []
+
+    def handle(self, event: ev.Event) -> list[do.Instruction]:
+        out = self.state.handle(event, self.now)
+        for it in out:
+            if isinstance(it, do.Send):
+                found = [message for _, text in payloads(it.frame) for message in decode_answers(text)]
+                for peer in it.peers:
+                    self.sent.setdefault(peer, []).extend(found)
+            else:
+                self.done.append(it)
+        return out
+
+    def took(self, peer: Any) -> list[Any]:
+        return self.sent.pop(peer, [])
+
+    def did(self, kind: type[T]) -> list[T]:
+        """The instructions of this kind so far; they are taken."""
+        found = [it for it in self.done if isinstance(it, kind)]
+        self.done = [it for it in self.done if not isinstance(it, kind)]
+        return found
+
+    # -- what happens
+
+    def open(self, *peers: Any) -> None:
+        """Connected and welcomed."""
+        for peer in peers:
+            self.handle(ev.Opened(peer, "address"))
+            self.say(peer, wire.Hello(0))
+            self.took(peer)
+
+    def log_in(self, peer: Any, user: str, *held: wire.Held) -> None:
+        self.handle(ev.Opened(peer, "address"))
+        self.say(peer, wire.Hello(0, "token"))
+        self.handle(ev.Authenticated(peer, user, list(held)))
+        self.did(do.Authenticate)
+
+    def say(self, peer: Any, *messages: Any) -> list[do.Instruction]:
+        return self.handle(ev.Received(peer, list(messages)))
+
+    def subscribe(
+        self, peer: Any, kind: str = "fire", after: int | None = None, former: int | None = None, id: int = 1
+    ) -> None:
+        self.say(peer, wire.Subscribe(id, "C", [kind], after, former))
+
+    def wanted(self, *outcomes: Any, position: int = 0) -> None:
+        self.handle(ev.Wanted("C", list(outcomes), position))
+
+    def subscribed(self, peer: Any, number: int = 7, position: int = 0, kind: str = "fire") -> None:
+        """Subscribed to, confirmed by the data cluster if that had to be asked, and live."""
+        self.subscribe(peer, kind)
+        if self.did(do.Want):
+            self.wanted(number, position=position)
+        self.took(peer)
+
+    def executed(self, execution: int, *subscriptions: int) -> None:
+        """Told and pulled."""
+        self.handle(ev.Told("C", execution))
+        self.did(do.Pull)
+        self.handle(ev.Pulled("C", execution, [line(number, execution) for number in subscriptions]))
+
+    def tick(self, seconds: float = 1.0) -> list[do.Instruction]:
+        self.now += seconds
+        return self.handle(ev.Tick())
+
+    def close(self, peer: Any) -> None:
+        self.handle(ev.Closed(peer))
+
+
+def executions(messages: list[Any]) -> list[int]:
+    return [message.execution for message in messages if isinstance(message, wire.Notify)]
