@@ -76,6 +76,25 @@ def test_requests_that_pile_up_share_one_segment(desk: Desk) -> None:
     assert [segment.rows for segment in desk.catalog.segments(desk.dataset.id)] == [1, 50]
 
 
+def test_loose_records_become_columns_together_and_keep_their_place(desk: Desk) -> None:
+    def loose(*numbers: int) -> Future[int]:
+        return desk.committer.submit(store=desk.store, loose=[(number,) for number in numbers])
+
+    requests = [lambda: loose(1), lambda: loose(2), lambda: desk.put(3, 4), lambda: loose(5, 6), lambda: loose(7)]
+    assert {future.result(10) for future in desk.together(*requests)} == {2}
+    assert desk.store.snapshot().table()["n"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_records_that_are_no_columns_fail_alone(desk: Desk) -> None:
+    def loose(value: Any) -> Future[int]:
+        return desk.committer.submit(store=desk.store, loose=[(value,)])
+
+    good, bad, also_good = desk.together(lambda: loose(1), lambda: loose("x"), lambda: loose(2))
+    with pytest.raises(ValueError, match="x"):
+        bad.result(10)
+    assert {good.result(10), also_good.result(10)} == {2, 3}
+
+
 def test_one_bad_request_does_not_fail_the_others(desk: Desk) -> None:
     bad = Want(desk.catalog.new_id(), 999_999, "[]", desk.broker.id)
     good, refused, also_good = desk.together(

@@ -122,8 +122,8 @@ class Committer:
     def _commit(self, group: list[Request]) -> None:
         try:
             results = self._make_durable(group)
-        except UserError as error:
-            # One request names something that was dropped meanwhile: the others must not suffer for it.
+        except (UserError, ValueError, OverflowError) as error:
+            # One names something that was dropped meanwhile, or its records are no columns: the others don't suffer.
             if len(group) == 1:
                 group[0].future.set_exception(error)
             else:
