@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 #: Files of the folder that only help the others.
-SHARED = {"__init__", "__main__", "harness", "load", "ours", "peers"}
+SHARED = {"__init__", "__main__", "harness", "holder", "load", "ours", "peers"}
 
 
 def names() -> list[str]:
