@@ -204,3 +204,15 @@ def test_damaged_messages_are_messages_or_malformed(message, data):
     for _ in range(data.draw(st.integers(1, 3))):
         text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))
     understood(bytes(text))
+
+
+def test_messages_of_a_later_broker_are_passed_over():
+    assert decode_answers(b'[{"type":"pong"},{"type":"sing","loud":true},{"type":"ping"}]') == [
+        wire.Pong(),
+        wire.Ping(),
+    ]
+
+
+def test_a_known_message_that_is_wrong_is_not_passed_over():
+    with pytest.raises(Malformed):
+        decode_answers(b'[{"type":"live"},{"type":"sing"}]')

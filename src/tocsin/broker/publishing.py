@@ -12,6 +12,8 @@ from tocsin.wire.messages import Error, Message, Publish, Published, Refused
 MOST_RECORDS = 1_000
 #: Bytes in one post: the data cluster takes at most 64 MiB.
 MOST_BYTES = 16 * 1024 * 1024
+#: What a record costs beside its bytes, so that tiny ones cannot fill the memory.
+EACH = 100
 
 
 class _Entry(Struct, frozen=True):
@@ -38,7 +40,7 @@ class Publishing:
         self._feeds: dict[str, _Feed] = {}
 
     def take(self, peer: Peer, request: Publish) -> Commit | Error | None:
-        size = sum(len(memoryview(record)) for record in request.records)
+        size = sum(len(memoryview(record)) + EACH for record in request.records)
         if self.waiting_bytes + size > self.most_bytes:
             hint = "wait for the answers before sending more"
             return Error(request.id, "busy", "more records wait for the data cluster than this broker holds", hint)

@@ -255,7 +255,7 @@ def _typed(data: bytes | str) -> list[tuple[str, bytes]]:
         several = data.lstrip()[:1] in ("[", b"[")
         found = msgspec.json.decode(data, type=list[Raw]) if several else [msgspec.json.decode(data, type=Raw)]
         return [(msgspec.json.decode(raw, type=_Typed).type, bytes(raw)) for raw in found]
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
 
 
