@@ -26,6 +26,17 @@ def masked(message: bytes) -> bytes:
 PONG = masked(b'{"type":"pong"}')
 
 
+def handshake(door: Door) -> socket.socket:
+    """A connection that has become a WebSocket."""
+    made = socket.create_connection(("127.0.0.1", door.port), 60.0)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.sendall(HEAD.format(path=door.path, subprotocol=door.subprotocol).encode())
+    answer = made.recv(4096)
+    if not answer.startswith(b"HTTP/1.1 101 ") or not answer.endswith(b"\r\n\r\n"):
+        raise RuntimeError(f"no WebSocket: {answer!r}")
+    return made
+
+
 class Holder:
     """Enter it to open all connections; from then on a thread answers pings."""
 
@@ -38,11 +49,8 @@ class Holder:
         self.pings = 0
 
     def __enter__(self) -> Holder:
-        head = HEAD.format(path=self._door.path, subprotocol=self._door.subprotocol).encode()
         for opening in self._openings:
-            made = socket.create_connection(("127.0.0.1", self._door.port), 60.0)
-            made.sendall(head)
-            made.recv(4096)
+            made = handshake(self._door)
             made.sendall(b"".join(masked(message) for message in opening.messages))
             heard = b""
             while heard.count(self._door.answer) < opening.answers:

@@ -73,7 +73,7 @@ class Tocsin(Server):
                 self.facts.append(said)
         self._port = int(self.facts[0]["url"].rpartition(":")[2])
         self._inside = http.client.HTTPConnection("127.0.0.1", int(self.facts[0]["inside"].rpartition(":")[2]))
-        self._execution = 0
+        self.executions = 0
         self._numbers: dict[int, int] = {}
 
     def _line(self) -> bytes:
@@ -102,14 +102,14 @@ class Tocsin(Server):
     def publish(self, topics: Sequence[int]) -> None:
         tells = []
         for topic in topics:
-            self._execution += 1
+            self.executions += 1
             number = self.subscription(topic)
             # The message as a whole has the size of everybody's payload.
-            bare = encode_notify(self.channel, number, self._execution, 1, b'[{"payload":""}]')
+            bare = encode_notify(self.channel, number, self.executions, 1, b'[{"payload":""}]')
             rows = [{"payload": "x" * (len(cases.PAYLOAD) - len(bare))}]
-            line = {"subscription": number, "execution": self._execution, "count": 1, "results": rows}
+            line = {"subscription": number, "execution": self.executions, "count": 1, "results": rows}
             tells.append(
-                {"broker": "bench", "channel": self.channel, "execution": self._execution, "results": [line]},
+                {"broker": "bench", "channel": self.channel, "execution": self.executions, "results": [line]},
             )
         body = msgspec.json.encode(tells[0] if len(tells) == 1 else tells)
         self._inside.request("POST", "/told", body, {"content-type": "application/json"})
