@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -46,9 +47,13 @@ FEED = "CONNECT FEED LocationFeed TO DATASET Locations; START FEED LocationFeed;
 
 
 class Sparkless(DataCluster):
-    """``posted`` is called with a feed and the records that it took, before the post is answered."""
+    """``posted`` is called with a feed and the records that it took, before the post is answered.
+
+    ``committed`` is when the last execution was, on the monotonic clock.
+    """
 
     posted: Callable[[str, list[Any]], Any] | None = None
+    committed = 0
 
     def publish(self, feed: str, body: bytes, **options: Any) -> Future[Any]:
         receipt = super().publish(feed, body, **options)
@@ -95,6 +100,7 @@ class Sparkless(DataCluster):
             brokers = tuple(sorted(table.brokers_of(grouped["subscription_id"].to_numpy())))
             execution = Execution(definition.id, number, now, now, rows, len(ids), written.bytes, written.path)
             world.catalog.record(execution, {}, brokers)
+            self.committed = time.monotonic_ns()
             runner.number, runner.last_time = number, now
         with world.executed:
             world.executed.notify_all()
