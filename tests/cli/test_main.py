@@ -18,7 +18,7 @@ from tocsin.cli import http
 from tocsin.cli.config import template
 from tocsin.cli.http import Client, Remote
 from tocsin.cli.reference import pages
-from tocsin.config import ClusterConfig, load
+from tocsin.config import BrokerConfig, ClusterConfig, load, load_broker
 from tocsin.errors import Unreachable
 
 COMMANDS = ["cluster", "sql", "pub", "sub", "query", "channels", "config", "demo"]
@@ -221,6 +221,20 @@ def test_the_template_has_every_setting_with_its_default():
     assert set(tomllib.loads("\n".join(lines))) == {each.name for each in msgspec.structs.fields(ClusterConfig)}
 
 
+def test_the_template_of_a_broker_changes_nothing_as_it_is(tmp_path):
+    file = tmp_path / "broker.toml"
+    file.write_text(tocsin("config", "--broker").stdout.decode())
+    assert load_broker(str(file), env={}) == BrokerConfig()
+    assert "TOCSIN_BROKER_GRACE" in file.read_text() and "[limits]" in file.read_text()
+
+
+def test_config_shows_what_a_file_gives_to_a_broker(tmp_path):
+    file = tmp_path / "broker.toml"
+    file.write_text("[limits]\nsubscriptions = 5")
+    shown = json.loads(tocsin("config", "--broker", "--config", str(file), TOCSIN_BROKER_NAME="n").stdout)
+    assert (shown["limits"]["subscriptions"], shown["name"]) == (5, "n")
+
+
 def test_config_prints_all_settings_for_programs():
     names = [row["name"] for row in json.loads(tocsin("config", "--json").stdout)]
     assert {"home", "limits.records"} <= set(names)
@@ -233,6 +247,6 @@ def test_config_shows_what_a_file_gives(tmp_path):
     assert (shown["port"], shown["host"]) == (1, "::1")
 
 
-@pytest.mark.parametrize("name", ["cli.md", "http.md", "configuration.md"])
+@pytest.mark.parametrize("name", ["cli.md", "http.md", "configuration.md", "asyncapi.json"])
 def test_the_reference_is_current(name):
     assert (REFERENCE / name).read_text() == pages()[name], "run: python -m tocsin.cli.reference docs/reference"

@@ -29,6 +29,7 @@ from tocsin.errors import Conflict, Malformed, MethodNotAllowed, NoSuchPath
 from tocsin.web.answers import answer, error_answer
 from tocsin.web.listening import BrokeOff, Protocol, Sent, WebServer, address, no_such_path
 from tocsin.web.reading import Disconnected, read_body
+from tocsin.wire import asyncapi
 
 log = logging.getLogger("tocsin.server")
 
@@ -86,6 +87,7 @@ class App:
                 Route("/readyz", self.ready, methods=["GET"]),
                 Route("/metrics", self.show_metrics, methods=["GET"]),
                 Route("/load", self.load, methods=["GET"]),
+                Route("/asyncapi.json", self.asyncapi, methods=["GET"]),
             ],
             redirect_slashes=False,
             default=no_such_path,
@@ -141,6 +143,9 @@ class App:
 
     async def show_metrics(self, request: Request) -> Response:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def asyncapi(self, request: Request) -> Response:
+        return answer(asyncapi.document())
 
     async def load(self, request: Request) -> Response:
         return answer(self.driver.state.report(self.driver.loop.time()))

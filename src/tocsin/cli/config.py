@@ -14,6 +14,7 @@ from tocsin.cli.output import Json, print_json, print_table
 
 def config(
     file: Annotated[Path | None, typer.Option("--config", help="Show what this file and the environment give.")] = None,
+    broker: Annotated[bool, typer.Option("--broker", help="Of a broker instead of a data cluster.")] = False,
     reference: Annotated[bool, typer.Option("--reference", help="Print a table of all settings.")] = False,
     json: Json = False,
 ) -> None:
@@ -22,24 +23,30 @@ def config(
     \b
     Example:
       tocsin config > tocsin.toml && tocsin cluster --config tocsin.toml
+      tocsin config --broker > broker.toml && tocsin broker --config broker.toml
     """
     if file is not None:
-        print_json(settings.load(str(file)))
+        print_json(settings.load_broker(str(file)) if broker else settings.load(str(file)))
         return
     names = ("name", "environment", "default", "meaning")
+    rows = broker_rows() if broker else settings.rows()
     if json:
-        print_json([dict(zip(names, row, strict=True)) for row in settings.rows()])
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
     elif reference:
-        print_table(names, settings.rows())
+        print_table(names, rows)
     else:
-        sys.stdout.write(template())
+        sys.stdout.write(template("broker" if broker else "data cluster", rows))
 
 
-def template() -> str:
+def broker_rows() -> list[tuple[str, str, str, str]]:
+    return settings.rows(settings.BrokerConfig, variables="TOCSIN_BROKER_")
+
+
+def template(part: str = "data cluster", rows: list[tuple[str, str, str, str]] | None = None) -> str:
     """A TOML file that changes nothing: every setting is there, commented out, with its default."""
-    lines = ["# Settings of a Tocsin data cluster. Take the # away from what you change.", ""]
+    lines = [f"# Settings of a Tocsin {part}. Take the # away from what you change.", ""]
     nested = []
-    for name, env, default, meaning in settings.rows():
+    for name, env, default, meaning in settings.rows() if rows is None else rows:
         section, _, last = name.rpartition(".")
         entry = [f"# {meaning} ({env})", f"#{last} = {default}", ""]
         if section:

@@ -9,15 +9,22 @@ from typing import Any
 import typer
 
 from tocsin import config as settings
+from tocsin.cli.config import broker_rows
 from tocsin.cli.main import app
 from tocsin.cluster.openapi import document
 from tocsin.cluster.routes import OPERATIONS
+from tocsin.wire import asyncapi
 
 NOTE = "<!-- Written by `python -m tocsin.cli.reference docs/reference`; change the code, not this page. -->"
 
 
 def pages() -> dict[str, str]:
-    return {"cli.md": cli(), "http.md": http(), "configuration.md": configuration()}
+    return {
+        "cli.md": cli(),
+        "http.md": http(),
+        "configuration.md": configuration(),
+        "asyncapi.json": asyncapi.text(),
+    }
 
 
 def cli() -> str:
@@ -68,19 +75,24 @@ def parameters(command: Any) -> list[list[str]]:
 
 
 def configuration() -> str:
-    rows = [[f"`{name}`", f"`{env}`", f"`{default}`", meaning] for name, env, default, meaning in settings.rows()]
-    return (
-        "\n\n".join(
-            [
-                "# Configuration",
-                NOTE,
-                "From a TOML file (`tocsin cluster --config FILE`; `tocsin config` prints one to start from), then "
-                "from the environment, then from the command line; the later one wins. An unknown setting is an error.",
-                table(["setting", "environment", "default", "meaning"], rows),
-            ]
-        )
-        + "\n"
-    )
+    out = [
+        "# Configuration",
+        NOTE,
+        "From a TOML file (`--config FILE`; `tocsin config` prints one to start from), then from the environment, then "
+        "from the command line; the later one wins. An unknown setting is an error.",
+        "## Data cluster",
+        "`tocsin cluster --config FILE`; `tocsin config` prints the file.",
+        settings_table(settings.rows()),
+        "## Broker",
+        "`tocsin broker --config FILE`; `tocsin config --broker` prints the file.",
+        settings_table(broker_rows()),
+    ]
+    return "\n\n".join(out) + "\n"
+
+
+def settings_table(rows: list[tuple[str, str, str, str]]) -> str:
+    shown = [[f"`{name}`", f"`{env}`", f"`{default}`", meaning] for name, env, default, meaning in rows]
+    return table(["setting", "environment", "default", "meaning"], shown)
 
 
 def http() -> str:
