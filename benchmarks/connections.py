@@ -31,7 +31,17 @@ def run(full: bool) -> list[Table]:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE
     table = Table(
         f"Idle connections, all subscribed to one subscription; {most:,} is what the limit on open files leaves",
-        ["processes", "connections", "connected/s", "bytes each", "MB in all", "by process", "heartbeat", "CPU, idle"],
+        [
+            "processes",
+            "connections",
+            "connected/s",
+            "CPU ms each",
+            "bytes each",
+            "MB in all",
+            "by process",
+            "heartbeat",
+            "CPU, idle",
+        ],
     )
     for members, counters, heartbeat in cases(full):
         harness.progress(f"{members} processes, {counters} × {most:,} connections, heartbeat {heartbeat:g}")
@@ -64,10 +74,10 @@ def measured(members: int, counters: int, most: int, heartbeat: float) -> list[A
             pass
         before = broker.resident()
         with ExitStack() as stack:
-            began = time.monotonic()
+            began, spent = time.monotonic(), broker.cpu()
             for _ in range(counters):
                 stack.enter_context(held(broker, openings, heartbeat))
-            took = time.monotonic() - began
+            took, spent = time.monotonic() - began, broker.cpu() - spent
             total = size * counters
             resident = broker.resident()
             spread = [connections(facts["inside"]) for facts in broker.facts]
@@ -75,13 +85,14 @@ def measured(members: int, counters: int, most: int, heartbeat: float) -> list[A
                 raise RuntimeError(f"the processes hold {spread} of {total:,} connections")
             watched = heartbeat or WATCHED
             time.sleep(1.0)
-            spent = broker.cpu()
+            before_idle = broker.cpu()
             time.sleep(watched)
-            idle = (broker.cpu() - spent) / watched
-        shown = " + ".join(f"{each:,}" for each in spread)
-        beat = f"{heartbeat:g} s" if heartbeat else "none"
-        each = round((resident - before) / total)
-        return [members, total, total / took, each, round(resident / 1e6), shown, beat, f"{idle:.1%}"]
+            idle = (broker.cpu() - before_idle) / watched
+    shown = " + ".join(f"{each:,}" for each in spread)
+    beat = f"{heartbeat:g} s" if heartbeat else "none"
+    each = round((resident - before) / total)
+    cost = spent / total * 1e3
+    return [members, total, total / took, cost, each, round(resident / 1e6), shown, beat, f"{idle:.1%}"]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import msgspec
 from benchmarks.fanout import cases, processes
 from benchmarks.fanout.counter import Door, Opening
 from benchmarks.fanout.server import ROOT, Server
-from tocsin.broker.protocol import PATH
+from tocsin.broker.handshake import PATH
 from tocsin.cluster.model import Channel
 from tocsin.wire import SUBPROTOCOL
 from tocsin.wire.messages import encode_notify

@@ -1,6 +1,7 @@
 """A subscriber's WebSocket: a raw protocol of the loop, with nothing between a frame and the socket.
 
-The handshake is done by the ``websockets`` library. It takes no extensions, so that frames can be shared.
+A handshake that is not of the usual kind is left to the ``websockets`` library. No extensions are taken, so that
+frames can be shared.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from tocsin.broker.events import Closed, Congested, Drained, Opened, Received, Unreadable
+from tocsin.broker.handshake import PATH, plain_answer
 from tocsin.errors import Malformed
 from tocsin.wire import SUBPROTOCOL, closes, decode
 from tocsin.wire.frames import BINARY, CLOSE, PING, PONG, FrameDecoder, FrameError, close_frame, frame
@@ -20,7 +22,6 @@ from tocsin.wire.frames import BINARY, CLOSE, PING, PONG, FrameDecoder, FrameErr
 if TYPE_CHECKING:
     from tocsin.broker.driver import Driver
 
-PATH = "/v1/ws"
 #: Seconds that the other side has to answer a close frame.
 CLOSING = 5.0
 
@@ -61,6 +62,14 @@ class WebSocket(asyncio.Protocol):
             self.close(error.close, error.reason)
 
     def _shake_hands(self, data: bytes) -> None:
+        answer = plain_answer(data)
+        if answer is not None:
+            self._transport.write(answer)
+            self._open()
+        else:
+            self._shake_hands_slowly(data)
+
+    def _shake_hands_slowly(self, data: bytes) -> None:
         server = ServerProtocol(subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=None)
         server.receive_data(data)
         found = server.events_received()
@@ -77,6 +86,9 @@ class WebSocket(asyncio.Protocol):
         if answer.status_code != 101:
             self._transport.close()
             return
+        self._open()
+
+    def _open(self) -> None:
         driver = self._driver
         self._decoder = FrameDecoder(driver.config.limits.frame_bytes)
         self.fd = self._fileno = self._transport.get_extra_info("socket").fileno()

@@ -19,9 +19,10 @@ from starlette.routing import Route, Router
 
 from tocsin.broker.driver import Driver
 from tocsin.broker.events import Line, Told, UserEnded
+from tocsin.broker.handshake import PATH
 from tocsin.broker.link import Link, ResultLine
 from tocsin.broker.metrics import BrokerMetrics
-from tocsin.broker.protocol import PATH, WebSocket
+from tocsin.broker.protocol import WebSocket
 from tocsin.broker.rest import Rest
 from tocsin.broker.users import Users
 from tocsin.config import BrokerConfig
