@@ -1,0 +1,48 @@
+"""Compressed rows against lists."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.balancing.names import Names
+from tocsin.balancing.rows import Rows
+
+CHANGES = st.lists(st.tuples(st.sampled_from(["add", "remove", "put"]), st.integers(0, 6), st.integers(0, 9)))
+
+
+@given(CHANGES)
+def test_rows_hold_what_was_put_into_them(changes):
+    rows, lists = Rows(), {u: set() for u in range(7)}
+    rows.reach(7)
+    for what, u, k in changes:
+        if what == "put":
+            rows.put(u, list(range(k)))
+            lists[u] = set(range(k))
+        elif what == "add":
+            assert rows.add(u, k) == (k not in lists[u])
+            lists[u].add(k)
+        else:
+            assert rows.remove(u, k) == (k in lists[u])
+            lists[u].discard(k)
+    assert [sorted(rows[u]) for u in range(7)] == [sorted(lists[u]) for u in range(7)]
+    us = np.array([5, 0, 0, 3])
+    size, items = rows.gather(us)
+    assert items.tolist() == [k for u in us for k in rows[u]] and size.tolist() == [len(rows[u]) for u in us]
+    assert rows.total == sum(map(len, lists.values()))
+
+
+def test_growing_rows_do_not_waste_more_than_they_hold():
+    rows = Rows([[0]] * 10)
+    for k in range(1, 200):
+        for u in range(10):
+            rows.add(u, k)
+    assert len(rows._pool) < 4 * rows.total
+
+
+def test_numbers_of_forgotten_names_are_given_again():
+    names: Names[str] = Names()
+    assert [names.number(name) for name in ("ann", "bob", "ann")] == [0, 1, 0]
+    assert names.forget("ann") == 0 and names.find("ann") is None and names.forget("ann") is None
+    assert names.number("cid") == 0 and names.name(0) == "cid" and sorted(names) == ["bob", "cid"] and len(names) == 2
