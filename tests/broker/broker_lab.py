@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from served import environment
 from tocsin.wire import SUBPROTOCOL
@@ -85,8 +86,10 @@ class Speaker:
     """A subscriber that says what the test makes it say."""
 
     def __init__(self, url: str, hello: bool = True, **hello_fields: Any) -> None:
-        self.socket: ClientConnection = connect(
-            url.replace("http", "ws", 1) + "/v1/ws", subprotocols=[SUBPROTOCOL], proxy=None, max_size=None
+        self._held = ExitStack()
+        address = url.replace("http", "ws", 1) + "/v1/ws"
+        self.socket = self._held.enter_context(
+            connect(address, subprotocols=[Subprotocol(SUBPROTOCOL)], proxy=None, max_size=None)
         )
         self._waiting: list[dict[str, Any]] = []
         self._frames: list[dict[str, Any]] = []
@@ -126,7 +129,7 @@ class Speaker:
         raise AssertionError
 
     def close(self) -> None:
-        self.socket.close()
+        self._held.close()
 
 
 def alive(pid: int) -> bool:

@@ -33,13 +33,14 @@ class WebSocket(asyncio.Protocol):
     a tenth than through the loop. Otherwise it is -1.
     """
 
-    __slots__ = ("_closing", "_decoder", "_driver", "_fileno", "_transport", "fd")
+    __slots__ = ("_closing", "_decoder", "_driver", "_fileno", "_most", "_transport", "fd")
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._decoder: FrameDecoder | None = None
         self._closing = False
         self.fd = self._fileno = -1
+        self._most = 0  # bytes that may wait while the other side is slow
 
     # -- from the loop
 
@@ -126,14 +127,14 @@ class WebSocket(asyncio.Protocol):
             self._gone()
 
     def pause_writing(self) -> None:
-        # Who does not read is not read from: its requests would only make more to write.
         if not self._closing:
-            self._transport.pause_reading()
+            # It is still read from, or its pongs would not be heard; but its requests make more to write.
+            self._most = self._transport.get_write_buffer_size() + self._driver.config.buffer_bytes
             self._driver.handle(Congested(self))
 
     def resume_writing(self) -> None:
+        self._most = 0
         if not self._closing:
-            self._transport.resume_reading()
             self._driver.handle(Drained(self))
 
     # -- from the driver
@@ -142,7 +143,11 @@ class WebSocket(asyncio.Protocol):
         """Through the loop, which keeps what the socket does not take now."""
         if not self._closing:
             self._transport.write(data)
-            self.fd = -1 if self._transport.get_write_buffer_size() else self._fileno
+            size = self._transport.get_write_buffer_size()
+            self.fd = -1 if size else self._fileno
+            if 0 < self._most < size:
+                self._gone()
+                self.close(closes.FLOOD, "answers are not read")
 
     def close(self, close: closes.Close, reason: str = "") -> None:
         self._end(close.code.to_bytes(2, "big"), reason)

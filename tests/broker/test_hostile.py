@@ -1,0 +1,265 @@
+"""What a broker does about those who break the rules: a clear close code or error, and nobody else is affected."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from broker_lab import Broker, Speaker, broker
+from websockets.exceptions import ConnectionClosed
+
+from tocsin.wire import SUBPROTOCOL, closes
+
+kinds = (f"hostile{n}" for n in itertools.count(1))
+
+
+class Raw:
+    """A WebSocket of which every byte is in the test's hand."""
+
+    def __init__(self, port: int, **headers: str) -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self.file = self.sock.makefile("rb")
+        fields = {
+            "Host": "localhost",
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Protocol": SUBPROTOCOL,
+        } | headers
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
+        self.sock.sendall(f"GET /v1/ws HTTP/1.1\r\n{head}\r\n".encode())
+        self.status = int(self.file.readline().split()[1])
+        while self.file.readline() not in (b"\r\n", b""):
+            pass
+
+    def send(self, payload: bytes, opcode: int = 1, *, first: int | None = None, size: int | None = None) -> None:
+        """One masked frame; ``first`` replaces its first byte, ``size`` what it says of its length."""
+        size = len(payload) if size is None else size
+        head = bytes([0x80 | opcode if first is None else first])
+        if size < 126:
+            head += bytes([0x80 | size])
+        elif size < 65_536:
+            head += bytes([0x80 | 126]) + struct.pack("!H", size)
+        else:
+            head += bytes([0x80 | 127]) + struct.pack("!Q", size)
+        self.sock.sendall(head + bytes(4) + payload)
+
+    def frame(self) -> tuple[int, bytes]:
+        first, size = self.file.read(2)
+        if size >= 126:
+            size = int.from_bytes(self.file.read(2 if size == 126 else 8), "big")
+        return first & 15, self.file.read(size)
+
+    def closed(self) -> int:
+        """The code it is closed with; messages before it are passed over."""
+        while True:
+            opcode, payload = self.frame()
+            if opcode == 8:
+                return int.from_bytes(payload[:2], "big")
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+@pytest.fixture
+def raw(served_broker: Broker) -> Iterator[Raw]:
+    found = Raw(served_broker.port)
+    assert found.status == 101
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def witness(served_broker: Broker, cluster: Any) -> Iterator[None]:
+    """Somebody who behaves, and gets its notifications whatever the other one does."""
+    kind = next(kinds)
+    speaker = Speaker(served_broker.url)
+    speaker.ask("subscribe", channel="OfKind", args=[kind])
+    yield
+    cluster.found("OfKind", ([kind], [{"n": 1}]))
+    assert speaker.next("notify")["results"] == [{"n": 1}]
+    speaker.close()
+
+
+HELLO = json.dumps({"type": "hello", "id": 1}).encode()
+
+
+@pytest.mark.parametrize(
+    ("close", "frames"),
+    [
+        (closes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0xC1}]),
+        (closes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x83}]),
+        (closes.PROTOCOL_ERROR, [{"payload": b"x", "opcode": 0}]),
+        (closes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x01}, {"payload": b"y"}]),
+        (closes.PROTOCOL_ERROR, [{"payload": b"x" * 126, "opcode": 9}]),
+        (closes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x09}]),
+        (closes.UNSUPPORTED, [{"payload": HELLO, "opcode": 2}]),
+        (closes.NOT_UTF8, [{"payload": b'{"type":"\xff"}'}]),
+        (closes.TOO_BIG, [{"payload": b"", "size": 2**40}]),
+        (closes.TOO_BIG, [{"payload": b"", "size": 2**63 - 1}]),
+        (closes.MALFORMED, [{"payload": b"not json"}]),
+        (closes.MALFORMED, [{"payload": b"5"}]),
+        (closes.MALFORMED, [{"payload": b""}]),
+        (closes.MALFORMED, [{"payload": b'{"type":"unheard of"}'}]),
+        (closes.MALFORMED, [{"payload": b"[" * 50_000}]),
+        (closes.NO_HELLO, [{"payload": b'{"type":"ping"}'}]),
+        (closes.NO_HELLO, [{"payload": HELLO}, {"payload": HELLO}]),
+        (closes.UNAUTHORIZED, [{"payload": b'{"type":"hello","id":1,"token":"made up"}'}]),
+    ],
+)
+@pytest.mark.usefixtures("witness")
+def test_a_broken_rule_has_its_close_code(raw, close, frames):
+    for frame in frames:
+        raw.send(**frame)
+    assert raw.closed() == close.code
+
+
+def test_an_unmasked_frame_is_a_protocol_error(raw):
+    raw.sock.sendall(b"\x81\x01x")
+    assert raw.closed() == closes.PROTOCOL_ERROR.code
+
+
+def test_a_message_may_come_in_pieces_with_a_ping_between(raw):
+    raw.send(HELLO[:5], first=0x01)
+    raw.send(b"are you there", opcode=9)
+    raw.send(HELLO[5:], first=0x80)
+    assert raw.frame() == (10, b"are you there")
+    opcode, payload = raw.frame()
+    assert (opcode, json.loads(payload)["type"]) == (1, "welcome")
+
+
+def test_a_close_is_answered_with_the_same_code(raw):
+    raw.send(struct.pack("!H", 1000), opcode=8)
+    assert raw.closed() == 1000
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-WebSocket-Protocol": ""}, 400),
+        ({"Sec-WebSocket-Protocol": "chat"}, 400),
+        ({"Sec-WebSocket-Key": ""}, 400),
+        ({"Sec-WebSocket-Version": "8"}, 400),
+    ],
+)
+def test_a_wrong_handshake_is_refused(served_broker, headers, status):
+    refused = Raw(served_broker.port, **headers)
+    assert refused.status == status
+    refused.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"type": "subscribe", "channel": "Nothing", "args": []}, "not_found"),
+        ({"type": "subscribe", "channel": "Above", "args": ["x"]}, "type_mismatch"),
+        ({"type": "subscribe", "channel": "Above", "args": [1, 2]}, "type_mismatch"),
+        ({"type": "subscribe", "channel": "Above", "args": {"most": 1}}, "type_mismatch"),
+        ({"type": "subscribe", "channel": "Above", "args": "x"}, "malformed"),
+        ({"type": "subscribe", "channel": "x" * 300, "args": []}, "malformed"),
+        ({"type": "subscribe", "channel": "Above", "args": [1], "after": -1}, "malformed"),
+        ({"type": "subscribe"}, "malformed"),
+        ({"type": "unsubscribe", "subscription": 999_999}, "not_found"),
+        ({"type": "unsubscribe", "subscription": "x"}, "malformed"),
+        ({"type": "publish", "feed": "Nothing", "records": [{}]}, "not_found"),
+        ({"type": "publish", "feed": "LocationFeed", "records": []}, "malformed"),
+        ({"type": "publish", "feed": "LocationFeed", "records": [{}] * 1001}, "malformed"),
+        ({"type": "unheard of"}, "malformed"),
+    ],
+)
+def test_a_wrong_request_gets_an_error_and_the_connection_stays(served_broker, request_, code):
+    speaker = Speaker(served_broker.url)
+    answer = speaker.ask(request_.pop("type"), **request_)
+    assert (answer["type"], answer["code"]) == ("error", code), answer
+    assert speaker.ask("subscribe", channel="Above", args=[5])["type"] == "subscribed"
+    speaker.close()
+
+
+def test_records_that_do_not_fit_are_refused_one_by_one(served_broker):
+    speaker = Speaker(served_broker.url)
+    answer = speaker.ask("publish", feed="LocationFeed", records=[{"user": "a"}, 5, {"user": None}, {"user": "b"}])
+    assert (answer["taken"], [each["index"] for each in answer["refused"]]) == (2, [1, 2])
+    speaker.close()
+
+
+@pytest.fixture
+def strict(data: Any, tmp_path: Any) -> Iterator[Broker]:
+    limits = {"frame_bytes": 1000, "subscriptions": 3, "connections": 5, "connections_per_address": 4}
+    with broker(tmp_path, data[1], "strict", limits=limits, hello_timeout=1.0, heartbeat=1.0) as found:
+        yield found
+
+
+def test_limits_hold(strict):
+    raw = Raw(strict.port)
+    raw.send(b"x" * 1001)
+    assert raw.closed() == closes.TOO_BIG.code
+    raw.close()
+    raw = Raw(strict.port)
+    raw.send(b"x" * 600, first=0x01)
+    raw.send(b"x" * 600, first=0x00)
+    assert raw.closed() == closes.TOO_BIG.code
+    raw.close()
+    speaker = Speaker(strict.url)
+    for n in range(3):
+        assert speaker.ask("subscribe", channel="Above", args=[n])["type"] == "subscribed"
+    assert speaker.ask("subscribe", channel="Above", args=[4])["code"] == "limit_exceeded"
+    speaker.close()
+
+
+def test_too_many_connections_from_one_address_are_sent_away(strict):
+    some = [Speaker(strict.url) for _ in range(4)]
+    with pytest.raises(ConnectionClosed) as refused:
+        Speaker(strict.url)
+    assert refused.value.rcvd is not None and refused.value.rcvd.code == closes.TRY_LATER.code
+    some.pop().close()
+    while True:  # the broker may not have seen yet that it left
+        with contextlib.suppress(ConnectionClosed):
+            some.append(Speaker(strict.url))
+            break
+    for each in some:
+        each.close()
+
+
+def test_who_says_nothing_is_sent_away(strict):
+    raw = Raw(strict.port)
+    assert raw.closed() == closes.HELLO_TIMEOUT.code
+    raw.close()
+
+
+def test_who_answers_no_ping_is_sent_away(strict):
+    raw = Raw(strict.port)
+    raw.send(HELLO)
+    assert raw.closed() == closes.SILENT.code
+    raw.close()
+
+
+@pytest.mark.usefixtures("witness")
+def test_random_bytes_hurt_nobody(served_broker):
+    for seed in range(50):
+        raw = Raw(served_broker.port)
+        with contextlib.suppress(OSError):
+            raw.sock.sendall(os.urandom(20) * (seed + 1))
+            raw.sock.shutdown(socket.SHUT_WR)
+            while raw.sock.recv(65_536):
+                pass
+        raw.close()
+
+
+@pytest.mark.usefixtures("witness")
+def test_a_flood_of_subscriptions_ends_at_the_limit(served_broker):
+    speaker = Speaker(served_broker.url)
+    flood = [{"type": "subscribe", "id": 1000 + n, "channel": "Above", "args": [n]} for n in range(1500)]
+    for start in range(0, len(flood), 500):
+        speaker.send(*flood[start : start + 500])
+    answers = [speaker.next("subscribed") for _ in range(1000)] + [speaker.next("error") for _ in range(500)]
+    assert {each.get("code") for each in answers} == {None, "limit_exceeded"}
+    speaker.close()

@@ -1,0 +1,80 @@
+"""Several brokers on one data cluster, and several processes of a broker on one port."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from broker_lab import Speaker, alive, broker
+
+from served import environment
+from sparkless import sparkless
+
+
+def test_the_same_subscription_on_two_brokers_is_kept_once(tmp_path):
+    with (
+        sparkless(tmp_path / "data") as (cluster, url),
+        broker(tmp_path / "one", url, "one", grace=0.0) as one,
+        broker(tmp_path / "two", url, "two") as two,
+    ):
+        speakers = [Speaker(each.url) for each in (one, one, two)]
+        numbers = {each.ask("subscribe", channel="OfKind", args=["fire"])["subscription"] for each in speakers}
+        (number,) = numbers
+        (kept,) = cluster.subscriptions("OfKind", None, 0, 100)
+        assert (kept["subscription"], kept["brokers"]) == (number, ["one", "two"])
+        cluster.found("OfKind", (["fire"], [{"n": 1}]))
+        assert [each.next("notify")["results"] for each in speakers] == [[{"n": 1}]] * 3
+        for each in speakers[:2]:
+            each.close()
+        # The last one of a broker has left: after its grace, here none, the broker lets go.
+        while "one" in cluster.subscriptions("OfKind", None, 0, 100)[0]["brokers"]:
+            cluster.found("OfKind", (["fire"], [{"n": 2}]))
+        assert speakers[2].next("notify")["results"] == [{"n": 2}]
+        speakers[2].close()
+
+
+def test_a_reconnect_within_the_grace_period_costs_the_data_cluster_nothing(tmp_path):
+    with sparkless(tmp_path / "data") as (cluster, url), broker(tmp_path / "b", url) as b:
+        first = Speaker(b.url)
+        number = first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"]
+        commits = cluster.world.committer.commits
+        for _ in range(5):
+            first.close()
+            first = Speaker(b.url)
+            assert first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"] == number
+        assert cluster.world.committer.commits == commits
+        first.close()
+
+
+def test_processes_share_a_port_and_end_together(tmp_path: Path):
+    with sparkless(tmp_path / "data") as (cluster, url):
+        command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--name", "many", "--processes", "2"]
+        command += ["--port", "0", "--cluster", url, "--home", str(tmp_path / "b")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
+        assert process.stdout is not None
+        ready: dict[str, Any] = {}
+        for line in process.stdout:
+            said = json.loads(line)
+            if said["event"] == "ready":
+                ready[said["name"]] = said
+            if len(ready) == 2:
+                break
+        assert set(ready) == {"many-1", "many-2"}
+        assert len({said["url"] for said in ready.values()}) == 1
+        speakers = [Speaker(ready["many-1"]["url"]) for _ in range(40)]
+        assert set(Counter(each.welcome["broker"] for each in speakers)) == set(ready)
+        for each in speakers:
+            each.ask("subscribe", channel="OfKind", args=["fire"])
+        cluster.found("OfKind", (["fire"], [{"n": 1}]))
+        assert all(each.next("notify")["results"] == [{"n": 1}] for each in speakers)
+        for each in speakers:
+            each.close()
+        process.send_signal(signal.SIGTERM)
+        process.stdout.read()
+        assert process.wait(60) == 0
+        assert not any(alive(said["pid"]) for said in ready.values())
