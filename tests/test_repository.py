@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-GENERATED = {"requirements.lock", "requirements-dev.lock"}
+GENERATED = {"requirements.lock", "requirements-dev.lock", "docs/reference/asyncapi.json"}
 PASSED_OVER = re.compile(r"\.git|\.venv|build|.*_?cache_*|\.hypothesis|.*\.egg-info")
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,9 @@ import pytest
 from shell import Shell
 
 from served import served
+
+# For the helpers of the broker's tests.
+sys.path.append(str(Path(__file__).parent.parent / "broker"))
 
 
 @pytest.fixture(scope="session")

@@ -32,12 +32,21 @@ class Block(NamedTuple):
 
 def blocks(page: Path) -> list[Block]:
     """What is to be run, in order."""
+    return _blocks(page, RUN)
+
+
+def conversations(page: Path) -> list[Block]:
+    """What is to be run or said to a broker, in order."""
+    return _blocks(page, ("sh", "conversation"))
+
+
+def _blocks(page: Path, languages: tuple[str, ...]) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     fences = list(_FENCE.finditer(text))
     found = []
     for place, fence in enumerate(fences):
         before = text[: fence.start()]
-        if fence[1] not in RUN or _NOT_RUN.search(before):
+        if fence[1] not in languages or _NOT_RUN.search(before):
             continue
         following = fences[place + 1] if place + 1 < len(fences) else None
         shown = None

@@ -1,0 +1,68 @@
+"""The tables of docs/reference/protocol.md, out of the message types and close codes.
+
+``python tests/docs/protocol_tables.py`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pages import DOCS
+
+from tocsin.cli.reference import table, typed
+from tocsin.wire.asyncapi import BROKERS, CLIENTS, Kind, schemas, summary, tag
+from tocsin.wire.closes import CLOSES
+
+PAGE = DOCS / "reference" / "protocol.md"
+_MESSAGES = re.compile(r"(<!-- messages: (\w+); .*? -->\n).*?(<!-- /messages -->)", re.DOTALL)
+_CLOSES = re.compile(r"(<!-- closes: .*? -->\n).*?(<!-- /closes -->)", re.DOTALL)
+
+
+def messages(kinds: tuple[Kind, ...]) -> str:
+    found = schemas()
+    out = []
+    for kind in kinds:
+        out += [f"### {tag(kind)}", summary(kind)]
+        schema = found[kind.__name__]
+        rows = [
+            [f"`{name}`", kind_of(item), "yes" if name in schema["required"] else "", meaning(item)]
+            for name, item in schema["properties"].items()
+            if name != "type"
+        ]
+        if rows:
+            out.append(table(["field", "type", "always", "meaning"], rows))
+    return "\n\n".join(["", *out, "", ""])
+
+
+def meaning(schema: dict[str, Any]) -> str:
+    """Also of a field that may be null."""
+    found = [schema, *schema.get("anyOf", [])]
+    return next((each["description"] for each in found if "description" in each), "")
+
+
+def kind_of(schema: dict[str, Any]) -> str:
+    """The parts of a message that are messages of their own are shown with their fields."""
+    text = typed(schema)
+    for name in re.findall(r"\[(\w+)\]\(#\w+\)", text):
+        fields = ", ".join(f"`{each}`" for each in schemas()[name]["properties"])
+        text = re.sub(rf"\[{name}\]\(#\w+\)", f"object with {fields}", text)
+    return text
+
+
+def closes() -> str:
+    rows = [
+        [str(each.code), f"`{each.name}`", "come back" if each.reconnect else "stop", each.meaning]
+        for each in CLOSES.values()
+    ]
+    return "\n" + table(["code", "name", "then", "meaning"], rows) + "\n\n"
+
+
+def current(text: str) -> str:
+    sides = {"client": CLIENTS, "broker": BROKERS}
+    text = _MESSAGES.sub(lambda found: found[1] + messages(sides[found[2]]) + found[3], text)
+    return _CLOSES.sub(lambda found: found[1] + closes() + found[2], text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(current(PAGE.read_text()))
