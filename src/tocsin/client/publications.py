@@ -12,8 +12,6 @@ from tocsin.errors import LimitExceeded, TocsinError, Uncertain
 from tocsin.wire import messages as wire
 from tocsin.wire.remote import told
 
-#: Records in one message; the protocol takes no more.
-MOST = 10_000
 #: Bytes of a message beside its records and six for each character of the feed's name.
 AROUND = 100
 
@@ -34,7 +32,7 @@ class Publication(Struct, eq=False):
         """The next records that go into one frame; none if a single one is too large."""
         room = limit - AROUND - 6 * len(self.feed)
         part: list[bytes] = []
-        for record in self.records[self.done : self.done + MOST]:
+        for record in self.records[self.done : self.done + wire.MOST_RECORDS]:
             room -= len(record) + 1
             if room < 0:
                 break

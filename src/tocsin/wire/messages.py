@@ -14,6 +14,8 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from tocsin.errors import Malformed
 
 SUBPROTOCOL = "tocsin.v1.json"
+#: Records in one ``publish``.
+MOST_RECORDS = 1_000
 
 RequestId = Annotated[int, Meta(ge=0, le=2**53 - 1, description="chosen by the client; the answer repeats it")]
 SubscriptionId = Annotated[int, Meta(ge=1, le=2**53 - 1, description="number of a BE subscription in the data cluster")]
@@ -71,7 +73,7 @@ class Publish(Message, frozen=True, tag="publish"):
 
     id: RequestId
     feed: Name
-    records: Annotated[list[Raw], Meta(min_length=1, max_length=1_000)]
+    records: Annotated[list[Raw], Meta(min_length=1, max_length=MOST_RECORDS)]
 
 
 class Ack(Message, frozen=True, tag="ack"):
