@@ -95,8 +95,11 @@ def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
     if options.inside_port or options.inside_url:
         raise UserError("several processes have an inner port each", hint="leave out --inside-port and --inside-url")
     members: list[subprocess.Popen[bytes]] = []
+    stopping = False
 
     def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
         for member in members:
             if member.poll() is None:
                 member.terminate()
@@ -117,7 +120,8 @@ def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
             ended = next((member for member in members if member.pid == pid), None)
             if ended is not None:
                 ended.returncode = os.waitstatus_to_exitcode(status)
-                stop()
+                if not stopping:  # a second signal would kill those that are about to end in good order
+                    stop()
             if all(member.returncode is not None for member in members):
                 break
     except ChildProcessError:
