@@ -21,7 +21,7 @@ from tocsin.cli.reference import pages
 from tocsin.config import BrokerConfig, ClusterConfig, load, load_broker
 from tocsin.errors import Unreachable
 
-COMMANDS = ["cluster", "sql", "pub", "sub", "query", "channels", "config", "demo"]
+COMMANDS = ["cluster", "sql", "pub", "sub", "query", "channels", "config", "bench", "demo"]
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 

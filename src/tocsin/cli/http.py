@@ -63,7 +63,7 @@ class Client:
             with self._http.stream(method, route, **request) as response:
                 if response.is_error or response.is_redirect:
                     response.read()
-                    raise self._error(response)
+                    raise self.error(response)
                 yield response
         except httpx.InvalidURL as error:
             raise UserError(f"{self.url!r} is no address of a server: {error}") from error
@@ -89,7 +89,7 @@ class Client:
         except msgspec.DecodeError as error:
             raise self._stranger(response) from error
 
-    def _error(self, response: httpx.Response) -> TocsinError:
+    def error(self, response: httpx.Response) -> TocsinError:
         try:
             body = msgspec.json.decode(response.content)
             return Remote(response.status_code, dict(body["error"]), body)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tocsin import __version__
+from tocsin.cli import bench
 from tocsin.cli.broker import broker
 from tocsin.cli.channels import channels
 from tocsin.cli.cluster import cluster
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 for command in (cluster, broker, sql, pub, sub, query, channels, config):
     app.command()(command)
+app.add_typer(bench.app, name="bench")
 app.command(epilog="\b\nExample:\n  tocsin demo --speed 4 --seconds 30")(demo)
 
 #: click's UsageError, wherever this version of typer keeps it.

@@ -38,13 +38,16 @@ def cli() -> str:
         "none with `NO_COLOR`.",
     ]
     for name, command in group.commands.items():
-        out += [
-            f"## tocsin {name}",
-            *prose(command.help),
-            *prose(command.epilog or ""),
-            table(["option", "meaning"], parameters(command)),
-        ]
+        out += described(name, command)
+        for part, each in getattr(command, "commands", {}).items():
+            out += described(f"{name} {part}", each)
     return "\n\n".join(out) + "\n"
+
+
+def described(name: str, command: Any) -> list[str]:
+    rows = parameters(command)
+    options = [table(["option", "meaning"], rows)] if rows else []
+    return [f"## tocsin {name}", *prose(command.help), *prose(command.epilog or ""), *options]
 
 
 def prose(text: str) -> list[str]:
