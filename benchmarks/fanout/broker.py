@@ -127,6 +127,10 @@ class Tocsin(Server):
         return self._numbers[topic]
 
     def stop(self) -> None:
+        if self.process is not None and self._members > 1:
+            # The one that started the others ends them; killed, it would leave them behind.
+            self.process.terminate()
+            self.process.wait(60)
         super().stop()
         if hasattr(self, "_stack"):
             self._inside.close()
