@@ -57,8 +57,8 @@ def sub(
     seconds: Seconds = 10.0,
     count: Annotated[int | None, typer.Option(min=1, help="End when each has so many notifications.")] = None,
     time_column: Annotated[
-        str, typer.Option(help="Column of the results with the time from which latency counts: UTC or seconds.")
-    ] = "",
+        str | None, typer.Option(help="Column of the results with the time from which latency counts: UTC or seconds.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Subscribe many times to one subscription and count what comes.

@@ -61,7 +61,7 @@ class Subscriber:
 class Crowd:
     """All of them, and what they got together since everybody was subscribed."""
 
-    def __init__(self, broker: str, channel: str, args: dict[str, Any], time_column: str = "") -> None:
+    def __init__(self, broker: str, channel: str, args: dict[str, Any], time_column: str | None = None) -> None:
         self.place = address(broker)
         self.channel, self.args = channel, args
         self.time_column = time_column
@@ -196,7 +196,7 @@ class Crowd:
         member.notifications += 1
         self.notifications += 1
         self.results += head.count
-        if self.time_column:
+        if self.time_column is not None:
             now = time.time()
             for row in _rows.decode(head.results):
                 self.latency.add(now - moment(row, self.time_column))
