@@ -1,4 +1,4 @@
-"""Kill -9 of brokers, of the data cluster and of subscribers while notifications flow: everybody gets exactly its own."""
+"""Kill -9 of brokers, data cluster and subscribers while notifications flow: everybody gets exactly its own."""
 
 from __future__ import annotations
 

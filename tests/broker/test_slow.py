@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,8 +17,8 @@ SIZE, COUNT = 50_000, 250
 
 
 def resident(process: int) -> int:
-    with open(f"/proc/{process}/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
 
 
 def metric(url: str, name: str) -> float:

@@ -20,6 +20,14 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session")
+def documented_broker(documented: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    from broker_lab import broker
+
+    with broker(tmp_path_factory.mktemp("documented-broker"), documented, "documented") as found:
+        yield found.url
+
+
 @pytest.fixture
-def shell(documented: str, tmp_path: Path) -> Shell:
-    return Shell(documented, tmp_path)
+def shell(documented: str, documented_broker: str, tmp_path: Path) -> Shell:
+    return Shell(documented, documented_broker, tmp_path)

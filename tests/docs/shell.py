@@ -13,14 +13,16 @@ from served import environment
 
 #: The address that the pages use; the test's cluster has a port of its own.
 SHOWN = "http://127.0.0.1:8480"
+SHOWN_BROKER = "http://127.0.0.1:8481"
 
 
 class Shell:
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, broker: str, folder: Path) -> None:
         self.url = url
+        self.broker = broker
         self.folder = folder
         path = str(Path(sys.executable).parent)
-        known = environment(TOCSIN_URL=url)
+        known = environment(TOCSIN_URL=url, TOCSIN_BROKER=broker)
         self.env = known | {"PATH": f"{path}:{known['PATH']}"}
 
     def run_page(self, page: Path) -> int:
@@ -33,7 +35,7 @@ class Shell:
         return len(found)
 
     def run(self, page: Path, block: pages.Block) -> str:
-        text = block.text.replace(SHOWN, self.url)
+        text = block.text.replace(SHOWN, self.url).replace(SHOWN_BROKER, self.broker)
         if block.language == "sql":
             return self._output(page, block, ["tocsin", "sql", "-"], text)
         if block.language == "python":
@@ -51,4 +53,4 @@ class Shell:
         )
         where = f"{page.relative_to(pages.ROOT)}:{block.line}"
         assert ran.returncode == 0, f"{where} ended with {ran.returncode}: {ran.stderr}{ran.stdout}"
-        return (ran.stdout + ran.stderr).replace(self.url, SHOWN)
+        return (ran.stdout + ran.stderr).replace(self.url, SHOWN).replace(self.broker, SHOWN_BROKER)
