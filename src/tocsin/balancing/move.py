@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from tocsin.balancing.arrays import Ints
 
 
 class Move(NamedTuple):
@@ -14,3 +17,15 @@ class Move(NamedTuple):
     worth: float = 0.0
     must: bool = False
     why: str = ""
+
+
+def collapsed(at: Ints, played: Iterable[Move]) -> list[Move]:
+    """Each subscriber once, from where it is (``at``) to where the last of its moves takes it, in the order of those.
+
+    An algorithm may move a subscriber twice or back; nobody should have to reconnect twice for one plan.
+    """
+    last: dict[int, Move] = {}
+    for move in played:
+        last.pop(move.subscriber, None)
+        last[move.subscriber] = move
+    return [move._replace(source=int(at[u])) for u, move in last.items() if move.target != at[u]]

@@ -1,0 +1,30 @@
+"""SDM, similarity-based dynamic migration (DEBS 2019): of the brokers below μ, the one that shares most with it.
+
+The paper restricts destinations to brokers below a threshold, "maybe the average load": line 15 says μ, so μ it is.
+Only the most similar broker is tried for each subscriber, as printed, even if the second best would have been valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tocsin.balancing.arrays import Flags, Floats, Longs
+from tocsin.balancing.migration import Migration
+from tocsin.balancing.trial import Trial
+
+
+@dataclass
+class SDM(Migration):
+    _why = "SDM: heaviest of the most loaded to the most similar below the mean"
+
+    def _targets(self, view: Trial, us: Longs, open_: Flags) -> tuple[Longs, Floats]:
+        below = np.flatnonzero(open_ & (view.relative < view.relative[view.live].mean()))
+        if not len(below):
+            return np.full(len(us), -1), np.zeros(len(us))
+        # In order of load, so that of equally similar ones the first is the least loaded.
+        below = below[np.argsort(view.relative[below], kind="stable")]
+        added = view.added_all(us)[:, below] if len(us) > 1 else view.added(int(us[0]))[None, below]
+        best = np.argmin(added, axis=1)
+        return below[best], added[np.arange(len(us)), best]

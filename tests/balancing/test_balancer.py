@@ -1,0 +1,195 @@
+"""The balancer decides: every refusal has its reason."""
+
+from __future__ import annotations
+
+import pytest
+from clusters import skewed
+
+from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.components import LoadState
+from tocsin.balancing.criteria import VOLUME
+from tocsin.balancing.decisions import Limits, Reason
+from tocsin.balancing.detectors import Spread
+from tocsin.balancing.exchangers import Modelled
+from tocsin.balancing.ldm import LDM
+from tocsin.balancing.load import Load, Status
+from tocsin.balancing.managers import LoadBalancingManager, LoadInformationManager
+from tocsin.balancing.move import Move, collapsed
+from tocsin.balancing.registry import Registry
+
+
+class Fixed:
+    """Suggests what it was given."""
+
+    def __init__(self, *moves: Move) -> None:
+        self.moves = moves
+
+    def suggest(self, view):
+        yield from self.moves
+
+    def objective(self, view):
+        return 0.0
+
+
+def small() -> Load:
+    """Broker 0 has three subscribers, 1 has one, 2 none; all want the same."""
+    load = Load()
+    for j in range(3):
+        load.broker(j)
+    load.rates([0, 1], [10.0, 1.0])
+    for u, j in enumerate([0, 0, 0, 1]):
+        load.join(u, j, [0, 1])
+    return load
+
+
+def reasons(load: Load, *moves: Move, limits: Limits | None = None) -> list[Reason]:
+    return [decision.reason for decision in Balancer(load, Fixed(*moves), limits).plan(0.0).decisions]
+
+
+def test_a_good_move_is_accepted():
+    assert reasons(small(), Move(0, 0, 2)) == [Reason.ACCEPTED]
+
+
+@pytest.mark.parametrize(
+    ("move", "reason"),
+    [
+        (Move(0, 1, 2), Reason.ELSEWHERE),
+        (Move(0, 0, 0), Reason.SAME),
+        (Move(0, 0, 9), Reason.UNKNOWN),
+        (Move(99, 0, 1), Reason.UNKNOWN),
+    ],
+)
+def test_nonsense_is_refused(move, reason):
+    assert reasons(small(), move) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(Status.GONE, Reason.GONE), (Status.DRAINING, Reason.DRAINING), (Status.FULL, Reason.FULL)],
+)
+def test_a_broker_that_takes_nobody_gets_nobody(status, reason):
+    load = small()
+    load.mark(2, status)
+    assert reasons(load, Move(0, 0, 2)) == [reason]
+
+
+def test_a_broker_gets_no_more_than_it_takes():
+    load = small()
+    load.broker(2, most=1)
+    assert reasons(load, Move(0, 0, 2), Move(1, 0, 2)) == [Reason.ACCEPTED, Reason.CROWDED]
+
+
+def test_room_that_a_later_move_makes_is_used():
+    load = small()
+    load.broker(1, most=1)
+    assert reasons(load, Move(0, 0, 1), Move(3, 1, 2)) == [Reason.ACCEPTED, Reason.ACCEPTED]
+
+
+def test_nobody_is_moved_twice_at_once():
+    assert reasons(small(), Move(0, 0, 2), Move(0, 0, 1)) == [Reason.ACCEPTED, Reason.PENDING]
+
+
+def test_the_maximum_is_never_raised():
+    load = small()
+    for u in (10, 11):
+        load.join(u, 1, [0, 1])
+    assert reasons(load, Move(0, 0, 1)) == [Reason.RAISES]
+    assert reasons(load, Move(0, 0, 1, must=True)) == [Reason.ACCEPTED]
+
+
+def test_a_move_that_gains_too_little_is_refused():
+    load = small()
+    assert reasons(load, Move(3, 1, 2), limits=Limits(least_gain=0.1)) == [Reason.WORTHLESS]
+    assert reasons(load, Move(3, 1, 2, worth=20.0), limits=Limits(least_gain=0.1)) == [Reason.ACCEPTED]
+    assert reasons(load, Move(0, 0, 2), limits=Limits(least_gain=0.1)) == [Reason.ACCEPTED]
+
+
+def test_limits_hold_in_all_and_per_broker():
+    moves = [Move(0, 0, 2), Move(1, 0, 1)]
+    assert reasons(small(), *moves, limits=Limits(moves=1)) == [Reason.ACCEPTED, Reason.MOVES]
+    assert reasons(small(), *moves, limits=Limits(per_broker=1)) == [Reason.ACCEPTED, Reason.SOURCE]
+    moves = [Move(0, 0, 2), Move(3, 1, 2)]
+    assert reasons(small(), *moves, limits=Limits(per_broker=1)) == [Reason.ACCEPTED, Reason.TARGET]
+
+
+def test_pending_moves_count_as_done_until_they_are():
+    load = skewed()
+    balancer = Balancer(load, LDM(0.05), Limits(moves=10_000, per_broker=10_000))
+    plan = balancer.plan(0.0)
+    assert len(plan.moves) > 20 and balancer.plan(1.0).moves == []
+    for move in plan.moves:
+        load.attach(move.subscriber, move.target)
+    assert balancer.projected().loads.cov == pytest.approx(load.loads.cov)
+    assert load.loads.cov <= 0.05
+    balancer.plan(2.0)
+    assert balancer.pending == {}
+    assert [decision.reason for decision in balancer.log].count(Reason.DONE) == len(plan.moves)
+
+
+def test_who_was_moved_rests():
+    load = small()
+    balancer = Balancer(load, Fixed(Move(0, 2, 1), Move(0, 0, 2)), Limits(cool_down=60))
+    load.join(4, 0, [0, 1])
+    assert balancer.plan(0.0).moves == [Move(0, 0, 2)]
+    load.attach(0, 2)
+    assert [decision.reason for decision in balancer.plan(10.0).decisions] == [Reason.COOLING, Reason.ELSEWHERE]
+    assert balancer.plan(71.0).moves == [Move(0, 2, 1)]
+
+
+def test_a_failed_move_leaves_the_subscriber_where_it_was():
+    balancer = Balancer(small(), Fixed(Move(0, 0, 2)))
+    assert balancer.plan(0.0).moves
+    balancer.failed(0, 1.0)
+    assert balancer.pending == {} and balancer.plan(2.0).decisions[0].reason is Reason.COOLING
+    assert balancer.plan(62.0).moves
+
+
+@pytest.mark.parametrize("change", ["left", "moved", "drained", "gone"])
+def test_a_plan_that_has_become_pointless_is_dropped(change):
+    load = small()
+    balancer = Balancer(load, Fixed(Move(0, 0, 2)))
+    balancer.plan(0.0)
+    {
+        "left": lambda: load.leave(0),
+        "moved": lambda: load.attach(0, 1),
+        "drained": lambda: load.mark(2, Status.DRAINING),
+        "gone": lambda: load.mark(2, Status.GONE),
+    }[change]()
+    assert balancer.plan(1.0).dropped == [Move(0, 0, 2)] and balancer.pending == {}
+
+
+def test_a_dry_run_changes_nothing():
+    balancer = Balancer(skewed(), LDM())
+    assert balancer.dry_run(0.0).moves and not balancer.pending and not balancer.log
+    assert balancer.dry_run(0.0).moves == balancer.plan(0.0).moves
+
+
+def test_somebody_who_is_forgotten_leaves_nothing_behind():
+    balancer = Balancer(small(), Fixed(Move(0, 0, 2)))
+    balancer.plan(0.0)
+    balancer.forget(0)
+    assert balancer.pending == {}
+    balancer.finished(0, 1.0)
+
+
+def test_moves_of_one_subscriber_become_one():
+    load = small()
+    assert collapsed(load.at, [Move(0, 0, 1), Move(1, 0, 2), Move(0, 1, 2), Move(3, 1, 2), Move(3, 2, 1)]) == [
+        Move(1, 0, 2),
+        Move(0, 0, 2),
+    ]
+
+
+def test_the_managers_bring_an_unbalanced_cluster_to_rest():
+    load = skewed()
+    information = LoadInformationManager(Modelled(load, [VOLUME]), Registry())
+    balancer = Balancer(load, LDM(0.05), Limits(moves=20))
+    manager = LoadBalancingManager(["volume"], Spread(0.05), balancer, information)
+    for turn in range(100):
+        information.perform_load_information_exchange(float(turn))
+        if manager.perform_one_load_balancing_iteration(float(turn)) is LoadState.NORMAL:
+            break
+        for move in balancer.latest.moves:
+            load.attach(move.subscriber, move.target)
+            balancer.finished(move.subscriber, float(turn))
+    assert 2 < turn < 50 and load.loads.cov <= 0.05

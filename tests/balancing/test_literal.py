@@ -1,0 +1,47 @@
+"""LDM, SDM, GSH make the moves of the printed algorithms."""
+
+from __future__ import annotations
+
+import pytest
+from clusters import clusters
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from literal import Literal, Undefined
+
+from tocsin.balancing.gsh import GSH, shuffle
+from tocsin.balancing.ldm import LDM
+from tocsin.balancing.load import Load
+from tocsin.balancing.sdm import SDM
+from tocsin.balancing.trial import Trial
+
+
+def literal(load: Load) -> Literal:
+    return Literal([set(load.rows[u].tolist()) for u in range(len(load.at))], load.at.tolist(), load.lam, load.m)
+
+
+@pytest.mark.parametrize("strategy", [LDM, SDM])
+@settings(deadline=None, max_examples=60)
+@given(load=clusters(plain=True), alpha=st.sampled_from([0.05, 0.15, 0.4]), beta=st.sampled_from([0.0, 500.0]))
+def test_migration_makes_the_printed_moves(strategy, load, alpha, beta):
+    reference = literal(load)
+    try:
+        printed = reference.migrate(strategy.__name__, alpha, beta)
+    except Undefined:
+        assume(False)
+    view = Trial(load)
+    ours = [(move.subscriber, move.source, move.target) for move in strategy(alpha, beta).play(view)]
+    assert ours == printed
+    assert view.F.tolist() == reference.F
+
+
+@settings(deadline=None, max_examples=60)
+@given(load=clusters(plain=True))
+def test_the_shuffle_makes_the_printed_moves(load):
+    reference = literal(load)
+    before = max(reference.F)
+    printed = reference.shuffle()
+    us, targets, highest = shuffle(Trial(load))
+    assert dict(zip(us.tolist(), targets.tolist(), strict=True)) == dict(enumerate(reference.x))
+    assert highest == max(reference.F)
+    ours = sorted((move.subscriber, move.source, move.target) for move in GSH(0.0).suggest(Trial(load)))
+    assert ours == (sorted(printed) if max(reference.F) < before * (1 - 1e-9) and Trial(load).loads.cov > 0 else [])
