@@ -346,5 +346,15 @@ def test_a_channel_made_anew_counts_from_the_beginning(stand):
     assert executions(stand.took("p")) == [1]
 
 
+def test_a_channel_made_anew_while_it_is_asked_for_counts_from_the_beginning(stand):
+    stand.subscribed("p", position=40)
+    stand.executed(41, 7)
+    stand.subscribe("q", "flood")
+    stand.handle(ev.Dropped("C"))
+    stand.wanted(9)
+    stand.executed(1, 9)
+    assert executions(stand.took("q")) == [1]
+
+
 def test_dropping_what_nobody_has_does_nothing(stand):
     assert stand.handle(ev.Dropped("D")) == []

@@ -1,0 +1,164 @@
+"""The road to the data cluster: what is looked at first, what waits for it, and what a refusal means."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from tocsin.broker import events as ev
+from tocsin.broker import instructions as do
+from tocsin.broker import link as module
+from tocsin.broker.link import Link
+from tocsin.config import BrokerConfig
+
+CHANNELS = {"channels": [{"name": "C", "last_execution": 9}]}
+
+
+class Rig:
+    """A link to a data cluster that answers as the test says; the state machine is a list of events."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.answers: dict[str, Any] = {
+            "PUT /brokers/b": {"returned": False},
+            "GET /channels": CHANNELS,
+            "GET /channels/C/subscriptions": {"subscriptions": [{"subscription": 7, "args": ["fire"]}]},
+        }
+        self.asked: list[str] = []
+        driver: Any = SimpleNamespace(
+            config=BrokerConfig(name="b"),
+            loop=asyncio.get_running_loop(),
+            state=SimpleNamespace(channels={}),
+            handle=self.events.append,
+        )
+        self.link = Link(driver, "http://broker/told")
+        self.link._client = httpx.AsyncClient(transport=httpx.MockTransport(self.answer), base_url="http://cluster")
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        what = f"{request.method} {request.url.path}"
+        self.asked.append(what)
+        answer = self.answers[what]
+        if isinstance(answer, asyncio.Future):
+            answer = await answer
+        status, body = answer if isinstance(answer, tuple) else (200, answer)
+        return httpx.Response(status, content=body if isinstance(body, bytes) else json.dumps(body))
+
+    def later(self, what: str) -> asyncio.Future[Any]:
+        """The answer to this waits until the test gives it."""
+        self.answers[what] = asyncio.get_running_loop().create_future()
+        return self.answers[what]
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not true():
+                await asyncio.sleep(0)
+
+
+def run(test: Callable[[Rig], Awaitable[None]]) -> None:
+    async def main() -> None:
+        rig = Rig()
+        try:
+            await test(rig)
+        finally:
+            await rig.link.stop()
+
+    asyncio.run(main())
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK", 0.0)
+
+
+def refusal(kind: str, **fields: Any) -> tuple[int, dict[str, Any]]:
+    return 404, {"error": {"code": "not_found", "message": "no", "kind": kind, **fields}}
+
+
+def test_what_is_inherited_is_known_before_anything_is_told():
+    async def test(rig: Rig) -> None:
+        listing = rig.later("GET /channels/C/subscriptions")
+        rig.link.start()
+        await rig.until(lambda: "GET /channels/C/subscriptions" in rig.asked)
+        assert not rig.link.settled.is_set()
+        listing.set_result({"subscriptions": [{"subscription": 7, "args": ["fire"]}]})
+        await rig.until(rig.link.settled.is_set)
+        assert rig.events == [ev.Inherited("C", [(7, ["fire"])], 9)]
+
+    run(test)
+
+
+def test_what_was_lost_is_known_before_anything_is_told():
+    async def test(rig: Rig) -> None:
+        rig.link.start()
+        await rig.until(rig.link.registered.is_set)
+        registering = rig.later("PUT /brokers/b")
+        await rig.until(lambda: not rig.link.settled.is_set())
+        registering.set_result({"returned": True})
+        listing = rig.later("GET /channels")
+        rig.answers["PUT /brokers/b"] = {"returned": False}
+        await rig.until(lambda: rig.asked[-1] == "GET /channels")
+        assert not rig.link.settled.is_set()
+        listing.set_result(CHANNELS)
+        await rig.until(rig.link.settled.is_set)
+        assert rig.events[-1] == ev.Returned({"C": 9})
+
+    run(test)
+
+
+def test_nothing_is_let_go_before_it_is_known_what_is_inherited():
+    async def test(rig: Rig) -> None:
+        listing = rig.later("GET /channels")
+        rig.answers["POST /channels/C/unsubscribe"] = {}
+        rig.link.start()
+        rig.link.carry_out(do.Unwant("C", [7]))
+        await rig.until(lambda: "GET /channels" in rig.asked)
+        assert "POST /channels/C/unsubscribe" not in rig.asked
+        listing.set_result(CHANNELS)
+        await rig.until(lambda: ev.Unwanted("C") in rig.events)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost"), [("execution", ev.Returned({"C": 4})), ("channel", ev.Dropped("C"))], ids=["expired", "dropped"]
+)
+def test_a_pull_that_is_refused_says_what_was_lost_and_ends(kind, lost):
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/executions/4/results"] = refusal(kind, first=5)
+        rig.link.carry_out(do.Pull("C", 4))
+        await rig.until(lambda: len(rig.events) == 2)
+        assert rig.events == [lost, ev.Pulled("C", 4, [])]
+
+    run(test)
+
+
+def test_a_fetch_from_before_what_is_kept_is_a_gap():
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/subscriptions/7/results"] = refusal("execution", first=5)
+        rig.link.carry_out(do.Fetch(3, "C", 7, 1))
+        await rig.until(lambda: bool(rig.events))
+        assert rig.events == [ev.FetchGap(3, 5)]
+
+    run(test)
+
+
+def test_one_wrong_subscription_is_found_and_the_others_are_made():
+    async def test(rig: Rig) -> None:
+        async def subscribe(request: httpx.Request) -> httpx.Response:
+            args = json.loads(request.content)["subscriptions"]
+            if ["wrong"] in args:
+                return httpx.Response(400, json={"error": {"code": "type_mismatch", "message": "no"}})
+            return httpx.Response(200, json={"subscriptions": [int(each[0]) for each in args], "position": 4})
+
+        rig.link._client = httpx.AsyncClient(transport=httpx.MockTransport(subscribe), base_url="http://cluster")
+        rig.link.carry_out(do.Want("C", [["1"], ["wrong"], ["3"], ["4"]]))
+        await rig.until(lambda: bool(rig.events))
+        assert rig.events == [ev.Wanted("C", [1, ev.Problem("type_mismatch", "no"), 3, 4], 4)]
+
+    run(test)
