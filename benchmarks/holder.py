@@ -69,6 +69,11 @@ class Holder:
         for each in self._sockets.values():
             each.close()
 
+    @property
+    def alive(self) -> bool:
+        """Whether every connection is still there."""
+        return self._thread.is_alive()
+
     def _answer(self) -> None:
         while not self._ending:
             for number, _ in self._poll.poll(0.5):

@@ -1,0 +1,75 @@
+"""The benchmarks of connections, churn and the way from the commit run, and count what they should; sizes are small."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from benchmarks import churn, commit_to_last, connections
+from benchmarks.fanout.broker import Tocsin
+from benchmarks.fanout.counter import Counter
+from benchmarks.holder import Holder
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, value in (
+        (connections, "TIMED", 30),
+        (connections, "WARM", 5),
+        (connections, "WATCHED", 0.1),
+        (churn, "CONNECTIONS", 3),
+        (churn, "PAIRS", 20),
+        (churn, "TOPICS", 4),
+        (churn, "AT_ONCE", 10),
+        (churn, "CPU", 0.001),
+        (commit_to_last, "WARM", 1),
+    ):
+        monkeypatch.setattr(module, name, value)
+
+
+def test_all_connections_of_several_processes_are_held():
+    processes, held, *_, spread, beat, _idle = connections.measured(2, 1, 60, 0.0)
+    assert (processes, held, beat) == (2, 60, "none")
+    assert sum(int(part) for part in spread.split(" + ")) == 60
+
+
+def test_who_answers_heartbeats_stays():
+    with Tocsin(None, heartbeat=1) as broker:
+        openings = [broker.opening(0, [0])] * 5
+        with Holder(broker.door, openings) as holder:
+            while holder.pings < 20:  # four each: more than a silent one would get
+                assert holder.alive
+                time.sleep(0.05)
+            assert connections.connections(broker.facts[0]["inside"]) == 5
+
+
+def test_every_subscription_that_comes_and_goes_is_answered():
+    with Tocsin(None) as server, churn.keeping(server):
+        openings = churn.churning(server)
+        assert openings[0].answers == 41 and len(openings) == 3
+        assert all(figure > 0 for figure in churn.churned(server, openings))
+        assert server.cluster.channel(server.channel)["subscriptions"] == 4
+
+
+def test_what_is_new_to_the_data_cluster_is_let_go_in_the_end():
+    (row,) = churn.new(0.1).rows
+    assert row[0] > 0 and row[3] > 0
+
+
+def test_everybody_who_comes_back_gets_what_was_missed():
+    with Tocsin(None, limits_cache_results=3) as server:
+        churn.away(server, [server.opening(0, [0])] * 20)
+        for missed in (0, 2, 5):
+            openings = churn.resuming(server, 20, missed)
+            with Counter(server.door, openings) as counter:
+                counter.expect(20 * missed)
+                counter.met()
+                server.cluster.found(server.channel, ([0], [{"n": 1}]))
+                counter.expect(20)
+                assert counter.met().deliveries == 20 * (missed + 1)
+
+
+def test_an_execution_reaches_the_last_subscriber_by_push_and_by_pull():
+    table = commit_to_last.measure(20, 2)
+    assert [row[0] for row in table.rows][2:] == ["committed, push channel", "committed, pull channel"]
+    assert all(row[1] <= row[2] <= row[3] for row in table.rows)
