@@ -57,6 +57,7 @@ class BrokerState(Users):
             wire.Unsubscribe: self._unsubscribe,
             wire.Publish: self._publish,
             wire.Ack: self._ack,
+            wire.Stay: lambda front, message: None,
             wire.Ping: self._ping,
             wire.Pong: lambda front, message: None,
         }

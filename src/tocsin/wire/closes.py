@@ -31,6 +31,10 @@ NO_HELLO = Close(4003, "no_hello", False, "The first message was not `hello`, or
 FLOOD = Close(4004, "flood", False, "Far more requests than the broker answers, in spite of its errors.")
 LOGGED_OUT = Close(4005, "logged_out", False, "The user logged out, or the session has expired.")
 
+BAD_TICKET = Close(
+    4006, "bad_ticket", False, "The ticket is forged, expired, used before or for somebody else; come without it."
+)
+
 SILENT = Close(4100, "silent", True, "Nothing was heard from the client for too long.")
 HELLO_TIMEOUT = Close(4101, "hello_timeout", True, "No `hello` came in time.")
 MOVED = Close(4102, "moved", True, "The subscriber is served by another broker now.")
@@ -52,6 +56,7 @@ CLOSES: dict[int, Close] = {
         NO_HELLO,
         FLOOD,
         LOGGED_OUT,
+        BAD_TICKET,
         SILENT,
         HELLO_TIMEOUT,
         MOVED,

@@ -41,6 +41,19 @@ class Hello(Message, frozen=True, tag="hello"):
         None
     )
     agent: Annotated[str, Meta(max_length=128, description="what the client is, for the log")] = ""
+    subscriber: (
+        Annotated[
+            str,
+            Meta(
+                min_length=8,
+                max_length=64,
+                pattern="^[A-Za-z0-9_-]+$",
+                description="chosen by the client at random and kept: who it is, on whichever broker",
+            ),
+        ]
+        | None
+    ) = None
+    ticket: Annotated[str, Meta(max_length=1024, description="of `move` or `requestbroker`")] | None = None
 
 
 class Subscribe(Message, frozen=True, tag="subscribe"):
@@ -89,6 +102,13 @@ class Ping(Message, frozen=True, tag="ping"):
     """
 
     positions: Annotated[dict[str, Execution], Meta(description="channel: execution")] = field(default_factory=dict)
+
+
+class Stay(Message, frozen=True, tag="stay"):
+    """The client could not follow a ``move`` and stays where it is."""
+
+    ticket: Annotated[str, Meta(max_length=1024)]
+    reason: Annotated[str, Meta(max_length=256)] = ""
 
 
 class Pong(Message, frozen=True, tag="pong"):
@@ -192,6 +212,18 @@ class Gap(Message, frozen=True, tag="gap"):
     reason: Annotated[str, Meta(description="`retention`: they were kept no longer; `released`: nobody held it")]
 
 
+class Move(Message, frozen=True, tag="move"):
+    """Another broker has room for the client.
+
+    It connects there with the ticket, resumes everything, and leaves this broker once all of it is live there. If that
+    fails, it says ``stay``.
+    """
+
+    broker: Annotated[str, Meta(description="name of the other broker")]
+    url: Annotated[str, Meta(description="its address, http or https")]
+    ticket: str
+
+
 class Ended(Message, frozen=True, tag="ended"):
     """Nothing of this subscription follows: what it is of does not exist any more."""
 
@@ -200,9 +232,9 @@ class Ended(Message, frozen=True, tag="ended"):
     message: str
 
 
-FromClient = Hello | Subscribe | Unsubscribe | Publish | Ack | Ping | Pong
+FromClient = Hello | Subscribe | Unsubscribe | Publish | Ack | Stay | Ping | Pong
 FromBroker = (
-    Welcome | Subscribed | Unsubscribed | Published | Error | Notify | Live | Lagging | Gap | Ended | Ping | Pong
+    Welcome | Subscribed | Unsubscribed | Published | Error | Notify | Live | Lagging | Gap | Ended | Move | Ping | Pong
 )
 
 _encoder = msgspec.json.Encoder()
