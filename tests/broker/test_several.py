@@ -78,3 +78,19 @@ def test_processes_share_a_port_and_end_together(tmp_path: Path):
         process.stdout.read()
         assert process.wait(60) == 0
         assert not any(alive(said["pid"]) for said in ready.values())
+
+
+def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path):
+    with sparkless(tmp_path / "data") as (_, url):
+        command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--name", "many", "--processes", "2"]
+        command += ["--port", "0", "--cluster", url, "--home", str(tmp_path / "b")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
+        assert process.stdout is not None
+        events = [json.loads(process.stdout.readline())["event"] for _ in range(4)]
+        assert sorted(events) == ["listening", "listening", "ready", "ready"]
+        process.kill()
+        process.wait()
+        # Its end comes when the last process has closed it.
+        rest = [json.loads(line)["event"] for line in process.stdout]
+        assert rest == ["stopped", "stopped"]
+        process.stdout.close()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -68,7 +69,10 @@ def broker(
         with bind(options.host, options.port, shared=True, listen=False) as held:
             run_several(options, held.getsockname()[1], json)
         return
-    public = bind(options.host, options.port, shared="TOCSIN_BROKER_MEMBER" in os.environ)
+    member = "TOCSIN_BROKER_MEMBER" in os.environ
+    if member:
+        end_with_starter()
+    public = bind(options.host, options.port, shared=member)
     url = address(public)
     inside = bind(options.host, options.inside_port)
     inner = address(inside)
@@ -112,7 +116,12 @@ def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
         command += ["--processes", "1", *(["--json"] if json else [])]
         # In its own group: Ctrl-C reaches this process, which passes it on once.
         members.append(
-            subprocess.Popen(command, env=os.environ | {"TOCSIN_BROKER_MEMBER": "1"}, start_new_session=True)
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                env=os.environ | {"TOCSIN_BROKER_MEMBER": "1"},
+                start_new_session=True,
+            )
         )
     try:
         while True:
@@ -129,3 +138,15 @@ def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
     failed = [member.returncode for member in members if member.returncode]
     if failed:
         raise SystemTrouble(f"a process of the broker ended with code {failed[0]}")
+
+
+def end_with_starter() -> None:
+    """The one that started this process holds the other end of standard input: when that is gone, however it ended,
+    another that is started in its place must not find this one under the same name on the same port."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="starter", daemon=True).start()
