@@ -102,6 +102,12 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     buffer_bytes: Annotated[int, Meta(description="bytes on their way to a subscriber before it counts as slow")] = (
         256 * 1024
     )
+    coordinator: Annotated[str, Meta(description="address of the coordinator; '' for none")] = ""
+    secret: Annotated[str, Meta(description="what the coordinator knows its brokers by")] = ""
+    public_url: Annotated[str, Meta(description="how subscribers reach the broker; '' for host and port")] = ""
+    capacity: Annotated[float, Meta(description="how much it carries, compared with other brokers")] = 1.0
+    latitude: Annotated[float | None, Meta(description="where it is, for placing subscribers near")] = None
+    longitude: Annotated[float | None, Meta(description="where it is, for placing subscribers near")] = None
     fetches: Annotated[int, Meta(description="catch-ups asked of the data cluster at the same time")] = 16
     limits: BrokerLimits = field(default_factory=BrokerLimits)
 

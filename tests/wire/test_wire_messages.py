@@ -20,6 +20,8 @@ FROM_CLIENT = [
     wire.Subscribe(1, "OfKind", {"kind": "fire"}, 7, 3),
     wire.Unsubscribe(1, 3),
     wire.Ack({3: 7, 4: 0}),
+    wire.Hello(1, subscriber="abcdefgh", ticket="a.b"),
+    wire.Stay("a.b", "no room"),
     wire.Ping(),
     wire.Ping({"OfKind": 3}),
     wire.Pong(),
@@ -36,6 +38,7 @@ FROM_BROKER = [
     wire.Lagging(3, 8),
     wire.Gap(3, 8, 12, "retention"),
     wire.Ended(3, "not_found", "dropped"),
+    wire.Move("south", "http://127.0.0.1:8483", "a.b"),
     wire.Ping({"OfKind": 8}),
     wire.Pong(),
 ]

@@ -84,6 +84,7 @@ class Back(Struct, eq=False):
     holders: dict[str, None] = {}
     fetching: bool = False
     deliveries: int = 0
+    reported: float = -1.0  # λ in bytes, as the coordinator knows it
 
     @property
     def through(self) -> int:

@@ -56,6 +56,9 @@ class Connections(Subscriptions):
             del self._users[front.user]
         for number in front.subscriptions:
             self._detach(self.backs[number], front.peer)
+        if front.subscriber and self._subscribers.get(front.subscriber) == front.peer:
+            del self._subscribers[front.subscriber]
+            self._touch(front)
 
     def _forget_caller(self, front: Front) -> None:
         assert front.user is not None
@@ -100,11 +103,29 @@ class Connections(Subscriptions):
             self._refuse(front, event.id, Problem("malformed", event.problem))
 
     def _hello(self, front: Front, message: wire.Hello) -> None:
+        if message.ticket is not None:
+            problem = self._refuses_ticket(message.ticket, message.subscriber or "")
+            if problem is not None:
+                self._close(front.peer, closes.BAD_TICKET, problem)
+                return
+        self._identify(front, message.subscriber)
         if message.token is None:
             self._welcome(front, message.id, [])
         else:
             front.waiting = [message]
             self._out.append(Authenticate(front.peer, message.token))
+
+    def _identify(self, front: Front, name: str | None) -> None:
+        """A subscriber is here once: who comes again has lost the connection that it had."""
+        if name is None:
+            self._strangers += 1
+            name = f"{self.config.name}:{self._strangers}"
+        before = self._subscribers.get(name)
+        if before is not None:
+            self._close(before, closes.REPLACED, "connected again")
+        front.subscriber = name
+        self._subscribers[name] = front.peer
+        self._touch(front)
 
     def _welcome(self, front: Front, id: int, held: list[Held]) -> None:
         front.greeted = True

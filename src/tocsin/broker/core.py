@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tocsin.broker.back import Back, Channel, Key
 from tocsin.broker.cache import Cache
 from tocsin.broker.catchup import CatchUp
@@ -14,14 +16,17 @@ from tocsin.config import BrokerConfig
 from tocsin.wire import messages as wire
 from tocsin.wire.frames import frame
 from tocsin.wire.messages import Error, Message
+from tocsin.wire.reports import Outcome
 
 
 class Core:
     """The parts are built on one another, each a file: ``Core``, ``Behind``, ``Executions``, ``Subscriptions``,
-    ``Connections``, ``Users``, and at last ``BrokerState``."""
+    ``Connections``, ``Users``, ``Moves``, and at last ``BrokerState``."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, refuses_ticket: Callable[[str, str], str | None]) -> None:
         self.config = config
+        self._refuses_ticket = refuses_ticket
+        self._strangers = 0
         self.limits = config.limits
         self.fronts: dict[Peer, Front] = {}
         self.backs: dict[int, Back] = {}
@@ -39,6 +44,9 @@ class Core:
         self._idle: dict[Back, float] = {}
         self._beat = 0
         self._beats: list[dict[Peer, Front]] = [{} for _ in range(max(1, round(config.heartbeat)))]
+        self._subscribers: dict[str, Peer] = {}
+        self._changed: dict[str, None] = {}
+        self._outcomes: list[Outcome] = []
         self._out: list[Instruction] = []
         self._now = 0.0
 
@@ -53,6 +61,11 @@ class Core:
         """Nothing is kept of a channel that nobody here has anything to do with."""
         if channel.unused:
             self.channels.pop(channel.name.lower(), None)
+
+    def _touch(self, front: Front) -> None:
+        """The coordinator is to hear of it."""
+        if front.subscriber:
+            self._changed[front.subscriber] = None
 
     def _send(self, front: Front, message: Message) -> None:
         data = frame(wire.encode(message))

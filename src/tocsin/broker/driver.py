@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from tocsin.broker.state import BrokerState
 from tocsin.config import BrokerConfig
 from tocsin.wire.closes import Close
 from tocsin.wire.messages import Held
+from tocsin.wire.tickets import Wicket
 
 
 class Connection(Protocol):
@@ -43,10 +45,10 @@ class Store(Protocol):
 class Driver:
     """One state machine on one loop."""
 
-    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, wicket: Wicket | None = None) -> None:
         self.config = config
         self.loop = loop
-        self.state = BrokerState(config)
+        self.state = BrokerState(config, (wicket or Wicket(config.name, time.time)).refuses)
         self.cluster: Cluster
         self.store: Store
         self._sends: list[do.Send] = []

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tocsin.wire.messages import FromClient, Held
+from tocsin.wire.reports import Orders
 
 Peer = Hashable
 Args = list[Any] | dict[str, Any]
@@ -187,6 +188,12 @@ class PublishFailed(Struct, frozen=True):
     problem: Problem
 
 
+class Ordered(Struct, frozen=True):
+    """The coordinator's answer to a report."""
+
+    orders: Orders
+
+
 class Tick(Struct, frozen=True):
     """Time has passed; about once a second."""
 
@@ -217,6 +224,7 @@ Event = (
     | Returned
     | Published
     | PublishFailed
+    | Ordered
     | Tick
     | Stopping
 )

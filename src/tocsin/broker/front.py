@@ -19,6 +19,7 @@ class Front(Struct, eq=False):
     heard: float
     subscriptions: dict[int, int]
     user: str | None = None
+    subscriber: str = ""
     greeted: bool = False
     brief: bool = False  # one request over REST
     congested: bool = False

@@ -23,6 +23,7 @@ from tocsin.broker.handshake import PATH
 from tocsin.broker.link import Link, ResultLine
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.protocol import WebSocket
+from tocsin.broker.reporting import Reporter
 from tocsin.broker.rest import Rest
 from tocsin.broker.users import Users
 from tocsin.config import BrokerConfig
@@ -31,6 +32,7 @@ from tocsin.web.answers import answer, error_answer
 from tocsin.web.listening import BrokeOff, Protocol, Sent, WebServer, address, no_such_path
 from tocsin.web.reading import Disconnected, read_body
 from tocsin.wire import asyncapi
+from tocsin.wire.tickets import Wicket
 
 log = logging.getLogger("tocsin.server")
 
@@ -179,12 +181,17 @@ class Server(WebServer):
         loop = asyncio.get_running_loop()
         users = Users(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
         try:
-            self.driver = Driver(config, loop)
+            wicket = Wicket(config.name, time.time)
+            self.driver = Driver(config, loop, wicket)
             url = config.inside_url or address(self.inside)
             link = Link(self.driver, url.rstrip("/") + "/told")
             self.app = App(self.driver, link, users, self.inside.getsockname()[1])
             self.driver.start(link, users)
             link.start()
+            reporter = None
+            if config.coordinator:
+                reporter = Reporter(self.driver, wicket, config.public_url or address(self.public))
+                reporter.start()
             waiting = asyncio.create_task(self._ready(link))
             expiring = asyncio.create_task(self._expire(users))
             # What is here now stays: looking through it again and again only stops everybody.
@@ -193,6 +200,8 @@ class Server(WebServer):
             await self.serve([self.public, self.inside])
             for task in (waiting, expiring):
                 task.cancel()
+            if reporter is not None:
+                await reporter.stop()
             await link.stop()
         finally:
             users.close()

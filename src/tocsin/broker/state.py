@@ -13,9 +13,9 @@ from typing import Any
 from tocsin.broker import events as ev
 from tocsin.broker.events import Peer
 from tocsin.broker.front import LIVE, Front
-from tocsin.broker.held import Users
 from tocsin.broker.instructions import Commit, Instruction, Send
 from tocsin.broker.load import BackLoad, Report
+from tocsin.broker.moving import Moves
 from tocsin.config import BrokerConfig
 from tocsin.wire import closes
 from tocsin.wire import messages as wire
@@ -23,9 +23,15 @@ from tocsin.wire.frames import frame
 from tocsin.wire.messages import Message
 
 
-class BrokerState(Users):
-    def __init__(self, config: BrokerConfig) -> None:
-        super().__init__(config)
+class BrokerState(Moves):
+    """``refuses_ticket`` says what is wrong with a subscriber's ticket; without a coordinator, each of them is."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        refuses_ticket: Callable[[str, str], str | None] = lambda ticket, subscriber: "there is no coordinator",
+    ) -> None:
+        super().__init__(config, refuses_ticket)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             ev.Opened: self._opened,
             ev.Assumed: self._assumed,
@@ -48,6 +54,7 @@ class BrokerState(Users):
             ev.Returned: self._returned,
             ev.Published: self._published,
             ev.PublishFailed: self._publish_failed,
+            ev.Ordered: self._ordered,
             ev.Tick: self._tick,
             ev.Stopping: self._stopping,
         }
@@ -57,7 +64,7 @@ class BrokerState(Users):
             wire.Unsubscribe: self._unsubscribe,
             wire.Publish: self._publish,
             wire.Ack: self._ack,
-            wire.Stay: lambda front, message: None,
+            wire.Stay: self._stay,
             wire.Ping: self._ping,
             wire.Pong: lambda front, message: None,
         }

@@ -83,6 +83,7 @@ class Subscriptions(Executions):
             self._keep(back, front.user, after)
         front.subscriptions[back.id] = after
         front.behind += 1
+        self._touch(front)
         former = request.subscription
         if former is not None and former != back.id and request.after is not None and after < back.born:
             self.catchup.former(back, front.peer, former, after)
@@ -113,6 +114,7 @@ class Subscriptions(Executions):
             return
         if mine:
             front.behind -= front.subscriptions.pop(back.id) != LIVE
+            self._touch(front)
         if front.user is not None and kept:
             self._let_go(front.user, back)
             self._out.append(Forget(front.user, back.id))

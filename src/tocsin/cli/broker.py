@@ -30,6 +30,7 @@ def broker(
         int | None, typer.Option(min=0, max=65535, help="Port for the data cluster; 0 takes a free one.")
     ] = None,
     inside_url: Annotated[str | None, typer.Option(help="How the data cluster reaches that port.")] = None,
+    coordinator: Annotated[str | None, typer.Option(help="Address of the coordinator, if there is one.")] = None,
     processes: Annotated[int | None, typer.Option(min=1, max=256, help="Processes that share the port.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --broker`.")] = None,
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
@@ -59,6 +60,7 @@ def broker(
         home=home,
         inside_port=inside_port,
         inside_url=inside_url,
+        coordinator=coordinator,
         processes=processes,
     )
     from tocsin.web.listening import address, bind, raise_file_limit

@@ -242,7 +242,8 @@ class Subscriptions:
 
     def gap(self, message: wire.Gap) -> None:
         for entry in self._numbers.get(message.subscription, ()):
-            entry.known = message.subscription
+            if message.reason == "released":  # otherwise more of the former number may follow
+                entry.known = message.subscription
             item = entry.skip(message)
             if item is not None:
                 self.gaps += 1

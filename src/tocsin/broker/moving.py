@@ -1,0 +1,73 @@
+"""What the coordinator wants to know of subscribers, and what it wants of them."""
+
+from __future__ import annotations
+
+from tocsin.broker import events as ev
+from tocsin.broker.front import Front
+from tocsin.broker.held import Users
+from tocsin.wire import closes
+from tocsin.wire import messages as wire
+from tocsin.wire.reports import LoadReport, Outcome
+
+#: A rate that changed by less than this share is not news.
+NEWS = 0.02
+
+
+class Moves(Users):
+    """Changes are gathered between two reports; a report that did not arrive is put back."""
+
+    def changes(self, number: int, now: float, *, full: bool) -> LoadReport:
+        """What has changed since it was asked for the last time; ``full`` for everything."""
+        changed = self._subscribers if full else self._changed
+        subscribers, left = {}, []
+        for name in changed:
+            peer = self._subscribers.get(name)
+            if peer is None:
+                left.append(name)
+            else:
+                subscribers[name] = list(self.fronts[peer].subscriptions)
+        rates = {}
+        for back in self.backs.values():
+            rate = back.lam_bytes.per_second(now)
+            if full or abs(rate - back.reported) > NEWS * max(rate, back.reported):
+                rates[back.id] = back.reported = rate
+        self._changed = {}
+        outcomes, self._outcomes = self._outcomes, []
+        counters = self.counters
+        return LoadReport(
+            number,
+            full,
+            subscribers,
+            left,
+            rates,
+            outcomes,
+            len(self.fronts),
+            counters.bytes_in,
+            counters.bytes_out,
+            counters.deliveries,
+            sum(len(channel.told) for channel in self.channels.values()),
+            sum(front.congested for front in self.fronts.values()),
+        )
+
+    def put_back(self, report: LoadReport) -> None:
+        """It did not arrive."""
+        self._changed = dict.fromkeys([*report.subscribers, *report.left]) | self._changed
+        self._outcomes = report.outcomes + self._outcomes
+        for number in report.rates:
+            if number in self.backs:
+                self.backs[number].reported = -1.0
+
+    def _ordered(self, event: ev.Ordered) -> None:
+        for order in event.orders.moves:
+            peer = self._subscribers.get(order.subscriber)
+            if peer is None:
+                self._outcomes.append(Outcome(order.ticket, "the subscriber is not here"))
+            else:
+                self._send(self.fronts[peer], wire.Move(order.broker, order.url, order.ticket))
+        for name in event.orders.drop:
+            if name in self._subscribers:
+                self._close(self._subscribers[name], closes.MOVED, "served by another broker")
+
+    def _stay(self, front: Front, message: wire.Stay) -> None:
+        if len(self._outcomes) < 10_000:
+            self._outcomes.append(Outcome(message.ticket, message.reason or "the subscriber stays"))

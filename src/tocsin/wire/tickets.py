@@ -1,0 +1,79 @@
+"""Tickets: the coordinator's word that a subscriber may come to a broker. Signed with a key that only these two know.
+
+A broker's key is derived from the coordinator's secret and the broker's name, so no broker can write a ticket for
+another one, or speak for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+#: Seconds by which the clocks of coordinator and broker may differ.
+SKEW = 30.0
+
+
+class Ticket(Struct, frozen=True):
+    subscriber: str
+    broker: str
+    expires: float
+    nonce: str
+
+
+def key_for(secret: bytes, broker: str) -> bytes:
+    return hmac.new(secret, b"ticket\0" + broker.encode(), hashlib.sha256).digest()
+
+
+def sign(ticket: Ticket, key: bytes) -> str:
+    body = msgspec.json.encode(ticket)
+    return f"{_text(body)}.{_text(hmac.digest(key, body, 'sha256'))}"
+
+
+class Wicket:
+    """Where tickets are shown: each is good once, for one subscriber, at one broker, for a while."""
+
+    def __init__(self, broker: str, clock: Callable[[], float]) -> None:
+        self.broker = broker
+        self.clock = clock
+        self.key: bytes | None = None
+        self._used: dict[str, float] = {}
+
+    def refuses(self, text: str, subscriber: str) -> str | None:
+        """Why it is not good; None takes it, and the next time it is not good any more."""
+        if self.key is None:
+            return "this broker has no coordinator"
+        body, _, signature = text.partition(".")
+        try:
+            data, signed = _bytes(body), _bytes(signature)
+        except (binascii.Error, ValueError):
+            return "this is no ticket"
+        if not hmac.compare_digest(hmac.digest(self.key, data, "sha256"), signed):
+            return "the signature is wrong"
+        ticket = msgspec.json.decode(data, type=Ticket)
+        now = self.clock()
+        if ticket.broker != self.broker or ticket.subscriber != subscriber:
+            return "the ticket is for somebody else"
+        if ticket.expires < now - SKEW:
+            return "the ticket has expired"
+        if ticket.nonce in self._used:
+            return "the ticket was used before"
+        self._used[ticket.nonce] = ticket.expires
+        for nonce, expires in list(self._used.items()):
+            if expires >= now - SKEW:
+                break
+            del self._used[nonce]
+        return None
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

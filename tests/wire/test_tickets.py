@@ -1,0 +1,67 @@
+"""Tickets: forged, changed, expired, used twice or shown by somebody else, they are worth nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.wire.tickets import SKEW, Ticket, Wicket, key_for, sign
+
+SECRET = b"secret"
+TICKET = Ticket("subscriber-1", "north", 1_000.0, "n1")
+
+
+def wicket(now: float = 900.0, broker: str = "north") -> Wicket:
+    found = Wicket(broker, lambda: now)
+    found.key = key_for(SECRET, broker)
+    return found
+
+
+def signed(ticket: Ticket = TICKET, secret: bytes = SECRET) -> str:
+    return sign(ticket, key_for(secret, ticket.broker))
+
+
+def test_a_good_ticket_is_taken_once():
+    gate = wicket()
+    assert gate.refuses(signed(), "subscriber-1") is None
+    assert gate.refuses(signed(), "subscriber-1") == "the ticket was used before"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "this is no ticket"),
+        ("x", "this is no ticket"),
+        ("a.b.c", "this is no ticket"),
+        (signed() + "=", "this is no ticket"),
+        (signed()[:-2] + "AA", "the signature is wrong"),
+        ("AAAA" + signed(), "the signature is wrong"),
+        (signed(secret=b"other"), "the signature is wrong"),
+        (sign(Ticket("subscriber-1", "north", 1_000.0, "n1"), key_for(SECRET, "south")), "the signature is wrong"),
+        (signed(Ticket("subscriber-2", "north", 1_000.0, "n1")), "the ticket is for somebody else"),
+        (signed(Ticket("subscriber-1", "north", 899.0 - SKEW, "n1")), "the ticket has expired"),
+    ],
+)
+def test_a_bad_ticket_is_refused_with_the_reason(text, why):
+    assert wicket().refuses(text, "subscriber-1") == why
+
+
+def test_a_broker_takes_no_ticket_that_was_written_for_another():
+    """Also where it knows the other's key, which it does not."""
+    gate = wicket(broker="south")
+    gate.key = key_for(SECRET, "north")
+    assert gate.refuses(signed(), "subscriber-1") == "the ticket is for somebody else"
+
+
+def test_a_broker_without_a_coordinator_takes_none():
+    assert Wicket("north", lambda: 0.0).refuses(signed(), "subscriber-1") == "this broker has no coordinator"
+
+
+def test_used_tickets_are_forgotten_once_they_have_expired():
+    now = [900.0]
+    gate = Wicket("north", lambda: now[0])
+    gate.key = key_for(SECRET, "north")
+    for number in range(100):
+        now[0] += 100.0
+        ticket = Ticket("subscriber-1", "north", now[0] + 60.0, f"n{number}")
+        assert gate.refuses(signed(ticket), "subscriber-1") is None
+    assert len(gate._used) < 5
