@@ -12,10 +12,12 @@ import typer
 
 from tocsin import __version__
 from tocsin.cli import bench
+from tocsin.cli.balance import balance, drain, top, undrain
 from tocsin.cli.broker import broker
 from tocsin.cli.channels import channels
 from tocsin.cli.cluster import cluster
 from tocsin.cli.config import config
+from tocsin.cli.coordinator import coordinator
 from tocsin.cli.demo import demo
 from tocsin.cli.output import report
 from tocsin.cli.pub import pub
@@ -32,9 +34,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (cluster, broker, sql, pub, sub, query, channels, config):
+for command in (cluster, broker, coordinator, sql, pub, sub, query, channels, top, drain, undrain, config):
     app.command()(command)
 app.add_typer(bench.app, name="bench")
+app.add_typer(balance, name="balance")
 app.command(epilog="\b\nExample:\n  tocsin demo --speed 4 --seconds 30")(demo)
 
 #: click's UsageError, wherever this version of typer keeps it.

@@ -1,0 +1,180 @@
+"""``tocsin balance``, ``drain``, ``undrain`` and ``top``: what the coordinator sees, decided and would do."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tocsin.cli.http import Client, path
+from tocsin.cli.output import Json, out, print_json, print_line, print_table
+from tocsin.errors import TocsinError
+
+Where = Annotated[str, typer.Option("--coordinator", envvar="TOCSIN_COORDINATOR", help="Address of the coordinator.")]
+COORDINATOR = "http://127.0.0.1:8482"
+BrokerName = Annotated[str, typer.Argument(help="Name of a broker.")]
+
+balance = typer.Typer(no_args_is_help=True, help="What the coordinator decided, and what it would do now.")
+
+
+@balance.command("log")
+def show_log(
+    coordinator: Where = COORDINATOR,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many of the newest decisions.")] = 50,
+    json: Json = False,
+) -> None:
+    """Print the newest decisions with their reasons: placements, moves, brokers that came and went.
+
+    \b
+    Example:
+      tocsin balance log --limit 20
+    """
+    with Client(coordinator) as client:
+        found = client.call("GET", "/balance/log", params={"limit": limit})["log"]
+    if json:
+        print_json(found)
+        return
+    if not found:
+        print_line("Nothing has been decided yet.")
+        return
+    rows = [
+        [clock(each["time"]), each["kind"], each["subscriber"][:12], each["source"], each["target"], each["text"]]
+        for each in found
+    ]
+    print_table(["time", "what", "subscriber", "from", "to", "reason"], rows, [False] * 6)
+
+
+@balance.command("plan")
+def show_plan(
+    coordinator: Where = COORDINATOR,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look; this is all that it does.")] = True,
+    json: Json = False,
+) -> None:
+    """Print what would be moved now, without moving anybody.
+
+    \b
+    Example:
+      tocsin balance plan --dry-run
+    """
+    with Client(coordinator) as client:
+        plan = client.call("GET", "/balance/plan")
+    if json:
+        print_json(plan)
+        return
+    before, after = plan["before"], plan["after"]
+    print_line(f"strategy {plan['strategy'] or 'none'}: {len(plan['moves'])} moves")
+    rows = [[name, figure(before[name]), figure(after[name])] for name in ("maximum", "mean", "cov")] + [
+        ["lower bound", figure(plan["bound"]), figure(plan["bound"])]
+    ]
+    print_table(["load", "now", "then"], rows, [False, True, True])
+    if plan["moves"]:
+        print_table(
+            ["subscriber", "from", "to", "why"],
+            [[each["subscriber"][:12], each["from"], each["to"], each["why"]] for each in plan["moves"][:50]],
+            [False] * 4,
+        )
+
+
+def drain(broker: BrokerName, coordinator: Where = COORDINATOR, json: Json = False) -> None:
+    """Empty a broker: its subscribers are moved to others, one after the other, and nobody new is placed there.
+
+    \b
+    Example:
+      tocsin drain north
+    """
+    _switch(broker, "drain", coordinator, json)
+
+
+def undrain(broker: BrokerName, coordinator: Where = COORDINATOR, json: Json = False) -> None:
+    """Let a broker that was drained take subscribers again.
+
+    \b
+    Example:
+      tocsin undrain north
+    """
+    _switch(broker, "undrain", coordinator, json)
+
+
+def _switch(broker: str, what: str, coordinator: str, json: bool) -> None:
+    with Client(coordinator) as client:
+        found = client.call("POST", path("brokers", broker, what))
+    if json:
+        print_json(found)
+    else:
+        print_line(f"{found['broker']} is {found['state']}; tocsin top shows how it goes")
+
+
+def top(
+    coordinator: Where = COORDINATOR,
+    once: Annotated[bool, typer.Option("--once", help="Print it once and end.")] = False,
+    json: Json = False,
+) -> None:
+    """Show brokers, load, balance and moves, live. Ctrl-C ends it.
+
+    \b
+    Example:
+      tocsin top
+    """
+    with Client(coordinator) as client:
+        if json or once or not out().is_terminal:
+            found = client.call("GET", "/topology")
+            print_json(found) if json else out().print(screen(found))
+            return
+        console = out()
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            for view in views(client):
+                live.update(view, refresh=True)
+                time.sleep(1.0)
+
+
+def views(client: Client) -> Iterator[Any]:
+    while True:
+        try:
+            yield screen(client.call("GET", "/topology"))
+        except TocsinError as error:
+            yield Text(str(error), style="red")
+
+
+def screen(found: dict[str, Any]) -> Group:
+    head = Text(
+        f"{found['subscribers']:,} subscribers   cov {found['cov']:.3f}   maximum {figure(found['maximum'])} "
+        f"(bound {figure(found['bound'])})   {found['pending']} on the move   "
+        f"placement {found['placement']}   strategy {found['strategy'] or 'none'}"
+    )
+    if not found["brokers"]:
+        return Group(head, Text("No broker has registered yet: tocsin broker --coordinator ADDRESS"))
+    table = Table(box=None, pad_edge=False)
+    for name in ("broker", "state", "subscribers", "in", "out", "load", "", "waiting", "lagging", "leaving"):
+        table.add_column(name, justify="left" if name in ("broker", "state", "") else "right")
+    most = max((each["load_in"] + each["load_out"] for each in found["brokers"]), default=0.0) or 1.0
+    for each in sorted(found["brokers"], key=lambda each: str(each["name"])):
+        load = each["load_in"] + each["load_out"]
+        table.add_row(
+            each["name"],
+            each["state"],
+            f"{each['subscribers']:,}",
+            figure(each["load_in"]),
+            figure(each["load_out"]),
+            figure(load),
+            "█" * round(20 * load / most),
+            f"{each['waiting']}",
+            f"{each['lagging']}",
+            f"{each['leaving']}",
+        )
+    return Group(head, table)
+
+
+def figure(value: float) -> str:
+    """Bytes a second, or a ratio."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def clock(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds).strftime("%H:%M:%S")

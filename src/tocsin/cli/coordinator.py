@@ -1,0 +1,77 @@
+"""``tocsin coordinator``: runs the coordinator until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from tocsin import config as settings
+from tocsin.cli.cluster import Level
+from tocsin.cli.output import Json, print_json, print_line
+
+
+def coordinator(
+    home: Annotated[str | None, typer.Option(help="Folder of what it remembers.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    placement: Annotated[
+        str | None, typer.Option(help="nearest, round_robin, random, least_loaded or two_choices.")
+    ] = None,
+    strategy: Annotated[str | None, typer.Option(help="How load is balanced; '' for not at all.")] = None,
+    config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --coordinator`.")] = None,
+    log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
+    json: Json = False,
+) -> None:
+    """Run the coordinator: it places subscribers on brokers, watches their load and moves subscribers between them.
+
+    While it is down, brokers and subscribers go on. Options win over TOCSIN_COORDINATOR_* variables, and those over the
+    file.
+
+    \b
+    Example:
+      tocsin coordinator --port 8482 & tocsin broker --name north --coordinator http://127.0.0.1:8482
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    options = settings.load_coordinator(config, home=home, port=port, host=host, placement=placement, strategy=strategy)
+    from tocsin.coordinator.server import Server
+    from tocsin.web.listening import address, bind, raise_file_limit
+
+    raise_file_limit()
+    sock = bind(options.host, options.port)
+    url = address(sock)
+
+    def tell(event: str) -> None:
+        if json:
+            print_json({"event": event, "url": url, "pid": os.getpid()})
+        else:
+            print_line({"listening": f"the coordinator listens on {url}"}.get(event, event))
+
+    try:
+        Server(options, sock, tell).serve_until_stopped()
+    finally:
+        sock.close()
+    tell("stopped")
+
+
+def facts(answer: dict[str, Any]) -> list[list[Any]]:
+    """Rows of the table of brokers."""
+    return [
+        [
+            each["name"],
+            each["state"],
+            each["subscribers"],
+            each["load_in"],
+            each["load_out"],
+            each["load_in"] + each["load_out"],
+            each["waiting"],
+            each["lagging"],
+            each["leaving"],
+        ]
+        for each in answer["brokers"]
+    ]

@@ -1,0 +1,220 @@
+"""The coordinator's process: HTTP in, the state machine, what it wants to remember into the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+import socket
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+
+from tocsin.config import CoordinatorConfig
+from tocsin.coordinator import events as ev
+from tocsin.coordinator.state import CoordinatorState
+from tocsin.coordinator.store import Store
+from tocsin.errors import SystemTrouble
+from tocsin.web.answers import answer, error_answer
+from tocsin.web.listening import BrokeOff, Sent, WebServer, no_such_path
+from tocsin.web.reading import Disconnected, check_origin, from_json, from_query, media_type, read_body
+from tocsin.wire import reports
+
+log = logging.getLogger("tocsin.server")
+
+GRACE = 5
+BODY_BYTES = 64 * 1024
+
+
+class Since(Struct, forbid_unknown_fields=True):
+    after: Annotated[int, Meta(ge=0)] = 0
+    limit: Annotated[int, Meta(ge=1, le=100_000)] = 200
+
+
+class Coordinator:
+    """Drives the state machine: every call is an event, and its Reply the answer."""
+
+    def __init__(self, config: CoordinatorConfig, store: Store, clock: Callable[[], float]) -> None:
+        self.config = config
+        self.store = store
+        self.clock = clock
+        self.state = CoordinatorState(
+            config, store.secret, random.Random(), time.time, lambda: secrets.token_urlsafe(12)
+        )
+        self._notes: list[tuple[float, ev.Note]] = []
+        self._samples: list[tuple[float, ev.Sample]] = []
+        self.tell(ev.Restored(store.brokers()))
+
+    def tell(self, event: ev.Event) -> Any:
+        """The body of the reply; raises what it refuses with."""
+        found: Any = None
+        refused: Exception | None = None
+        for instruction in self.state.handle(event, self.clock()):
+            match instruction:
+                case ev.Reply():
+                    found = instruction.body
+                case ev.Refuse():
+                    refused = instruction.error
+                case ev.KeepBroker():
+                    self.store.keep_broker(instruction.row)
+                case ev.DropBroker():
+                    self.store.drop_broker(instruction.name)
+                case ev.Note():
+                    self._notes.append((time.time(), instruction))
+                case ev.Sample():
+                    self._samples.append((time.time(), instruction))
+        if refused is not None:
+            raise refused
+        return found
+
+    def write(self) -> None:
+        """What is only for looking back: lost for a second's worth in a crash, and nothing depends on it."""
+        notes, self._notes = self._notes, []
+        samples, self._samples = self._samples, []
+        if notes or samples:
+            try:
+                self.store.write(notes, samples)
+            except sqlite3.Error as error:
+                log.error("the log of decisions cannot be written: %s", error)
+
+
+class App:
+    def __init__(self, coordinator: Coordinator) -> None:
+        self.coordinator = coordinator
+        self.router = Router(
+            [
+                Route("/", self.index, methods=["GET"]),
+                Route("/healthz", self.health, methods=["GET"]),
+                Route("/readyz", self.health, methods=["GET"]),
+                Route("/registerbroker", self.registerbroker, methods=["POST"]),
+                Route("/requestbroker", self.requestbroker, methods=["POST"]),
+                Route("/brokers/{broker}/report", self.report, methods=["POST"]),
+                Route("/brokers/{broker}/drain", self.drain, methods=["POST"]),
+                Route("/brokers/{broker}/undrain", self.undrain, methods=["POST"]),
+                Route("/brokers/{broker}", self.forget, methods=["DELETE"]),
+                Route("/topology", self.topology, methods=["GET"]),
+                Route("/history", self.history, methods=["GET"]),
+                Route("/balance/plan", self.plan, methods=["GET"]),
+                Route("/balance/log", self.log, methods=["GET"]),
+            ],
+            redirect_slashes=False,
+            default=no_such_path,
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        sent = Sent(send)
+        try:
+            await self.router(scope, receive, sent)
+        except (Disconnected, ClientDisconnect):
+            return
+        except Exception as error:
+            if sent.status:
+                raise BrokeOff(scope["path"]) from error
+            if isinstance(error, sqlite3.Error):
+                error = SystemTrouble(f"what has to be remembered cannot be written: {error}")
+            await error_answer(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
+
+    async def index(self, request: Request) -> Response:
+        return answer({"coordinator": True, "paths": sorted(each.path for each in self.router.routes)})  # type: ignore[attr-defined]
+
+    async def health(self, request: Request) -> Response:
+        return answer({"status": "alive"})
+
+    async def registerbroker(self, request: Request) -> Response:
+        return answer(self.coordinator.tell(ev.Register(None, await body(request, reports.Registration))))
+
+    async def requestbroker(self, request: Request) -> Response:
+        return answer(self.coordinator.tell(ev.Place(None, await body(request, reports.Request))))
+
+    async def report(self, request: Request) -> Response:
+        limit = self.coordinator.config.limits.report_bytes
+        found = await body(request, reports.LoadReport, limit)
+        token = request.headers.get("authorization", "").partition(" ")[2]
+        return answer(self.coordinator.tell(ev.Report(None, request.path_params["broker"], token, found)))
+
+    async def drain(self, request: Request) -> Response:
+        check_origin(request.scope["headers"])
+        return answer(self.coordinator.tell(ev.Drain(None, request.path_params["broker"])))
+
+    async def undrain(self, request: Request) -> Response:
+        check_origin(request.scope["headers"])
+        return answer(self.coordinator.tell(ev.Drain(None, request.path_params["broker"], undo=True)))
+
+    async def forget(self, request: Request) -> Response:
+        check_origin(request.scope["headers"])
+        return answer(self.coordinator.tell(ev.Forget(None, request.path_params["broker"])))
+
+    async def topology(self, request: Request) -> Response:
+        return answer(self.coordinator.tell(ev.Topology(None)))
+
+    async def history(self, request: Request) -> Response:
+        wish = from_query(request.scope["query_string"], Since)
+        self.coordinator.write()
+        return answer({"samples": self.coordinator.store.samples(wish.limit)})
+
+    async def plan(self, request: Request) -> Response:
+        return answer(self.coordinator.tell(ev.Plan(None)))
+
+    async def log(self, request: Request) -> Response:
+        wish = from_query(request.scope["query_string"], Since)
+        self.coordinator.write()
+        return answer({"log": self.coordinator.store.log(wish.after, wish.limit)})
+
+
+async def body(request: Request, kind: type[Any], limit: int = BODY_BYTES) -> Any:
+    headers = request.scope["headers"]
+    check_origin(headers)
+    media_type(headers, ["application/json"], "application/json")
+    return from_json(await read_body(headers, request.receive, limit), kind)
+
+
+class Server(WebServer):
+    def __init__(
+        self, config: CoordinatorConfig, sock: socket.socket, tell: Callable[[str], None] = lambda event: None
+    ) -> None:
+        self.settings = config
+        self.sock = sock
+        self.tell = tell
+        super().__init__(self.answer, grace=GRACE)
+
+    async def answer(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+    async def main(self) -> None:
+        config = self.settings
+        store = Store(Path(config.home), config.history)
+        try:
+            loop = asyncio.get_running_loop()
+            coordinator = Coordinator(config, store, loop.time)
+            self.app = App(coordinator)
+            ticking = asyncio.create_task(self._tick(coordinator))
+            await self.serve([self.sock])
+            ticking.cancel()
+            coordinator.write()
+        finally:
+            store.close()
+
+    @staticmethod
+    async def _tick(coordinator: Coordinator) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            coordinator.tell(ev.Tick())
+            coordinator.write()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.tell("listening")
+
+    def serve_until_stopped(self) -> None:
+        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+            runner.run(self.main())

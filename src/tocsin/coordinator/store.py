@@ -1,0 +1,95 @@
+"""What the coordinator remembers: its secret, its brokers, the log of decisions, the history of the balance. SQLite."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tocsin.coordinator.events import BrokerRow, Note, Sample
+from tocsin.errors import StorageError
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS brokers (name TEXT PRIMARY KEY, row BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS log (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, kind TEXT NOT NULL, subscriber TEXT NOT NULL,
+    source TEXT NOT NULL, target TEXT NOT NULL, text TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS history (number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, sample BLOB NOT NULL);
+"""
+#: Decisions that are kept.
+LOG = 100_000
+
+
+class Store:
+    """Calls are short; what is only looked at later (log, history) is committed together."""
+
+    def __init__(self, home: Path, history: int) -> None:
+        self.history = history
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(home / "coordinator.db", isolation_level=None, timeout=30)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.executescript(SCHEMA)
+            self.secret = self._secret(home / "secret")
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(f"cannot remember anything in {home}: {error}", hint="choose another --home") from error
+
+    @staticmethod
+    def _secret(file: Path) -> bytes:
+        """Made once; brokers' keys and tokens come from it, so it is nobody else's to read."""
+        if not file.exists():
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as output:
+                output.write(secrets.token_bytes(32))
+        found = file.read_bytes()
+        if len(found) != 32:
+            raise OSError(f"{file} is damaged")
+        return found
+
+    def close(self) -> None:
+        self._db.close()
+
+    def brokers(self) -> list[BrokerRow]:
+        rows = self._db.execute("SELECT row FROM brokers ORDER BY name").fetchall()
+        return [msgspec.json.decode(row, type=BrokerRow) for (row,) in rows]
+
+    def keep_broker(self, row: BrokerRow) -> None:
+        self._db.execute("INSERT OR REPLACE INTO brokers VALUES (?, ?)", (row.name, msgspec.json.encode(row)))
+
+    def drop_broker(self, name: str) -> None:
+        self._db.execute("DELETE FROM brokers WHERE name = ?", (name,))
+
+    def write(self, notes: list[tuple[float, Note]], samples: list[tuple[float, Sample]]) -> None:
+        self._db.execute("BEGIN")
+        try:
+            self._db.executemany(
+                "INSERT INTO log (time, kind, subscriber, source, target, text) VALUES (?, ?, ?, ?, ?, ?)",
+                [(at, it.kind, it.subscriber, it.source, it.target, it.text) for at, it in notes],
+            )
+            self._db.executemany(
+                "INSERT INTO history (time, sample) VALUES (?, ?)",
+                [(at, msgspec.json.encode(sample)) for at, sample in samples],
+            )
+            for table, most in (("log", LOG), ("history", self.history)):
+                self._db.execute(f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?", (most,))
+            self._db.execute("COMMIT")
+        except sqlite3.Error:
+            self._db.execute("ROLLBACK")
+            raise
+
+    def log(self, after: int, limit: int) -> list[dict[str, Any]]:
+        names = ("number", "time", "kind", "subscriber", "source", "target", "text")
+        sql = f"SELECT {', '.join(names)} FROM log WHERE number > ? ORDER BY number DESC LIMIT ?"
+        return [
+            dict(zip(names, row, strict=True)) for row in reversed(self._db.execute(sql, (after, limit)).fetchall())
+        ]
+
+    def samples(self, limit: int) -> list[dict[str, Any]]:
+        sql = "SELECT time, sample FROM history ORDER BY number DESC LIMIT ?"
+        rows = self._db.execute(sql, (limit,)).fetchall()
+        return [{"time": at, **msgspec.json.decode(sample)} for at, sample in reversed(rows)]
