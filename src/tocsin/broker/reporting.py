@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from typing import Any
@@ -27,6 +28,7 @@ class Reporter:
         self.wicket = wicket
         self.url = url
         self.registered = False
+        self._token = ""
         self._rng = rng or random.Random()
         self._task: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(10.0)
@@ -34,6 +36,15 @@ class Reporter:
 
     def start(self) -> None:
         self._task = self.driver.loop.create_task(self._run())
+
+    async def leave(self) -> None:
+        """The broker stops: nobody is to be placed here any more. One try."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._token:
+            path = f"/brokers/{quote(self.driver.config.name, safe='')}/leave"
+            with contextlib.suppress(httpx.HTTPError, OSError):
+                await self._post(path, {}, self._token)
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -70,6 +81,7 @@ class Reporter:
         )
         about = msgspec.json.decode(await self._post("/registerbroker", place), type=Registered)
         self.wicket.key = bytes.fromhex(about.key)
+        self._token = about.token
         return about
 
     async def _report(self, about: Registered) -> None:

@@ -168,6 +168,7 @@ class Server(WebServer):
         self.public, self.inside = public, inside
         self.tell = tell
         self.driver: Driver
+        self.reporter: Reporter | None = None
         super().__init__(self.answer, grace=GRACE, protocol=HandOver, websocket=self.websocket)
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
@@ -188,10 +189,9 @@ class Server(WebServer):
             self.app = App(self.driver, link, users, self.inside.getsockname()[1])
             self.driver.start(link, users)
             link.start()
-            reporter = None
             if config.coordinator:
-                reporter = Reporter(self.driver, wicket, config.public_url or address(self.public))
-                reporter.start()
+                self.reporter = Reporter(self.driver, wicket, config.public_url or address(self.public))
+                self.reporter.start()
             waiting = asyncio.create_task(self._ready(link))
             expiring = asyncio.create_task(self._expire(users))
             # What is here now stays: looking through it again and again only stops everybody.
@@ -200,8 +200,8 @@ class Server(WebServer):
             await self.serve([self.public, self.inside])
             for task in (waiting, expiring):
                 task.cancel()
-            if reporter is not None:
-                await reporter.stop()
+            if self.reporter is not None:
+                await self.reporter.stop()
             await link.stop()
         finally:
             users.close()
@@ -221,6 +221,8 @@ class Server(WebServer):
         self.tell("listening")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.reporter is not None:
+            await self.reporter.leave()
         self.driver.stop()
         await super().shutdown(sockets)
 

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from tocsin.errors import AlreadyExists, StorageError, Unauthorized, UserError
+from tocsin.web.passwords import hash_password
 from tocsin.wire.messages import Held
 
 log = logging.getLogger(__name__)
@@ -36,8 +37,6 @@ CREATE TABLE IF NOT EXISTS held (
 ) WITHOUT ROWID;
 """
 NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
-#: scrypt's cost: about 50 ms and 16 MiB for each password that is tried.
-COST = {"n": 2**14, "r": 8, "p": 1}
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -85,7 +84,7 @@ class Users:
         salt = secrets.token_bytes(16)
 
         def add() -> None:
-            values = (user, salt, _hash(password, salt))
+            values = (user, salt, hash_password(password, salt))
             if not self._db.execute("INSERT OR IGNORE INTO users VALUES (?, ?, ?)", values).rowcount:
                 raise AlreadyExists("user", user)
 
@@ -99,7 +98,7 @@ class Users:
             row = self._db.execute("SELECT salt, hash FROM users WHERE name = ?", (user,)).fetchone()
             # The same work for a name that does not exist: how long it takes tells nothing.
             salt, known = row or (b"", b"")
-            if not hmac.compare_digest(_hash(password[:MOST_PASSWORD], salt), known):
+            if not hmac.compare_digest(hash_password(password[:MOST_PASSWORD], salt), known):
                 raise Unauthorized("no such user, or another password")
             token, session = secrets.token_urlsafe(32), session_id(user, device)
             expires = self.clock() + self.expiry
@@ -233,10 +232,6 @@ class Users:
                 future.set_exception(problem)
             else:
                 future.set_result(result)
-
-
-def _hash(password: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(password.encode(), salt=salt, maxmem=64 * 1024 * 1024, **COST)
 
 
 def _digest(token: str) -> bytes:

@@ -46,6 +46,14 @@ class Report(Struct, frozen=True):
     report: LoadReport
 
 
+class Leave(Struct, frozen=True):
+    """A broker stops, and says so."""
+
+    call: Call
+    broker: str
+    token: str
+
+
 class Place(Struct, frozen=True):
     call: Call
     request: Request
@@ -78,7 +86,7 @@ class Tick(Struct, frozen=True):
     """Time has passed; about once a second."""
 
 
-Event = Restored | Register | Report | Place | Drain | Forget | Plan | Topology | Tick
+Event = Restored | Register | Report | Leave | Place | Drain | Forget | Plan | Topology | Tick
 
 
 # -- instructions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import random
 import secrets
@@ -22,9 +23,10 @@ from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.state import CoordinatorState
 from tocsin.coordinator.store import Store
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemTrouble, Unauthorized
 from tocsin.web.answers import answer, error_answer
 from tocsin.web.listening import BrokeOff, Sent, WebServer, no_such_path
+from tocsin.web.passwords import hash_password
 from tocsin.web.reading import Disconnected, check_origin, from_json, from_query, media_type, read_body
 from tocsin.wire import reports
 
@@ -96,6 +98,8 @@ class App:
                 Route("/readyz", self.health, methods=["GET"]),
                 Route("/registerbroker", self.registerbroker, methods=["POST"]),
                 Route("/requestbroker", self.requestbroker, methods=["POST"]),
+                Route("/registeruser", self.registeruser, methods=["POST"]),
+                Route("/brokers/{broker}/leave", self.leave, methods=["POST"]),
                 Route("/brokers/{broker}/report", self.report, methods=["POST"]),
                 Route("/brokers/{broker}/drain", self.drain, methods=["POST"]),
                 Route("/brokers/{broker}/undrain", self.undrain, methods=["POST"]),
@@ -141,6 +145,21 @@ class App:
         found = await body(request, reports.LoadReport, limit)
         token = request.headers.get("authorization", "").partition(" ")[2]
         return answer(self.coordinator.tell(ev.Report(None, request.path_params["broker"], token, found)))
+
+    async def leave(self, request: Request) -> Response:
+        token = request.headers.get("authorization", "").partition(" ")[2]
+        return answer(self.coordinator.tell(ev.Leave(None, request.path_params["broker"], token)))
+
+    async def registeruser(self, request: Request) -> Response:
+        who = await body(request, reports.User)
+        salt, known, subscriber = self.coordinator.store.user(who.user)
+        # Costly on purpose, and so not in the loop.
+        hashed = await asyncio.to_thread(hash_password, who.password, salt)
+        if known is None:
+            subscriber = self.coordinator.store.add_user(who.user, salt, hashed, subscriber)
+        elif not hmac.compare_digest(known, hashed):
+            raise Unauthorized("the user exists, with another password")
+        return answer(reports.UserRegistered(who.user, subscriber))
 
     async def drain(self, request: Request) -> Response:
         check_origin(request.scope["headers"])

@@ -73,6 +73,7 @@ class CoordinatorState:
             ev.Restored: self._restored,
             ev.Register: self._register,
             ev.Report: self._report,
+            ev.Leave: self._leaves,
             ev.Place: self._place,
             ev.Drain: self._drain,
             ev.Forget: self._forget,
@@ -146,6 +147,13 @@ class CoordinatorState:
         text = f"{member.name} {why}; {len(orphans)} subscribers will come back elsewhere"
         self._out.append(Note("died", text, source=member.name))
 
+    def _leaves(self, event: ev.Leave) -> None:
+        member = self._authentic(event.call, event.broker, event.token)
+        if member is not None:
+            if member.alive:
+                self._died(member, "has left")
+            self._out.append(Reply(event.call, {"broker": member.name}))
+
     def _drain(self, event: ev.Drain) -> None:
         member = self._known(event.call, event.broker)
         if member is not None:
@@ -177,12 +185,19 @@ class CoordinatorState:
             self._out.append(Refuse(call, NotFound("broker", name, hint=f"there are: {there}")))
         return member
 
+    def _authentic(self, call: ev.Call, broker: str, token: str) -> Member | None:
+        """Only a broker itself speaks for it."""
+        member = self.members.get(broker)
+        if member is None or not hmac.compare_digest(token, self._token(broker)):
+            self._out.append(Refuse(call, Unauthorized("register first", hint="POST /registerbroker")))
+            return None
+        return member
+
     # -- reports -----------------------------------------------------------------------------------------------------
 
     def _report(self, event: ev.Report) -> None:
-        member = self.members.get(event.broker)
-        if member is None or not hmac.compare_digest(event.token, self._token(event.broker)):
-            self._out.append(Refuse(event.call, Unauthorized("register first", hint="POST /registerbroker")))
+        member = self._authentic(event.call, event.broker, event.token)
+        if member is None:
             return
         report = event.report
         self._alive(member)
@@ -254,6 +269,7 @@ class CoordinatorState:
                 each.row.capacity,
                 Status(int(self.load.status[each.number])),
                 (each.row.lat, each.row.lon) if each.row.lat is not None and each.row.lon is not None else None,
+                wish.distances.get(each.name),
             )
             for each in usable
         ]

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from tocsin.coordinator.events import BrokerRow, Note, Sample
-from tocsin.errors import StorageError
+from tocsin.errors import AlreadyExists, StorageError
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS brokers (name TEXT PRIMARY KEY, row BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, salt BLOB NOT NULL, hash BLOB NOT NULL, subscriber TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS log (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, kind TEXT NOT NULL, subscriber TEXT NOT NULL,
     source TEXT NOT NULL, target TEXT NOT NULL, text TEXT NOT NULL
@@ -63,6 +64,19 @@ class Store:
 
     def drop_broker(self, name: str) -> None:
         self._db.execute("DELETE FROM brokers WHERE name = ?", (name,))
+
+    def user(self, name: str) -> tuple[bytes, bytes | None, str]:
+        """(salt, hash, subscriber); a name that is not known gets a new salt and subscriber, and no hash."""
+        row = self._db.execute("SELECT salt, hash, subscriber FROM users WHERE name = ?", (name,)).fetchone()
+        return row if row is not None else (secrets.token_bytes(16), None, secrets.token_urlsafe(16))
+
+    def add_user(self, name: str, salt: bytes, hashed: bytes, subscriber: str) -> str:
+        """The subscriber of the name: of two who register it at the same moment the first one's."""
+        self._db.execute("INSERT OR IGNORE INTO users VALUES (?, ?, ?, ?)", (name, salt, hashed, subscriber))
+        _, known, found = self.user(name)
+        if known != hashed:
+            raise AlreadyExists("user", name)
+        return found
 
     def write(self, notes: list[tuple[float, Note]], samples: list[tuple[float, Sample]]) -> None:
         self._db.execute("BEGIN")
