@@ -209,6 +209,7 @@ def test_a_server_that_closes_too_early_is_told(counter):
         Counter(server.door, [Opening([], 1)], executable=counter) as client,
     ):
         client.expect(2)
+        client.total()  # its answer says that the counter expects them
         server.publish()
         with pytest.raises(RuntimeError, match="1008 too slow"):
             client.met()
