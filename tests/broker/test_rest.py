@@ -101,7 +101,8 @@ def test_a_limit_leaves_the_rest_for_the_next_call(cluster, person):
     first = person.results(number, limit=2, wait=20)
     rest = person.results(number, after=first["after"], wait=20)
     while len(rows(first) + rows(rest)) < 5:
-        rest["results"] += person.results(number, after=rest["after"], wait=20)["results"]
+        more = person.results(number, after=rest["after"], wait=20)
+        rest = {"results": rest["results"] + more["results"], "after": more["after"]}
     assert rows(first) + rows(rest) == [0, 1, 2, 3, 4]
 
 

@@ -15,7 +15,9 @@ from tocsin.errors import AlreadyExists, StorageError
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS brokers (name TEXT PRIMARY KEY, row BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, salt BLOB NOT NULL, hash BLOB NOT NULL, subscriber TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS users (
+    name TEXT PRIMARY KEY, salt BLOB NOT NULL, hash BLOB NOT NULL, subscriber TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS log (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, kind TEXT NOT NULL, subscriber TEXT NOT NULL,
     source TEXT NOT NULL, target TEXT NOT NULL, text TEXT NOT NULL

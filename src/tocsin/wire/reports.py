@@ -84,9 +84,9 @@ class Request(Struct, frozen=True, forbid_unknown_fields=True):
     subscriber: Annotated[str, Meta(min_length=8, max_length=64, pattern="^[A-Za-z0-9_-]+$")]
     lat: Annotated[float, Meta(ge=-90, le=90)] | None = None
     lon: Annotated[float, Meta(ge=-360, le=360)] | None = None
-    distances: Annotated[dict[str, float], Meta(max_length=1_000, description="broker: measured round trip, ms")] = (
-        field(default_factory=dict)
-    )
+    distances: Annotated[
+        dict[str, float], Meta(max_length=1_000, description="broker: measured round trip, milliseconds")
+    ] = field(default_factory=dict)
     avoid: Annotated[list[Name], Meta(max_length=100, description="brokers that did not answer just now")] = field(
         default_factory=list
     )
