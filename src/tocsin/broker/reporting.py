@@ -23,7 +23,12 @@ MIN_BACKOFF, MAX_BACKOFF = 0.2, 5.0
 
 
 class Reporter:
-    def __init__(self, driver: Driver, wicket: Wicket, url: str, rng: random.Random | None = None) -> None:
+    """``identity`` is what the broker keeps to itself, so that no other one can register under its name."""
+
+    def __init__(
+        self, driver: Driver, wicket: Wicket, url: str, identity: str, rng: random.Random | None = None
+    ) -> None:
+        self.identity = identity
         self.driver = driver
         self.wicket = wicket
         self.url = url
@@ -74,6 +79,7 @@ class Reporter:
             config.name,
             self.url,
             config.secret,
+            self.identity,
             config.capacity,
             config.limits.connections,
             config.latitude,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import secrets
 import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -62,6 +65,15 @@ def decode_told(body: bytes) -> list[TellMessage]:
     except msgspec.DecodeError as error:
         raise Malformed(str(error)) from None
     return found if isinstance(found, list) else [found]
+
+
+def identity(home: Path, name: str) -> str:
+    """Made once, and only for this broker to read. Processes that share a home have one each."""
+    file = home / f"{quote(name, safe='')}.identity"
+    if not file.exists():
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as output:
+            output.write(secrets.token_urlsafe(32))
+    return file.read_text()
 
 
 class HandOver(Protocol):
@@ -190,7 +202,8 @@ class Server(WebServer):
             self.driver.start(link, users)
             link.start()
             if config.coordinator:
-                self.reporter = Reporter(self.driver, wicket, config.public_url or address(self.public))
+                public = config.public_url or address(self.public)
+                self.reporter = Reporter(self.driver, wicket, public, identity(Path(config.home), config.name))
                 self.reporter.start()
             waiting = asyncio.create_task(self._ready(link))
             expiring = asyncio.create_task(self._expire(users))

@@ -23,6 +23,7 @@ class BrokerRow(Struct, frozen=True):
     lat: float | None = None
     lon: float | None = None
     draining: bool = False
+    identity: str = ""  # a hash of what only the broker knows
 
 
 # -- events; those with a ``call`` are answered by one Reply or Refuse

@@ -6,10 +6,13 @@ subscribers is kept: after a restart brokers report everything again, and nobody
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import random
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from tocsin.balancing import strategies
 from tocsin.balancing.balancer import Balancer
@@ -120,8 +123,14 @@ class CoordinatorState:
             self._out.append(Refuse(event.call, error))
             return
         known = self.members.get(wish.broker)
+        identity = hashlib.sha256(wish.identity.encode()).hexdigest()
+        if known is not None and not hmac.compare_digest(known.row.identity, identity):
+            hint = f"choose another name; if the other one is gone for good: DELETE /brokers/{wish.broker}"
+            error = Unauthorized(f"another broker is registered as {wish.broker}", hint=hint)
+            self._out.append(Refuse(event.call, error))
+            return
         draining = known is not None and known.row.draining
-        row = BrokerRow(wish.broker, wish.url, wish.capacity, wish.most, wish.lat, wish.lon, draining)
+        row = BrokerRow(wish.broker, wish.url, wish.capacity, wish.most, wish.lat, wish.lon, draining, identity)
         if known is None or known.row != row:
             self._out.append(ev.KeepBroker(row))
         member = self._admit(row)
@@ -158,7 +167,7 @@ class CoordinatorState:
         member = self._known(event.call, event.broker)
         if member is not None:
             row = member.row
-            member.row = BrokerRow(row.name, row.url, row.capacity, row.most, row.lat, row.lon, not event.undo)
+            member.row = msgspec.structs.replace(row, draining=not event.undo)
             self._open(member)
             self._out.append(ev.KeepBroker(member.row))
             self._out.append(Note("undrained" if event.undo else "draining", member.name, source=member.name))

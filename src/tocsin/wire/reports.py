@@ -15,6 +15,9 @@ class Registration(Struct, frozen=True, forbid_unknown_fields=True):
     broker: Name
     url: Annotated[str, Meta(min_length=1, max_length=2_000)]
     secret: str = ""
+    identity: Annotated[
+        str, Meta(max_length=128, description="known to this broker only: who has registered a name keeps it")
+    ] = ""
     capacity: Annotated[float, Meta(gt=0)] = 1.0
     most: Annotated[int, Meta(ge=1)] = 2**31 - 1
     lat: Annotated[float, Meta(ge=-90, le=90)] | None = None
