@@ -14,55 +14,70 @@ from tocsin.wire import messages as wire
 HEARTBEAT = 10.0
 
 
+class Line:
+    """One connection: ``open`` from the attempt to the end, ``online`` while something can be said on it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.open = True
+        self.online = False
+        self.reading = True
+        self.frames: list[list[wire.Message]] = []
+
+    @property
+    def sent(self) -> list[wire.Message]:
+        return [message for frame in self.frames for message in frame]
+
+
 class Rig:
-    """``now`` moves only when a test moves it. ``sent`` is what went over the present connection."""
+    """``now`` moves only when a test moves it. ``sent`` is what went over the connection made last, ``lines`` has all.
+
+    Everything is said to, and heard from, the connection made last, unless another one is named.
+    """
 
     def __init__(self, *urls: str, **options: Any) -> None:
         self.state = ClientState(urls or ("one",), Random(7), **options)
         self.now = 100.0
         self.connection = 0
-        self.online = False
         self.tried: list[str] = []
-        self.sent: list[wire.Message] = []
-        self.frames: list[list[wire.Message]] = []
+        self.lines: dict[int, Line] = {0: Line("")}
         self.items: dict[int, list[Notification | Missed]] = defaultdict(list)
         self.done: list[ev.Instruction] = []
         self.timer: float | None = None
-        self.reading = True
 
     def do(self, event: ev.Event) -> list[ev.Instruction]:
         found = self.state.handle(event, self.now)
         for each in found:
             match each:
                 case ev.Connect(connection, url):
-                    self.connection, self.online = connection, False
+                    self.connection = connection
+                    self.lines[connection] = Line(url)
                     self.tried.append(url)
-                    self.sent, self.frames = [], []
                 case ev.Send(connection, messages):
-                    assert connection == self.connection and self.online, "nothing is said without a connection"
-                    self.sent += messages
-                    self.frames.append(messages)
+                    assert self.lines[connection].online, "nothing is said without a connection"
+                    self.lines[connection].frames.append(messages)
                 case ev.Deliver(handle, item):
                     self.items[handle].append(item)
                 case ev.SetTimer(at):
                     self.timer = at
-                case ev.Pause():
-                    self.reading = False
-                case ev.Resume():
-                    self.reading = True
-                case ev.Close():
-                    self.online = False
+                case ev.Pause(connection):
+                    self.lines[connection].reading = False
+                case ev.Resume(connection):
+                    self.lines[connection].reading = True
+                case ev.Close(connection):
+                    self.lines[connection].online = self.lines[connection].open = False
         self.done += found
         return found
 
     # -- steps of a conversation -------------------------------------------------------------------------------------
 
-    def connect(self) -> list[ev.Instruction]:
-        self.online = True
-        return self.do(ev.Connected(self.connection))
+    def connect(self, connection: int | None = None) -> list[ev.Instruction]:
+        connection = self.connection if connection is None else connection
+        self.lines[connection].online = True
+        return self.do(ev.Connected(connection))
 
-    def hear(self, *messages: wire.FromBroker) -> list[ev.Instruction]:
-        return self.do(ev.Received(self.connection, list(messages)))
+    def hear(self, *messages: wire.FromBroker, on: int | None = None) -> list[ev.Instruction]:
+        return self.do(ev.Received(self.connection if on is None else on, list(messages)))
 
     def welcome(self, **more: Any) -> list[ev.Instruction]:
         (hello,) = self.said(wire.Hello)
@@ -74,9 +89,10 @@ class Rig:
         self.welcome()
         return self
 
-    def cut(self, code: int | None = None, reason: str = "") -> list[ev.Instruction]:
-        self.online = False
-        return self.do(ev.Disconnected(self.connection, code, reason))
+    def cut(self, code: int | None = None, reason: str = "", on: int | None = None) -> list[ev.Instruction]:
+        connection = self.connection if on is None else on
+        self.lines[connection].online = self.lines[connection].open = False
+        return self.do(ev.Disconnected(connection, code, reason))
 
     def tick(self) -> list[ev.Instruction]:
         """Lets the time of the timer come."""
@@ -107,8 +123,25 @@ class Rig:
 
     # -- what it did -------------------------------------------------------------------------------------------------
 
-    def said(self, kind: type[Any]) -> list[Any]:
-        return [message for message in self.sent if isinstance(message, kind)]
+    @property
+    def line(self) -> Line:
+        return self.lines[self.connection]
+
+    @property
+    def frames(self) -> list[list[wire.Message]]:
+        return self.line.frames
+
+    @property
+    def sent(self) -> list[wire.Message]:
+        return self.line.sent
+
+    @property
+    def reading(self) -> bool:
+        return self.line.reading
+
+    def said(self, kind: type[Any], on: int | None = None) -> list[Any]:
+        line = self.line if on is None else self.lines[on]
+        return [message for message in line.sent if isinstance(message, kind)]
 
     def did(self, kind: type[Any]) -> list[Any]:
         return [each for each in self.done if isinstance(each, kind)]

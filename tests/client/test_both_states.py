@@ -40,7 +40,7 @@ class World(RuleBasedStateMachine):
         self.tells: deque[int] = deque()
         self.asked: list[Any] = []  # of the data cluster
         self.broker = new_broker()
-        self.rigs = [Rig(patient=True) for _ in range(CLIENTS)]
+        self.rigs = [Rig(patient=True, subscriber=f"subscriber-{client}") for client in range(CLIENTS)]
         self.read = [0] * CLIENTS
         self.down: dict[tuple[int, int], list[Any]] = {}  # (client, connection): what is on its way to it
         self.handles: list[tuple[int, int]] = []  # (client, number)
@@ -72,19 +72,19 @@ class World(RuleBasedStateMachine):
         """What was on its way is gone, in both directions."""
         if self.down.pop(peer, None) is not None:
             client, connection = peer
-            self.rigs[client].online = False
+            self.rigs[client].lines[connection].online = False
             self.step(client, ev.Disconnected(connection, code))
 
     def watch(self, rig: Rig) -> None:
         """Where a subscription begins is known when its answer comes, and is not in the future."""
-        attach = rig.state.subscriptions._attach
+        confirm = rig.state.subscriptions.confirm
 
-        def watched(entry: Any, number: int) -> None:
+        def watched(entry: Any, session: Any) -> None:
             assert entry.cursor <= len(self.log)
             self.begins.setdefault(entry.handle, entry.cursor)
-            attach(entry, number)
+            confirm(entry, session)
 
-        rig.state.subscriptions._attach = watched
+        rig.state.subscriptions.confirm = watched
 
     def step(self, client: int, event: ev.Event) -> None:
         rig = self.rigs[client]
@@ -185,7 +185,7 @@ class World(RuleBasedStateMachine):
         rig = self.rigs[client]
         if rig.state.stage.value == "connecting":
             peer = (client, rig.connection)
-            self.down[peer], self.read[client], rig.online = [], 0, True
+            self.down[peer], self.read[client], rig.line.online = [], 0, True
             self.tell(happened.Opened(peer))
             self.step(client, ev.Connected(rig.connection))
 
@@ -251,7 +251,7 @@ class World(RuleBasedStateMachine):
             for _ in range(10):
                 self.consume()
         for client, rig in enumerate(self.rigs):
-            assert rig.state.status.state == "connected" and rig.state.subscriptions.requests == {}
+            assert rig.state.status.state == "connected" and rig.state.subscriptions.current.requests == {}
             for handle in rig.state.subscriptions.entries:
                 assert rig.got(handle) == self.wanted(handle), (client, handle)
                 assert rig.state.status.gaps == 0

@@ -6,7 +6,7 @@ import pytest
 from rig import HEARTBEAT, Rig, notify
 
 from tocsin.client import events as ev
-from tocsin.client.state import CAUTIOUS_FRAME
+from tocsin.client.link import CAUTIOUS_FRAME
 from tocsin.errors import ConnectionLost, Unauthorized, Unreachable
 from tocsin.wire import closes
 from tocsin.wire import messages as wire
@@ -18,7 +18,7 @@ def test_it_says_hello_first_with_its_token():
     rig = Rig(token="t", agent="me")
     rig.do(ev.Open())
     rig.connect()
-    assert rig.frames == [[wire.Hello(rig.sent[0].id, "t", "me")]]
+    assert rig.frames == [[wire.Hello(rig.sent[0].id, "t", "me", rig.state.subscriber)]]
 
 
 def test_it_is_open_when_a_broker_has_welcomed_it():
@@ -94,7 +94,7 @@ def test_what_an_earlier_connection_says_is_of_no_interest():
     rig.do(ev.Received(1, [notify(11)]))
     rig.do(ev.Disconnected(1, closes.UNAUTHORIZED.code))
     rig.do(ev.Connected(1))
-    assert rig.got() == [] and rig.state.status.state == "connected" and rig.state.connection == 2
+    assert rig.got() == [] and rig.state.status.state == "connected" and rig.state.current.number == 2
 
 
 def test_the_same_events_give_the_same_instructions():
@@ -286,4 +286,4 @@ def test_a_new_connection_is_read_until_the_resume_is_answered():
 def test_before_the_welcome_frames_are_small():
     rig = Rig().open()
     rig.cut()
-    assert rig.state.frame_bytes == CAUTIOUS_FRAME
+    assert rig.state.frame_bytes(2) == CAUTIOUS_FRAME

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from rig import Rig, notify
 
 from tocsin.client import events as ev
-from tocsin.client.subscriptions import Phase
+from tocsin.client.session import Phase
 from tocsin.wire import messages as wire
 
 LIVE = -1
@@ -168,7 +168,7 @@ class Deliveries(RuleBasedStateMachine):
     @precondition(lambda self: self.broker is not None)
     def cut(self, code: int | None) -> None:
         self.broker = None
-        self.rig.online = False
+        self.rig.line.online = False
         self.step(ev.Disconnected(self.rig.connection, code))
 
     @rule()
@@ -188,19 +188,19 @@ class Deliveries(RuleBasedStateMachine):
     def step(self, event: ev.Event) -> None:
         """Where a subscription begins is known when it is confirmed, and is not in the future."""
         subscriptions = self.rig.state.subscriptions
-        original = subscriptions._attach
+        original = subscriptions.confirm
 
-        def attach(entry: Any, number: int) -> None:
+        def confirm(entry: Any, session: Any) -> None:
             if entry.handle not in self.begins:
                 assert entry.cursor <= len(self.log)
                 self.begins[entry.handle] = entry.cursor
-            original(entry, number)
+            original(entry, session)
 
-        subscriptions._attach = attach
+        subscriptions.confirm = confirm
         try:
             self.rig.do(event)
         finally:
-            subscriptions._attach = original
+            subscriptions.confirm = original
 
     def wanted(self, handle: int) -> list[int]:
         number, begin = self.numbers[handle], self.begins[handle]
@@ -239,9 +239,9 @@ class Deliveries(RuleBasedStateMachine):
         else:
             raise AssertionError("they never stop talking")
         subscriptions = self.rig.state.subscriptions
-        assert subscriptions.requests == {}
+        assert subscriptions.current.requests == {}
         for handle, entry in subscriptions.entries.items():
-            assert subscriptions.phases[entry.number] is Phase.LIVE
+            assert subscriptions.current.phases[entry.number] is Phase.LIVE
             assert self.rig.got(handle) == self.wanted(handle)
         assert set(self.broker.positions) == {entry.number for entry in subscriptions.entries.values()}
 

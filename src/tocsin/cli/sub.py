@@ -24,7 +24,17 @@ def sub(
         list[str] | None,
         typer.Argument(help="name=value: a number, true, false, null or else a string; name:=JSON for anything."),
     ] = None,
-    broker: Annotated[str, typer.Option("--broker", envvar="TOCSIN_BROKER", help="Address of the broker.")] = BROKER,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TOCSIN_BROKER",
+            help=f"Address of a broker; without it and without a coordinator, {BROKER}.",
+        ),
+    ] = None,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(envvar="TOCSIN_COORDINATOR", help="Address of the coordinator, which says what broker to go to."),
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many notifications.")] = None,
     after: Annotated[int | None, typer.Option(min=0, help="Begin behind this execution; without it, now.")] = None,
     token: Annotated[str | None, typer.Option(envvar="TOCSIN_TOKEN", help="Who you are, from a login.")] = None,
@@ -39,7 +49,10 @@ def sub(
     Example:
       tocsin sub EmergenciesOfType kind=fire --count 10
     """
-    asyncio.run(follow(broker, channel, arguments(parameters or []), token, after, count, json))
+    if broker is None and coordinator is None:
+        broker = BROKER
+    args = arguments(parameters or [])
+    asyncio.run(follow(broker, coordinator, channel, args, token, after, count, json))
 
 
 def arguments(words: list[str]) -> dict[str, Any]:
@@ -66,12 +79,23 @@ def value(name: str, text: str, *, exact: bool) -> Any:
 
 
 async def follow(
-    broker: str, channel: str, args: dict[str, Any], token: str | None, after: int | None, count: int | None, json: bool
+    broker: str | None,
+    coordinator: str | None,
+    channel: str,
+    args: dict[str, Any],
+    token: str | None,
+    after: int | None,
+    count: int | None,
+    json: bool,
 ) -> None:
     from tocsin.client import Missed, connect  # takes a tenth of a second; other commands don't need it
 
     seen = 0
-    async with connect(broker, token=token) as client, client.subscribe(channel, args, after=after) as subscription:
+    urls = [] if broker is None else [broker]
+    async with (
+        connect(urls, coordinator=coordinator, token=token) as client,
+        client.subscribe(channel, args, after=after) as subscription,
+    ):
         while (item := await subscription.event()) is not None:
             if isinstance(item, Missed):
                 show_missed(item, json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from itertools import count
 from random import Random
@@ -17,6 +18,7 @@ from tocsin.client.connection import Connection
 from tocsin.client.entry import Entry
 from tocsin.client.login import Credentials, login
 from tocsin.client.notification import Receipt, Status
+from tocsin.client.placement import Request, request_broker
 from tocsin.client.state import ClientState
 from tocsin.client.subscription import Subscription
 from tocsin.errors import Malformed, TocsinError, UserError
@@ -27,12 +29,16 @@ MAX_PENDING = 1_000
 #: Seconds for a polite end.
 GOODBYE = 3.0
 
+_SUBSCRIBER = re.compile("[A-Za-z0-9_-]{8,64}")
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def connect(
-    urls: str | Sequence[str],
+    urls: str | Sequence[str] = (),
     *,
+    coordinator: str | None = None,
+    location: tuple[float, float] | None = None,
+    subscriber: str | None = None,
     token: str | None = None,
     user: str | None = None,
     password: str | None = None,
@@ -43,6 +49,10 @@ def connect(
 ) -> Client:
     """A client of one broker, or of the first of several that answers: ``async with connect(url) as c:``.
 
+    With a ``coordinator``, that one says which broker to go to, near ``location`` (latitude and longitude) if it places
+    by nearness; ``urls`` are then for when it does not answer. ``subscriber`` is who the client is on whichever broker:
+    give the same again after a restart, or let it be made up.
+
     With ``user`` and ``password`` it logs in first, and again when its token has expired. ``patient`` waits for a
     broker that is not there yet; without it, a broker that was never there is an Unreachable error. Once connected, the
     client comes back by itself after any break.
@@ -51,9 +61,21 @@ def connect(
         raise UserError("user and password go together")
     credentials = None if user is None or password is None else Credentials(user, password, device)
     places = [address(url) for url in ([urls] if isinstance(urls, str) else urls)]
-    if not places:
+    if not places and coordinator is None:
         raise UserError("there is no address of a broker")
-    return Client(places, credentials, token, patient=patient, agent=agent, random=random or Random())
+    if subscriber is not None and _SUBSCRIBER.fullmatch(subscriber) is None:
+        raise UserError(f"{subscriber!r} is no id of a subscriber", hint="8 to 64 letters, digits, - and _")
+    return Client(
+        places,
+        credentials,
+        token,
+        coordinator=None if coordinator is None else address(coordinator).http,
+        location=location,
+        subscriber=subscriber,
+        patient=patient,
+        agent=agent,
+        random=random or Random(),
+    )
 
 
 class Client:
@@ -65,21 +87,32 @@ class Client:
         credentials: Credentials | None,
         token: str | None,
         *,
+        coordinator: str | None,
+        location: tuple[float, float] | None,
+        subscriber: str | None,
         patient: bool,
         agent: str,
         random: Random,
     ) -> None:
-        self._places = {place.http: place for place in places}
         self._credentials = credentials
+        self._coordinator = coordinator
+        self._location = location or (None, None)
         self._agent = agent
         self._state = ClientState(
-            list(self._places), random, token=token, login=credentials is not None, agent=agent, patient=patient
+            list(dict.fromkeys(place.http for place in places)),
+            random,
+            token=token,
+            login=credentials is not None,
+            agent=agent,
+            patient=patient,
+            subscriber=subscriber,
+            coordinator=coordinator is not None,
         )
         self._subscriptions: dict[int, Subscription] = {}
         self._requests: dict[int, asyncio.Future[Receipt]] = {}
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
-        self._logging_in: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[None] | None = None  # for a token or a broker
         self._timer: asyncio.TimerHandle | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -110,8 +143,8 @@ class Client:
 
     async def _leave(self) -> None:
         self.dispatch(ev.WantClose())
-        if self._logging_in is not None:
-            self._logging_in.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
         tasks = [connection.task for connection in self._connections.values()]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=GOODBYE)
@@ -203,6 +236,11 @@ class Client:
         return list(self._state.welcome.subscriptions) if self._state.welcome is not None else []
 
     @property
+    def subscriber(self) -> str:
+        """Who the client is, on whichever broker."""
+        return self._state.subscriber
+
+    @property
     def token(self) -> str | None:
         return self._state.token
 
@@ -231,13 +269,15 @@ class Client:
                 if connection in self._connections:
                     self._connections[connection].close(code)
             case ev.Login(url):
-                self._logging_in = asyncio.create_task(self._login(url), name="tocsin login")
-            case ev.Pause():
-                for each in self._connections.values():
-                    each.pause()
-            case ev.Resume():
-                for each in self._connections.values():
-                    each.resume()
+                self._asking = asyncio.create_task(self._login(url), name="tocsin login")
+            case ev.Ask(request, avoid):
+                self._asking = asyncio.create_task(self._ask(request, avoid), name="tocsin placement")
+            case ev.Pause(connection):
+                if connection in self._connections:
+                    self._connections[connection].pause()
+            case ev.Resume(connection):
+                if connection in self._connections:
+                    self._connections[connection].resume()
             case ev.Confirmed(handle):
                 self._subscriptions[handle].confirm()
             case ev.Ended(handle, error):
@@ -259,16 +299,32 @@ class Client:
                 self._stopped(error)
 
     def _connect(self, number: int, url: str) -> None:
+        try:
+            place = address(url)
+        except UserError as error:  # a broker or a coordinator made it up
+            asyncio.get_running_loop().call_soon(self.dispatch, ev.Disconnected(number, None, error.message))
+            return
         connection = Connection(
-            number, self._places[url].socket, self._agent, self.dispatch, lambda: self._state.frame_bytes
+            number, place.socket, self._agent, self.dispatch, lambda: self._state.frame_bytes(number)
         )
         self._connections[number] = connection
         connection.task.add_done_callback(lambda _: self._connections.pop(number, None))
 
+    async def _ask(self, request: int, avoid: list[str]) -> None:
+        assert self._coordinator is not None
+        lat, lon = self._location
+        try:
+            found = await request_broker(self._coordinator, Request(self.subscriber, lat, lon, avoid))
+            url = address(found.url).http
+        except TocsinError as error:
+            self.dispatch(ev.PlacementFailed(request, error))
+        else:
+            self.dispatch(ev.Placed(request, found.broker, url, found.ticket))
+
     async def _login(self, url: str) -> None:
         assert self._credentials is not None
         try:
-            token = await login(url, self._credentials)
+            token = await login(address(url).http, self._credentials)
         except TocsinError as error:
             self.dispatch(ev.LoginFailed(error))
         else:

@@ -14,8 +14,9 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 class Entry:
     """``cursor`` is the last execution it has; None until a broker has said where it begins.
 
-    ``number`` is that of the BE subscription on the present connection, None while it waits for an answer. ``known`` is
-    the number that the cursor belongs to: a resume names it, and it changes only once all of the old one is here.
+    ``number`` is that of the BE subscription on the current connection, None while it waits for an answer. ``known`` is
+    the number that the cursor belongs to, and ``home`` the broker that gave it: a resume names it, and it changes only
+    once all of the old one is here.
     """
 
     def __init__(self, want: WantSubscribe) -> None:
@@ -26,6 +27,7 @@ class Entry:
         self.max_pending = want.max_pending
         self.cursor = want.after
         self.known = want.number
+        self.home: str | None = None
         self.number: int | None = None
         self.confirmed = False
         self.leaving = False

@@ -1,6 +1,6 @@
 """What happens to a client, and what it wants done about it. Data only, so that a simulator can speak it too.
 
-A connection has a number: what is said of an earlier one than the present is of no interest any more.
+A connection has a number: what is said of one that the client has done with is of no interest any more.
 """
 
 from __future__ import annotations
@@ -48,6 +48,20 @@ class LoggedIn(Event, frozen=True):
 class LoginFailed(Event, frozen=True):
     """A UserError is final, anything else may pass."""
 
+    error: TocsinError
+
+
+class Placed(Event, frozen=True):
+    """The coordinator has answered ``Ask``: this broker has room."""
+
+    request: int
+    broker: str
+    url: str
+    ticket: str | None = None
+
+
+class PlacementFailed(Event, frozen=True):
+    request: int
     error: TocsinError
 
 
@@ -110,6 +124,13 @@ class Login(Instruction, frozen=True):
     """Get a token with user and password; answered by LoggedIn or LoginFailed."""
 
     url: str
+
+
+class Ask(Instruction, frozen=True):
+    """Ask the coordinator for a broker other than those to ``avoid``; answered by Placed or PlacementFailed."""
+
+    request: int
+    avoid: list[str]
 
 
 class Connect(Instruction, frozen=True):
@@ -180,9 +201,13 @@ class Reject(Instruction, frozen=True):
 class Pause(Instruction, frozen=True):
     """Read no further: the application has enough to do."""
 
+    connection: int
+
 
 class Resume(Instruction, frozen=True):
     """Read on."""
+
+    connection: int
 
 
 class SetTimer(Instruction, frozen=True):

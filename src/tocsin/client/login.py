@@ -6,8 +6,8 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, Unreachable, UserError
-from tocsin.wire.remote import told
+from tocsin.client.refusal import refusal
+from tocsin.errors import Unreachable, UserError
 
 TIMEOUT = httpx.Timeout(10.0)
 
@@ -23,16 +23,6 @@ class Credentials(Struct, frozen=True, omit_defaults=True):
 
 class _Answer(Struct):
     token: str
-
-
-class _Problem(Struct):
-    code: str
-    message: str
-    hint: str = ""
-
-
-class _Refusal(Struct):
-    error: _Problem
 
 
 async def login(http: str, credentials: Credentials) -> str:
@@ -51,15 +41,4 @@ async def login(http: str, credentials: Credentials) -> str:
             return msgspec.json.decode(answer.content, type=_Answer).token
         except msgspec.DecodeError as error:
             raise UserError(f"{http} does not answer like a broker") from error
-    raise _refused(http, answer)
-
-
-def _refused(http: str, answer: httpx.Response) -> TocsinError:
-    try:
-        problem = msgspec.json.decode(answer.content, type=_Refusal).error
-        return told(problem.code, problem.message, problem.hint)
-    except msgspec.DecodeError:
-        text = f"the login at {http} failed with status {answer.status_code}"
-        if answer.status_code in (401, 403):
-            return Unauthorized(text)
-        return SystemTrouble(text) if answer.status_code >= 500 else UserError(text)
+    raise refusal(answer, f"the login at {http}")

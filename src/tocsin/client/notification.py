@@ -55,6 +55,7 @@ class Status(Struct, frozen=True):
     subscriptions: int
     pending: int
     connects: int
+    moves: int
     duplicates: int
     gaps: int
     problem: str

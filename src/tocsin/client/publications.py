@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct, field
 
@@ -11,6 +12,9 @@ from tocsin.client.notification import Receipt
 from tocsin.errors import LimitExceeded, TocsinError, Uncertain
 from tocsin.wire import messages as wire
 from tocsin.wire.remote import told
+
+if TYPE_CHECKING:
+    from tocsin.client.link import Link
 
 #: Bytes of a message beside its records and six for each character of the feed's name.
 AROUND = 100
@@ -41,34 +45,34 @@ class Publication(Struct, eq=False):
 
 
 class Publications:
-    def __init__(
-        self, do: Callable[[ev.Instruction], None], say: Callable[[wire.Message], None], ids: Iterator[int]
-    ) -> None:
-        self.requests: dict[int, Publication] = {}
-        self._do, self._say, self._ids = do, say, ids
+    """What is on its way is kept with the connection that it went over."""
+
+    def __init__(self, do: Callable[[ev.Instruction], None], ids: Iterator[int]) -> None:
+        self._do, self._ids = do, ids
         self._waiting: list[Publication] = []
 
-    def want(self, event: ev.WantPublish, limit: int | None) -> None:
-        """``limit``: the largest frame, None while there is no connection."""
+    def want(self, event: ev.WantPublish, link: Link | None) -> None:
+        """``link``: where it goes, None while there is no connection."""
         found = Publication(event.request, event.feed, event.records, event.retry)
         if not found.records:
             self._do(ev.Resolve(found.request, Receipt(0, [])))
-        elif limit is None:
-            self._waiting.append(found)
         else:
-            self._go_on(found, limit)
+            self._go_on(found, link)
 
-    def start(self, limit: int) -> None:
+    def start(self, link: Link) -> None:
         """A connection is there: what waited goes out."""
         waiting, self._waiting = self._waiting, []
         for found in waiting:
-            self._go_on(found, limit)
+            self._go_on(found, link)
 
-    def _go_on(self, found: Publication, limit: int) -> None:
-        part = found.part(limit)
+    def _go_on(self, found: Publication, link: Link | None) -> None:
+        if link is None:
+            self._waiting.append(found)
+            return
+        part = found.part(link.frame_bytes)
         if not part:
             error = LimitExceeded(
-                f"record {found.done + 1} is larger than the broker takes, {limit:,} bytes",
+                f"record {found.done + 1} is larger than the broker takes, {link.frame_bytes:,} bytes",
                 limit="frame_bytes",
                 index=found.done,
                 taken=found.taken,
@@ -77,18 +81,19 @@ class Publications:
             return
         found.sent = len(part)
         id = next(self._ids)
-        self.requests[id] = found
-        self._say(wire.Publish(id, found.feed, [Raw(record) for record in part]))
+        link.publications[id] = found
+        link.say(wire.Publish(id, found.feed, [Raw(record) for record in part]))
 
-    def withdraw(self, event: ev.Withdraw) -> None:
-        self._waiting = [found for found in self._waiting if found.request != event.request]
-        for found in self.requests.values():
-            if found.request == event.request:
+    def withdraw(self, request: int, links: list[Link]) -> None:
+        self._waiting = [found for found in self._waiting if found.request != request]
+        for found in [found for link in links for found in link.publications.values()]:
+            if found.request == request:
                 found.retry = False
                 del found.records[found.done + found.sent :]
 
-    def published(self, message: wire.Published, limit: int) -> None:
-        found = self.requests.pop(message.id, None)
+    def published(self, message: wire.Published, link: Link, following: Link | None) -> None:
+        """``following``: where the next part goes."""
+        found = link.publications.pop(message.id, None)
         if found is None:
             return
         found.taken += message.taken
@@ -97,22 +102,22 @@ class Publications:
         found.done += found.sent
         found.sent = 0
         if found.done < len(found.records):
-            self._go_on(found, limit)
+            self._go_on(found, following)
         else:
             self._do(ev.Resolve(found.request, Receipt(found.taken, found.refused)))
 
-    def refused(self, message: wire.Error) -> bool:
+    def refused(self, message: wire.Error, link: Link) -> bool:
         assert message.id is not None
-        found = self.requests.pop(message.id, None)
+        found = link.publications.pop(message.id, None)
         if found is not None:
             error = told(message.code, message.message, message.hint)
             error.fields["taken"] = found.taken
             self._do(ev.Reject(found.request, error))
         return found is not None
 
-    def lost(self) -> None:
+    def lost(self, link: Link) -> None:
         """No answer will come: what may be sent twice waits for the next connection, of the rest nobody knows."""
-        lost, self.requests = self.requests, {}
+        lost, link.publications = link.publications, {}
         again = []
         for found in lost.values():
             if found.retry:
@@ -129,7 +134,6 @@ class Publications:
         self._waiting = again + self._waiting
 
     def stop(self, error: TocsinError) -> None:
-        self.lost()
         waiting, self._waiting = self._waiting, []
         for found in waiting:
             self._do(ev.Reject(found.request, error))

@@ -3,52 +3,59 @@
 It has no socket, no clock and no chance of its own: asyncio drives it in production, a simulator in experiments. It
 keeps what a client must not forget while connections come and go: subscriptions with their cursors, goodbyes that
 nobody has heard yet, records without an answer.
+
+A move makes before it breaks: a second connection is made and resumes everything while the first goes on. When all of
+it is live there, the two change places; the first one stays until its last request is answered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from itertools import count, islice
 from random import Random
+from string import ascii_letters, digits
 from typing import Any
 
 from tocsin.client import events as ev
 from tocsin.client.backoff import Backoff
+from tocsin.client.link import CAUTIOUS_FRAME, PATIENCE, Link, Stage
 from tocsin.client.notification import Status
+from tocsin.client.places import Place, Places
 from tocsin.client.publications import Publications
+from tocsin.client.session import Role
 from tocsin.client.subscriptions import Subscriptions
 from tocsin.errors import Conflict, ConnectionLost, TocsinError, Unauthorized, Unreachable, UserError
 from tocsin.wire import closes
 from tocsin.wire import messages as wire
 
-#: Seconds for making a connection, and again for the welcome.
-PATIENCE = 10.0
-#: Heartbeats without a word after which the other side is dead.
-SILENCE = 3
+#: Seconds for a move, from the broker's word until everything is live on the other one.
+MOVE = 30.0
+#: Seconds for the last answers of a broker that the client has moved away from.
+LINGER = 10.0
 #: Seconds between two acks.
 ACK_EVERY = 1.0
 #: Positions in one ack; the protocol takes no more.
 MOST_ACKED = 10_000
-#: Largest frame until the broker has said how much it takes.
-CAUTIOUS_FRAME = 64 * 1024
-
-
-class Stage(Enum):
-    IDLE = "idle"
-    LOGIN = "login"
-    CONNECTING = "connecting"
-    GREETING = "greeting"  # hello is sent
-    READY = "ready"
-    WAITING = "waiting"  # to try again
-    STOPPED = "stopped"
-
+#: Letters of a reason; the protocol takes no more.
+MOST_REASON = 256
+#: Brokers of a coordinator that are tried before a client that is not patient gives up.
+TRIES = 3
+#: After these it is of no use to try the same broker again first.
+ELSEWHERE = (closes.MOVED.code, closes.TRY_LATER.code)
 
 SHOWN = {Stage.READY: "connected", Stage.WAITING: "waiting", Stage.STOPPED: "closed"}
+_LETTERS = ascii_letters + digits + "-_"
+
+
+def new_subscriber(random: Random) -> str:
+    return "".join(random.choices(_LETTERS, k=22))
 
 
 class ClientState:
-    """``patient``: go on trying even if no broker has ever answered. ``login``: a user and a password are known."""
+    """``patient``: go on trying even if no broker has ever answered. ``login``: a user and a password are known.
+
+    ``coordinator``: there is one, and it is asked where to go.
+    """
 
     def __init__(
         self,
@@ -59,32 +66,35 @@ class ClientState:
         login: bool = False,
         agent: str = "",
         patient: bool = False,
+        subscriber: str | None = None,
+        coordinator: bool = False,
     ) -> None:
-        self.urls = list(urls)
+        self.subscriber = new_subscriber(random) if subscriber is None else subscriber
+        self.places = Places(urls, asks=coordinator)
         self.token = token
-        self.stage = Stage.IDLE
-        self.connection = 0
+        self.current: Link | None = None
+        self.joining: Link | None = None
+        self.leaving: Link | None = None
         self.welcome: wire.Welcome | None = None
         self.connects = 0
+        self.moves = 0
         self.problem = ""
-        self._login, self._agent, self._patient = login, agent, patient
+        self._login, self._agent, self._patient, self._coordinator = login, agent, patient, coordinator
         self._backoff = Backoff(random)
-        self._place = 0
+        self._stage = Stage.IDLE  # while there is no connection
+        self._same = False  # the same place is tried again, whatever the coordinator would say
         self._fresh = False  # the token was got since the last welcome
-        self._paused = False
         self._now = 0.0
-        self._heard = 0.0
-        self._ready_at = 0.0
+        self._asked_at = 0.0
         self._acked_at = float("-inf")
         self._wake: float | None = None
-        self._beat_at: float | None = None
         self._timer: float | None = None
         self._out: list[ev.Instruction] = []
-        self._said: list[wire.Message] = []
-        ids = count(1)
-        self._ids = ids
-        self.subscriptions = Subscriptions(self._do, self._say, ids, Backoff(random))
-        self.publications = Publications(self._do, self._say, ids)
+        self._ids = count(1)
+        self._numbers = count(1)
+        self._questions = 0
+        self.subscriptions = Subscriptions(self._do, Backoff(random))
+        self.publications = Publications(self._do, self._ids)
         self._events: dict[type[ev.Event], Callable[[Any], None]] = {
             ev.Open: self._opened,
             ev.Connected: self._connected,
@@ -92,27 +102,30 @@ class ClientState:
             ev.Received: self._received,
             ev.LoggedIn: self._logged_in,
             ev.LoginFailed: self._login_failed,
+            ev.Placed: self._placed,
+            ev.PlacementFailed: self._not_placed,
             ev.WantSubscribe: self._want_subscribe,
-            ev.WantUnsubscribe: lambda event: self.subscriptions.leave(event, self._online, self.token is not None),
+            ev.WantUnsubscribe: lambda event: self.subscriptions.leave(event, self.token is not None),
             ev.WantPublish: self._want_publish,
-            ev.Withdraw: self.publications.withdraw,
+            ev.Withdraw: lambda event: self.publications.withdraw(event.request, self.links),
             ev.Consumed: self.subscriptions.consumed,
             ev.WantClose: self._want_close,
             ev.Timer: self._timed,
         }
-        self._answers: dict[type[Any], Callable[[Any], None]] = {
+        self._answers: dict[type[Any], Callable[[Link, Any], None]] = {
             wire.Welcome: self._welcomed,
-            wire.Subscribed: self.subscriptions.subscribed,
-            wire.Unsubscribed: lambda message: self.subscriptions.unsubscribed(message.id),
-            wire.Published: lambda message: self.publications.published(message, self.frame_bytes),
+            wire.Subscribed: lambda link, message: link.session.subscribed(message),
+            wire.Unsubscribed: lambda link, message: link.session.unsubscribed(message.id),
+            wire.Published: lambda link, message: self.publications.published(message, link, self._outlet),
             wire.Error: self._refused,
-            wire.Notify: self.subscriptions.notify,
-            wire.Live: self.subscriptions.live,
-            wire.Lagging: self.subscriptions.lagging,
-            wire.Gap: self.subscriptions.gap,
-            wire.Ended: self.subscriptions.ended,
+            wire.Notify: lambda link, message: link.session.notify(message),
+            wire.Live: lambda link, message: link.session.live(message),
+            wire.Lagging: lambda link, message: link.session.lagging(message),
+            wire.Gap: lambda link, message: link.session.gap(message),
+            wire.Ended: lambda link, message: link.session.ended(message),
+            wire.Move: self._told_to_move,
             wire.Ping: self._pinged,
-            wire.Pong: lambda message: None,
+            wire.Pong: lambda link, message: None,
         }
 
     def handle(self, event: ev.Event, now: float) -> list[ev.Instruction]:
@@ -123,12 +136,16 @@ class ClientState:
         return out
 
     @property
-    def url(self) -> str:
-        return self.urls[self._place]
+    def stage(self) -> Stage:
+        return self._stage if self.current is None else self.current.stage
 
     @property
-    def frame_bytes(self) -> int:
-        return self.welcome.frame_bytes if self.welcome is not None and self.stage is Stage.READY else CAUTIOUS_FRAME
+    def links(self) -> list[Link]:
+        return [link for link in (self.current, self.joining, self.leaving) if link is not None]
+
+    @property
+    def url(self) -> str:
+        return self.places.here.url
 
     @property
     def status(self) -> Status:
@@ -142,28 +159,32 @@ class ClientState:
             subscriptions=len(entries),
             pending=sum(entry.pending for entry in entries),
             connects=self.connects,
+            moves=self.moves,
             duplicates=self.subscriptions.duplicates,
             gaps=self.subscriptions.gaps,
             problem=self.problem,
         )
 
+    def frame_bytes(self, connection: int) -> int:
+        """The largest frame that this connection takes at the moment."""
+        return next((link.frame_bytes for link in self.links if link.number == connection), CAUTIOUS_FRAME)
+
     @property
-    def _online(self) -> bool:
-        return self.stage in (Stage.GREETING, Stage.READY)
+    def _outlet(self) -> Link | None:
+        """Where new requests go."""
+        return self.current if self.current is not None and self.current.ready else None
 
     def _do(self, instruction: ev.Instruction) -> None:
         self._out.append(instruction)
 
-    def _say(self, message: wire.Message) -> None:
-        self._said.append(message)
-
     def _flush(self) -> None:
-        """What one event makes the client say goes into one frame."""
-        if self._said and self._online:
-            self._do(ev.Send(self.connection, self._said))
-        self._said = []
+        """What one event makes the client say goes into one frame of each connection."""
+        for link in self.links:
+            if link.said:
+                self._do(ev.Send(link.number, link.said))
+                link.said = []
 
-    # -- connections ---------------------------------------------------------------------------------------------------
+    # -- finding a broker ----------------------------------------------------------------------------------------------
 
     def _opened(self, event: ev.Open) -> None:
         if self.stage is Stage.IDLE:
@@ -171,79 +192,162 @@ class ClientState:
 
     def _try(self) -> None:
         self._wake = None
-        self._heard = self._now
+        self._asked_at = self._now
+        if self._coordinator and not self._same:
+            self._stage = Stage.PLACING
+            self._questions += 1
+            self._do(ev.Ask(self._questions, list(self.places.failed)))
+        else:
+            self._go()
+
+    def _go(self) -> None:
         if self._login and self.token is None:
-            self.stage = Stage.LOGIN
+            self._stage = Stage.LOGIN
             self._do(ev.Login(self.url))
         else:
-            self.stage = Stage.CONNECTING
-            self.connection += 1
-            self._do(ev.Connect(self.connection, self.url))
+            self._same = False
+            self.current = self._link(self.places.spend(), Role.CURRENT)
+
+    def _link(self, place: Place, role: Role) -> Link:
+        link = Link(next(self._numbers), place, self.subscriptions, self._ids, role, self._now)
+        self._do(ev.Connect(link.number, place.url))
+        return link
+
+    def _placed(self, event: ev.Placed) -> None:
+        if self.stage is Stage.PLACING and event.request == self._questions:
+            self.places.settle(Place(event.url, event.broker, event.ticket))
+            self._go()
+
+    def _not_placed(self, event: ev.PlacementFailed) -> None:
+        """Without a coordinator the client goes on with the brokers it knows."""
+        if self.stage is not Stage.PLACING or event.request != self._questions:
+            return
+        self.problem = event.error.message
+        self.places.failed.clear()
+        if self.places.urls:
+            self.places.turn()
+            self._go()
+        elif isinstance(event.error, UserError) or not (self.connects or self._patient):
+            self._stop(event.error)
+        else:
+            self._try_later(event.error.message)
 
     def _logged_in(self, event: ev.LoggedIn) -> None:
         if self.stage is Stage.LOGIN:
             self.token, self._fresh = event.token, True
-            self._try()
+            self._go()
 
     def _login_failed(self, event: ev.LoginFailed) -> None:
         if self.stage is not Stage.LOGIN:
             return
+        self._same = False
         if isinstance(event.error, UserError):
             self._stop(event.error)
         else:
             self._try_later(event.error.message)
 
-    def _connected(self, event: ev.Connected) -> None:
-        if event.connection != self.connection or self.stage is not Stage.CONNECTING:
-            return
-        self.stage = Stage.GREETING
-        self._heard = self._now
-        self._say(wire.Hello(next(self._ids), self.token, self._agent))
-        self.subscriptions.resume()
+    # -- connections ---------------------------------------------------------------------------------------------------
 
-    def _welcomed(self, message: wire.Welcome) -> None:
-        if self.stage is not Stage.GREETING:
+    def _find(self, connection: int) -> Link | None:
+        return next((link for link in self.links if link.number == connection), None)
+
+    def _connected(self, event: ev.Connected) -> None:
+        link = self._find(event.connection)
+        if link is None or link.stage is not Stage.CONNECTING:
             return
-        self.stage = Stage.READY
+        link.stage = Stage.GREETING
+        link.heard = self._now
+        link.say(wire.Hello(next(self._ids), self.token, self._agent, self.subscriber, link.place.ticket))
+        self.subscriptions.begin(link.session)
+
+    def _welcomed(self, link: Link, message: wire.Welcome) -> None:
+        if link.stage is not Stage.GREETING:
+            return
+        link.stage = Stage.READY
+        link.welcome = message
+        link.ready_at = self._now
+        link.session.broker = message.broker
+        if link is self.current:
+            self._arrived(link, message)
+
+    def _arrived(self, link: Link, message: wire.Welcome) -> None:
         self.welcome = message
         self.problem = ""
         self.connects += 1
         self._fresh = False
-        self._ready_at = self._now
+        self.places.welcomed(message.broker)
         if self.connects == 1:
             self._do(ev.Opened())
-        self.publications.start(self.frame_bytes)
+        self.publications.start(link)
 
     def _disconnected(self, event: ev.Disconnected) -> None:
-        if event.connection == self.connection and self.stage in (Stage.CONNECTING, Stage.GREETING, Stage.READY):
-            self._lost(event.code, event.reason)
+        link = self._find(event.connection)
+        if link is not None:
+            self._lost(link, event.code, event.reason)
 
-    def _lost(self, code: int | None, reason: str) -> None:
-        if self.stage is Stage.READY and self._now - self._ready_at > self._backoff.ceiling(len(self.urls)):
+    def _drop(self, link: Link, code: int | None = None) -> None:
+        self._do(ev.Close(link.number, code if link.online else None))
+
+    def _lost(self, link: Link, code: int | None, reason: str) -> None:
+        known = closes.CLOSES.get(code or 0)
+        problem = reason or (known.meaning if known else "the connection broke")
+        if link is self.joining:
+            self.joining = None
+            self._stay(link, problem)
+        elif link is self.leaving:
+            self.leaving = None
+            self._forget(link)
+        elif self.joining is not None and self.joining.ready:
+            self._take_over(self.joining)
+            self.leaving = None
+            self._forget(link)
+        else:
+            if self.joining is not None:
+                self._drop(self.joining, closes.NORMAL.code)
+                self.subscriptions.lost(self.joining.session, kept=False)
+                self.joining = None
+            self.current = None
+            self._forget(link)
+            self._come_back(link, code, problem, reason)
+
+    def _forget(self, link: Link) -> None:
+        """No more answers come from there."""
+        self.subscriptions.lost(link.session, kept=self.token is not None)
+        self.publications.lost(link)
+        if self._outlet is not None:
+            self.publications.start(self._outlet)
+
+    def _come_back(self, link: Link, code: int | None, problem: str, reason: str) -> None:
+        self._stage = Stage.WAITING
+        if link.ready and self._now - link.ready_at > self._backoff.ceiling(max(1, len(self.places.urls))):
             self._backoff.reset()  # it lasted longer than the wait for it
-        self.stage = Stage.WAITING
-        self._said = []
-        self._beat_at = None
-        self.subscriptions.lost(kept=self.token is not None)
-        self.publications.lost()
         if code == closes.UNAUTHORIZED.code and self._login and not self._fresh:
             self.token = None
+            self._same = True
+            self._try()
+        elif code == closes.BAD_TICKET.code and link.place.ticket is not None:
+            self._same = True
             self._try()
         elif not closes.reconnect(code):
             self._stop(self._ended_by(code, reason))
         else:
-            known = closes.CLOSES.get(code or 0)
-            self._try_later(reason or (known.meaning if known else "the connection broke"))
+            self._same = link.ready and (self._coordinator or self.places.stay) and code not in ELSEWHERE
+            self._try_later(problem)
 
     def _try_later(self, problem: str) -> None:
         self.problem = problem
-        self._place = (self._place + 1) % len(self.urls)
-        wait = self._backoff.next(len(self.urls))
-        if not (self.connects or self._patient) and self._backoff.failures >= len(self.urls):
-            where = " or ".join(self.urls)
+        places = max(1, len(self.places.urls))
+        wait = self._backoff.next(places)
+        most = max(TRIES, places) if self._coordinator else places
+        if not (self.connects or self._patient) and self._backoff.failures >= most:
+            where = " or ".join(self.places.urls)
             self._stop(Unreachable(f"no broker answers at {where}: {problem}", hint="start one with `tocsin broker`"))
             return
-        self.stage = Stage.WAITING
+        if self._coordinator and not self._same:
+            self.places.fail()
+        elif not self._same:
+            self.places.turn()
+        self._stage = Stage.WAITING
         self._wake = self._now + wait
 
     def _ended_by(self, code: int | None, reason: str) -> TocsinError:
@@ -255,21 +359,91 @@ class ClientState:
     def _stop(self, error: TocsinError | None) -> None:
         if self.stage is Stage.STOPPED:
             return
-        self.stage = Stage.STOPPED
-        self._wake = self._beat_at = None
+        links = self.links
+        for link in links:
+            self._drop(link, closes.NORMAL.code)
+        self.current = self.joining = self.leaving = None
+        self._stage = Stage.STOPPED
+        self._wake = None
         if error is not None:
             self.problem = error.message
         self.subscriptions.stop(error)
+        for link in links:
+            self.publications.lost(link)
         self.publications.stop(error or ConnectionLost("the client was closed before the records were sent"))
         self._do(ev.Stopped(error))
 
     def _want_close(self, event: ev.WantClose) -> None:
-        if self._online and self.token is not None:
+        if self.token is not None:
             self._ack()
         self._flush()
-        if self._online or self.stage is Stage.CONNECTING:
-            self._do(ev.Close(self.connection, closes.NORMAL.code))
         self._stop(None)
+
+    # -- moving --------------------------------------------------------------------------------------------------------
+
+    def _told_to_move(self, link: Link, message: wire.Move) -> None:
+        if self.joining is not None and self.joining.place.ticket == message.ticket:
+            return
+        if why := self._why_not(link, message):
+            link.say(wire.Stay(message.ticket, why))
+            return
+        if self.joining is not None:
+            self._give_up("there is a newer move")
+        self.joining = self._link(Place(message.url, message.broker, message.ticket), Role.JOINING)
+        self.joining.until = self._now + MOVE
+
+    def _why_not(self, link: Link, message: wire.Move) -> str:
+        if link is not self.current:
+            return "the client is not here"
+        if self.leaving is not None:
+            return "the client has not left the broker before"
+        if link.welcome is not None and message.broker == link.welcome.broker:
+            return "the client is there already"
+        if link.place.url.startswith(("https:", "wss:")) and not message.url.startswith(("https:", "wss:")):
+            return "the client does not go from an encrypted connection to an open one"
+        return ""
+
+    def _give_up(self, why: str) -> None:
+        """Everything stays as it is."""
+        assert self.joining is not None
+        link, self.joining = self.joining, None
+        self._drop(link, closes.NORMAL.code)
+        self._stay(link, why)
+
+    def _stay(self, link: Link, why: str) -> None:
+        self.subscriptions.lost(link.session, kept=False)
+        if self.current is not None and self.current.online and link.place.ticket is not None:
+            self.current.say(wire.Stay(link.place.ticket, why[:MOST_REASON]))
+
+    def _take_over(self, link: Link) -> None:
+        old = self.current
+        assert old is not None and link.welcome is not None
+        self.current, self.joining, self.leaving = link, None, old
+        old.session.role = Role.LEAVING
+        old.until, link.until = self._now + LINGER, None
+        self.places.settle(Place(link.place.url, link.place.broker))
+        self._backoff.reset()
+        link.session.current()
+        self.moves += 1
+        self._arrived(link, link.welcome)
+
+    def _settle_move(self) -> None:
+        """Changes places when it is time, and lets the old connection go when nobody needs it."""
+        link = self.joining
+        if link is not None and link.session.trouble:
+            self._give_up(link.session.trouble)
+        # An application that has enough to do is not kept waiting by what it does not read.
+        elif link is not None and link.ready and link.session.complete(live=not self.subscriptions.full):
+            self._take_over(link)
+        if self.leaving is not None and not self.leaving.busy:
+            self._leave()
+
+    def _leave(self) -> None:
+        assert self.leaving is not None
+        self._flush()
+        link, self.leaving = self.leaving, None
+        self._drop(link, closes.NORMAL.code)
+        self._forget(link)
 
     # -- the application -----------------------------------------------------------------------------------------------
 
@@ -277,13 +451,13 @@ class ClientState:
         if self.stage is Stage.STOPPED:
             self._do(ev.Ended(event.handle, self._closed()))
         else:
-            self.subscriptions.want(event, self._online)
+            self.subscriptions.want(event)
 
     def _want_publish(self, event: ev.WantPublish) -> None:
         if self.stage is Stage.STOPPED:
             self._do(ev.Reject(event.request, self._closed()))
         else:
-            self.publications.want(event, self.frame_bytes if self.stage is Stage.READY else None)
+            self.publications.want(event, self._outlet)
 
     def _closed(self) -> TocsinError:
         return Conflict("this client is closed" + (f": {self.problem}" if self.problem else ""))
@@ -291,58 +465,67 @@ class ClientState:
     # -- the broker ----------------------------------------------------------------------------------------------------
 
     def _received(self, event: ev.Received) -> None:
-        if event.connection != self.connection or not self._online:
+        link = self._find(event.connection)
+        if link is None or not link.online:
             return
-        self._heard = self._now
+        link.heard = self._now
         for message in event.messages:
-            self._answers[type(message)](message)
+            self._answers[type(message)](link, message)
+            if link is self.joining and link.session.trouble:
+                return  # what follows has a hole before it
 
-    def _refused(self, message: wire.Error) -> None:
-        if message.id is not None and self.subscriptions.refused(message, self._now):
+    def _refused(self, link: Link, message: wire.Error) -> None:
+        if message.id is not None and link.session.refused(message, self._now):
             return
-        if message.id is not None and self.publications.refused(message):
+        if message.id is not None and self.publications.refused(message, link):
             return
         self.problem = message.message
 
-    def _pinged(self, message: wire.Ping) -> None:
-        self.subscriptions.ping(message)
-        self._say(wire.Pong())
+    def _pinged(self, link: Link, message: wire.Ping) -> None:
+        link.session.ping(message)
+        link.say(wire.Pong())
 
     def _ack(self) -> None:
         self._acked_at = self._now
-        positions = iter(self.subscriptions.acks().items())
-        while part := dict(islice(positions, MOST_ACKED)):
-            self._say(wire.Ack(part))
+        self.subscriptions.changed = False
+        for link in self.links:
+            if link.online:
+                positions = iter(link.session.acks().items())
+                while part := dict(islice(positions, MOST_ACKED)):
+                    link.say(wire.Ack(part))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def _timed(self, event: ev.Timer) -> None:
         self._timer = None
-        deadline = self._deadline()
         if self._wake is not None and self._now >= self._wake:
             self._try()
-        elif deadline is not None and self._now >= deadline:
-            self._do(ev.Close(self.connection))
-            self._lost(None, f"nothing was heard from {self.url} for too long")
-        elif self._beat_at is not None and self._now >= self._beat_at:
-            # Nobody reads the broker's pings at the moment, and it must not take that for death.
-            self._beat_at = None
-            self._say(wire.Pong())
-        self.subscriptions.timer(self._now)
+        elif self.stage is Stage.PLACING and self._now >= self._asked_at + PATIENCE:
+            self._not_placed(ev.PlacementFailed(self._questions, Unreachable("the coordinator does not answer")))
+        for link in self.links:
+            if link in self.links:  # the one before it may have taken it along
+                self._look_after(link)
 
-    def _deadline(self) -> float | None:
-        if self.stage in (Stage.CONNECTING, Stage.GREETING):
-            return self._heard + PATIENCE
-        if self.stage is Stage.READY and not self._paused and self._heartbeat > 0:
-            return self._heard + SILENCE * self._heartbeat
-        return None
-
-    @property
-    def _heartbeat(self) -> float:
-        return self.welcome.heartbeat if self.welcome is not None else 0.0
+    def _look_after(self, link: Link) -> None:
+        deadline = link.deadline
+        if deadline is not None and self._now >= deadline:
+            self._do(ev.Close(link.number))
+            self._lost(link, None, f"nothing was heard from {link.place.url} for too long")
+        elif link.until is not None and self._now >= link.until:
+            if link is self.joining:
+                self._give_up("not everything was live in time")
+            else:
+                self._leave()
+        else:
+            if link.beat_at is not None and self._now >= link.beat_at:
+                # Nobody reads the broker's pings at the moment, and it must not take that for death.
+                link.beat_at = None
+                link.say(wire.Pong())
+            link.session.timer(self._now)
 
     def _settle(self) -> None:
-        """After each event: acks that are due, one frame for all that is to be said, reading or not, the timer."""
+        """After each event: moves and acks that are due, one frame for all that is to be said, reading, the timer."""
+        self._settle_move()
         ack_at = None
         if self.token is not None and self.stage is Stage.READY and self.subscriptions.changed:
             if self._now >= self._acked_at + ACK_EVERY:
@@ -350,22 +533,25 @@ class ClientState:
             else:
                 ack_at = self._acked_at + ACK_EVERY
         self._flush()
-        self._pause()
-        times = (self._wake, self._deadline(), ack_at, self.subscriptions.retry_at, self._beat_at)
+        times = [self._wake, ack_at]
+        if self.stage is Stage.PLACING:
+            times.append(self._asked_at + PATIENCE)
+        for link in self.links:
+            self._pause(link)
+            times += [link.deadline, link.until, link.session.retry_at, link.beat_at]
         due = min((at for at in times if at is not None), default=None)
         if due is not None and (self._timer is None or due < self._timer):
             self._timer = due
             self._do(ev.SetTimer(due))
 
-    def _pause(self) -> None:
+    def _pause(self, link: Link) -> None:
         """Answers stand behind notifications in the stream: whoever waits for one has to read on."""
-        waiting = self.subscriptions.requests or self.publications.requests
-        pause = bool(self.subscriptions.full) and not waiting and self.stage is Stage.READY
-        if pause and self._beat_at is None and self._heartbeat > 0:
-            self._beat_at = self._now + self._heartbeat
+        pause = bool(self.subscriptions.full) and not link.busy and link.ready
+        if pause and link.beat_at is None and link.heartbeat > 0:
+            link.beat_at = self._now + link.heartbeat
         if not pause:
-            self._beat_at = None
-        if pause != self._paused:
-            self._paused = pause
-            self._heard = self._now
-            self._do(ev.Pause() if pause else ev.Resume())
+            link.beat_at = None
+        if pause != link.paused:
+            link.paused = pause
+            link.heard = self._now
+            self._do(ev.Pause(link.number) if pause else ev.Resume(link.number))

@@ -21,7 +21,7 @@ from tocsin.wire.messages import Held
 T = TypeVar("T")
 
 
-def connect(urls: str | Sequence[str], **options: Any) -> Client:
+def connect(urls: str | Sequence[str] = (), **options: Any) -> Client:
     """Takes what ``tocsin.client.connect`` takes."""
     return Client(shell.connect(urls, **options))
 
@@ -91,6 +91,10 @@ class Client:
     @property
     def held(self) -> list[Held]:
         return self._inner.held
+
+    @property
+    def subscriber(self) -> str:
+        return self._inner.subscriber
 
     @property
     def token(self) -> str | None:

@@ -1,0 +1,48 @@
+"""Asking the coordinator for a broker."""
+
+from __future__ import annotations
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from tocsin.client.refusal import refusal
+from tocsin.errors import SystemTrouble, Unreachable
+
+TIMEOUT = httpx.Timeout(5.0)
+
+
+class Request(Struct, frozen=True, omit_defaults=True):
+    """``avoid`` are names of brokers that did not answer."""
+
+    subscriber: str
+    lat: float | None = None
+    lon: float | None = None
+    avoid: list[str] = []
+
+
+class Placement(Struct, frozen=True):
+    """``ticket`` opens one connection to the broker."""
+
+    broker: str
+    url: str
+    ticket: str | None = None
+
+
+async def request_broker(coordinator: str, request: Request) -> Placement:
+    """Raises UserError if trying again is of no use."""
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT) as client:
+            answer = await client.post(
+                f"{coordinator}/requestbroker",
+                content=msgspec.json.encode(request),
+                headers={"content-type": "application/json"},
+            )
+    except httpx.TransportError as error:
+        raise Unreachable(f"no coordinator answers at {coordinator}: {str(error) or type(error).__name__}") from error
+    if not answer.is_success:
+        raise refusal(answer, f"the request for a broker at {coordinator}")
+    try:
+        return msgspec.json.decode(answer.content, type=Placement)
+    except msgspec.DecodeError as error:
+        raise SystemTrouble(f"{coordinator} does not answer like a coordinator") from error

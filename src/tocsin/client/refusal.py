@@ -1,0 +1,32 @@
+"""What a server says over HTTP when it refuses, as an error."""
+
+from __future__ import annotations
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, UserError
+from tocsin.wire.remote import told
+
+
+class _Problem(Struct):
+    code: str
+    message: str
+    hint: str = ""
+
+
+class _Refusal(Struct):
+    error: _Problem
+
+
+def refusal(answer: httpx.Response, what: str) -> TocsinError:
+    """``what`` was refused, for servers that don't say it themselves."""
+    try:
+        problem = msgspec.json.decode(answer.content, type=_Refusal).error
+        return told(problem.code, problem.message, problem.hint)
+    except msgspec.DecodeError:
+        text = f"{what} failed with status {answer.status_code}"
+        if answer.status_code in (401, 403):
+            return Unauthorized(text)
+        return SystemTrouble(text) if answer.status_code >= 500 else UserError(text)
