@@ -7,13 +7,15 @@ looking at two brokers by chance does not, and ends nearly as even.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tocsin.balancing.load import Status
 from tocsin.errors import NotFound
+
+if TYPE_CHECKING:
+    import random
 
 Point = tuple[float, float]
 

@@ -227,7 +227,11 @@ class Server(WebServer):
     async def _tick(coordinator: Coordinator) -> None:
         while True:
             await asyncio.sleep(1.0)
-            coordinator.tell(ev.Tick())
+            try:
+                coordinator.tell(ev.Tick())
+            except Exception:
+                # A strategy may be anybody's; brokers are heard and people are placed all the same.
+                log.exception("the balance could not be looked at")
             coordinator.write()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

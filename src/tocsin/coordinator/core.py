@@ -1,0 +1,78 @@
+"""What all parts of the coordinator's state machine share."""
+
+from __future__ import annotations
+
+import hmac
+import random
+from collections.abc import Callable
+
+from tocsin.balancing import strategies
+from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.decisions import Limits
+from tocsin.balancing.names import Names
+from tocsin.balancing.placement import make_placement
+from tocsin.config import CoordinatorConfig
+from tocsin.coordinator import events as ev
+from tocsin.coordinator.composite import Stages
+from tocsin.coordinator.events import Instruction, Refuse
+from tocsin.coordinator.members import Member, Transfer
+from tocsin.coordinator.picture import Picture
+from tocsin.errors import NotFound, Unauthorized
+from tocsin.wire.tickets import Ticket, key_for, sign
+
+
+class Core:
+    """``wall`` is the time that tickets are dated by, ``nonce`` makes them unlike; both are the driver's."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        secret: bytes,
+        rng: random.Random,
+        wall: Callable[[], float],
+        nonce: Callable[[], str],
+    ) -> None:
+        self.config = config
+        self.secret = secret
+        self.wall = wall
+        self.nonce = nonce
+        self.picture = Picture()
+        self.load = self.picture.load
+        self.members: dict[str, Member] = {}
+        self.placement = make_placement(config.placement, rng)
+        main = [strategies.make(config.strategy, **config.settings)] if config.strategy else []
+        limits = config.limits
+        self.balancer = Balancer(
+            self.load,
+            Stages([strategies.make("drain"), *main]),
+            Limits(limits.moves, limits.per_broker, limits.cool_down, limits.least_gain),
+        )
+        #: The moves that are planned or under way, the same ones as the balancer's pending.
+        self.transfers: dict[str, Transfer] = {}
+        self._by_ticket: dict[str, Transfer] = {}
+        self._numbers: Names[str] = Names()
+        self._by_number: dict[int, Member] = {}
+        self._started: float | None = None
+        self._ticked: float | None = None
+        self._balanced = float("-inf")
+        self._out: list[Instruction] = []
+        self._now = 0.0
+
+    def _known(self, call: ev.Call, name: str) -> Member | None:
+        member = self.members.get(name)
+        if member is None:
+            there = ", ".join(sorted(self.members)) or "none"
+            self._out.append(Refuse(call, NotFound("broker", name, hint=f"there are: {there}")))
+        return member
+
+    def _authentic(self, call: ev.Call, broker: str, token: str) -> Member | None:
+        """Only a broker itself speaks for it."""
+        member = self.members.get(broker)
+        if member is None or not member.token or not hmac.compare_digest(token.encode(), member.token.encode()):
+            self._out.append(Refuse(call, Unauthorized("register first", hint="POST /registerbroker")))
+            return None
+        return member
+
+    def _ticket(self, subscriber: str, member: Member, seconds: float) -> str:
+        ticket = Ticket(subscriber, member.name, self.wall() + seconds, self.nonce())
+        return sign(ticket, key_for(self.secret, member.name))

@@ -1,0 +1,100 @@
+"""Who is where with what, as the brokers tell it.
+
+A subscriber may be with two brokers for a while: it connects to the next one before it leaves the last. The one that
+claimed it last counts; the older claims are kept beside, so that one of them counts again if the newest is withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from tocsin.balancing.load import NOWHERE, Load, Status
+from tocsin.balancing.names import Names
+
+
+class Claim(Struct):
+    """An older claim: what the subscriber has at that broker, and since when another one has it too."""
+
+    subscriptions: list[int]
+    since: float
+
+
+class Picture:
+    """Brokers are numbers here. ``away``: left their broker on a move, and were not seen at the next one yet."""
+
+    def __init__(self) -> None:
+        self.load = Load()
+        self.subscribers: Names[str] = Names()
+        self.backs: Names[int] = Names()
+        self.away: set[str] = set()
+        self._older: dict[str, dict[int, Claim]] = {}
+
+    def at(self, name: str) -> int:
+        u = self.subscribers.find(name)
+        return NOWHERE if u is None else int(self.load.at[u])
+
+    def join(self, name: str, broker: int, numbers: Iterable[int], now: float) -> None:
+        """A broker has this subscriber, with these BE subscriptions."""
+        subscriptions = [self.backs.number(each) for each in numbers]
+        before, older = self.at(name), self._older.get(name, {})
+        if broker in older:
+            # News of an older claim do not make it the newest: the subscriber tidies up there.
+            older[broker].subscriptions = subscriptions
+            return
+        u = self.subscribers.number(name)
+        if before not in (NOWHERE, broker) and name not in self.away:
+            self._older.setdefault(name, {})[before] = Claim(self.load.rows[u].tolist(), now)
+        self.away.discard(name)
+        self.load.join(u, broker, subscriptions)
+
+    def leave(self, name: str, broker: int) -> bool:
+        """A broker has it no longer; True if nobody else has it either, and it is still in the picture."""
+        older = self._older.get(name, {})
+        if broker in older:
+            self._withdraw(name, broker)
+        elif self.at(name) == broker and name not in self.away:
+            if not older:
+                return True
+            newest = next(reversed(older))
+            claim = older[newest]
+            self._withdraw(name, newest)
+            self.load.join(self.subscribers.number(name), newest, claim.subscriptions)
+        return False
+
+    def _withdraw(self, name: str, broker: int) -> None:
+        del self._older[name][broker]
+        if not self._older[name]:
+            del self._older[name]
+
+    def remove(self, name: str) -> None:
+        u = self.subscribers.find(name)
+        if u is not None:
+            self.load.leave(u)
+            self.away.discard(name)
+            self.subscribers.forget(name)
+
+    def rates(self, found: dict[int, float]) -> None:
+        self.load.rates([self.backs.number(each) for each in found], list(found.values()))
+
+    def claimed(self, broker: int) -> list[str]:
+        """All that this broker has said to have, older claims too."""
+        here = [self.subscribers.name(u) for u in self.load.subscribers(broker)]
+        return here + [name for name, older in self._older.items() if broker in older]
+
+    def is_older(self, name: str, broker: int) -> bool:
+        return broker in self._older.get(name, {})
+
+    def overdue(self, now: float, patience: float) -> Iterator[tuple[str, int]]:
+        """Claims that have been older ones for this long; the next time is as long from now."""
+        for name, older in self._older.items():
+            for broker, claim in older.items():
+                if now - claim.since > patience:
+                    claim.since = now
+                    yield name, broker
+
+    def takes(self, broker: int, arriving: int = 0) -> bool:
+        """Whether a broker takes one more, with so many on their way to it."""
+        load = self.load
+        return int(load.status[broker]) == Status.OPEN and int(load.count[broker]) + arriving < int(load.most[broker])

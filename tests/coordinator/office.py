@@ -1,0 +1,137 @@
+"""The coordinator's state machine on a desk: time is a number, brokers are what the test says in their name."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+from tocsin.config import CoordinatorConfig, CoordinatorLimits
+from tocsin.coordinator import events as ev
+from tocsin.coordinator.state import CoordinatorState
+from tocsin.wire import reports
+from tocsin.wire.tickets import Wicket
+
+SECRET = b"s" * 32
+LIMITS = {"per_broker", "moves", "per_second", "cool_down", "least_gain", "move_seconds"}
+
+
+class Office:
+    """``notes``, ``samples`` and ``kept`` gather what it said; ``now`` only moves when the test moves it."""
+
+    def __init__(self, now: float = 1000.0, **settings: Any) -> None:
+        limits = {name: settings.pop(name) for name in LIMITS & settings.keys()}
+        self.config = CoordinatorConfig(limits=CoordinatorLimits(**limits), **{"strategy": "ldm", **settings})
+        self.now = now
+        self.kept: dict[str, ev.BrokerRow] = {}
+        self.notes: list[ev.Note] = []
+        self.samples: list[ev.Sample] = []
+        self._nonces = map(str, itertools.count())
+        self.restart()
+
+    def restart(self) -> None:
+        """With nothing but what it has written down."""
+        self.state = CoordinatorState(
+            self.config, SECRET, random.Random(1), lambda: 1e9 + self.now, lambda: next(self._nonces)
+        )
+        self._tokens: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self.tell(ev.Restored(list(self.kept.values())))
+
+    def tell(self, event: ev.Event) -> Any:
+        found: Any = None
+        for instruction in self.state.handle(event, self.now):
+            match instruction:
+                case ev.Reply():
+                    found = instruction.body
+                case ev.Refuse():
+                    raise instruction.error
+                case ev.KeepBroker():
+                    self.kept[instruction.row.name] = instruction.row
+                case ev.DropBroker():
+                    del self.kept[instruction.name]
+                case ev.Note():
+                    self.notes.append(instruction)
+                case ev.Sample():
+                    self.samples.append(instruction)
+        return found
+
+    def register(self, broker: str, **fields: Any) -> reports.Registered:
+        url = fields.pop("url", f"http://{broker}")
+        found: reports.Registered = self.tell(ev.Register(0, reports.Registration(broker, url, **fields)))
+        self._tokens[broker], self._numbers[broker] = found.token, 0
+        return found
+
+    def report(self, broker: str, subscribers: dict[str, list[int]] | None = None, **fields: Any) -> reports.Orders:
+        number = self._numbers[broker] = fields.pop("number", self._numbers.get(broker, 0) + 1)
+        token = fields.pop("token", self._tokens.get(broker, ""))
+        said = reports.LoadReport(number, subscribers=subscribers or {}, **fields)
+        found: reports.Orders = self.tell(ev.Report(0, broker, token, said))
+        return found
+
+    def join(self, broker: str, subscribers: dict[str, list[int]] | None = None, **fields: Any) -> reports.Orders:
+        """A broker that registers and reports."""
+        rates = fields.pop("rates", {})
+        self.register(broker, **fields)
+        return self.report(broker, subscribers, full=True, rates=rates)
+
+    def place(self, subscriber: str = "subscriber", **fields: Any) -> reports.Placement:
+        found: reports.Placement = self.tell(ev.Place(0, reports.Request(subscriber, **fields)))
+        return found
+
+    def drain(self, broker: str, undo: bool = False) -> Any:
+        return self.tell(ev.Drain(0, broker, undo))
+
+    def tick(self, seconds: float = 1.0) -> None:
+        """Second by second, as the driver does."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(end, self.now + 1.0)
+            self.tell(ev.Tick())
+
+    def alive(self, seconds: float, *brokers: str) -> list[reports.Order]:
+        """Time passes in which these brokers report; gives what they were ordered."""
+        found = []
+        for _ in range(int(seconds)):
+            self.tick()
+            for broker in brokers:
+                found += self.report(broker).moves
+        return found
+
+    def at(self, subscriber: str) -> str | None:
+        number = self.state.picture.at(subscriber)
+        return None if number < 0 else self.state._by_number[number].name
+
+    def has(self, subscriber: str) -> list[int]:
+        """Its BE subscriptions in the picture."""
+        picture = self.state.picture
+        row = picture.load.rows[picture.subscribers.number(subscriber)]
+        return sorted(picture.backs.name(int(k)) for k in row)
+
+    def topology(self) -> Any:
+        return self.tell(ev.Topology(0))
+
+    def plan(self) -> Any:
+        return self.tell(ev.Plan(0))
+
+    def said(self, kind: str) -> list[str]:
+        return [note.text for note in self.notes if note.kind == kind]
+
+    def wicket(self, broker: str) -> Wicket:
+        """The door of a broker that knows its key."""
+        door = Wicket(broker, lambda: 1e9 + self.now)
+        door.key = bytes.fromhex(self.register(broker).key)
+        return door
+
+
+def crowd(count: int, *subscriptions: int) -> dict[str, list[int]]:
+    return {f"subscriber-{number:04}": list(subscriptions) for number in range(count)}
+
+
+def lopsided(**settings: Any) -> Office:
+    """``a`` has ten subscribers with one BE subscription each, ``b`` nobody."""
+    office = Office(**settings)
+    subscribers = {f"subscriber-{number:04}": [number] for number in range(10)}
+    office.join("a", subscribers, rates=dict.fromkeys(range(10), 100.0))
+    office.join("b")
+    return office

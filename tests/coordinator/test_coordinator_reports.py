@@ -1,0 +1,221 @@
+"""The picture follows the reports: late, lost, repeated, and of two brokers at once."""
+
+from __future__ import annotations
+
+import pytest
+from office import Office
+
+from tocsin.coordinator.reporting import BOTH
+from tocsin.errors import Unauthorized
+
+
+def test_a_report_adds_and_takes_away():
+    office = Office()
+    office.join("a", {"one": [1], "two": [2]})
+    office.report("a", {"three": [1, 2], "one": [5]}, left=["two"])
+    assert [office.at(name) for name in ("one", "two", "three")] == ["a", None, "a"]
+    assert office.has("one") == [5] and office.has("three") == [1, 2]
+
+
+def test_a_full_report_says_all():
+    office = Office()
+    office.join("a", {"one": [1], "two": [2]})
+    office.report("a", {"two": [2]}, full=True)
+    assert office.at("one") is None and office.at("two") == "a"
+
+
+def test_a_subscriber_without_subscriptions_is_there_too():
+    office = Office()
+    office.join("a", {"one": []})
+    assert office.at("one") == "a" and office.topology()["subscribers"] == 1
+
+
+def test_the_load_is_that_of_the_papers():
+    office = Office()
+    office.join("a", {"one": [1, 2], "two": [1]}, rates={1: 10.0, 2: 1.0})
+    (row,) = office.topology()["brokers"]
+    assert (row["load_in"], row["load_out"]) == (11.0, 21.0)
+
+
+def test_rates_change():
+    office = Office()
+    office.join("a", {"one": [1]}, rates={1: 10.0})
+    office.report("a", rates={1: 7.0})
+    assert office.topology()["brokers"][0]["load_out"] == 7.0
+
+
+def test_the_first_report_has_to_be_full():
+    office = Office()
+    office.register("a")
+    assert office.report("a", {"one": [1]}).full
+    assert office.at("one") is None
+
+
+def test_after_a_lost_report_everything_is_asked_for():
+    office = Office()
+    office.join("a")
+    assert office.report("a", {"one": [1]}, number=3).full
+    assert office.report("a", {"one": [1]}, number=4).full
+    assert not office.report("a", {"one": [1], "two": [2]}, number=5, full=True).full
+    assert office.at("two") == "a"
+
+
+def test_a_repeated_report_changes_nothing():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.report("a", left=["one"])
+    assert office.report("a", {"one": [1]}, number=1, full=True).moves == []
+    assert office.at("one") is None
+    assert not office.report("a", {"two": [1]}, number=3).full
+
+
+def test_a_report_from_before_a_registration_is_refused():
+    office = Office()
+    old = office.register("a").token
+    office.report("a", {"one": [1]}, full=True)
+    office.join("a", {"two": [2]})
+    with pytest.raises(Unauthorized):
+        office.report("a", {"one": [1]}, token=old)
+    assert office.at("one") is None
+
+
+@pytest.mark.parametrize("token", ["", "guessed", "köln"])
+def test_a_report_with_a_wrong_token_is_refused(token):
+    office = Office()
+    office.join("a")
+    with pytest.raises(Unauthorized):
+        office.report("a", {"one": [1]}, token=token)
+    assert office.at("one") is None
+
+
+def test_no_broker_reports_for_another():
+    office = Office()
+    office.join("a")
+    token = office.register("b").token
+    with pytest.raises(Unauthorized):
+        office.report("a", {"one": [1]}, token=token)
+
+
+def test_after_a_restart_of_the_coordinator_a_broker_has_to_register():
+    office = Office()
+    token = office.register("a").token
+    office.restart()
+    with pytest.raises(Unauthorized):
+        office.report("a", number=1, token=token)
+
+
+def test_a_broker_that_was_silent_for_long_reports_everything():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.tick(20)
+    assert office.report("a", {"two": [1]}).full
+    office.report("a", {"one": [1], "two": [1]}, full=True)
+    assert office.at("one") == office.at("two") == "a"
+
+
+def test_of_two_brokers_the_last_to_claim_a_subscriber_counts():
+    office = Office()
+    office.join("a", {"one": [1, 2]})
+    office.join("b", {"one": [1]})
+    assert office.at("one") == "b" and office.has("one") == [1]
+    assert office.topology()["subscribers"] == 1
+
+
+def test_the_older_claim_counts_again_if_the_newer_is_withdrawn():
+    office = Office()
+    office.join("a", {"one": [1, 2]})
+    office.join("b", {"one": [3]})
+    office.report("b", left=["one"])
+    assert office.at("one") == "a" and office.has("one") == [1, 2]
+
+
+def test_tidying_up_at_the_older_broker_does_not_bring_the_subscriber_back():
+    office = Office()
+    office.join("a", {"one": [1, 2]})
+    office.join("b", {"one": [1, 2]})
+    office.report("a", {"one": [1]})
+    assert office.at("one") == "b"
+    office.report("a", left=["one"])
+    assert office.at("one") == "b"
+
+
+def test_the_older_claim_is_as_it_was_last_told():
+    office = Office()
+    office.join("a", {"one": [1, 2]})
+    office.join("b", {"one": [3]})
+    office.report("a", {"one": [9]})
+    office.report("b", left=["one"])
+    assert office.has("one") == [9]
+
+
+def test_of_three_the_newest_two_count_in_turn():
+    office = Office()
+    for broker in "abc":
+        office.join(broker, {"one": [1]})
+    office.report("c", left=["one"])
+    assert office.at("one") == "b"
+    office.report("a", left=["one"])
+    office.report("b", left=["one"])
+    assert office.at("one") is None
+
+
+def test_if_the_newer_broker_dies_the_older_claim_counts():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [1]})
+    office.alive(20, "a")
+    assert office.at("one") == "a"
+
+
+def test_if_the_older_broker_dies_nothing_changes():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [1]})
+    office.alive(20, "b")
+    office.report("b", left=["one"])
+    assert office.at("one") is None
+
+
+def test_a_full_report_withdraws_older_claims_too():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [1]})
+    office.report("a", full=True)
+    office.report("b", left=["one"])
+    assert office.at("one") is None
+
+
+def dropped(office, seconds):
+    found = {"a": [], "b": []}
+    for _ in range(int(seconds)):
+        office.tick()
+        for broker, names in found.items():
+            names += office.report(broker).drop
+    return found
+
+
+def test_the_older_broker_is_told_to_drop_a_subscriber_that_two_have():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [1]})
+    assert dropped(office, BOTH) == {"a": [], "b": []}
+    assert dropped(office, 2) == {"a": ["one"], "b": []}
+
+
+def test_it_is_told_again_if_it_did_not_hear():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [1]})
+    assert dropped(office, 2 * BOTH + 4)["a"] == ["one", "one"]
+
+
+def test_it_is_not_told_what_it_has_done_already():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [1]})
+    for _ in range(int(BOTH) + 2):
+        office.tick()
+        office.report("b")
+        if office.now % 5 == 0 and not office.state.members["a"].drop:
+            office.report("a")
+    assert office.report("a", left=["one"]).drop == []
