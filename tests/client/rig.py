@@ -36,7 +36,8 @@ class Rig:
     """
 
     def __init__(self, *urls: str, **options: Any) -> None:
-        self.state = ClientState(urls or ("one",), Random(7), **options)
+        known = urls if options.get("coordinator") else urls or ("one",)
+        self.state = ClientState(known, Random(7), **options)
         self.now = 100.0
         self.connection = 0
         self.tried: list[str] = []

@@ -18,11 +18,12 @@ from tocsin.client.connection import Connection
 from tocsin.client.entry import Entry
 from tocsin.client.login import Credentials, login
 from tocsin.client.notification import Receipt, Status
-from tocsin.client.placement import Request, request_broker
+from tocsin.client.placement import request_broker
 from tocsin.client.state import ClientState
 from tocsin.client.subscription import Subscription
 from tocsin.errors import Malformed, TocsinError, UserError
 from tocsin.wire.messages import Held
+from tocsin.wire.reports import Request
 
 #: Notifications that may wait for the application before the client reads no further.
 MAX_PENDING = 1_000
@@ -314,7 +315,7 @@ class Client:
         assert self._coordinator is not None
         lat, lon = self._location
         try:
-            found = await request_broker(self._coordinator, Request(self.subscriber, lat, lon, avoid))
+            found = await request_broker(self._coordinator, Request(self.subscriber, lat, lon, avoid=avoid))
             url = address(found.url).http
         except TocsinError as error:
             self.dispatch(ev.PlacementFailed(request, error))

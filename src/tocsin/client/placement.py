@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import httpx
 import msgspec
-from msgspec import Struct
 
 from tocsin.client.refusal import refusal
 from tocsin.errors import SystemTrouble, Unreachable
+from tocsin.wire.reports import Placement, Request
 
 TIMEOUT = httpx.Timeout(5.0)
-
-
-class Request(Struct, frozen=True, omit_defaults=True):
-    """``avoid`` are names of brokers that did not answer."""
-
-    subscriber: str
-    lat: float | None = None
-    lon: float | None = None
-    avoid: list[str] = []
-
-
-class Placement(Struct, frozen=True):
-    """``ticket`` opens one connection to the broker."""
-
-    broker: str
-    url: str
-    ticket: str | None = None
 
 
 async def request_broker(coordinator: str, request: Request) -> Placement:

@@ -57,7 +57,7 @@ class Places:
     def fail(self) -> None:
         name = self.here.broker
         if name is not None and name not in self.failed:
-            self.failed.append(name)
+            self.failed = [*self.failed, name][-MOST_TOLD:]
 
     def welcomed(self, broker: str) -> None:
         self.failed.clear()
