@@ -14,6 +14,10 @@ from tocsin.coordinator.events import Instruction
 from tocsin.coordinator.looking import Looking
 
 
+#: Seconds between two ticks after which the coordinator must have slept; they come every second.
+LATE = 2.5
+
+
 class CoordinatorState(Looking):
     """The whole: events to their handlers, and what happens as time passes."""
 
@@ -39,7 +43,7 @@ class CoordinatorState(Looking):
         """Whoever slept cannot say that the others were silent: their reports wait to be read."""
         slept = 0.0 if self._ticked is None else self._now - self._ticked
         self._ticked = self._now
-        if slept > self.config.gone_after / 2:
+        if slept > LATE:
             for member in self.members.values():
                 member.heard = None if member.heard is None else min(self._now, member.heard + slept)
 
@@ -51,9 +55,8 @@ class CoordinatorState(Looking):
         return not (patient and missing) and not any(each.alive and each.behind for each in self.members.values())
 
     def _balance(self) -> None:
+        # It finds nothing to drop: what became pointless was called off when it did.
         plan = self.balancer.plan(self._now)
-        for move in plan.dropped:
-            self._call_off(self.transfers[self._name(move.subscriber)], "the load has changed and it is pointless")
         for move in plan.moves:
             self._queue(move)
         self._out += [self._note(each) for each in plan.decisions if each.accepted]

@@ -1,0 +1,242 @@
+"""Coordinator, brokers and subscribers as real processes: whoever joins, leaves or dies, nobody misses anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import httpx
+from broker_lab import Broker
+
+from served import environment
+from sparkless import Sparkless, sparkless
+from tocsin.client import Client, connect
+
+KINDS = [f"kind{n}" for n in range(6)]
+
+
+def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(tmp_path: Path) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(200):
+                await test(tmp_path)
+
+        asyncio.run(limited())
+
+    return run
+
+
+class Process:
+    """A coordinator that can be killed and started again on the same port."""
+
+    def __init__(self, home: Path, **settings: Any) -> None:
+        self.home, self.port, self.settings = home, 0, settings
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--home", str(self.home)]
+        command += ["--port", str(self.port)]
+        variables = {f"TOCSIN_COORDINATOR_{key.upper()}": json.dumps(value) for key, value in self.settings.items()}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(**variables))
+        assert self.process.stdout is not None
+        self.url = str(json.loads(self.process.stdout.readline())["url"])
+        self.port = int(self.url.rpartition(":")[2])
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Network:
+    """A data cluster, a coordinator, brokers by name, and subscribers that write down what they get."""
+
+    def __init__(self, folder: Path, cluster: Sparkless, cluster_url: str, **settings: Any) -> None:
+        self.folder, self.cluster, self.cluster_url = folder, cluster, cluster_url
+        fast: dict[str, Any] = {"interval": 0.2, "balance_every": 0.5, "gone_after": 4.0, "settings": {"alpha": 0.1}}
+        fast["limits"] = {"cool_down": 1.0}
+        self.coordinator = Process(folder / "coordinator", **fast | settings)
+        self.brokers: dict[str, Broker] = {}
+        self.clients: list[Client] = []
+        self.got: list[dict[str, list[int]]] = []
+        self.last = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, *names: str, draining: bool = False) -> None:
+        for name in names:
+            port = str(self.brokers[name].port) if name in self.brokers else "0"
+            options = ("--coordinator", self.coordinator.url, "--port", port)
+            self.brokers[name] = Broker(self.folder / name, self.cluster_url, name, *options, heartbeat=2)
+        for name in names:
+            await asyncio.to_thread(self.brokers[name].event, "ready")
+        state = "draining" if draining else "up"
+        await self.until(lambda top: all(states(top).get(name) == state for name in names))
+
+    async def join(self, count: int) -> None:
+        """Each with three subscriptions."""
+        first = len(self.clients)
+        for number in range(first, first + count):
+            client = connect(coordinator=self.coordinator.url)
+            await client.open()
+            self.clients.append(client)
+            self.got.append({})
+            for kind in (KINDS[(number + step) % len(KINDS)] for step in range(3)):
+                subscription = client.subscribe("OfKind", kind=kind)
+                await subscription.confirmed()
+                self.got[number][kind] = []
+                self._tasks.append(asyncio.create_task(self._follow(subscription, self.got[number][kind])))
+
+    async def _follow(self, subscription: Any, into: list[int]) -> None:
+        async for notification in subscription:
+            into.extend(row["n"] for row in notification)
+
+    def execute(self, times: int = 1) -> None:
+        """An execution that finds its own number for every kind, with something to carry."""
+        for _ in range(times):
+            self.last += 1
+            row = {"n": self.last, "text": "x" * 500}
+            self.cluster.found("OfKind", *[([kind], [row]) for kind in KINDS])
+
+    async def flow(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Executions until the network looks like this."""
+        while True:
+            await asyncio.to_thread(self.execute, 2)
+            top = await self.topology()
+            if until(top):
+                return top
+            await asyncio.sleep(0.1)
+
+    async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        while True:
+            top = await self.topology()
+            if wanted(top):
+                return top
+            await asyncio.sleep(0.1)
+
+    async def topology(self) -> dict[str, Any]:
+        async with httpx.AsyncClient() as http:
+            while True:
+                try:
+                    found: dict[str, Any] = (await http.get(self.coordinator.url + "/topology")).json()
+                    return found
+                except httpx.TransportError:
+                    await asyncio.sleep(0.1)
+
+    async def post(self, path: str) -> None:
+        async with httpx.AsyncClient() as http:
+            answer = await http.post(self.coordinator.url + path)
+            assert answer.status_code == 200, answer.text
+
+    async def everybody_has_everything(self, since: int = 0) -> None:
+        """Every subscription got each execution once, in order."""
+        self.execute()
+        wanted = list(range(since + 1, self.last + 1))
+        while any(numbers[-1:] != wanted[-1:] for each in self.got for numbers in each.values()):
+            await asyncio.sleep(0.1)
+        for each in self.got:
+            for numbers in each.values():
+                assert numbers == wanted
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for client in self.clients:
+            await client.close()
+        for broker in self.brokers.values():
+            if broker.process.poll() is None:
+                broker.kill()
+        self.coordinator.kill()
+
+
+def states(top: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in top["brokers"]}
+
+
+def people(top: dict[str, Any]) -> dict[str, int]:
+    return {each["name"]: each["subscribers"] for each in top["brokers"] if each["state"] != "gone"}
+
+
+@asynccontextmanager
+async def network(folder: Path, *names: str, **settings: Any) -> AsyncIterator[Network]:
+    with sparkless(folder / "data") as (cluster, url):
+        found = Network(folder, cluster, url, **settings)
+        try:
+            await found.start(*names)
+            yield found
+        finally:
+            await found.end()
+
+
+@looped
+async def test_newcomers_are_spread_and_a_broker_that_joins_takes_its_share(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b") as net:
+        await net.join(12)
+        top = await net.until(lambda top: sum(people(top).values()) == 12)
+        assert min(people(top).values()) >= 2
+        await net.start("c")
+        top = await net.flow(lambda top: people(top)["c"] >= 2 and top["pending"] == 0)
+        assert sum(people(top).values()) == 12
+        await net.everybody_has_everything()
+
+
+@looped
+async def test_subscribers_of_a_broker_that_is_killed_come_back_elsewhere(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b", "c") as net:
+        await net.join(12)
+        net.execute(5)
+        net.brokers["a"].kill()
+        top = await net.flow(lambda top: states(top)["a"] == "gone" and sum(people(top).values()) == 12)
+        assert set(people(top)) == {"b", "c"}
+        await net.everybody_has_everything()
+
+
+@looped
+async def test_a_broker_that_is_drained_is_empty_and_nobody_notices(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b", "c") as net:
+        await net.join(12)
+        net.execute(5)
+        await net.post("/brokers/a/drain")
+        top = await net.flow(lambda top: people(top)["a"] == 0 and top["pending"] == 0)
+        assert states(top)["a"] == "draining" and sum(people(top).values()) == 12
+        await net.everybody_has_everything()
+        # Nobody was cut off: they were there before they left here.
+        assert all(client.status.connects == 1 + client.status.moves for client in net.clients)
+        await net.post("/brokers/a/undrain")
+        assert states(await net.topology())["a"] == "up"
+
+
+@looped
+async def test_a_rolling_restart_loses_nothing_and_ends_balanced(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b", "c") as net:
+        await net.join(12)
+        net.execute(5)
+        for name in ("a", "b", "c"):
+            await net.post(f"/brokers/{name}/drain")
+            await net.flow(lambda top, name=name: people(top)[name] == 0 and top["pending"] == 0)
+            await asyncio.to_thread(net.brokers[name].end)
+            await net.start(name, draining=True)
+            await net.post(f"/brokers/{name}/undrain")
+        top = await net.flow(lambda top: min(people(top).values()) >= 2 and top["pending"] == 0)
+        assert sum(people(top).values()) == 12
+        await net.everybody_has_everything()
+
+
+@looped
+async def test_while_the_coordinator_is_down_everything_goes_on(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b") as net:
+        await net.join(8)
+        net.coordinator.kill()
+        net.execute(5)
+        net.brokers["a"].kill()  # its subscribers know the other one
+        await asyncio.to_thread(net.execute, 20)
+        net.coordinator.start()
+        await net.flow(lambda top: people(top) == {"b": 8})
+        await net.everybody_has_everything()
