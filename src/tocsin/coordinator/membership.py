@@ -100,7 +100,7 @@ class Membership(Moving):
         self._out.append(ev.KeepBroker(member.row))
         self._out.append(Note("undrained" if event.undo else "draining", member.name, source=member.name))
         if not event.undo:
-            self._call_off_all(lambda each: each.target is member and not each.ticket, f"{member.name} is drained")
+            self._call_off_all(lambda each: each.target is member, f"{member.name} is drained")
         self._balanced = float("-inf")  # look at the balance with the next tick
         self._out.append(Reply(event.call, {"broker": member.name, "state": member.state}))
 
