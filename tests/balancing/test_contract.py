@@ -20,6 +20,7 @@ EAGER = {
     "gsh": {"gamma": 0.01},
     "multistage": {"alpha": 0.01, "gamma": 0.3},
     "join": {"share": 0.9},
+    "peal": {"trigger": 0.0, "least": 0.0, "price": 0.0},
 }
 ALL = pytest.mark.parametrize("name", sorted(strategies.BUILT_IN))
 ROUNDING = 1 + 1e-9

@@ -47,7 +47,7 @@ class GSH(MinMax):
             return
         us, targets, maximum = shuffled
         if maximum < loads.maximum * BETTER:
-            for u, target in in_order(view, us, targets):
+            for u, target in heaviest_first(view, us, targets):
                 source = int(view.at[u])
                 view.move(u, target)
                 yield Move(u, source, target, why="GSH: placed anew")
@@ -89,7 +89,7 @@ def shuffle(view: Trial) -> tuple[Longs, Longs, float] | None:
     return us, np.array(targets, dtype=np.int64), highest
 
 
-def in_order(view: Trial, us: Longs, targets: Longs) -> Iterator[tuple[int, int]]:
+def heaviest_first(view: Trial, us: Longs, targets: Longs) -> Iterator[tuple[int, int]]:
     """Those who have to move, always one from the broker that is then the most loaded, its heaviest first."""
     moving = np.flatnonzero(view.at[us] != targets)
     queues: dict[int, list[int]] = {}

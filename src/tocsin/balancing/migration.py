@@ -32,6 +32,9 @@ from tocsin.balancing.ranks import Ranks
 from tocsin.balancing.strategy import MinMax
 from tocsin.balancing.trial import Trial
 
+#: Below this share of a load another is less; rounding alone could exchange two loads for ever.
+LESS = 1 - 1e-9
+
 
 @dataclass
 class Migration(MinMax):
@@ -76,7 +79,7 @@ class Migration(MinMax):
         for us in ranks.chunks(b):
             targets, added = self._targets(view, us, open_)
             after = view.relative[targets] + added / view.capacity[targets]
-            valid = np.flatnonzero((targets >= 0) & (added > 0) & (after < limit))
+            valid = np.flatnonzero((targets >= 0) & (added > 0) & (after < limit * LESS))
             if len(valid):
                 return int(us[valid[0]]), int(targets[valid[0]])
         return None

@@ -1,140 +1,135 @@
-"""Where a newcomer goes: nearest, round robin, random, least loaded, or the better of two by chance.
+"""Where a newcomer goes: before it has subscribed to anything, so its load is not known yet (DEBS 2019, section 5.1).
 
-Least loaded sends everybody who comes between two reports to the same broker (the herd that the DEBS paper describes);
-looking at two brokers by chance does not, and ends nearly as even.
+All of them look only at brokers that take subscribers, and prefer strong brokers where load is compared. Chance comes
+from the caller. ``None``: no broker takes anybody.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from tocsin.balancing.load import Status
 from tocsin.errors import NotFound
 
 if TYPE_CHECKING:
-    import random
+    from random import Random
 
-Point = tuple[float, float]
+#: Kilometres.
+EARTH = 6371.0
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A broker as placement sees it. ``load`` is relative to its capacity, ``distance`` measured by the newcomer."""
+class Place:
+    """A broker as placement sees it: the last report of its load, and who was sent there since."""
 
-    number: int
+    broker: str
     load: float = 0.0
-    subscribers: int = 0
-    most: int = 2**31 - 1
     capacity: float = 1.0
-    status: Status = Status.OPEN
-    place: Point | None = None
-    distance: float | None = None
+    subscribers: int = 0
+    most: int | None = None
+    open: bool = True
+    at: tuple[float, float] | None = None  # latitude, longitude
 
     @property
     def takes(self) -> bool:
-        return self.status is Status.OPEN and self.subscribers < self.most
+        return self.open and (self.most is None or self.subscribers < self.most)
 
     @property
-    def fullness(self) -> tuple[float, float]:
-        """By load, and among equals by subscribers for its capacity: before anything flows all loads are 0."""
-        return self.load, self.subscribers / self.capacity
+    def relative(self) -> float:
+        return self.load / self.capacity
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """``rtt``: measured round trips in seconds by broker; they say more than coordinates where both are known."""
+
+    at: tuple[float, float] | None = None
+    rtt: Mapping[str, float] = field(default_factory=dict)
 
 
 class Placement(Protocol):
-    def choose(self, candidates: Sequence[Candidate], where: Point | None = None) -> int | None:
-        """The number of a broker that takes one more; None if there is none."""
+    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None: ...
 
 
-class _Open:
-    """Leaves out those that are full, draining or gone."""
+class Nearest:
+    """NR: the shortest round trip, or the shortest way; by chance if nothing is known."""
 
-    def choose(self, candidates: Sequence[Candidate], where: Point | None = None) -> int | None:
-        usable = [each for each in candidates if each.takes]
-        return self.among(usable, where).number if usable else None
-
-    def among(self, usable: list[Candidate], where: Point | None) -> Candidate:
-        raise NotImplementedError
-
-
-class RoundRobin(_Open):
-    """In turns, by capacity: one with twice as much gets every second turn more."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self._due: dict[int, float] = {}
-
-    def among(self, usable: list[Candidate], where: Point | None) -> Candidate:
-        first = min((self._due.get(each.number, 0.0) for each in usable), default=0.0)
-        chosen = min(usable, key=lambda each: (self._due.get(each.number, first), each.number))
-        self._due[chosen.number] = self._due.get(chosen.number, first) + 1.0 / chosen.capacity
-        return chosen
-
-
-class Random(_Open):
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
-
-    def among(self, usable: list[Candidate], where: Point | None) -> Candidate:
-        return self.rng.choices(usable, [each.capacity for each in usable])[0]
-
-
-class LeastLoaded(_Open):
-    def __init__(self, rng: random.Random) -> None:
-        pass
-
-    def among(self, usable: list[Candidate], where: Point | None) -> Candidate:
-        return min(usable, key=lambda each: (each.fullness, each.number))
-
-
-class TwoChoices(Random):
-    """The less loaded of two brokers drawn by chance."""
-
-    def among(self, usable: list[Candidate], where: Point | None) -> Candidate:
-        if len(usable) < 3:
-            pair = usable
-        else:
-            first = super().among(usable, where)
-            pair = [first, super().among([each for each in usable if each is not first], where)]
-        return min(pair, key=lambda each: each.fullness)
-
-
-class Nearest(_Open):
-    """By the round trips that the newcomer measured, or else by coordinates; without either, two choices."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self.otherwise = TwoChoices(rng)
-
-    def among(self, usable: list[Candidate], where: Point | None) -> Candidate:
-        measured = [each for each in usable if each.distance is not None]
+    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
+        open_ = [place for place in places if place.takes]
+        measured = [place for place in open_ if place.broker in newcomer.rtt]
         if measured:
-            return min(measured, key=lambda each: (each.distance or 0.0, each.fullness, each.number))
-        placed = [(apart(where, each.place), each) for each in usable if each.place is not None] if where else []
-        if not placed:
-            return self.otherwise.among(usable, where)
-        return min(placed, key=lambda pair: (pair[0], pair[1].fullness, pair[1].number))[1]
+            return min(measured, key=lambda place: (newcomer.rtt[place.broker], place.broker)).broker
+        if newcomer.at is not None:
+            here = newcomer.at
+            known = [(way(here, place.at), place.broker) for place in open_ if place.at is not None]
+            if known:
+                return min(known)[1]
+        return RandomBroker().place(newcomer, places, random)
 
 
-def apart(one: Point | None, other: Point | None) -> float:
-    """How far two points are from each other, as an angle."""
-    assert one is not None and other is not None
-    (a, b), (c, d) = one, other
-    p, q = math.radians(a), math.radians(c)
-    h = math.sin((q - p) / 2) ** 2 + math.cos(p) * math.cos(q) * math.sin(math.radians(d - b) / 2) ** 2
-    return 2 * math.asin(min(1.0, math.sqrt(h)))
+class RoundRobin:
+    """RR: one after the other, by name, so that brokers may come and go between two turns."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
+        names = sorted(place.broker for place in places if place.takes)
+        if not names:
+            return None
+        self._last = next((name for name in names if name > self._last), names[0])
+        return self._last
 
 
-PLACEMENTS: dict[str, Callable[[random.Random], Placement]] = {
+class RandomBroker:
+    """RND: any, the strong ones more often."""
+
+    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
+        open_ = [place for place in places if place.takes]
+        if not open_:
+            return None
+        return random.choices(open_, [place.capacity for place in open_])[0].broker
+
+
+class LeastLoaded:
+    """LL: the lowest reported load. Between two reports everybody is sent to the same one: the paper's herd."""
+
+    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
+        open_ = [place for place in places if place.takes]
+        return min(open_, key=lambda place: (place.relative, place.broker)).broker if open_ else None
+
+
+class TwoChoices:
+    """Two by chance, and the less loaded of them: nearly as even, and no herd however old the reports are."""
+
+    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
+        open_ = [place for place in places if place.takes]
+        if not open_:
+            return None
+        two = random.choices(open_, [place.capacity for place in open_], k=2)
+        return min(two, key=lambda place: place.relative).broker
+
+
+PLACEMENTS: dict[str, type[Placement]] = {
     "nearest": Nearest,
-    "round_robin": RoundRobin,
-    "random": Random,
-    "least_loaded": LeastLoaded,
-    "two_choices": TwoChoices,
+    "round-robin": RoundRobin,
+    "random": RandomBroker,
+    "least-loaded": LeastLoaded,
+    "two-choices": TwoChoices,
 }
 
 
-def make_placement(name: str, rng: random.Random) -> Placement:
+def make(name: str) -> Placement:
     if name not in PLACEMENTS:
         raise NotFound("placement", name, hint=f"there are: {', '.join(PLACEMENTS)}")
-    return PLACEMENTS[name](rng)
+    return PLACEMENTS[name]()
+
+
+def way(a: tuple[float, float], b: tuple[float, float]) -> float:
+    """Kilometres between two points on the earth (haversine)."""
+    (lat1, lon1), (lat2, lon2) = a, b
+    p, q = math.radians(lat1), math.radians(lat2)
+    half = math.sin((q - p) / 2) ** 2 + math.cos(p) * math.cos(q) * math.sin(math.radians(lon2 - lon1) / 2) ** 2
+    return 2 * EARTH * math.asin(min(1.0, math.sqrt(half)))

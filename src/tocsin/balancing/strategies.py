@@ -21,6 +21,7 @@ BUILT_IN = {
     "multistage": "tocsin.balancing.multistage:Multistage",
     "drain": "tocsin.balancing.drain:Drain",
     "join": "tocsin.balancing.join:Join",
+    "peal": "tocsin.balancing.peal:Peal",
 }
 
 _registered: dict[str, Callable[..., Strategy]] = {}

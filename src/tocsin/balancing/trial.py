@@ -6,11 +6,14 @@ differences, so a move costs a few microseconds whatever the size of the cluster
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from tocsin.balancing.arrays import Flags, Floats, Longs, summed
 from tocsin.balancing.load import NOWHERE, Load, Status
 from tocsin.balancing.loads import Loads
+from tocsin.balancing.move import Move
 
 #: Rows × brokers looked at in one go; bounds the memory of a large question.
 CHUNK = 1 << 21
@@ -39,6 +42,13 @@ class Trial:
         other.__dict__.update(self.__dict__)
         for name in ("n", "at", "count", "I", "O", "F", "relative"):
             setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def after(self, moves: Iterable[Move]) -> Trial:
+        """Another one in which these moves are made."""
+        other = self.fork()
+        for move in moves:
+            other.move(move.subscriber, move.target)
         return other
 
     @property
@@ -94,6 +104,24 @@ class Trial:
         """For each broker, the load that u would bring to it: delivered, and fetched as far as not held yet."""
         return np.asarray(2 * self.u[u] - self.similarity(u), dtype=np.float64)
 
+    def added_at(self, u: int, j: int) -> float:
+        """``added`` at one broker."""
+        row = self.rows[u]
+        return float(self.u[u] + self.lam[row[self.n[row, j] == 0]].sum())
+
+    @property
+    def mean(self) -> float:
+        """The relative load that every live broker would have if they could share to the last byte."""
+        strength = float(self.capacity[self.live].sum())
+        return float(self.F[self.live].sum()) / strength if strength else 0.0
+
+    @property
+    def bound(self) -> float:
+        """The lower bound on the maximum: as ``mean``, if everything was fetched by one broker only."""
+        strength = float(self.capacity[self.live].sum())
+        fetched = float(self.lam[(self.n[:, self.live] > 0).any(axis=1)].sum())
+        return (float(self.O[self.live].sum()) + fetched) / strength if strength else 0.0
+
     def releases(self, us: Longs) -> Floats:
         """``release`` of many."""
         size, items = self.rows.gather(us)
@@ -110,7 +138,9 @@ class Trial:
     def added_all(self, us: Longs) -> Floats:
         """``added`` of many at every broker: subscribers × brokers."""
         out = np.empty((len(us), self.m))
-        missing = (self.n == 0) * self.lam[:, None]
+        # For few subscribers their own rows are fewer than all subscriptions.
+        few = 40 * len(us) < len(self.lam)
+        missing = np.empty(0) if few else (self.n == 0) * self.lam[:, None]
         step = max(1, CHUNK // (self.m * max(1, int(self.rows.size[us].mean()) if len(us) else 1)))
         for begin in range(0, len(us), step):
             some = us[begin : begin + step]
@@ -119,6 +149,7 @@ class Trial:
             filled = size > 0
             if len(items):
                 first = (np.cumsum(size) - size)[filled]
-                part[filled] = np.add.reduceat(missing[items], first, axis=0)
+                lacking = (self.n[items] == 0) * self.lam[items, None] if few else missing[items]
+                part[filled] = np.add.reduceat(lacking, first, axis=0)
             out[begin : begin + step] = part + self.u[some, None]
         return out

@@ -1,0 +1,133 @@
+"""How good a plan is: the maximum against the lower bound and the optimum, the moves against the fewest possible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks import harness
+from benchmarks.harness import Table
+from benchmarks.herd import run as herd
+from benchmarks.interests import KINDS, network
+from tocsin.balancing import strategies
+from tocsin.balancing.gsh import shuffle
+from tocsin.balancing.load import Load
+from tocsin.balancing.repair import fewest
+from tocsin.balancing.rows import Rows
+from tocsin.balancing.trial import Trial
+
+PLANS: list[tuple[str, str, dict[str, Any]]] = [
+    ("LDM, α .15", "ldm", {"alpha": 0.15}),
+    ("LDM, α .05", "ldm", {"alpha": 0.05}),
+    ("SDM, α .05", "sdm", {"alpha": 0.05}),
+    ("GSH", "gsh", {"gamma": 0.0}),
+    ("peal, repair", "peal", {"gear": "repair", "trigger": 0.0}),
+    ("peal, auto", "peal", {"trigger": 0.0}),
+]
+COLUMNS = ["interests", "strategy", "max / bound", "cov", "moves", "moves / fewest", "fetched / Σλ"]
+SECONDS = 20.0
+
+
+def run(full: bool) -> list[Table]:
+    tables = [quality(False), quality(True), noise(), optimum(12 if full else 6)]
+    return [*tables, *herd(full)]
+
+
+def quality(unequal: bool) -> Table:
+    table = Table(
+        f"10,000 subscribers, 1,000 BE, 10 {'unequal brokers (1 : 2 : 4)' if unequal else 'equal brokers'}",
+        COLUMNS,
+        notes=[
+            "bound: (ΣO + Σλ) / Σ capacity. fewest: heaviest first from each broker above GSH's maximum, down to it.",
+            "fetched / Σλ: by how many brokers each subscription is fetched, weighted by rate. Clustered: 20 communities "
+            "of 50 BE, 2% of all interests outside.",
+        ],
+    )
+    for kind in KINDS:
+        rows(table, kind, network(kind, unequal=unequal))
+    return table
+
+
+def rows(table: Table, label: str, load: Load) -> None:
+    bound, start, total = load.lower_bound(), load.loads, float(load.lam.sum())
+    least = fewest(Trial(load), shuffle(Trial(load))[2])  # type: ignore[index]
+    table.add(label, "none", start.maximum / bound, start.cov, 0, 0.0, float(start.I.sum()) / total)
+    for name, strategy, settings in PLANS:
+        harness.progress(f"{label} {name}")
+        moves = list(strategies.make(strategy, **settings).suggest(Trial(load)))
+        after = load.as_if(moves)
+        fetched = float(after.I.sum()) / total
+        table.add(label, name, f"{after.maximum / bound:.4f}", after.cov, len(moves), len(moves) / least, fetched)
+
+
+def noise() -> Table:
+    table = Table("Clustered interests: how much noise regrouping stands", COLUMNS)
+    for share in (0.0, 0.01, 0.02, 0.05, 0.1):
+        rows(table, f"{share:.0%} outside", network("clustered", noise=share))
+    return table
+
+
+def optimum(count: int) -> Table:
+    table = Table(
+        "Against the exact optimum (HiGHS): 3 brokers, 14 subscribers, 10 BE",
+        ["seed", "optimum / bound", "LDM", "SDM", "GSH", "peal"],
+        notes=["Maximum load over the optimum. LDM and SDM with α .01, peal automatic without trigger or price."],
+    )
+    eager: dict[str, dict[str, float]] = {
+        "ldm": {"alpha": 0.01},
+        "sdm": {"alpha": 0.01},
+        "gsh": {"gamma": 0.0},
+        "peal": {"trigger": 0.0, "price": 0.0, "least": 0.0},
+    }
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        wanted = [rng.choice(10, rng.integers(1, 5), replace=False).tolist() for _ in range(14)]
+        load = Load.of(Rows(wanted), rng.normal(100, 25, 10), np.where(rng.random(14) < 0.6, 0, 1), np.ones(3))
+        harness.progress(f"optimum {seed}")
+        best = exact(load)
+        reached = [
+            load.as_if(list(strategies.make(name, **settings).suggest(Trial(load)))).maximum / best
+            for name, settings in eager.items()
+        ]
+        table.add(seed, best / load.lower_bound(), *reached)
+    return table
+
+
+def exact(load: Load) -> float:
+    """The smallest possible maximum: x_ij, z_jk and the maximum as a mixed integer program."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import lil_array
+
+    n, m, q = len(load.at), load.m, len(load.lam)
+    size = n * m + m * q + 1
+    pairs = [(i, int(k)) for i in range(n) for k in load.rows[i]]
+    equal, below = lil_array((n, size)), lil_array((m + m * len(pairs), size))
+    for i in range(n):
+        equal[i, i * m : (i + 1) * m] = 1
+    for j in range(m):
+        for i in range(n):
+            below[j, i * m + j] = load.lam[load.rows[i]].sum()
+        below[j, n * m + j * q : n * m + (j + 1) * q] = load.lam
+        below[j, size - 1] = -load.capacity[j]
+        for row, (i, k) in enumerate(pairs):
+            below[m + j * len(pairs) + row, i * m + j] = 1
+            below[m + j * len(pairs) + row, n * m + j * q + k] = -1
+    goal = np.zeros(size)
+    goal[-1] = 1
+    upper = np.ones(size)
+    upper[-1] = np.inf
+    whole = np.ones(size)
+    whole[-1] = 0
+    found = milp(
+        goal,
+        constraints=[LinearConstraint(equal.tocsr(), 1, 1), LinearConstraint(below.tocsr(), -np.inf, 0)],
+        bounds=Bounds(0, upper),
+        integrality=whole,
+        options={"time_limit": SECONDS},
+    )
+    return float(found.fun)
+
+
+if __name__ == "__main__":
+    harness.main("balancing_quality", run)

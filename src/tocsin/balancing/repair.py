@@ -1,0 +1,191 @@
+"""Peal's first gear: bring the highest load down to a target with close to the fewest moves.
+
+A broker above the target sheds its heaviest subscribers, the last of them chosen to land just below the target. Each
+goes where it adds least among the brokers that stay below the target with it (they hold most of what it wants); among
+equals to the nearest, then to the least loaded. What is left above the target after that is a matter of small change:
+single moves and exchanges of two subscribers of almost the same weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tocsin.balancing.arrays import Floats, Longs
+from tocsin.balancing.move import Move
+from tocsin.balancing.trial import Trial
+
+#: Subscribers that are looked at together.
+BATCH = 256
+#: Loads closer than this are the same.
+ROUNDING = 1e-12
+#: Most rounds of small change for each broker.
+PATIENCE = 12
+#: Of how many pairs that look right the exact effect of an exchange is worked out.
+PAIRS = 8
+
+SHED = "peal: its broker is above the target"
+CHANGE = "peal: small change"
+
+
+def repair(view: Trial, target: float, *, thrifty: bool = False) -> Iterator[Move]:
+    """Moves in the view until no live broker is above ``target`` (relative load), or nothing helps any more."""
+    for b in np.argsort(-view.relative, kind="stable").tolist():
+        if view.live[b] and view.relative[b] > target:
+            yield from shed(view, b, target, thrifty=thrifty)
+    yield from small_change(view, target)
+
+
+def shed(view: Trial, b: int, target: float, *, thrifty: bool = False) -> Iterator[Move]:
+    """The heaviest of one broker, while it is above the target and somebody has room for them.
+
+    ``thrifty``: first those who add nothing elsewhere but what is delivered to them.
+    """
+    here = view.subscribers(b)
+    here = here[np.argsort(-view.u[here], kind="stable")]
+    here = here[view.u[here] > 0]
+    if thrifty:
+        here = here[np.argsort(overheads(view, here, target, b), kind="stable")]
+    begin = 0
+    while begin < len(here) and view.relative[b] > target:
+        us = here[begin : begin + BATCH]
+        added = view.added_all(us)
+        for i, u in enumerate(us.tolist()):
+            excess = (float(view.relative[b]) - target) * float(view.capacity[b])
+            if excess <= 0:
+                return
+            # One more is enough: the lightest one that is.
+            following = here[begin + i + 1] if begin + i + 1 < len(here) else -1
+            if view.u[u] > excess and following >= 0 and view.u[u] >= view.u[following] >= excess:
+                continue
+            goal = place(view, u, added[i], target, b)
+            if goal is not None:
+                yield moved(view, u, goal, SHED)
+        begin += len(us)
+
+
+def overheads(view: Trial, us: Longs, target: float, source: int) -> Floats:
+    """What each would make some broker with room fetch in addition, relative to its own load, in coarse steps."""
+    fits = view.accepts & (view.relative < target)
+    fits[source] = False
+    if not fits.any():
+        return np.zeros(len(us))
+    out = np.empty(len(us))
+    for begin in range(0, len(us), 4096):
+        some = us[begin : begin + 4096]
+        out[begin : begin + 4096] = view.added_all(some)[:, fits].min(axis=1) / view.u[some] - 1
+    return np.floor(out * 20)
+
+
+def place(view: Trial, u: int, added: Floats, target: float, source: int) -> int | None:
+    """Where u adds least without passing the target."""
+    fits = view.accepts & (view.relative + added / view.capacity <= target)
+    fits[source] = False
+    if not fits.any():
+        return None
+    least = float(added[fits].min())
+    equal = np.flatnonzero(fits & (added <= least * (1 + 1e-9)))
+    if view.distance is not None:
+        nearest = view.distance[u, equal]
+        equal = equal[nearest <= nearest.min()]
+    return int(equal[np.argmin(view.relative[equal])])
+
+
+def moved(view: Trial, u: int, target: int, why: str) -> Move:
+    source = int(view.at[u])
+    before = float(view.relative[source])
+    view.move(u, target)
+    return Move(u, source, target, before - float(view.relative[source]), why=why)
+
+
+def small_change(view: Trial, target: float) -> Iterator[Move]:
+    for _ in range(PATIENCE * view.m):
+        b = int(np.argmax(np.where(view.live, view.relative, -np.inf)))
+        if view.relative[b] <= target or not view.live[b]:
+            return
+        others = np.flatnonzero(view.live & (view.relative < view.relative[b]))
+        others = others[np.argsort(view.relative[others], kind="stable")]
+        step = single(view, b, others, target) or exchange(view, b, others, target)
+        if step is None:
+            return
+        for u, goal in step:
+            yield moved(view, u, goal, CHANGE)
+
+
+def single(view: Trial, b: int, others: Longs, target: float) -> list[tuple[int, int]] | None:
+    """The one move that leaves the higher of its two brokers lowest; only if that is lower than now, by something."""
+    here = view.subscribers(b)
+    here = here[view.u[here] > 0]
+    others = others[view.accepts[others]]
+    if not len(here) or not len(others):
+        return None
+    goal = int(others[0])
+    left = view.relative[b] - view.releases(here) / view.capacity[b]
+    come = view.relative[goal] + view.added_to(here, goal) / view.capacity[goal]
+    highest = np.maximum(left, come)
+    best = int(np.argmin(highest))
+    # Half the way to the target at least: an exchange may do better than a move that hardly helps.
+    if highest[best] > target and highest[best] > view.relative[b] - (view.relative[b] - target) / 2:
+        return None
+    return [(int(here[best]), goal)] if highest[best] < view.relative[b] * (1 - ROUNDING) else None
+
+
+def exchange(view: Trial, b: int, others: Longs, target: float) -> list[tuple[int, int]] | None:
+    """Somebody of b against somebody a little lighter of another broker."""
+    if not view.accepts[b] and view.count[b] < view.most[b]:
+        return None
+    here = view.subscribers(b)
+    top = float(view.relative[b])
+    best: tuple[float, int, int, int] | None = None
+    for j in others.tolist():
+        there = view.subscribers(j)
+        if view.status[j] != 0 or not len(there) or not len(here):
+            continue
+        excess = (top - target) * float(view.capacity[b])
+        room = (target - float(view.relative[j])) * float(view.capacity[j])
+        wish = excess if room >= excess else max((view.F[b] - view.F[j]) / 2, 0.0)
+        for u, v in pairs(view.u[here], view.u[there], wish):
+            found = exchanged(view, int(here[u]), int(there[v]), b, j)
+            if found < top * (1 - ROUNDING) and (best is None or found < best[0]):
+                best = (found, int(here[u]), int(there[v]), j)
+        if best is not None and best[0] <= target:
+            break
+    if best is None:
+        return None
+    _, u, v, j = best
+    return [(u, j), (v, b)]
+
+
+def pairs(ours: Floats, theirs: Floats, wish: float) -> list[tuple[int, int]]:
+    """Places of pairs whose difference is the closest to the wish, and not less if that can be."""
+    order = np.argsort(theirs, kind="stable")
+    place_ = np.clip(np.searchsorted(theirs[order], ours - wish, side="right") - 1, 0, len(theirs) - 1)
+    off = ours - theirs[order[place_]] - wish
+    off = np.where(off < -ROUNDING, np.inf, off)
+    closest = np.argsort(off, kind="stable")[:PAIRS]
+    return [(int(i), int(order[place_[i]])) for i in closest if np.isfinite(off[i])]
+
+
+def exchanged(view: Trial, u: int, v: int, b: int, j: int) -> float:
+    """The higher relative load of the two brokers after the exchange, exactly."""
+    view.move(u, j)
+    view.move(v, b)
+    highest = float(max(view.relative[b], view.relative[j]))
+    view.move(v, j)
+    view.move(u, b)
+    return highest
+
+
+def fewest(view: Trial, target: float) -> int:
+    """The smallest number of moves that could reach the target: each broker above it sheds its heaviest."""
+    total = 0
+    trial = view.fork()
+    for b in np.flatnonzero(view.live & (view.relative > target)).tolist():
+        here = trial.subscribers(b)
+        for u in here[np.argsort(-trial.u[here], kind="stable")].tolist():
+            if trial.relative[b] <= target:
+                break
+            trial.move(u, -1)
+            total += 1
+    return total
