@@ -40,8 +40,8 @@ def quality(unequal: bool) -> Table:
         COLUMNS,
         notes=[
             "bound: (ΣO + Σλ) / Σ capacity. fewest: heaviest first from each broker above GSH's maximum, down to it.",
-            "fetched / Σλ: by how many brokers each subscription is fetched, weighted by rate. Clustered: 20 communities "
-            "of 50 BE, 2% of all interests outside.",
+            "fetched / Σλ: by how many brokers each subscription is fetched, weighted by rate.",
+            "Clustered: 20 communities of 50 BE, 2% of all interests outside.",
         ],
     )
     for kind in KINDS:

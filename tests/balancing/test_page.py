@@ -1,0 +1,27 @@
+"""The page that writes a strategy: its code runs and prints what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "write-a-strategy.md"
+
+
+def test_the_page_does_what_it_says(monkeypatch):
+    from tocsin.balancing import strategies
+
+    monkeypatch.setattr(strategies, "_registered", {})
+    text = PAGE.read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    names: dict = {}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for block in blocks:
+            exec(block, names)
+    assert printed.getvalue() == shown
+    body = blocks[0][blocks[0].index("class") :]
+    assert len([line for line in body.splitlines() if line.strip()]) <= 20
