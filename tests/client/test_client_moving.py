@@ -363,6 +363,27 @@ def test_what_the_new_broker_does_not_have_any_more_may_still_come_from_the_old_
     assert rig.got() == [11, 12, 14] and rig.state.status.gaps == 0
 
 
+def test_what_the_old_broker_holds_was_not_released():
+    rig = resumed()
+    rig.hear(notify(12, 6), wire.Gap(6, 12, 14, "released"), notify(14, 6), wire.Live(6, 14))
+    assert rig.state.current.number == 2 and rig.state.status.gaps == 0 and rig.got() == [11, 12, 14]
+
+
+def test_what_the_old_broker_has_under_a_new_number_itself_may_have_been_released():
+    rig = Rig().open()
+    rig.subscribed()
+    rig.cut()
+    rig.come_back()
+    rig.hear(wire.Subscribed(rig.said(wire.Subscribe)[0].id, 7, "C", 10), TWO)
+    rig.connect()
+    rig.welcome(broker="second")
+    (asked,) = rig.said(wire.Subscribe)
+    assert asked.subscription == 5
+    rig.hear(wire.Live(7, 11), on=2)
+    rig.hear(wire.Subscribed(asked.id, 6, "C", 10), wire.Gap(6, 10, 14, "released"))
+    assert rig.state.current.number == 2 and "released" in rig.said(wire.Stay, on=2)[0].reason
+
+
 def test_a_hole_before_what_it_has_is_none():
     rig = resumed()
     rig.hear(notify(14), on=1)

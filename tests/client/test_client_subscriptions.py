@@ -227,6 +227,33 @@ def test_a_new_number_is_used_only_when_everything_of_the_old_one_is_here():
     assert rig.said(wire.Subscribe)[0].subscription == 6
 
 
+def test_one_that_joins_while_the_rest_of_a_former_number_comes_belongs_to_that_number_too():
+    rig = Rig().open()
+    rig.subscribed(args=(1,))
+    rig.cut()
+    rig.come_back()
+    (resume,) = rig.said(wire.Subscribe)
+    new = rig.subscribe(2, args={"x": 1})
+    rig.hear(wire.Subscribed(resume.id, 6, "C", 10), wire.Subscribed(new.id, 6, "C", 10))
+    rig.cut()
+    rig.come_back()
+    (asked,) = rig.said(wire.Subscribe)
+    assert (asked.after, asked.subscription) == (10, 5)
+
+
+def test_a_slower_broker_is_not_a_channel_made_anew():
+    rig = Rig("one", "two").open()
+    rig.subscribed(after=100)
+    rig.cut()
+    while rig.state.stage.value != "connecting":
+        rig.tick()
+    rig.connect()
+    rig.welcome(broker="other")
+    (asked,) = rig.said(wire.Subscribe)
+    rig.hear(wire.Subscribed(asked.id, 6, "C", 98), notify(99, 6), notify(101, 6))
+    assert rig.got() == [101]
+
+
 def test_a_channel_made_anew_counts_from_the_beginning():
     rig = Rig().open()
     rig.subscribed(after=1000)

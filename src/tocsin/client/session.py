@@ -38,8 +38,11 @@ class Phase(Enum):
 
 
 class Asking(Struct, eq=False):
+    """``former`` is the number that the cursor belongs to."""
+
     entries: list[Entry]
     after: int | None
+    former: int | None
 
 
 class Leaving(Struct, eq=False):
@@ -66,6 +69,7 @@ class Session:
         self.trouble = ""
         self._all, self._say, self._ids = all, say, ids
         self._again: list[Entry] = []
+        self._formers: dict[int, int | None] = {}  # number: the one whose results came before its own
         self._acked: dict[int, int] = {}
 
     # -- what the client wants -----------------------------------------------------------------------------------------
@@ -147,6 +151,10 @@ class Session:
             return
         self._all.backoff.reset()
         number = message.subscription
+        # An equal one that is behind may still get results of its former number, and then a new one does too.
+        former = self._formers.get(number)
+        if request.after is not None:
+            self._formers[number] = request.former
         before = self.phases.get(number, Phase.LIVE)
         late: list[Entry] = []
         for entry in request.entries:
@@ -155,7 +163,8 @@ class Session:
             entry.channel = message.channel
             if entry.cursor is None:
                 entry.begin(message.after)
-                entry.known, entry.home = number, self.broker
+                homes = [peer.home for peer in self.numbers.get(number, ()) if peer.known == former]
+                entry.known, entry.home = (former, homes[0]) if former is not None and homes else (number, self.broker)
             elif request.after is None and entry.cursor < message.after:
                 late.append(entry)  # it has begun on another connection, before this one
                 continue
@@ -237,16 +246,25 @@ class Session:
         """What is missing on one connection may still come on the other."""
         entries = self.numbers.get(message.subscription, [])
         if self.role is Role.CURRENT:
+            self._formers.pop(message.subscription, None)
             for entry in entries:
                 entry.known, entry.home = message.subscription, self.broker
                 self._all.skip(entry, message)
-        elif any((entry.cursor or 0) < message.next - 1 for entry in entries):
+        elif any((entry.cursor or 0) < message.next - 1 and not self._held(entry, message) for entry in entries):
             self.trouble = f"executions {message.after + 1} to {message.next - 1} are not there: {message.reason}"
             for entry in list(entries):
                 self._detach(entry)
 
+    def _held(self, entry: Entry, message: wire.Gap) -> bool:
+        """Nobody released it: the other broker has held it all the time, and so all of its results were there."""
+        here = self._all.current
+        number = None if here is None else here.places.get(entry.handle)
+        held = number is not None and number == entry.known == self._formers.get(message.subscription)
+        return held and message.reason == "released" and self.role is Role.JOINING
+
     def live(self, message: wire.Live) -> None:
         self.phases[message.subscription] = Phase.LIVE
+        self._formers.pop(message.subscription, None)
         for entry in self.numbers.get(message.subscription, ()):
             if self.role is Role.CURRENT:
                 entry.known, entry.home = message.subscription, self.broker
@@ -310,8 +328,9 @@ class Session:
         cursors = [entry.cursor for entry in entries if entry.cursor is not None]
         after = min(cursors) if cursors else None
         first = entries[0]
-        self.requests[id] = Asking(list(entries), after)
-        self._say(wire.Subscribe(id, first.channel, first.args, after, None if after is None else first.known))
+        former = None if after is None else first.known
+        self.requests[id] = Asking(list(entries), after, former)
+        self._say(wire.Subscribe(id, first.channel, first.args, after, former))
 
     def _attach(self, entry: Entry, number: int) -> None:
         self._detach(entry)
