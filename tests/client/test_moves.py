@@ -10,6 +10,7 @@ import pytest
 from puppet import Puppet
 from test_client import looped, when
 
+from tocsin.cli.sub import follow
 from tocsin.client import Unreachable, connect
 from tocsin.client.sync import connect as connect_sync
 from tocsin.errors import UserError
@@ -180,6 +181,19 @@ async def test_a_coordinator_that_is_not_there_or_has_nothing_is_an_error():
     async with Coordinator() as coordinator:
         with pytest.raises(Exception, match="no broker has room"):
             await connect(coordinator=coordinator.url).open()
+
+
+def test_the_command_asks_the_coordinator(capsys):
+    @looped
+    async def run() -> None:
+        async with Puppet() as broker, Coordinator(placed(broker)) as coordinator:
+            sub = asyncio.create_task(follow(None, coordinator.url, "C", {}, None, None, 1, json=False))
+            await broker.until(wire.Subscribe)
+            await broker.notify(11)
+            await sub
+
+    run()
+    assert capsys.readouterr().out.startswith("C 11 ")
 
 
 @pytest.mark.parametrize("answer", [{"broker": "b"}, {"broker": "b", "url": "gopher:x", "ticket": "t"}])

@@ -184,6 +184,18 @@ class Moves(RuleBasedStateMachine):
         if at_once:
             self.downwards(number, 10_000)
 
+    @rule(name=st.sampled_from(["one", "two", "three"]), steps=st.integers(0, 4))
+    @precondition(lambda self: self.rig.state.current is not None and self.rig.state.current.number in self.talks)
+    def follow(self, name: str, steps: int) -> None:
+        """A move that goes well for some steps, so that many get far."""
+        number = self.rig.state.current.number
+        self.flow(number, 2)
+        self.tickets += 1
+        self.step(ev.Received(number, [wire.Move(name, name, f"ticket {self.tickets}")]))
+        for new in self.pending:
+            self.connected(new)
+            self.flow(new, steps)
+
     @rule(data=st.data())
     @precondition(lambda self: any(talk.positions for talk in self.talks.values()))
     def spoil(self, data: Any) -> None:
