@@ -88,7 +88,7 @@ class Peal(MinMax):
         at = view.at.copy()
         price = self.price * float(view.u[attached].mean())
         bound = view.bound
-        if view.mean <= bound * (1 + max(self.goal, self.least)):
+        if view.loads.maximum <= bound * (1 + self.goal):
             return []
         groups = find_groups(view, float(view.capacity[view.live].max() / view.capacity[view.live].sum()))
         if groups.cohesion < COHESION:
@@ -118,6 +118,8 @@ class Peal(MinMax):
             return False
         if self.gear == "regroup":
             return True
-        saved = float((repaired.F - grouped.F)[view.live].sum())
+        # A lower maximum is as good as that much less on every broker: it is what they have to be built for.
+        lower = (highest - grouped.loads.maximum) * float(view.capacity[view.live].sum())
+        saved = max(lower, float((repaired.F - grouped.F)[view.live].sum()))
         cost = self.price * float(view.u[view.at >= 0].mean()) * max(more, 0)
         return saved > max(cost, self.least * float(repaired.F[view.live].sum()))
