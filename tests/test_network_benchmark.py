@@ -1,0 +1,26 @@
+"""The benchmark of the network runs and counts what it should, with two brokers and a handful of subscribers."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks import network
+from benchmarks.subscribers import Diary
+
+
+def test_nothing_is_lost_or_twice_when_one_of_two_brokers_is_drained_and_one_is_killed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(network, "PATIENCE", 5.0)
+    phases = network.tocsin(2, 6, ("drain", "undrain", "kill"), crowds=1, steady=0.3)
+    assert [phase.name for phase in phases] == ["drain", "undrain", "kill"]
+    for phase in phases:
+        assert (phase.lost, phase.duplicated) == (0, 0)
+        assert phase.delays and sum(phase.spread) == 6
+    assert phases[0].moves > 0 and phases[0].reconnects == 0
+    assert phases[2].reconnects > 0
+
+
+def test_a_diary_finds_what_is_missing_and_what_is_there_twice():
+    diary = Diary()
+    diary.got = [(1, 5.0), (3, 6.0), (3, 7.0), (4, 8.0), (6, 9.0)]
+    assert diary.has(4) and not diary.has(5)
+    assert diary.take(1, 5) == (2, 1, [5.0, 6.0, 8.0])
+    assert diary.take(6, 6) == (0, 0, [9.0])
