@@ -123,7 +123,7 @@ def agree(loads, formulas: Formulas) -> None:
         np.testing.assert_allclose(loads.cov, formulas.cov(), rtol=1e-6, atol=1e-6)
 
 
-Updates.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Updates.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestUpdates = Updates.TestCase
 
 

@@ -40,6 +40,11 @@ class Place:
     def relative(self) -> float:
         return self.load / self.capacity
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """By load, and among equals by people: before anything flows all loads are 0."""
+        return self.relative, self.subscribers / self.capacity
+
 
 @dataclass(frozen=True)
 class Newcomer:
@@ -98,7 +103,7 @@ class LeastLoaded:
 
     def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
         open_ = [place for place in places if place.takes]
-        return min(open_, key=lambda place: (place.relative, place.broker)).broker if open_ else None
+        return min(open_, key=lambda place: (place.rank, place.broker)).broker if open_ else None
 
 
 class TwoChoices:
@@ -109,7 +114,7 @@ class TwoChoices:
         if not open_:
             return None
         two = random.choices(open_, [place.capacity for place in open_], k=2)
-        return min(two, key=lambda place: place.relative).broker
+        return min(two, key=lambda place: place.rank).broker
 
 
 PLACEMENTS: dict[str, type[Placement]] = {
