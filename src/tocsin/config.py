@@ -115,15 +115,15 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """How much is moved at a time."""
 
-    moves: Annotated[int, Meta(description="most moves under way at the same time")] = 1_000
-    per_broker: Annotated[int, Meta(description="most moves under way from or to one broker")] = 100
-    per_second: Annotated[float, Meta(description="most moves begun in a second at one broker")] = 50.0
-    cool_down: Annotated[float, Meta(description="seconds a subscriber that was moved is left alone")] = 60.0
-    least_gain: Annotated[float, Meta(description="what a move has to gain, as a share of the mean load")] = 0.002
+    moves: Annotated[int, Meta(ge=1, description="most moves under way at the same time")] = 1_000
+    per_broker: Annotated[int, Meta(ge=1, description="most moves under way from or to one broker")] = 100
+    per_second: Annotated[float, Meta(gt=0, description="most moves begun in a second at one broker")] = 50.0
+    cool_down: Annotated[float, Meta(ge=0, description="seconds a subscriber that was moved is left alone")] = 60.0
+    least_gain: Annotated[float, Meta(ge=0, description="what a move has to gain, as a share of the mean load")] = 0.002
     move_seconds: Annotated[
-        float, Meta(description="seconds after which a move that was not seen to arrive has failed")
+        float, Meta(gt=0, description="seconds after which a move that was not seen to arrive has failed")
     ] = 45.0
-    report_bytes: Annotated[int, Meta(description="largest report of a broker")] = 64 * 1024 * 1024
+    report_bytes: Annotated[int, Meta(ge=1, description="largest report of a broker")] = 64 * 1024 * 1024
 
 
 class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,13 +133,13 @@ class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8482
     secret: Annotated[str, Meta(description="what brokers have to know; '' lets any broker register")] = ""
-    placement: Annotated[str, Meta(description="how newcomers are placed")] = "two_choices"
+    placement: Annotated[str, Meta(description="how newcomers are placed")] = "two-choices"
     strategy: Annotated[str, Meta(description="how load is balanced; '' for not at all")] = "multistage"
     settings: Annotated[dict[str, float], Meta(description="parameters of the strategy")] = field(default_factory=dict)
-    interval: Annotated[float, Meta(description="seconds between two reports of a broker")] = 2.0
-    gone_after: Annotated[float, Meta(description="seconds without a report after which a broker is dead")] = 10.0
-    balance_every: Annotated[float, Meta(description="seconds between two looks at the balance")] = 10.0
-    history: Annotated[int, Meta(description="looks at the balance that are kept")] = 2_000
+    interval: Annotated[float, Meta(gt=0, description="seconds between two reports of a broker")] = 2.0
+    gone_after: Annotated[float, Meta(gt=0, description="seconds without a report after which a broker is dead")] = 10.0
+    balance_every: Annotated[float, Meta(gt=0, description="seconds between two looks at the balance")] = 10.0
+    history: Annotated[int, Meta(ge=1, description="looks at the balance that are kept")] = 2_000
     limits: CoordinatorLimits = field(default_factory=CoordinatorLimits)
 
 

@@ -118,7 +118,7 @@ def test_nearest_is_by_round_trips_if_they_were_measured():
 
 
 def test_least_loaded_looks_at_capacity():
-    office = Office(placement="least_loaded")
+    office = Office(placement="least-loaded")
     office.join("weak", {"one": [1]}, rates={1: 10.0}, capacity=1.0)
     office.join("strong", {"two": [1]}, capacity=4.0)
     assert office.place().broker == "strong"
@@ -135,7 +135,7 @@ def test_placements_are_noted():
 def test_an_unknown_placement_says_which_there_are():
     with pytest.raises(NotFound) as refused:
         Office(placement="psychic")
-    assert "two_choices" in str(refused.value.hint)
+    assert "two-choices" in str(refused.value.hint)
 
 
 def test_an_unknown_strategy_says_which_there_are():

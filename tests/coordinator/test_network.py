@@ -44,7 +44,10 @@ class Process:
     def start(self) -> None:
         command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--home", str(self.home)]
         command += ["--port", str(self.port)]
-        variables = {f"TOCSIN_COORDINATOR_{key.upper()}": json.dumps(value) for key, value in self.settings.items()}
+        variables = {
+            f"TOCSIN_COORDINATOR_{key.upper()}": value if isinstance(value, str) else json.dumps(value)
+            for key, value in self.settings.items()
+        }
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(**variables))
         assert self.process.stdout is not None
         self.url = str(json.loads(self.process.stdout.readline())["url"])
@@ -60,7 +63,7 @@ class Network:
 
     def __init__(self, folder: Path, cluster: Sparkless, cluster_url: str, **settings: Any) -> None:
         self.folder, self.cluster, self.cluster_url = folder, cluster, cluster_url
-        fast: dict[str, Any] = {"interval": 0.2, "balance_every": 0.5, "gone_after": 4.0, "settings": {"alpha": 0.1}}
+        fast: dict[str, Any] = {"interval": 0.2, "balance_every": 0.5, "gone_after": 4.0, "strategy": "peal"}
         fast["limits"] = {"cool_down": 1.0}
         self.coordinator = Process(folder / "coordinator", **fast | settings)
         self.brokers: dict[str, Broker] = {}

@@ -19,7 +19,7 @@ def coordinator(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     placement: Annotated[
-        str | None, typer.Option(help="nearest, round_robin, random, least_loaded or two_choices.")
+        str | None, typer.Option(help="nearest, round-robin, random, least-loaded or two-choices.")
     ] = None,
     strategy: Annotated[str | None, typer.Option(help="How load is balanced; '' for not at all.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --coordinator`.")] = None,

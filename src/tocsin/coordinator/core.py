@@ -6,11 +6,10 @@ import hmac
 import random
 from collections.abc import Callable
 
-from tocsin.balancing import strategies
+from tocsin.balancing import placement, strategies
 from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.decisions import Limits
 from tocsin.balancing.names import Names
-from tocsin.balancing.placement import make_placement
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.composite import Stages
@@ -39,7 +38,8 @@ class Core:
         self.picture = Picture()
         self.load = self.picture.load
         self.members: dict[str, Member] = {}
-        self.placement = make_placement(config.placement, rng)
+        self.rng = rng
+        self.placement = placement.make(config.placement)
         main = [strategies.make(config.strategy, **config.settings)] if config.strategy else []
         limits = config.limits
         self.balancer = Balancer(

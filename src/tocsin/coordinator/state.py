@@ -13,7 +13,6 @@ from tocsin.coordinator import events as ev
 from tocsin.coordinator.events import Instruction
 from tocsin.coordinator.looking import Looking
 
-
 #: Seconds between two ticks after which the coordinator must have slept; they come every second.
 LATE = 2.5
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -35,6 +36,7 @@ class Store:
         self.history = history
         try:
             home.mkdir(parents=True, exist_ok=True)
+            self._lock = self._locked(home / "lock")
             self._db = sqlite3.connect(home / "coordinator.db", isolation_level=None, timeout=30)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.executescript(SCHEMA)
@@ -46,20 +48,39 @@ class Store:
     def _secret(file: Path) -> bytes:
         """Made once; brokers' keys and tokens come from it, so it is nobody else's to read."""
         if not file.exists():
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as output:
+            # Whole or not at all: half of it would be found damaged for ever.
+            draft = file.with_suffix(".new")
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
                 output.write(secrets.token_bytes(32))
+                output.flush()
+                os.fsync(output.fileno())
+            draft.replace(file)
         found = file.read_bytes()
         if len(found) != 32:
-            raise OSError(f"{file} is damaged")
+            raise OSError(f"{file} is damaged; without it brokers have to register anew: delete it if it is lost")
         return found
+
+    @staticmethod
+    def _locked(file: Path) -> IO[str]:
+        """Held as long as the process lives: two coordinators of one home would each know half."""
+        held = file.open("a")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held.close()
+            raise OSError("another coordinator uses it") from error
+        return held
 
     def close(self) -> None:
         self._db.close()
+        self._lock.close()
 
     def brokers(self) -> list[BrokerRow]:
         rows = self._db.execute("SELECT row FROM brokers ORDER BY name").fetchall()
-        return [msgspec.json.decode(row, type=BrokerRow) for (row,) in rows]
+        try:
+            return [msgspec.json.decode(row, type=BrokerRow) for (row,) in rows]
+        except msgspec.DecodeError as error:
+            raise StorageError(f"what is remembered of a broker is damaged: {error}", hint="restore a copy") from error
 
     def keep_broker(self, row: BrokerRow) -> None:
         self._db.execute("INSERT OR REPLACE INTO brokers VALUES (?, ?)", (row.name, msgspec.json.encode(row)))

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-Name = Annotated[str, Meta(min_length=1, max_length=128)]
+#: Part of a path, so without a slash.
+Name = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[^/]+$")]
 
 
 class Registration(Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,9 +50,9 @@ class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
         default_factory=dict
     )
     left: list[str] = field(default_factory=list)
-    rates: Annotated[dict[int, float], Meta(description="BE subscription: λ in bytes a second")] = field(
-        default_factory=dict
-    )
+    rates: Annotated[
+        dict[int, Annotated[float, Meta(ge=0)]], Meta(description="BE subscription: λ in bytes a second")
+    ] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     connections: int = 0
     bytes_in: int = 0

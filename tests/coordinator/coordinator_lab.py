@@ -1,0 +1,57 @@
+"""A real coordinator process, for tests."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from served import environment
+
+
+class Coordinator:
+    """It can be killed and started again on the same port."""
+
+    def __init__(self, home: Path, **settings: Any) -> None:
+        self.home, self.port = home, 0
+        settings |= {f"limits_{key}": it for key, it in settings.pop("limits", {}).items()}
+        texts = {key: it if isinstance(it, str) else json.dumps(it) for key, it in settings.items()}
+        self._env = environment(**{f"TOCSIN_COORDINATOR_{key.upper()}": text for key, text in texts.items()})
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--home", str(self.home)]
+        command += ["--port", str(self.port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=self._env)
+        assert self.process.stdout is not None
+        self.url = str(json.loads(self.process.stdout.readline())["url"])
+        self.port = int(self.url.rpartition(":")[2])
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._gone()
+
+    def end(self) -> int:
+        """Stops it as an operator does."""
+        self.process.terminate()
+        return self._gone()
+
+    def _gone(self) -> int:
+        code = self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+@contextmanager
+def coordinator(home: Path, **settings: Any) -> Iterator[Coordinator]:
+    running = Coordinator(home, **settings)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            assert running.end() == 0

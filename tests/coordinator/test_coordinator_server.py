@@ -1,0 +1,309 @@
+"""The coordinator as a process: what it answers to what it should not be asked, restarts, and its commands."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+from broker_lab import Broker, Speaker, broker
+from coordinator_lab import Coordinator, coordinator
+
+from served import environment, tocsin
+from sparkless import sparkless
+from tocsin.wire.tickets import Ticket, sign
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    limits = {"report_bytes": 10_000}
+    with coordinator(tmp_path_factory.mktemp("coordinator"), secret="open sesame", limits=limits) as found:
+        yield found
+
+
+@pytest.fixture
+def http(process):
+    with httpx.Client(base_url=process.url, timeout=30) as found:
+        yield found
+
+
+def register(http, name, secret="open sesame", **fields):
+    return http.post("/registerbroker", json={"broker": name, "url": "http://x", "secret": secret, **fields})
+
+
+def report(http, name, token, **fields):
+    headers = {"authorization": f"Bearer {token}"}
+    return http.post(f"/brokers/{name}/report", json={"number": 1, "full": True, **fields}, headers=headers)
+
+
+def refused(answer, status, code):
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+    return answer.json()["error"]
+
+
+def test_it_says_what_it_is_and_which_paths_it_has(http):
+    found = http.get("/").json()
+    assert found["coordinator"] and "/registerbroker" in found["paths"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_it_is_alive(http, path):
+    assert http.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/registerbroker", "/requestbroker", "/registeruser", "/brokers/a/report"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"unknown": 1}', b"null", b"[" * 5000])
+def test_what_cannot_be_read_is_refused(http, path, body):
+    answer = http.post(path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"broker": ""},
+        {"broker": "n" * 129},
+        {"broker": "a/b"},
+        {"capacity": 0},
+        {"capacity": -1},
+        {"most": 0},
+        {"lat": 91},
+        {"url": ""},
+    ],
+)
+def test_a_registration_that_makes_no_sense_is_refused(http, fields):
+    body = {"broker": "odd", "url": "http://x", "secret": "open sesame"} | fields
+    assert http.post("/registerbroker", json=body).status_code == 400
+
+
+@pytest.mark.parametrize("secret", ["", "close sesame", "öffne dich"])
+def test_a_broker_with_a_wrong_secret_is_refused(http, secret):
+    refused(register(http, "stranger", secret), 401, "unauthorized")
+
+
+def test_a_report_needs_the_token_of_its_broker(http):
+    own, other = (register(http, name).json()["token"] for name in ("own", "other"))
+    assert report(http, "own", own).status_code == 200
+    refused(report(http, "own", other), 401, "unauthorized")
+    refused(report(http, "own", ""), 401, "unauthorized")
+    refused(report(http, "nobody", own), 401, "unauthorized")
+
+
+def test_a_token_of_any_bytes_is_refused(http):
+    headers = {"authorization": b"Bearer \xff\xfe"}
+    refused(http.post("/brokers/own/report", json={"number": 1}, headers=headers), 401, "unauthorized")
+
+
+def test_a_report_that_is_too_long_is_refused(http):
+    token = register(http, "chatty").json()["token"]
+    answer = report(http, "chatty", token, left=["x" * 20_000])
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("rates", [{"1": -5.0}, {"1": "much"}, {"one": 1.0}])
+def test_a_report_that_makes_no_sense_is_refused(http, rates):
+    token = register(http, "odd").json()["token"]
+    assert report(http, "odd", token, rates=rates).status_code == 400
+
+
+@pytest.mark.parametrize("fields", [{"subscriber": "short"}, {"subscriber": "with spaces"}, {}, {"lat": 100}])
+def test_a_wish_for_a_broker_that_makes_no_sense_is_refused(http, fields):
+    assert http.post("/requestbroker", json=fields).status_code == 400
+
+
+@pytest.mark.parametrize("what", ["drain", "undrain"])
+def test_an_unknown_broker_is_not_found(http, what):
+    refused(http.post(f"/brokers/nobody/{what}"), 404, "not_found")
+
+
+def test_a_website_cannot_drain_a_broker(http):
+    register(http, "own")
+    answer = http.post("/brokers/own/drain", headers={"origin": "https://evil.example"})
+    assert answer.status_code == 403
+
+
+def test_an_unknown_path_is_not_found(http):
+    assert http.get("/nowhere").status_code == 404
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=x", "after=-1", "unknown=1"])
+def test_a_wrong_query_is_refused(http, query):
+    assert http.get(f"/balance/log?{query}").status_code == 400
+
+
+def test_a_user_gets_the_same_subscriber_with_the_same_password(http):
+    ann = {"user": "ann", "password": "correct horse"}
+    first, again = (http.post("/registeruser", json=ann).json() for _ in range(2))
+    assert first == again and len(first["subscriber"]) >= 8
+    refused(http.post("/registeruser", json=ann | {"password": "wrong horse"}), 401, "unauthorized")
+
+
+def started(*options, **settings):
+    """``tocsin coordinator`` that cannot start: exit code and what it says."""
+    command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--port", "0", *options]
+    ran = subprocess.run(command, capture_output=True, env=environment(**settings), timeout=60)
+    return ran.returncode, json.loads(ran.stderr.splitlines()[-1])["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--strategy", "psychic"), "psychic"),
+        (("--placement", "psychic"), "psychic"),
+        (("--config", "/nowhere.toml"), "/nowhere.toml"),
+        (("--host", "no.such.host.invalid"), "no.such.host.invalid"),
+        (("--home", "/dev/null/home"), "/dev/null/home"),
+    ],
+)
+def test_a_coordinator_that_cannot_start_says_why(tmp_path, options, words):
+    code, message = started("--home", str(tmp_path), *options)
+    assert code == 1 and words in message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"interval": "0"}, {"gone_after": "-1"}, {"limits_per_second": "0"}, {"limits_moves": "0"}, {"interval": "often"}],
+)
+def test_a_setting_that_makes_no_sense_is_refused(tmp_path, wrong):
+    variables = {f"TOCSIN_COORDINATOR_{name.upper()}": value for name, value in wrong.items()}
+    code, message = started("--home", str(tmp_path), **variables)
+    assert code == 1 and "the configuration is wrong" in message
+
+
+def test_a_port_in_use_is_told_of(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, message = started("--home", str(tmp_path), "--port", port)
+    assert code == 1 and f"port {port}" in message
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """A data cluster, a coordinator and a broker."""
+    folder = tmp_path_factory.mktemp("network")
+    fast = {"interval": 0.2, "gone_after": 3.0, "balance_every": 0.5}
+    with (
+        sparkless(folder / "data") as (_, cluster),
+        coordinator(folder / "coordinator", **fast) as running,
+        broker(folder / "a", cluster, "a", "--coordinator", running.url) as found,
+    ):
+        until(running, lambda top: [each["state"] for each in top["brokers"]] == ["up"])
+        yield running, found
+
+
+def until(running: Coordinator, wanted):
+    """Asks again and again; the limit is the test's."""
+    while not wanted(top := httpx.get(running.url + "/topology").json()):
+        pass
+    return top
+
+
+def knock(found: Broker, ticket: str, subscriber: str = "subscriber") -> str:
+    speaker = Speaker(found.url, hello=False)
+    try:
+        return str(speaker.ask("hello", subscriber=subscriber, ticket=ticket)["type"])
+    except Exception as error:
+        return str(error)
+    finally:
+        speaker.close()
+
+
+def place(running: Coordinator, subscriber: str = "subscriber") -> str:
+    return str(httpx.post(running.url + "/requestbroker", json={"subscriber": subscriber}).json()["ticket"])
+
+
+def test_a_ticket_opens_the_door_once(network):
+    running, found = network
+    ticket = place(running)
+    assert knock(found, ticket) == "welcome"
+    assert "used before" in knock(found, ticket)
+
+
+@pytest.mark.parametrize("change", [lambda ticket: ticket[:-2] + "AA", lambda ticket: "x", lambda ticket: ticket[1:]])
+def test_a_forged_ticket_does_not_open_the_door(network, change):
+    running, found = network
+    assert knock(found, change(place(running))) != "welcome"
+
+
+def test_a_ticket_of_another_key_does_not_open_the_door(network):
+    _, found = network
+    forged = sign(Ticket("subscriber", "a", 1e12, "nonce"), b"k" * 32)
+    assert "signature" in knock(found, forged)
+
+
+def test_a_ticket_of_somebody_else_does_not_open_the_door(network):
+    running, found = network
+    assert "somebody else" in knock(found, place(running, "another-one"))
+
+
+def test_after_a_restart_of_the_coordinator_all_is_as_it_was(network):
+    running, found = network
+    speaker = Speaker(found.url, subscriber="patience")
+    until(running, lambda top: top["subscribers"] == 1)
+    ticket = place(running, "latecomer")
+    running.kill()
+    assert speaker.ask("subscribe", channel="OfKind", args=["fire"])["type"] == "subscribed"
+    running.start()
+    until(running, lambda top: top["subscribers"] == 1 and top["brokers"][0]["state"] == "up")
+    assert knock(found, ticket, "latecomer") == "welcome"
+    speaker.close()
+    until(running, lambda top: top["subscribers"] == 0)
+
+
+def test_top_shows_brokers_once(network):
+    ran = tocsin("top", "--once", "--coordinator", network[0].url)
+    assert ran.returncode == 0 and b"0 subscribers" in ran.stdout and b"up" in ran.stdout
+
+
+def test_top_as_json(network):
+    found = json.loads(tocsin("top", "--json", "--coordinator", network[0].url).stdout)
+    assert [each["name"] for each in found["brokers"]] == ["a"]
+
+
+def test_top_says_that_there_is_no_broker_yet(tmp_path):
+    with coordinator(tmp_path) as empty:
+        assert b"No broker has registered yet" in tocsin("top", "--once", "--coordinator", empty.url).stdout
+        assert b"Nothing has been decided yet" in tocsin("balance", "log", "--coordinator", empty.url).stdout
+
+
+def test_the_log_names_what_happened(network):
+    place(network[0])
+    ran = tocsin("balance", "log", "--coordinator", network[0].url)
+    assert ran.returncode == 0 and b"a at http://" in ran.stdout and b"placed" in ran.stdout
+    found = json.loads(tocsin("balance", "log", "--limit", "1", "--json", "--coordinator", network[0].url).stdout)
+    assert [each["kind"] for each in found] == ["placed"]
+
+
+def test_the_plan_can_be_looked_at(network):
+    assert b"strategy multistage: 0 moves" in tocsin("balance", "plan", "--coordinator", network[0].url).stdout
+    found = json.loads(tocsin("balance", "plan", "--dry-run", "--json", "--coordinator", network[0].url).stdout)
+    assert found["moves"] == []
+
+
+def test_the_history_has_looks_at_the_balance(network):
+    url = network[0].url + "/history"
+    while not (found := httpx.get(url, params={"limit": 1}).json()["samples"]):
+        pass
+    assert found[0]["brokers"] == {"a": [0.0, 0.0, 0]}
+
+
+def test_a_broker_is_drained_and_undrained(network):
+    where = ("--coordinator", network[0].url)
+    ran = tocsin("drain", "a", *where)
+    assert (ran.returncode, ran.stdout) == (0, b"a is draining; tocsin top shows how it goes\n")
+    assert json.loads(tocsin("undrain", "a", "--json", *where).stdout) == {"broker": "a", "state": "up"}
+
+
+def test_draining_a_broker_nobody_knows_says_which_there_are(network):
+    ran = tocsin("drain", "zebra", "--coordinator", network[0].url)
+    assert ran.returncode == 1 and b"zebra" in ran.stderr and b"there are: a" in ran.stderr
+
+
+@pytest.mark.parametrize("words", [["drain", "a"], ["undrain", "a"], ["top"], ["balance", "log"], ["balance", "plan"]])
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_without_a_coordinator_the_commands_say_so(words, json_too):
+    ran = tocsin(*words, *json_too, "--coordinator", "http://127.0.0.1:9")
+    assert ran.returncode == 1 and ran.stdout == b"" and b"http://127.0.0.1:9" in ran.stderr
