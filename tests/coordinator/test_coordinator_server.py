@@ -88,7 +88,7 @@ def test_a_report_needs_the_token_of_its_broker(http):
     own, other = (register(http, name).json()["token"] for name in ("own", "other"))
     assert report(http, "own", own).status_code == 200
     refused(report(http, "own", other), 401, "unauthorized")
-    refused(report(http, "own", ""), 401, "unauthorized")
+    refused(report(http, "own", "guessed"), 401, "unauthorized")
     refused(report(http, "nobody", own), 401, "unauthorized")
 
 
