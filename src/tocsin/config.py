@@ -134,7 +134,7 @@ class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
     port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8482
     secret: Annotated[str, Meta(description="what brokers have to know; '' lets any broker register")] = ""
     placement: Annotated[str, Meta(description="how newcomers are placed")] = "two-choices"
-    strategy: Annotated[str, Meta(description="how load is balanced; '' for not at all")] = "multistage"
+    strategy: Annotated[str, Meta(description="how load is balanced; '' for not at all")] = "peal"
     settings: Annotated[dict[str, float], Meta(description="parameters of the strategy")] = field(default_factory=dict)
     interval: Annotated[float, Meta(gt=0, description="seconds between two reports of a broker")] = 2.0
     gone_after: Annotated[float, Meta(gt=0, description="seconds without a report after which a broker is dead")] = 10.0
