@@ -19,6 +19,8 @@ from tocsin.balancing.trial import Trial
 SAMPLE, FEWEST, MOST = 4, 2_000, 20_000
 #: Subscriptions looked at of each of them: pairs grow with the square.
 WIDTH = 16
+#: Pairs beyond which those seen only once are left out.
+MANY = 50_000
 #: Rounds after which nothing is left to merge.
 ROUNDS = 40
 
@@ -70,6 +72,9 @@ def together(view: Trial, here: Longs) -> tuple[Longs, Longs, Floats]:
             a, b = table[both, i], table[both, j]
             keys.append(np.minimum(a, b) * q + np.maximum(a, b))
     pairs, count = np.unique(np.concatenate(keys), return_counts=True)
+    if len(pairs) > MANY:
+        # What was seen together once only is chance, and most of the pairs where there are no groups.
+        pairs, count = pairs[count > 1], count[count > 1]
     return pairs // q, pairs % q, count.astype(np.float64)
 
 
