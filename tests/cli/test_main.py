@@ -18,7 +18,7 @@ from tocsin.cli import http
 from tocsin.cli.config import template
 from tocsin.cli.http import Client, Remote
 from tocsin.cli.reference import pages
-from tocsin.config import BrokerConfig, ClusterConfig, load, load_broker
+from tocsin.config import BrokerConfig, ClusterConfig, CoordinatorConfig, load, load_broker, load_coordinator
 from tocsin.errors import Unreachable
 
 COMMANDS = ["cluster", "sql", "pub", "sub", "query", "channels", "config", "bench", "demo"]
@@ -235,6 +235,24 @@ def test_config_shows_what_a_file_gives_to_a_broker(tmp_path):
     assert (shown["limits"]["subscriptions"], shown["name"]) == (5, "n")
 
 
+def test_the_template_of_the_coordinator_changes_nothing_as_it_is(tmp_path):
+    file = tmp_path / "coordinator.toml"
+    file.write_text(tocsin("config", "--coordinator").stdout.decode())
+    assert load_coordinator(str(file), env={}) == CoordinatorConfig()
+    assert "TOCSIN_COORDINATOR_LIMITS_MOVES" in file.read_text() and "[limits]" in file.read_text()
+
+
+def test_config_shows_what_a_file_gives_to_the_coordinator(tmp_path):
+    file = tmp_path / "coordinator.toml"
+    file.write_text("[limits]\nmoves = 5")
+    shown = json.loads(tocsin("config", "--coordinator", "--config", str(file)).stdout)
+    assert shown["limits"]["moves"] == 5
+
+
+def test_a_configuration_is_of_one_part():
+    assert tocsin("config", "--coordinator", "--broker").returncode == 1
+
+
 def test_config_prints_all_settings_for_programs():
     names = [row["name"] for row in json.loads(tocsin("config", "--json").stdout)]
     assert {"home", "limits.records"} <= set(names)
@@ -247,6 +265,6 @@ def test_config_shows_what_a_file_gives(tmp_path):
     assert (shown["port"], shown["host"]) == (1, "::1")
 
 
-@pytest.mark.parametrize("name", ["cli.md", "http.md", "configuration.md", "asyncapi.json"])
+@pytest.mark.parametrize("name", ["cli.md", "http.md", "coordinator.md", "configuration.md", "asyncapi.json"])
 def test_the_reference_is_current(name):
     assert (REFERENCE / name).read_text() == pages()[name], "run: python -m tocsin.cli.reference docs/reference"

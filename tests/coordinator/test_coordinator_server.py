@@ -278,7 +278,7 @@ def test_the_log_names_what_happened(network):
 
 
 def test_the_plan_can_be_looked_at(network):
-    assert b"strategy multistage: 0 moves" in tocsin("balance", "plan", "--coordinator", network[0].url).stdout
+    assert b": 0 moves" in tocsin("balance", "plan", "--coordinator", network[0].url).stdout
     found = json.loads(tocsin("balance", "plan", "--dry-run", "--json", "--coordinator", network[0].url).stdout)
     assert found["moves"] == []
 

@@ -14,12 +14,14 @@ from served import environment
 #: The address that the pages use; the test's cluster has a port of its own.
 SHOWN = "http://127.0.0.1:8480"
 SHOWN_BROKER = "http://127.0.0.1:8481"
+SHOWN_COORDINATOR = "http://127.0.0.1:8482"
 
 
 class Shell:
-    def __init__(self, url: str, broker: str, folder: Path) -> None:
+    def __init__(self, url: str, broker: str, folder: Path, coordinator: str = SHOWN_COORDINATOR) -> None:
         self.url = url
         self.broker = broker
+        self.coordinator = coordinator
         self.folder = folder
         path = str(Path(sys.executable).parent)
         known = environment(TOCSIN_URL=url, TOCSIN_BROKER=broker)
@@ -36,6 +38,7 @@ class Shell:
 
     def run(self, page: Path, block: pages.Block) -> str:
         text = block.text.replace(SHOWN, self.url).replace(SHOWN_BROKER, self.broker)
+        text = text.replace(SHOWN_COORDINATOR, self.coordinator)
         if block.language == "sql":
             return self._output(page, block, ["tocsin", "sql", "-"], text)
         if block.language == "python":

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tocsin import config as settings
 from tocsin.cli.output import Json, print_json, print_table
+from tocsin.errors import UserError
+
+LOADERS: dict[str, Callable[[str], Any]] = {
+    "data cluster": settings.load,
+    "broker": settings.load_broker,
+    "coordinator": settings.load_coordinator,
+}
 
 
 def config(
     file: Annotated[Path | None, typer.Option("--config", help="Show what this file and the environment give.")] = None,
     broker: Annotated[bool, typer.Option("--broker", help="Of a broker instead of a data cluster.")] = False,
+    coordinator: Annotated[bool, typer.Option("--coordinator", help="Of the coordinator instead.")] = False,
     reference: Annotated[bool, typer.Option("--reference", help="Print a table of all settings.")] = False,
     json: Json = False,
 ) -> None:
@@ -24,18 +33,26 @@ def config(
     Example:
       tocsin config > tocsin.toml && tocsin cluster --config tocsin.toml
       tocsin config --broker > broker.toml && tocsin broker --config broker.toml
+      tocsin config --coordinator > coordinator.toml && tocsin coordinator --config coordinator.toml
     """
+    if broker and coordinator:
+        raise UserError("a file is of a broker or of the coordinator", hint="leave --broker or --coordinator out")
+    part = "coordinator" if coordinator else "broker" if broker else "data cluster"
     if file is not None:
-        print_json(settings.load_broker(str(file)) if broker else settings.load(str(file)))
+        print_json(LOADERS[part](str(file)))
         return
     names = ("name", "environment", "default", "meaning")
-    rows = broker_rows() if broker else settings.rows()
+    rows = coordinator_rows() if coordinator else broker_rows() if broker else settings.rows()
     if json:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     elif reference:
         print_table(names, rows)
     else:
-        sys.stdout.write(template("broker" if broker else "data cluster", rows))
+        sys.stdout.write(template(part, rows))
+
+
+def coordinator_rows() -> list[tuple[str, str, str, str]]:
+    return settings.rows(settings.CoordinatorConfig, variables="TOCSIN_COORDINATOR_")
 
 
 def broker_rows() -> list[tuple[str, str, str, str]]:

@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.config import broker_rows
+from tocsin.cli.config import broker_rows, coordinator_rows
 from tocsin.cli.main import app
 from tocsin.cluster.openapi import document
 from tocsin.cluster.routes import OPERATIONS
+from tocsin.coordinator.routes import BODIES, ROUTES, Described
 from tocsin.wire import asyncapi
 
 NOTE = "<!-- Written by `python -m tocsin.cli.reference docs/reference`; change the code, not this page. -->"
@@ -22,6 +24,7 @@ def pages() -> dict[str, str]:
     return {
         "cli.md": cli(),
         "http.md": http(),
+        "coordinator.md": coordinator(),
         "configuration.md": configuration(),
         "asyncapi.json": asyncapi.text(),
     }
@@ -89,6 +92,9 @@ def configuration() -> str:
         "## Broker",
         "`tocsin broker --config FILE`; `tocsin config --broker` prints the file.",
         settings_table(broker_rows()),
+        "## Coordinator",
+        "`tocsin coordinator --config FILE`; `tocsin config --coordinator` prints the file.",
+        settings_table(coordinator_rows()),
     ]
     return "\n\n".join(out) + "\n"
 
@@ -115,6 +121,32 @@ def http() -> str:
     for name, schema in sorted(found["components"]["schemas"].items()):
         out += [f"### {name}", *body(schema)]
     return "\n\n".join(out) + "\n"
+
+
+def coordinator() -> str:
+    out = [
+        "# HTTP interface of the coordinator",
+        NOTE,
+        "Brokers and clients use it; so can you. Bodies and answers are JSON, an unknown field or query parameter is "
+        'an error, and errors look as everywhere: `{"error": {"code": …, "message": …, "hint": …}}`. A token goes into '
+        "the header `Authorization: Bearer TOKEN`. Names in paths are percent-encoded. How it works: "
+        "[the coordinator](../explanation/coordinator.md).",
+        "## Routes",
+        table(["route", "meaning", "body", "answer", "who may"], [routed(each) for each in ROUTES]),
+        "## Bodies",
+    ]
+    for name, schema in msgspec.json.schema_components(BODIES, ref_template="#/{name}")[1].items():
+        out += [f"### {name}", *body(schema)]
+    return "\n\n".join(out) + "\n"
+
+
+def routed(each: Described) -> list[str]:
+    def linked(kind: type[Any]) -> str:
+        return f"[{kind.__name__}](#{kind.__name__.lower()})"
+
+    taken = linked(each.body) if each.body is not None else ""
+    given = each.answer if isinstance(each.answer, str) else linked(each.answer)
+    return [f"`{each.method} {each.path}`", each.meaning, taken, given, each.who]
 
 
 def describe(operation: dict[str, Any]) -> list[str]:
@@ -150,9 +182,15 @@ def body(schema: dict[str, Any]) -> list[str]:
     rows = []
     for name, item in schema.get("properties", {}).items():
         need = "yes" if name in schema.get("required", []) else ""
-        rows.append([f"`{name}`", typed(item), need, item.get("description", "")])
+        rows.append([f"`{name}`", typed(item), need, meaning(item)])
     text = schema.get("description", "").replace("``", "`")
     return [part for part in (text, table(["field", "type", "always", "meaning"], rows)) if part]
+
+
+def meaning(schema: dict[str, Any]) -> str:
+    """Also of a field that may be null."""
+    found = [schema, *schema.get("anyOf", [])]
+    return next((str(each["description"]) for each in found if "description" in each), "")
 
 
 def typed(schema: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from starlette.routing import Route, Router
 
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
+from tocsin.coordinator.routes import ROUTES
 from tocsin.coordinator.state import CoordinatorState
 from tocsin.coordinator.store import Store
 from tocsin.errors import SystemTrouble, Unauthorized
@@ -92,23 +93,7 @@ class App:
     def __init__(self, coordinator: Coordinator) -> None:
         self.coordinator = coordinator
         self.router = Router(
-            [
-                Route("/", self.index, methods=["GET"]),
-                Route("/healthz", self.health, methods=["GET"]),
-                Route("/readyz", self.health, methods=["GET"]),
-                Route("/registerbroker", self.registerbroker, methods=["POST"]),
-                Route("/requestbroker", self.requestbroker, methods=["POST"]),
-                Route("/registeruser", self.registeruser, methods=["POST"]),
-                Route("/brokers/{broker}/leave", self.leave, methods=["POST"]),
-                Route("/brokers/{broker}/report", self.report, methods=["POST"]),
-                Route("/brokers/{broker}/drain", self.drain, methods=["POST"]),
-                Route("/brokers/{broker}/undrain", self.undrain, methods=["POST"]),
-                Route("/brokers/{broker}", self.forget, methods=["DELETE"]),
-                Route("/topology", self.topology, methods=["GET"]),
-                Route("/history", self.history, methods=["GET"]),
-                Route("/balance/plan", self.plan, methods=["GET"]),
-                Route("/balance/log", self.log, methods=["GET"]),
-            ],
+            [Route(each.path, getattr(self, each.name), methods=[each.method]) for each in ROUTES],
             redirect_slashes=False,
             default=no_such_path,
         )
@@ -129,7 +114,7 @@ class App:
             await error_answer(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
 
     async def index(self, request: Request) -> Response:
-        return answer({"coordinator": True, "paths": sorted(each.path for each in self.router.routes)})  # type: ignore[attr-defined]
+        return answer({"coordinator": True, "paths": sorted(each.path for each in ROUTES)})
 
     async def health(self, request: Request) -> Response:
         return answer({"status": "alive"})

@@ -1,0 +1,98 @@
+"""What the coordinator can be asked; the server answers these, and the reference shows them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from tocsin.wire import reports
+
+
+class Described(NamedTuple):
+    """``name`` is that of the method that answers; ``answer`` a struct, or the names of the fields."""
+
+    method: str
+    path: str
+    name: str
+    meaning: str
+    body: type[Struct] | None = None
+    answer: type[Struct] | str = ""
+    who: str = "anybody"
+
+
+BROKER = "the broker, with its token"
+
+ROUTES = [
+    Described("GET", "/", "index", "the paths", answer="`coordinator`, `paths`"),
+    Described("GET", "/healthz", "health", "whether it is alive", answer="`status`"),
+    Described("GET", "/readyz", "health", "whether it is ready", answer="`status`"),
+    Described(
+        "POST",
+        "/registerbroker",
+        "registerbroker",
+        "a broker comes, or comes back",
+        reports.Registration,
+        reports.Registered,
+        "who knows the secret",
+    ),
+    Described(
+        "POST",
+        "/requestbroker",
+        "requestbroker",
+        "where is a subscriber to go?",
+        reports.Request,
+        reports.Placement,
+    ),
+    Described(
+        "POST",
+        "/registeruser",
+        "registeruser",
+        "a user gets its subscriber",
+        reports.User,
+        reports.UserRegistered,
+    ),
+    Described(
+        "POST",
+        "/brokers/{broker}/report",
+        "report",
+        "a broker says what has changed and is told what to do",
+        reports.LoadReport,
+        reports.Orders,
+        BROKER,
+    ),
+    Described("POST", "/brokers/{broker}/leave", "leave", "a broker stops", answer="`broker`", who=BROKER),
+    Described("POST", "/brokers/{broker}/drain", "drain", "empty a broker", answer="`broker`, `state`"),
+    Described("POST", "/brokers/{broker}/undrain", "undrain", "let it take people again", answer="`broker`, `state`"),
+    Described("DELETE", "/brokers/{broker}", "forget", "a broker that is gone will not come back", answer="`broker`"),
+    Described(
+        "GET",
+        "/topology",
+        "topology",
+        "brokers, load, balance, moves",
+        answer="`brokers`, `subscribers`, `cov`, `mean`, `maximum`, `bound`, `pending`, `strategy`, `placement`",
+    ),
+    Described("GET", "/history", "history", "the newest `limit` looks at the balance", answer="`samples`"),
+    Described(
+        "GET",
+        "/balance/plan",
+        "plan",
+        "what would be moved now",
+        answer="`strategy`, `before`, `after`, `bound`, `moves`, `refused`",
+    ),
+    Described("GET", "/balance/log", "log", "the newest `limit` decisions behind number `after`", answer="`log`"),
+]
+
+#: The bodies, in the order in which they are shown; the parts of one come after it.
+BODIES: list[type[Struct]] = [
+    reports.Registration,
+    reports.Registered,
+    reports.Request,
+    reports.Placement,
+    reports.User,
+    reports.UserRegistered,
+    reports.LoadReport,
+    reports.Outcome,
+    reports.Orders,
+    reports.Order,
+]
