@@ -9,7 +9,18 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 #: Files of the folder that only help the others.
-SHARED = {"__init__", "__main__", "harness", "holder", "interests", "load", "nats_cluster", "ours", "peers", "subscribers"}
+SHARED = {
+    "__init__",
+    "__main__",
+    "harness",
+    "holder",
+    "interests",
+    "load",
+    "nats_cluster",
+    "ours",
+    "peers",
+    "subscribers",
+}
 
 
 def names() -> list[str]:
