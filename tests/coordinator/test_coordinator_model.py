@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from town import Town, live
 
 SMALL = st.integers(0, 11)
-STRATEGIES = ["ldm", "sdm", "gsh", "multistage"]
+STRATEGIES = ["ldm", "sdm", "gsh", "multistage", "peal"]
 
 
 class Histories(RuleBasedStateMachine):

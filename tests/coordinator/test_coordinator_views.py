@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from office import Office, lopsided
 
+STRATEGIES = ["ldm", "sdm", "gsh", "multistage", "peal", "join", ""]
+
 
 def test_a_plan_says_what_would_be_moved_and_what_comes_of_it():
     plan = lopsided().plan()
@@ -32,9 +34,18 @@ def test_a_plan_says_why_something_is_refused():
     assert [each["reason"] for each in plan["refused"]] == ["as many moves are pending as may be"]
 
 
-def test_a_plan_of_nobody_is_empty():
-    plan = Office().plan()
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_without_brokers_there_is_nothing_to_plan(strategy):
+    plan = Office(strategy=strategy).plan()
     assert plan["moves"] == [] and plan["before"]["maximum"] == 0.0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_without_subscribers_there_is_nothing_to_plan(strategy):
+    office = Office(strategy=strategy)
+    office.join("a")
+    office.register("b")
+    assert office.plan()["moves"] == []
 
 
 def test_the_topology_shows_what_a_broker_reported():
@@ -80,7 +91,7 @@ def test_every_move_is_noted_with_its_reason():
     assert office.said("move") == ["accepted: LDM: heaviest of the most loaded to the least loaded"] * 5
 
 
-@pytest.mark.parametrize("strategy", ["ldm", "sdm", "gsh", "multistage", "join", ""])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_can_be_named(strategy):
     office = lopsided(strategy=strategy)
     office.tick(1)

@@ -18,6 +18,8 @@ def in_order(view: Trial, moves: Sequence[Move]) -> Iterator[Move]:
     So room is made before it is needed, and the maximum falls from the first move on. Moves for which no room is ever
     made are left out: the next plan will see the load as it is then. The view follows.
     """
+    if not moves:
+        return
     ceiling = view.loads.maximum * ROUNDING
     m = view.m
     queues: dict[tuple[int, int], list[Move]] = {}
