@@ -94,9 +94,11 @@ def tocsin_table(brokers: int, subscribers: int) -> Table:
         f"subscriptions in turn: {RATE / PARTS:g} notifications a second for each. A delay is from before the commit "
         "of the execution, which is in the row, to the application behind the SDK.",
         f"Balanced: everybody is connected, nothing is pending, cov of load is below alpha ({ALPHA:g}), and for "
-        f"{STEADY:g} s it stays so, which do not count. A dash: not within {PATIENCE:g} s.",
+        f"{STEADY:g} s it stays so, which do not count. A dash: not within {PATIENCE:g} s; in quiet "
+        "there is nothing to wait for.",
         "kill: SIGKILL; join: one more, from the moment it is ready; drain: until it is empty. kill and drain take the "
-        "broker with the most subscribers. Restart: drain, stop, start, undrain, one broker after the other.",
+        "broker with the most subscribers. Restart: drain, stop, start, undrain, one broker after the other; the time "
+        "is from the first drain.",
         f"Dropped by the SDK because it had them already: {sum(phase.dropped for phase in found):,}.",
         "Coordinator: " + ", ".join(f"{key.lower()} {value:g}" for key, value in SETTINGS.items()) + ", else defaults. "
         f"The data cluster is without Spark; the {brokers} brokers, coordinator, data cluster and subscribers "
@@ -121,8 +123,12 @@ def nats_table(subscribers: int) -> Table:
         "processes. Nothing moves a connection that is alive, so that there is no balance to wait for: until everybody "
         "is connected. Message loss is by design: at most once, nothing is kept for who is away (JetStream would).",
         "Clients have a shuffled list of all servers, try the next one at once, and pause 2 s after all failed. "
-        "kill: SIGKILL; join: the killed one is back; restart: SIGTERM and start, one after the other, going on when "
-        "everybody is connected. Whoever publishes moves to another server before each.",
+        "kill: SIGKILL; join: the killed one is back; restart: SIGTERM (no lame duck mode) and start, one after the "
+        f"other, going on when everybody has been connected for {STEADY:g} s, which count. Whoever publishes moves to "
+        "another server before each.",
+        "What is lost depends on whether a message falls into the moment in which clients are away: one run, "
+        f"{RATE:g} messages a second. Delays are not those of the same work: Tocsin commits each execution to disk and "
+        "brokers fetch it, NATS keeps nothing.",
     ]
     return table
 
