@@ -36,6 +36,7 @@ STEADY, PATIENCE = 3.0, 60.0
 LATE = 30.0
 ALPHA = Multistage.alpha
 PHASES = ("quiet", "kill", "join", "drain", "undrain", "rolling restart")
+HEARTBEAT = 2
 SETTINGS = {"INTERVAL": 0.5, "BALANCE_EVERY": 1, "GONE_AFTER": 4, "LIMITS_COOL_DOWN": 5}
 
 COLUMNS = (
@@ -101,7 +102,7 @@ def tocsin_table(brokers: int, subscribers: int) -> Table:
         "is from the first drain.",
         f"Dropped by the SDK because it had them already: {sum(phase.dropped for phase in found):,}.",
         "Coordinator: " + ", ".join(f"{key.lower()} {value:g}" for key, value in SETTINGS.items()) + ", else defaults. "
-        f"The data cluster is without Spark; the {brokers} brokers, coordinator, data cluster and subscribers "
+        f"Brokers: heartbeat {HEARTBEAT} s. The data cluster is without Spark; the {brokers} brokers, coordinator, data cluster and subscribers "
         f"({CROWDS} processes) share all cores.",
     ]
     return table
@@ -278,7 +279,7 @@ class Network:
             port = self.brokers[name][1] if name in self.brokers else 0
             words = ["-m", "tocsin.cli", "broker", "--json", "--name", name, "--cluster", self._cluster_url]
             words += ["--home", str(self.folder / name), "--coordinator", self.url, "--port", str(port)]
-            started[name] = self._launch(name, words, {"TOCSIN_BROKER_HEARTBEAT": "2"})
+            started[name] = self._launch(name, words, {"TOCSIN_BROKER_HEARTBEAT": str(HEARTBEAT)})
         for name, process in started.items():
             while (said := self._line(process, name))["event"] != "ready":
                 pass
