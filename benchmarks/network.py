@@ -102,7 +102,8 @@ def tocsin_table(brokers: int, subscribers: int) -> Table:
         "is from the first drain.",
         f"Dropped by the SDK because it had them already: {sum(phase.dropped for phase in found):,}.",
         "Coordinator: " + ", ".join(f"{key.lower()} {value:g}" for key, value in SETTINGS.items()) + ", else defaults. "
-        f"Brokers: heartbeat {HEARTBEAT} s. The data cluster is without Spark; the {brokers} brokers, coordinator, data cluster and subscribers "
+        f"Brokers: heartbeat {HEARTBEAT} s. "
+        f"The data cluster is without Spark; the {brokers} brokers, coordinator, data cluster and subscribers "
         f"({CROWDS} processes) share all cores.",
     ]
     return table
