@@ -21,6 +21,7 @@ What the printed pseudocode leaves open, and what we do:
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -37,7 +38,7 @@ LESS = 1 - 1e-9
 
 
 @dataclass
-class Migration(MinMax):
+class Migration(MinMax, ABC):
     """``alpha`` bounds cov, ``beta`` is the mean load below which imbalance does no harm."""
 
     alpha: float = 0.15
@@ -86,6 +87,6 @@ class Migration(MinMax):
 
     _why = ""
 
+    @abstractmethod
     def _targets(self, view: Trial, us: Longs, open_: Flags) -> tuple[Longs, Floats]:
         """For each of these subscribers its destination (-1: none), and the load it would bring there."""
-        raise NotImplementedError

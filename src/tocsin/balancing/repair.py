@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tocsin.balancing.arrays import Floats, Longs
+from tocsin.balancing.load import Status
 from tocsin.balancing.move import Move
 from tocsin.balancing.trial import Trial
 
@@ -132,15 +133,15 @@ def single(view: Trial, b: int, others: Longs, target: float) -> list[tuple[int,
 
 
 def exchange(view: Trial, b: int, others: Longs, target: float) -> list[tuple[int, int]] | None:
-    """Somebody of b against somebody a little lighter of another broker."""
-    if not view.accepts[b] and view.count[b] < view.most[b]:
+    """Somebody of b against somebody a little lighter of another broker, also where b has as many as it takes."""
+    if view.status[b] != Status.OPEN:
         return None
     here = view.subscribers(b)
     top = float(view.relative[b])
     best: tuple[float, int, int, int] | None = None
     for j in others.tolist():
         there = view.subscribers(j)
-        if view.status[j] != 0 or not len(there) or not len(here):
+        if view.status[j] != Status.OPEN or not len(there) or not len(here):
             continue
         excess = (top - target) * float(view.capacity[b])
         room = (target - float(view.relative[j])) * float(view.capacity[j])
