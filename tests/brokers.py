@@ -17,45 +17,68 @@ from served import environment
 class Broker:
     """A running ``tocsin broker``."""
 
-    def __init__(self, cluster: str, home: Path, name: str = "b", **settings: Any) -> None:
-        self._options = ["--json", "--name", name, "--cluster", cluster, "--home", str(home)]
-        self._env = environment(
-            **{f"TOCSIN_BROKER_{key.upper()}": json.dumps(value) for key, value in settings.items()}
+    def __init__(self, home: Path, cluster: str, name: str = "b", *options: str, **settings: Any) -> None:
+        self._command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--name", name, "--cluster", cluster]
+        self._command += ["--home", str(home), *options]
+        variables = {f"TOCSIN_BROKER_{key.upper()}": json.dumps(value) for key, value in settings.items()}
+        self._env = environment(**variables)
+        self.facts: dict[str, Any] = {}
+        self._launch([] if "--port" in options else ["--port", "0"])
+
+    def _launch(self, more: list[str]) -> None:
+        self.process = subprocess.Popen(
+            [*self._command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self._env
         )
-        self.port = 0
-        self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tocsin.cli", "broker", *self._options, "--port", str(self.port)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, env=self._env)
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            said = json.loads(line)
-            if said["event"] == "ready":
-                self.url = said["url"]
-                self.port = int(self.url.rpartition(":")[2])
-                return
-        raise AssertionError(f"the broker ended with {self._process.wait()}")
+        """Again, on the port that it had."""
+        self._launch(["--port", str(self.port)])
+        self.event("ready")
+
+    def event(self, name: str) -> dict[str, Any]:
+        """Waits until it says this."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said: dict[str, Any] = json.loads(line)
+            if said["event"] == name:
+                self.facts = said
+                return said
+        assert self.process.stderr is not None
+        raise AssertionError(f"it ended before {name}: {self.process.stderr.read().decode()}")
+
+    @property
+    def url(self) -> str:
+        return str(self.facts["url"])
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
     def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._gone()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self._close()
 
     def end(self) -> None:
-        if self._process.poll() is None:
-            self._process.terminate()
-        self._gone()
+        """Stops it as an operator does; it must not complain."""
+        self.process.terminate()
+        assert self.process.stderr is not None
+        errors = self.process.stderr.read().decode()
+        assert self.process.wait(60) == 0, errors
+        self._close()
 
-    def _gone(self) -> None:
-        self._process.wait(60)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+    def _close(self) -> None:
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 @contextmanager
-def broker_process(cluster: str, home: Path, name: str = "b", **settings: Any) -> Iterator[Broker]:
-    found = Broker(cluster, home / name, name, **settings)
+def broker(home: Path, cluster: str, name: str = "b", *options: str, **settings: Any) -> Iterator[Broker]:
+    running = Broker(home, cluster, name, *options, **settings)
     try:
-        yield found
+        running.event("ready")
+        yield running
     finally:
-        found.end()
+        if running.process.poll() is None:
+            running.end()

@@ -1,85 +1,20 @@
-"""What tests of the broker share: a real broker process, and a WebSocket client that speaks the protocol by hand."""
+"""What tests of the broker share: a WebSocket client that speaks the protocol by hand, and real brokers for it."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from served import environment
+from brokers import Broker, broker
 from tocsin.wire import SUBPROTOCOL
 
-
-class Broker:
-    """A running ``tocsin broker``."""
-
-    def __init__(self, home: Path, cluster: str, name: str = "b", *options: str, **settings: Any) -> None:
-        command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--name", name, "--cluster", cluster]
-        command += ["--home", str(home), *options]
-        if "--port" not in options:
-            command += ["--port", "0"]
-        variables = {f"TOCSIN_BROKER_{key.upper()}": json.dumps(value) for key, value in settings.items()}
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(**variables)
-        )
-        self.facts: dict[str, Any] = {}
-
-    def event(self, name: str) -> dict[str, Any]:
-        """Waits until it says this."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            said: dict[str, Any] = json.loads(line)
-            if said["event"] == name:
-                self.facts = said
-                return said
-        assert self.process.stderr is not None
-        raise AssertionError(f"it ended before {name}: {self.process.stderr.read().decode()}")
-
-    @property
-    def url(self) -> str:
-        return str(self.facts["url"])
-
-    @property
-    def port(self) -> int:
-        return int(self.url.rpartition(":")[2])
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self._close()
-
-    def end(self) -> None:
-        """Stops it as an operator does; it must not complain."""
-        self.process.terminate()
-        assert self.process.stderr is not None
-        errors = self.process.stderr.read().decode()
-        assert self.process.wait(60) == 0, errors
-        self._close()
-
-    def _close(self) -> None:
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
-
-
-@contextmanager
-def broker(home: Path, cluster: str, name: str = "b", *options: str, **settings: Any) -> Iterator[Broker]:
-    running = Broker(home, cluster, name, *options, **settings)
-    try:
-        running.event("ready")
-        yield running
-    finally:
-        if running.process.poll() is None:
-            running.end()
+__all__ = ["Broker", "Speaker", "alive", "broker"]
 
 
 class Speaker:

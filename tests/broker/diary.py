@@ -1,6 +1,7 @@
 """A subscriber as a process of its own that may be killed: it writes down every notification, and goes on from there.
 
-diary.py FILE CHANNEL KINDS URL…      one line ``kind execution n n …`` a notification; prints ``ready``
+diary.py FILE CHANNEL KINDS URL…      one line ``kind execution n n …`` a notification; prints ``ready``, then
+    ``kind execution`` of the last it has of each and of what it gets
 """
 
 from __future__ import annotations
@@ -45,12 +46,15 @@ async def main(name: str, channel: str, kinds: str, *urls: str) -> None:
                 async for notification in subscription:
                     rows = " ".join(str(row["n"]) for row in notification)
                     os.write(output, f"{kind} {notification.execution} {rows}\n".encode())
+                    print(kind, notification.execution, flush=True)
 
         confirmed = asyncio.Semaphore(0)
         tasks = [asyncio.create_task(follow(kind)) for kind in kinds.split(",")]
         for _ in tasks:
             await confirmed.acquire()
         print("ready", flush=True)
+        for kind, entries in before.items():
+            print(kind, entries[-1][0], flush=True)
         await asyncio.gather(*tasks)
 
 

@@ -7,7 +7,7 @@ import random
 import socket
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -78,26 +78,40 @@ class Cluster:
 
 
 class Subscriber:
+    """A process that is killed and started again; ``has`` is what it says that it has of each kind."""
+
     def __init__(self, file: Path, urls: list[str]) -> None:
         self.file, self.urls = file, urls
+        self.has: dict[str, int] = {}
+        self.told = threading.Condition()
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, str(HERE / "diary.py"), str(self.file), "OfKind", ",".join(KINDS), *self.urls]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
+        self.is_ready = threading.Event()
+        threading.Thread(target=self._listen, args=(self.process, self.is_ready), daemon=True).start()
 
-    def ready(self) -> None:
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == b"ready\n"
+    def _listen(self, process: subprocess.Popen[bytes], ready: threading.Event) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line == b"ready\n":
+                ready.set()
+                continue
+            kind, execution = line.decode().split()
+            with self.told:
+                self.has[kind] = max(int(execution), self.has.get(kind, 0))
+                self.told.notify_all()
 
     def restart(self) -> None:
         self.process.kill()
         self.process.wait()
         self.start()
 
-    def complete(self, last: int) -> bool:
-        found = read_only(self.file)
-        return set(found) == set(KINDS) and all(entries[-1][0] == last for entries in found.values())
+    def wait_for(self, last: int) -> None:
+        """Until it has this execution of every kind; what it has then is for the test to judge."""
+        with self.told:
+            self.told.wait_for(lambda: self.has == dict.fromkeys(KINDS, last), 120)
 
 
 def read_only(file: Path) -> dict[str, list[tuple[int, list[int]]]]:
@@ -125,7 +139,7 @@ def test_everybody_gets_exactly_its_notifications_whoever_is_killed(tmp_path, se
     killed: list[str] = []
     try:
         for each in subscribers:
-            each.ready()
+            assert each.is_ready.wait(60)
         victims = ["broker 0", "broker 1", "cluster", "subscriber 0", "subscriber 1", "broker 0 and cluster"]
         victims += ["both brokers", "everything"]
         rng.shuffle(victims)
@@ -145,9 +159,8 @@ def test_everybody_gets_exactly_its_notifications_whoever_is_killed(tmp_path, se
                         subscribers[place].restart()
             cluster.execute()
         # Whoever still catches up gets there by itself.
-        end = time.monotonic() + 120
-        while time.monotonic() < end and not all(each.complete(executions) for each in subscribers):
-            time.sleep(0.2)
+        for each in subscribers:
+            each.wait_for(executions)
         for each in subscribers:
             found = read_only(each.file)
             for kind in KINDS:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from brokers import Broker, broker_process
+from brokers import Broker
+from brokers import broker as broker_process
 from served import Ran, tocsin
 from sparkless import Sparkless, sparkless
 from tocsin.cli.crowd import Crowd, moment
@@ -31,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sparkles
 
 @pytest.fixture(scope="module")
 def broker(cluster: tuple[Sparkless, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with broker_process(cluster[1], tmp_path_factory.mktemp("broker")) as found:
+    with broker_process(tmp_path_factory.mktemp("broker"), cluster[1]) as found:
         yield found
 
 
@@ -115,7 +116,7 @@ def test_what_comes_before_everybody_is_there_does_not_count(cluster, broker, mo
 
 
 def test_a_broker_that_dies_is_counted_as_lost(cluster, tmp_path, during):
-    with broker_process(cluster[1], tmp_path, "mortal") as mortal:
+    with broker_process(tmp_path / "mortal", cluster[1], "mortal") as mortal:
         during(mortal.kill)
         found = json.loads(bench_sub(mortal, "--subscribers", "3", "--json").stdout)
         assert (found["lost"], found["notifications"]) == (3, 0)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -14,8 +11,8 @@ from typing import Any
 
 import httpx
 from broker_lab import Broker
+from coordinator_lab import Coordinator
 
-from served import environment
 from sparkless import Sparkless, sparkless
 from tocsin.client import Client, connect
 
@@ -34,30 +31,6 @@ def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
     return run
 
 
-class Process:
-    """A coordinator that can be killed and started again on the same port."""
-
-    def __init__(self, home: Path, **settings: Any) -> None:
-        self.home, self.port, self.settings = home, 0, settings
-        self.start()
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--home", str(self.home)]
-        command += ["--port", str(self.port)]
-        variables = {
-            f"TOCSIN_COORDINATOR_{key.upper()}": value if isinstance(value, str) else json.dumps(value)
-            for key, value in self.settings.items()
-        }
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(**variables))
-        assert self.process.stdout is not None
-        self.url = str(json.loads(self.process.stdout.readline())["url"])
-        self.port = int(self.url.rpartition(":")[2])
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
 class Network:
     """A data cluster, a coordinator, brokers by name, and subscribers that write down what they get."""
 
@@ -65,11 +38,12 @@ class Network:
         self.folder, self.cluster, self.cluster_url = folder, cluster, cluster_url
         fast: dict[str, Any] = {"interval": 0.2, "balance_every": 0.5, "gone_after": 4.0, "strategy": "peal"}
         fast["limits"] = {"cool_down": 1.0}
-        self.coordinator = Process(folder / "coordinator", **fast | settings)
+        self.coordinator = Coordinator(folder / "coordinator", **fast | settings)
         self.brokers: dict[str, Broker] = {}
         self.clients: list[Client] = []
         self.got: list[dict[str, list[int]]] = []
         self.last = 0
+        self.arrived = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *names: str, draining: bool = False) -> None:
@@ -99,6 +73,8 @@ class Network:
     async def _follow(self, subscription: Any, into: list[int]) -> None:
         async for notification in subscription:
             into.extend(row["n"] for row in notification)
+            async with self.arrived:
+                self.arrived.notify_all()
 
     def execute(self, times: int = 1) -> None:
         """An execution that finds its own number for every kind, with something to carry."""
@@ -141,8 +117,10 @@ class Network:
         """Every subscription got each execution once, in order."""
         self.execute()
         wanted = list(range(since + 1, self.last + 1))
-        while any(numbers[-1:] != wanted[-1:] for each in self.got for numbers in each.values()):
-            await asyncio.sleep(0.1)
+        async with self.arrived:
+            await self.arrived.wait_for(
+                lambda: all(numbers[-1:] == wanted[-1:] for each in self.got for numbers in each.values())
+            )
         for each in self.got:
             for numbers in each.values():
                 assert numbers == wanted
