@@ -23,6 +23,7 @@ class Broker:
         variables = {f"TOCSIN_BROKER_{key.upper()}": json.dumps(value) for key, value in settings.items()}
         self._env = environment(**variables)
         self.facts: dict[str, Any] = {}
+        self.killed = False
         self._launch([] if "--port" in options else ["--port", "0"])
 
     def _launch(self, more: list[str]) -> None:
@@ -32,6 +33,7 @@ class Broker:
 
     def start(self) -> None:
         """Again, on the port that it had."""
+        self.killed = False
         self._launch(["--port", str(self.port)])
         self.event("ready")
 
@@ -55,6 +57,8 @@ class Broker:
         return int(self.url.rpartition(":")[2])
 
     def kill(self) -> None:
+        # Said before the signal: a kill from another thread is waited for there while the test goes on here.
+        self.killed = True
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self._close()
@@ -80,5 +84,5 @@ def broker(home: Path, cluster: str, name: str = "b", *options: str, **settings:
         running.event("ready")
         yield running
     finally:
-        if running.process.poll() is None:
+        if not running.killed and running.process.poll() is None:
             running.end()
