@@ -22,6 +22,7 @@ from tocsin.cli.demo import demo
 from tocsin.cli.output import report
 from tocsin.cli.pub import pub
 from tocsin.cli.query import query
+from tocsin.cli.simulate import simulate
 from tocsin.cli.sql import sql
 from tocsin.cli.sub import sub
 from tocsin.errors import TocsinError, UserError
@@ -38,6 +39,7 @@ for command in (cluster, broker, coordinator, sql, pub, sub, query, channels, to
     app.command()(command)
 app.add_typer(bench.app, name="bench")
 app.add_typer(balance, name="balance")
+app.add_typer(simulate, name="simulate")
 app.command(epilog="\b\nExample:\n  tocsin demo --speed 4 --seconds 30")(demo)
 
 #: click's UsageError, wherever this version of typer keeps it.
