@@ -133,6 +133,13 @@ class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8482
     secret: Annotated[str, Meta(description="what brokers have to know; '' lets any broker register")] = ""
+    admin_token: Annotated[
+        str,
+        Meta(
+            pattern="^[!-~]*$",
+            description="what drain, undrain and other changes need; '' lets only this machine make them",
+        ),
+    ] = ""
     placement: Annotated[str, Meta(description="how newcomers are placed")] = "two-choices"
     strategy: Annotated[str, Meta(description="how load is balanced; '' for not at all")] = "peal"
     settings: Annotated[dict[str, float], Meta(description="parameters of the strategy")] = field(default_factory=dict)

@@ -13,12 +13,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.cli.http import Client, path
+from tocsin.cli.http import Client, bearer, path
 from tocsin.cli.output import Json, out, print_json, print_line, print_table
 from tocsin.errors import TocsinError
 
 Where = Annotated[str, typer.Option("--coordinator", envvar="TOCSIN_COORDINATOR", help="Address of the coordinator.")]
 COORDINATOR = "http://127.0.0.1:8482"
+Token = Annotated[
+    str,
+    typer.Option("--admin-token", envvar="TOCSIN_COORDINATOR_ADMIN_TOKEN", help="The coordinator's admin token."),
+]
 BrokerName = Annotated[str, typer.Argument(help="Name of a broker.")]
 
 balance = typer.Typer(no_args_is_help=True, help="What the coordinator decided, and what it would do now.")
@@ -82,29 +86,29 @@ def show_plan(
         )
 
 
-def drain(broker: BrokerName, coordinator: Where = COORDINATOR, json: Json = False) -> None:
+def drain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Token = "", json: Json = False) -> None:
     """Empty a broker: its subscribers are moved to others, one after the other, and nobody new is placed there.
 
     \b
     Example:
       tocsin drain north
     """
-    _switch(broker, "drain", coordinator, json)
+    _switch(broker, "drain", coordinator, admin_token, json)
 
 
-def undrain(broker: BrokerName, coordinator: Where = COORDINATOR, json: Json = False) -> None:
+def undrain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Token = "", json: Json = False) -> None:
     """Let a broker that was drained take subscribers again.
 
     \b
     Example:
       tocsin undrain north
     """
-    _switch(broker, "undrain", coordinator, json)
+    _switch(broker, "undrain", coordinator, admin_token, json)
 
 
-def _switch(broker: str, what: str, coordinator: str, json: bool) -> None:
+def _switch(broker: str, what: str, coordinator: str, token: str, json: bool) -> None:
     with Client(coordinator) as client:
-        found = client.call("POST", path("brokers", broker, what))
+        found = client.call("POST", path("brokers", broker, what), headers=bearer(token))
     if json:
         print_json(found)
     else:

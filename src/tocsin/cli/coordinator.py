@@ -22,6 +22,10 @@ def coordinator(
         str | None, typer.Option(help="nearest, round-robin, random, least-loaded or two-choices.")
     ] = None,
     strategy: Annotated[str | None, typer.Option(help="How load is balanced; '' for not at all.")] = None,
+    admin_token: Annotated[
+        str | None,
+        typer.Option(help="What drain and undrain will need; better given as TOCSIN_COORDINATOR_ADMIN_TOKEN."),
+    ] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --coordinator`.")] = None,
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
     json: Json = False,
@@ -38,7 +42,9 @@ def coordinator(
     logging.basicConfig(
         stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    options = settings.load_coordinator(config, home=home, port=port, host=host, placement=placement, strategy=strategy)
+    options = settings.load_coordinator(
+        config, home=home, port=port, host=host, placement=placement, strategy=strategy, admin_token=admin_token
+    )
     from tocsin.coordinator.server import Server
     from tocsin.web.listening import address, bind, raise_file_limit
 

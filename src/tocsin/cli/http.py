@@ -35,6 +35,13 @@ def path(*parts: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
+def bearer(token: str) -> dict[str, str]:
+    """The header that shows a token, if there is one."""
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise UserError("the token has characters that no token has", hint="letters, digits and punctuation only")
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
 class Client:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")

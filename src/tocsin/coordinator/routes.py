@@ -22,6 +22,7 @@ class Described(NamedTuple):
 
 
 BROKER = "the broker, with its token"
+ADMIN = "the admin token; without one only this machine"
 
 ROUTES = [
     Described("GET", "/", "index", "the paths", answer="`coordinator`, `paths`"),
@@ -62,9 +63,13 @@ ROUTES = [
         BROKER,
     ),
     Described("POST", "/brokers/{broker}/leave", "leave", "a broker stops", answer="`broker`", who=BROKER),
-    Described("POST", "/brokers/{broker}/drain", "drain", "empty a broker", answer="`broker`, `state`"),
-    Described("POST", "/brokers/{broker}/undrain", "undrain", "let it take people again", answer="`broker`, `state`"),
-    Described("DELETE", "/brokers/{broker}", "forget", "a broker that is gone will not come back", answer="`broker`"),
+    Described("POST", "/brokers/{broker}/drain", "drain", "empty a broker", answer="`broker`, `state`", who=ADMIN),
+    Described(
+        "POST", "/brokers/{broker}/undrain", "undrain", "let it take people again", None, "`broker`, `state`", ADMIN
+    ),
+    Described(
+        "DELETE", "/brokers/{broker}", "forget", "a broker that is gone will not come back", None, "`broker`", ADMIN
+    ),
     Described(
         "GET",
         "/topology",

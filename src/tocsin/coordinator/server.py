@@ -21,6 +21,7 @@ from starlette.routing import Route, Router
 
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
+from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.routes import ROUTES
 from tocsin.coordinator.state import CoordinatorState
 from tocsin.coordinator.store import Store
@@ -90,8 +91,9 @@ class Coordinator:
 
 
 class App:
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
         self.coordinator = coordinator
+        self.admin = admin
         self.router = Router(
             [Route(each.path, getattr(self, each.name), methods=[each.method]) for each in ROUTES],
             redirect_slashes=False,
@@ -147,15 +149,15 @@ class App:
         return answer(reports.UserRegistered(who.user, subscriber))
 
     async def drain(self, request: Request) -> Response:
-        check_origin(request.scope["headers"])
+        self.admin.check(request.scope["headers"])
         return answer(self.coordinator.tell(ev.Drain(None, request.path_params["broker"])))
 
     async def undrain(self, request: Request) -> Response:
-        check_origin(request.scope["headers"])
+        self.admin.check(request.scope["headers"])
         return answer(self.coordinator.tell(ev.Drain(None, request.path_params["broker"], undo=True)))
 
     async def forget(self, request: Request) -> Response:
-        check_origin(request.scope["headers"])
+        self.admin.check(request.scope["headers"])
         return answer(self.coordinator.tell(ev.Forget(None, request.path_params["broker"])))
 
     async def topology(self, request: Request) -> Response:
@@ -200,7 +202,7 @@ class Server(WebServer):
         try:
             loop = asyncio.get_running_loop()
             coordinator = Coordinator(config, store, loop.time)
-            self.app = App(coordinator)
+            self.app = App(coordinator, Admin(config.admin_token, self.sock))
             ticking = asyncio.create_task(self._tick(coordinator))
             await self.serve([self.sock])
             ticking.cancel()
