@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# Tests run in as many processes as there are cores worth using; ARGS="-n 0" runs them in one, for a debugger.
+PYTEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 LOCKING := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade
 
 .DEFAULT_GOAL := help
@@ -17,10 +19,10 @@ demo: $(READY) ## run the emergency application on a data cluster, about a minut
 	@$(VENV)/bin/tocsin demo $(ARGS)
 
 test: $(READY) ## run the tests
-	$(RUN) -m pytest -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: $(READY) ## run the tests that take minutes
-	$(RUN) -m pytest -m slow $(ARGS)
+	$(PYTEST) -m slow $(ARGS)
 
 lint: $(READY) ## check style, types, layers and the repository itself
 	$(RUN) -m ruff check .

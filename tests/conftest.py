@@ -22,6 +22,25 @@ if TYPE_CHECKING:
 
     from tocsin.cluster.spark import SparkRuntime
 
+#: Fixtures that take long to make and are made once a process: tests with the same one stay together.
+SHARED = ("spark_runtime", "standalone_master", "documented", "url")
+#: The longest go first, so that no process is left with one of them at the end. All other groups are files.
+FIRST = ["spark_runtime", "documented", "url"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What ``make test`` gives to one of its processes: all tests with the same slow fixture, or else a file."""
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST))
+
+
+def _group(item: pytest.Item) -> str:
+    used = set(getattr(item, "fixturenames", ()))
+    return next((name for name in SHARED if name in used), item.path.stem)
+
 
 @pytest.fixture(scope="session")
 def spark_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
