@@ -37,6 +37,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Packed bytes hold the time at which they were packed; the name of a test has to be the same in both processes."""
+    return f"{argname}-gzip" if isinstance(val, bytes) and val.startswith(b"\x1f\x8b") else None
+
+
 def _group(item: pytest.Item) -> str:
     used = set(getattr(item, "fixturenames", ()))
     return next((name for name in SHARED if name in used), item.path.stem)
