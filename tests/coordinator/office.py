@@ -24,6 +24,7 @@ class Office:
         self.config = CoordinatorConfig(limits=CoordinatorLimits(**limits), **{"strategy": "ldm", **settings})
         self.now = now
         self.kept: dict[str, ev.BrokerRow] = {}
+        self.choice: ev.Choice | None = None
         self.notes: list[ev.Note] = []
         self.samples: list[ev.Sample] = []
         self._nonces = map(str, itertools.count())
@@ -36,7 +37,7 @@ class Office:
         )
         self._tokens: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
-        self.tell(ev.Restored(list(self.kept.values())))
+        self.tell(ev.Restored(list(self.kept.values()), self.choice))
 
     def tell(self, event: ev.Event) -> Any:
         found: Any = None
@@ -50,6 +51,8 @@ class Office:
                     self.kept[instruction.row.name] = instruction.row
                 case ev.DropBroker():
                     del self.kept[instruction.name]
+                case ev.KeepChoice():
+                    self.choice = instruction.choice
                 case ev.Note():
                     self.notes.append(instruction)
                 case ev.Sample():

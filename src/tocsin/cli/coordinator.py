@@ -26,11 +26,15 @@ def coordinator(
         str | None,
         typer.Option(help="What drain and undrain will need; better given as TOCSIN_COORDINATOR_ADMIN_TOKEN."),
     ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of the data cluster, for the page.")] = None,
+    town: Annotated[str | None, typer.Option(help="Address of the town, for the page.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --coordinator`.")] = None,
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
     json: Json = False,
 ) -> None:
     """Run the coordinator: it places subscribers on brokers, watches their load and moves subscribers between them.
+
+    Its page is at /ui/: the network as it is, what happens in it, and what can be done about it.
 
     While it is down, brokers and subscribers go on. Options win over TOCSIN_COORDINATOR_* variables, and those over the
     file.
@@ -42,9 +46,9 @@ def coordinator(
     logging.basicConfig(
         stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    options = settings.load_coordinator(
-        config, home=home, port=port, host=host, placement=placement, strategy=strategy, admin_token=admin_token
-    )
+    given: dict[str, Any] = {"home": home, "port": port, "host": host, "placement": placement, "strategy": strategy}
+    given |= {"cluster": cluster, "town": town, "admin_token": admin_token}
+    options = settings.load_coordinator(config, None, **given)
     from tocsin.coordinator.server import Server
     from tocsin.web.listening import address, bind, raise_file_limit
 

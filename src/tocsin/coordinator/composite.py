@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tocsin.balancing import strategies
 from tocsin.balancing.move import Move
 from tocsin.balancing.strategy import Strategy
 from tocsin.balancing.trial import Trial
+from tocsin.config import CoordinatorConfig
 
 
 class Stages:
@@ -21,3 +23,8 @@ class Stages:
 
     def objective(self, view: Trial) -> float:
         return self.stages[0].objective(view)
+
+
+def stages(config: CoordinatorConfig) -> Stages:
+    main = [strategies.make(config.strategy, **config.settings)] if config.strategy else []
+    return Stages([strategies.make("drain"), *main])

@@ -6,13 +6,13 @@ import hmac
 import random
 from collections.abc import Callable
 
-from tocsin.balancing import placement, strategies
+from tocsin.balancing import placement
 from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.decisions import Limits
 from tocsin.balancing.names import Names
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
-from tocsin.coordinator.composite import Stages
+from tocsin.coordinator.composite import stages
 from tocsin.coordinator.events import Instruction, Refuse
 from tocsin.coordinator.members import Member, Transfer
 from tocsin.coordinator.picture import Picture
@@ -40,11 +40,10 @@ class Core:
         self.members: dict[str, Member] = {}
         self.rng = rng
         self.placement = placement.make(config.placement)
-        main = [strategies.make(config.strategy, **config.settings)] if config.strategy else []
         limits = config.limits
         self.balancer = Balancer(
             self.load,
-            Stages([strategies.make("drain"), *main]),
+            stages(config),
             Limits(limits.moves, limits.per_broker, limits.cool_down, limits.least_gain),
         )
         #: The moves that are planned or under way, the same ones as the balancer's pending.

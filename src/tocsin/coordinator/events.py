@@ -26,6 +26,15 @@ class BrokerRow(Struct, frozen=True):
     identity: str = ""  # a hash of what only the broker knows
 
 
+class Choice(Struct, frozen=True):
+    """What was chosen at run time, instead of ``configured``: if the configuration says something else, that counts."""
+
+    strategy: str
+    settings: dict[str, float | str]
+    placement: str
+    configured: tuple[str, dict[str, float | str], str]
+
+
 # -- events; those with a ``call`` are answered by one Reply or Refuse
 
 
@@ -33,6 +42,7 @@ class Restored(Struct, frozen=True):
     """The coordinator starts again, with what it remembers."""
 
     brokers: list[BrokerRow]
+    choice: Choice | None = None
 
 
 class Register(Struct, frozen=True):
@@ -73,6 +83,15 @@ class Forget(Struct, frozen=True):
     broker: str
 
 
+class Switch(Struct, frozen=True):
+    """Another strategy with these settings, or another placement; None leaves it."""
+
+    call: Call
+    strategy: str | None = None
+    settings: dict[str, float | str] = {}
+    placement: str | None = None
+
+
 class Plan(Struct, frozen=True):
     """What would be moved now?"""
 
@@ -87,7 +106,7 @@ class Tick(Struct, frozen=True):
     """Time has passed; about once a second."""
 
 
-Event = Restored | Register | Report | Leave | Place | Drain | Forget | Plan | Topology | Tick
+Event = Restored | Register | Report | Leave | Place | Drain | Forget | Switch | Plan | Topology | Tick
 
 
 # -- instructions
@@ -111,10 +130,32 @@ class DropBroker(Struct, frozen=True):
     name: str
 
 
+class KeepChoice(Struct, frozen=True):
+    """None: the configuration counts again."""
+
+    choice: Choice | None
+
+
+NoteKind = Literal[
+    "joined",
+    "died",
+    "returned",
+    "draining",
+    "undrained",
+    "forgotten",
+    "placed",
+    "plan",
+    "move",
+    "order",
+    "strategy",
+    "placement",
+]
+
+
 class Note(Struct, frozen=True):
     """Something for the log of decisions."""
 
-    kind: Literal["joined", "died", "returned", "draining", "undrained", "forgotten", "move", "placed"]
+    kind: NoteKind
     text: str
     subscriber: str = ""
     source: str = ""
@@ -132,4 +173,4 @@ class Sample(Struct, frozen=True):
     pending: int
 
 
-Instruction = Reply | Refuse | KeepBroker | DropBroker | Note | Sample
+Instruction = Reply | Refuse | KeepBroker | DropBroker | KeepChoice | Note | Sample

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tocsin.balancing.decisions import Decision
 from tocsin.balancing.load import NOWHERE
+from tocsin.balancing.move import Move
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.events import Note, Reply, Sample
 from tocsin.coordinator.members import Member
@@ -98,3 +100,10 @@ class Looking(Reporting):
         source, target = self._by_number[move.source].name, self._by_number[move.target].name
         text = f"{decision.reason.value}: {move.why or self.config.strategy}"
         return Note("move", text, self._name(move.subscriber), source, target)
+
+    def _summary(self, moves: list[Move], before: float) -> Note:
+        """One line for all that a look at the balance has decided."""
+        reasons = Counter(move.why or self.config.strategy for move in moves)
+        why = "; ".join(f"{count} × {text}" for text, count in reasons.most_common(3))
+        after = self.balancer.projected().loads.cov
+        return Note("plan", f"{len(moves)} moves, cov {before:.3f} to {after:.3f}: {why}")

@@ -38,6 +38,7 @@ class Moving(Core):
             seconds = self.config.limits.move_seconds
             transfer.ticket, transfer.deadline = self._ticket(name, target, seconds), self._now + seconds
             self._by_ticket[transfer.ticket] = transfer
+            self._out.append(Note("order", "begins", name, member.name, target.name))
             found.append(Order(name, target.name, target.row.url, transfer.ticket))
         return found
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from tocsin.coordinator.wishes import PlacementWish, StrategyWish
 from tocsin.wire import reports
 
 
@@ -74,8 +75,36 @@ ROUTES = [
         "GET",
         "/topology",
         "topology",
-        "brokers, load, balance, moves",
-        answer="`brokers`, `subscribers`, `cov`, `mean`, `maximum`, `bound`, `pending`, `strategy`, `placement`",
+        "brokers, load, balance, moves; with `wait` once the version is another one, at the latest after 25 s",
+        answer="`version`, `time`, `brokers`, `subscribers`, `cov`, `mean`, `maximum`, `bound`, `pending`, `strategy`, "
+        "`placement`",
+    ),
+    Described(
+        "GET",
+        "/events",
+        "events",
+        "what happens, as it happens (Server-Sent Events); the newest `backlog` notes and samples first",
+        answer="`note`, `sample`, `topology`, `hello`, `gap`",
+    ),
+    Described("GET", "/strategy", "strategy", "how load is balanced", answer="`strategy`, `settings`, `known`"),
+    Described(
+        "PUT",
+        "/strategy",
+        "put_strategy",
+        "balance in another way from now on, also after a restart",
+        StrategyWish,
+        "`strategy`, `placement`",
+        ADMIN,
+    ),
+    Described("GET", "/placement", "placement", "how newcomers are placed", answer="`placement`, `known`"),
+    Described(
+        "PUT",
+        "/placement",
+        "put_placement",
+        "place newcomers in another way from now on, also after a restart",
+        PlacementWish,
+        "`strategy`, `placement`",
+        ADMIN,
     ),
     Described("GET", "/history", "history", "the newest `limit` looks at the balance", answer="`samples`"),
     Described(
@@ -86,6 +115,11 @@ ROUTES = [
         answer="`strategy`, `before`, `after`, `bound`, `moves`, `refused`",
     ),
     Described("GET", "/balance/log", "log", "the newest `limit` decisions behind number `after`", answer="`log`"),
+    Described("GET", "/cluster/channels", "channels", "the channels of the data cluster", answer="what that answers"),
+    Described("GET", "/town/{path:path}", "town", "what the town shows", answer="what that answers"),
+    Described("POST", "/town/{path:path}", "do_in_town", "what the town can do", None, "what that answers", ADMIN),
+    Described("GET", "/ui", "to_page", "sends a browser to the page", answer=""),
+    Described("GET", "/ui/{path:path}", "page", "the page for watching and operating", answer="a file"),
 ]
 
 #: The bodies, in the order in which they are shown; the parts of one come after it.
@@ -100,4 +134,6 @@ BODIES: list[type[Struct]] = [
     reports.Outcome,
     reports.Orders,
     reports.Order,
+    StrategyWish,
+    PlacementWish,
 ]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -25,6 +25,9 @@ from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.routes import ROUTES
 from tocsin.coordinator.state import CoordinatorState
 from tocsin.coordinator.store import Store
+from tocsin.coordinator.viewing import Viewing, is_browser
+from tocsin.coordinator.watching import Watch
+from tocsin.coordinator.wishes import PlacementWish, StrategyWish
 from tocsin.errors import SystemTrouble, Unauthorized
 from tocsin.web.answers import answer, error_answer
 from tocsin.web.listening import BrokeOff, Sent, WebServer, no_such_path
@@ -36,6 +39,8 @@ log = logging.getLogger("tocsin.server")
 
 GRACE = 5
 BODY_BYTES = 64 * 1024
+#: Notes and looks at the balance from before the start that watchers can still see.
+PAST = 2_000
 
 
 class Since(Struct, forbid_unknown_fields=True):
@@ -53,9 +58,12 @@ class Coordinator:
         self.state = CoordinatorState(
             config, store.secret, random.Random(), time.time, lambda: secrets.token_urlsafe(12)
         )
+        self.watch = Watch()
+        for kind, row in store.newest(PAST):
+            self.watch.publish(kind, row)
         self._notes: list[tuple[float, ev.Note]] = []
         self._samples: list[tuple[float, ev.Sample]] = []
-        self.tell(ev.Restored(store.brokers()))
+        self.tell(ev.Restored(store.brokers(), store.choice()))
 
     def tell(self, event: ev.Event) -> Any:
         """The body of the reply; raises what it refuses with."""
@@ -71,10 +79,16 @@ class Coordinator:
                     self.store.keep_broker(instruction.row)
                 case ev.DropBroker():
                     self.store.drop_broker(instruction.name)
+                case ev.KeepChoice():
+                    self.store.keep_choice(instruction.choice)
                 case ev.Note():
                     self._notes.append((time.time(), instruction))
+                    self.watch.publish("note", {"time": time.time(), **structs.asdict(instruction)})
                 case ev.Sample():
                     self._samples.append((time.time(), instruction))
+                    self.watch.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
+        if isinstance(event, ev.Report | ev.Place | ev.Register):
+            self.watch.changed()
         if refused is not None:
             raise refused
         return found
@@ -90,10 +104,9 @@ class Coordinator:
                 log.error("the log of decisions cannot be written: %s", error)
 
 
-class App:
+class App(Viewing):
     def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
-        self.coordinator = coordinator
-        self.admin = admin
+        super().__init__(coordinator, admin)
         self.router = Router(
             [Route(each.path, getattr(self, each.name), methods=[each.method]) for each in ROUTES],
             redirect_slashes=False,
@@ -116,6 +129,8 @@ class App:
             await error_answer(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
 
     async def index(self, request: Request) -> Response:
+        if is_browser(request):
+            return await self.to_page(request)
         return answer({"coordinator": True, "paths": sorted(each.path for each in ROUTES)})
 
     async def health(self, request: Request) -> Response:
@@ -160,8 +175,15 @@ class App:
         self.admin.check(request.scope["headers"])
         return answer(self.coordinator.tell(ev.Forget(None, request.path_params["broker"])))
 
-    async def topology(self, request: Request) -> Response:
-        return answer(self.coordinator.tell(ev.Topology(None)))
+    async def put_strategy(self, request: Request) -> Response:
+        self.admin.check(request.scope["headers"])
+        wish = await body(request, StrategyWish)
+        return answer(self.coordinator.tell(ev.Switch(None, wish.strategy, wish.settings)))
+
+    async def put_placement(self, request: Request) -> Response:
+        self.admin.check(request.scope["headers"])
+        wish = await body(request, PlacementWish)
+        return answer(self.coordinator.tell(ev.Switch(None, placement=wish.placement)))
 
     async def history(self, request: Request) -> Response:
         wish = from_query(request.scope["query_string"], Since)
@@ -224,6 +246,11 @@ class Server(WebServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.tell("listening")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Before connections are waited for: a stream of events has no end of its own.
+        await self.app.close()
+        await super().shutdown(sockets)
 
     def serve_until_stopped(self) -> None:
         with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:

@@ -11,13 +11,13 @@ from typing import Any
 
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.events import Instruction
-from tocsin.coordinator.looking import Looking
+from tocsin.coordinator.switching import Switching
 
 #: Seconds between two ticks after which the coordinator must have slept; they come every second.
 LATE = 2.5
 
 
-class CoordinatorState(Looking):
+class CoordinatorState(Switching):
     """The whole: events to their handlers, and what happens as time passes."""
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
@@ -55,9 +55,12 @@ class CoordinatorState(Looking):
 
     def _balance(self) -> None:
         # It finds nothing to drop: what became pointless was called off when it did.
+        before = self.balancer.projected().loads.cov
         plan = self.balancer.plan(self._now)
         for move in plan.moves:
             self._queue(move)
+        if plan.moves:
+            self._out.append(self._summary(plan.moves, before))
         self._out += [self._note(each) for each in plan.decisions if each.accepted]
         self._out.append(self._sample())
 
@@ -70,6 +73,7 @@ _HANDLERS: dict[type[Any], Callable[[CoordinatorState, Any], None]] = {
     ev.Place: CoordinatorState._place,
     ev.Drain: CoordinatorState._drain,
     ev.Forget: CoordinatorState._forget,
+    ev.Switch: CoordinatorState._switch,
     ev.Plan: CoordinatorState._plan,
     ev.Topology: CoordinatorState._topology,
     ev.Tick: CoordinatorState._tick,

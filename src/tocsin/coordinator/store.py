@@ -11,11 +11,12 @@ from typing import IO, Any
 
 import msgspec
 
-from tocsin.coordinator.events import BrokerRow, Note, Sample
+from tocsin.coordinator.events import BrokerRow, Choice, Note, Sample
 from tocsin.errors import AlreadyExists, StorageError
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS brokers (name TEXT PRIMARY KEY, row BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS choice (number INTEGER PRIMARY KEY CHECK (number = 1), choice BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS users (
     name TEXT PRIMARY KEY, salt BLOB NOT NULL, hash BLOB NOT NULL, subscriber TEXT NOT NULL
 );
@@ -88,6 +89,19 @@ class Store:
     def drop_broker(self, name: str) -> None:
         self._db.execute("DELETE FROM brokers WHERE name = ?", (name,))
 
+    def choice(self) -> Choice | None:
+        row = self._db.execute("SELECT choice FROM choice").fetchone()
+        try:
+            return None if row is None else msgspec.json.decode(row[0], type=Choice)
+        except msgspec.DecodeError:
+            return None  # the configuration is as good
+
+    def keep_choice(self, choice: Choice | None) -> None:
+        if choice is None:
+            self._db.execute("DELETE FROM choice")
+        else:
+            self._db.execute("INSERT OR REPLACE INTO choice VALUES (1, ?)", (msgspec.json.encode(choice),))
+
     def user(self, name: str) -> tuple[bytes, bytes | None, str]:
         """(salt, hash, subscriber); a name that is not known gets a new salt and subscriber, and no hash."""
         row = self._db.execute("SELECT salt, hash, subscriber FROM users WHERE name = ?", (name,)).fetchone()
@@ -130,3 +144,9 @@ class Store:
         sql = "SELECT time, sample FROM history ORDER BY number DESC LIMIT ?"
         rows = self._db.execute(sql, (limit,)).fetchall()
         return [{"time": at, **msgspec.json.decode(sample)} for at, sample in reversed(rows)]
+
+    def newest(self, limit: int) -> list[tuple[str, dict[str, Any]]]:
+        """Notes and samples together, in the order of time, as watchers get them."""
+        notes = [("note", {name: it for name, it in row.items() if name != "number"}) for row in self.log(0, limit)]
+        found = [*notes, *(("sample", row) for row in self.samples(limit))]
+        return sorted(found, key=lambda each: float(each[1]["time"]))
