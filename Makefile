@@ -51,7 +51,7 @@ $(READY): requirements-dev.lock pyproject.toml
 		{ echo "Python's venv module is missing. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 clean: ## remove .venv, caches and what a demo left

@@ -21,7 +21,7 @@ from tocsin.cli.reference import pages
 from tocsin.config import BrokerConfig, ClusterConfig, CoordinatorConfig, load, load_broker, load_coordinator
 from tocsin.errors import Unreachable
 
-COMMANDS = ["cluster", "sql", "pub", "sub", "query", "channels", "config", "bench", "demo"]
+COMMANDS = ["cluster", "sql", "pub", "sub", "query", "channels", "config", "init", "bench", "demo"]
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 

@@ -282,7 +282,7 @@ async def test_many_subscriptions_resume_in_frames_the_broker_takes():
 async def test_a_server_that_is_not_there_is_unreachable():
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    with pytest.raises(Unreachable, match="no broker answers"):
+    with pytest.raises(Unreachable, match=r"no broker answers at .*: connection refused \("):
         async with connect(f"tocsin://127.0.0.1:{port}"):
             raise AssertionError
 

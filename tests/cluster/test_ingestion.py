@@ -174,6 +174,14 @@ def test_a_stopped_feed_takes_nothing(cluster: Lab, statement: str) -> None:
         cluster.publish("EventFeed", b'{"id":"a","n":1}').result(30)
 
 
+def test_connecting_and_starting_once_more_changes_nothing(cluster: Lab) -> None:
+    cluster.execute("CONNECT FEED EventFeed TO DATASET events; START FEED EventFeed")
+    cluster.post("EventFeed", {"id": "a", "n": 1})
+    assert cluster.rows("SELECT id FROM Events") == [("a",)]
+    with pytest.raises(Conflict, match="running"):
+        cluster.execute("CONNECT FEED EventFeed TO DATASET Places")
+
+
 def test_a_full_disk_refuses_the_post_and_keeps_what_was_there(cluster: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.post("EventFeed", {"id": "a", "n": 1})
 

@@ -16,7 +16,8 @@ from tocsin.broker.state import BrokerState
 from tocsin.cli.main import app
 from tocsin.cluster.metrics import Metrics
 
-PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), ROOT / "examples" / "README.md"])
+ELSEWHERE = [ROOT / "README.md", ROOT / "examples" / "README.md", ROOT / "src/tocsin/cli/project/README.md"]
+PAGES = sorted([*DOCS.rglob("*.md"), *ELSEWHERE])
 
 
 @pytest.mark.timeout(600)

@@ -19,6 +19,7 @@ from tocsin.cli.cluster import cluster
 from tocsin.cli.config import config
 from tocsin.cli.coordinator import coordinator
 from tocsin.cli.demo import demo
+from tocsin.cli.init import init
 from tocsin.cli.output import report
 from tocsin.cli.pub import pub
 from tocsin.cli.query import query
@@ -35,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (cluster, broker, coordinator, sql, pub, sub, query, channels, top, drain, undrain, config):
+for command in (cluster, broker, coordinator, sql, pub, sub, query, channels, top, drain, undrain, config, init):
     app.command()(command)
 app.add_typer(bench.app, name="bench")
 app.add_typer(balance, name="balance")

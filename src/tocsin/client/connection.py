@@ -80,6 +80,8 @@ class Connection:
             code, reason = await self._talk(socket)
         except InvalidStatus as error:
             reason = f"it answered with status {error.response.status_code}"
+        except ConnectionRefusedError:
+            reason = "connection refused"
         except (OSError, WebSocketException) as error:
             reason = str(error) or type(error).__name__
         except Malformed as error:

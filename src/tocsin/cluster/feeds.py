@@ -40,9 +40,12 @@ class Feeds:
         return {"type": kind, **options}
 
     def connect(self, feed: Feed, dataset: Dataset) -> None:
+        """Once more to the same dataset changes nothing, so that a script can be run again."""
+        if feed.dataset is not None and feed.dataset.lower() == dataset.name.lower():
+            return
         if feed.running:
             raise Conflict(f"feed {feed.name!r} is running", hint=f"STOP FEED {feed.name} first")
-        if feed.dataset is not None and feed.dataset.lower() != dataset.name.lower():
+        if feed.dataset is not None:
             hint = f"DISCONNECT FEED {feed.name} first"
             raise Conflict(f"feed {feed.name!r} is connected to {feed.dataset!r}", hint=hint)
         self.world.names.replace(msgspec.structs.replace(feed, dataset=dataset.name))
