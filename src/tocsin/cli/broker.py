@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ import typer
 from tocsin import config as settings
 from tocsin.cli.cluster import Level
 from tocsin.cli.output import Json, print_json, print_line
+from tocsin.cli.starter import STARTED, end_with_starter
 from tocsin.errors import SystemTrouble, UserError
 
 
@@ -66,14 +66,13 @@ def broker(
     from tocsin.web.listening import address, bind, raise_file_limit
 
     raise_file_limit()
+    member = "TOCSIN_BROKER_MEMBER" in os.environ
+    end_with_starter()
     if options.processes > 1:
         # Held, but not listened on: what came in here would find nobody.
         with bind(options.host, options.port, shared=True, listen=False) as held:
             run_several(options, held.getsockname()[1], json)
         return
-    member = "TOCSIN_BROKER_MEMBER" in os.environ
-    if member:
-        end_with_starter()
     public = bind(options.host, options.port, shared=member)
     url = address(public)
     inside = bind(options.host, options.inside_port)
@@ -121,7 +120,7 @@ def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
             subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                env=os.environ | {"TOCSIN_BROKER_MEMBER": "1"},
+                env=os.environ | {"TOCSIN_BROKER_MEMBER": "1", STARTED: "1"},
                 start_new_session=True,
             )
         )
@@ -140,15 +139,3 @@ def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
     failed = [member.returncode for member in members if member.returncode]
     if failed:
         raise SystemTrouble(f"a process of the broker ended with code {failed[0]}")
-
-
-def end_with_starter() -> None:
-    """The one that started this process holds the other end of standard input: when that is gone, however it ended,
-    another that is started in its place must not find this one under the same name on the same port."""
-
-    def wait() -> None:
-        while os.read(0, 4096):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, name="starter", daemon=True).start()

@@ -14,6 +14,7 @@ import typer
 
 from tocsin import config as settings
 from tocsin.cli.output import Json, print_json, print_line, report
+from tocsin.cli.starter import end_with_starter
 from tocsin.errors import TocsinError, UserError
 
 
@@ -58,6 +59,7 @@ def cluster(
     from tocsin.cluster.server import serve
     from tocsin.web.listening import address, bind
 
+    end_with_starter()
     sock = bind(options.host, options.port)
     url = address(sock)
     from tocsin.cluster.cluster import DataCluster

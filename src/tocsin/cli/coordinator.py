@@ -12,6 +12,7 @@ import typer
 from tocsin import config as settings
 from tocsin.cli.cluster import Level
 from tocsin.cli.output import Json, print_json, print_line
+from tocsin.cli.starter import end_with_starter
 
 
 def coordinator(
@@ -53,6 +54,7 @@ def coordinator(
     from tocsin.web.listening import address, bind, raise_file_limit
 
     raise_file_limit()
+    end_with_starter()
     sock = bind(options.host, options.port)
     url = address(sock)
 

@@ -26,6 +26,7 @@ from tocsin.cli.query import query
 from tocsin.cli.simulate import simulate
 from tocsin.cli.sql import sql
 from tocsin.cli.sub import sub
+from tocsin.cli.up import up
 from tocsin.errors import TocsinError, UserError
 
 app = typer.Typer(
@@ -36,7 +37,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (cluster, broker, coordinator, sql, pub, sub, query, channels, top, drain, undrain, config, init):
+COMMANDS = (up, cluster, broker, coordinator, sql, pub, sub, query, channels, top, drain, undrain, config, init)
+for command in COMMANDS:
     app.command()(command)
 app.add_typer(bench.app, name="bench")
 app.add_typer(balance, name="balance")

@@ -1,0 +1,237 @@
+"""``tocsin up``: all parts on one machine, until they are told to stop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from tocsin.cli.http import Client, Remote
+from tocsin.cli.output import Json, print_json, print_line, report
+from tocsin.cli.sql import read
+from tocsin.errors import TocsinError, UserError
+
+if TYPE_CHECKING:
+    from tocsin.town import Town
+    from tocsin.town.supervisor import News
+
+PORT = 8480
+URL, BROKER, COORDINATOR = (f"http://127.0.0.1:{PORT + place}" for place in (0, 1, 2))
+
+
+def up(
+    home: Annotated[str, typer.Option(help="Folder of everything it keeps.")] = "tocsin-home",
+    brokers: Annotated[int, typer.Option(min=1, max=64, help="How many brokers.")] = 2,
+    sql: Annotated[
+        list[str] | None,
+        typer.Option(help="A file of statements to run; those that this home has run already are passed over."),
+    ] = None,
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=65000,
+            help="Port of the data cluster; broker-1 has the next, then the coordinator, then further brokers. "
+            "0 takes free ones.",
+        ),
+    ] = PORT,
+    ready_file: Annotated[Path | None, typer.Option(help="Write the addresses here, as JSON, once all is up.")] = None,
+    json: Json = False,
+) -> None:
+    """Run everything on this machine: data cluster with Spark, coordinator, brokers.
+
+    Each part is a process of its own with a log in HOME/logs; one that ends by itself is started again. Ctrl-C and
+    SIGTERM stop all. The same command goes on with the same data.
+
+    \b
+    Example:
+      tocsin up --sql examples/emergency.sql
+    """
+    scripts = [(name, read(name)) for name in sql or []]
+    for name, text in scripts:
+        check(name, text, json)
+    from tocsin.town import Options, Town
+
+    console = Console(highlight=False, soft_wrap=True)
+    with terminable(), Progress(console, json) as progress:
+        try:
+            with Town(Options(home=home, brokers=brokers, port=port), progress.tell) as town:
+                for name, text in scripts:
+                    run_script(town, name, text, progress, json)
+                if ready_file is not None:
+                    write(ready_file, town.addresses)
+                progress.rest()
+                tell(town, json)
+                threading.Event().wait()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            if ready_file is not None:
+                ready_file.unlink(missing_ok=True)
+    if json:
+        print_json({"event": "stopped"})
+    else:
+        console.print(f"Stopped. To go on with the same data: tocsin up --home {escape(home)}")
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """A request to end is like Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Progress:
+    """A line for each step that is done, with its seconds; on a terminal, what is being waited for as well."""
+
+    def __init__(self, console: Console, json: bool) -> None:
+        self._console, self._json = console, json
+        self._status = console.status("") if console.is_terminal and not json else None
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.rest()
+
+    def rest(self) -> None:
+        """Nothing is being waited for."""
+        if self._status is not None:
+            self._status.stop()
+
+    def wait(self, what: str) -> None:
+        if self._status is not None:
+            self._status.update(f"{what} …")
+            self._status.start()
+        elif not self._json:
+            self._console.print(f"  {what} …")
+
+    def done(self, what: str, seconds: float) -> None:
+        if self._json:
+            print_json({"event": "step", "step": what, "seconds": round(seconds, 2)})
+        else:
+            self._console.print(f"[green]✓[/] {escape(what)} [dim]({seconds:.1f} s)[/]")
+
+    def tell(self, news: News) -> None:
+        if news.kind == "starting":
+            self.wait(f"starting {news.part}")
+        elif self._json:
+            print_json({"event": news.kind, "part": news.part, "text": news.text, "seconds": round(news.seconds, 2)})
+        elif news.kind == "up":
+            self.done(f"{news.part:12} {news.text}", news.seconds)
+        else:
+            self._console.print(f"[yellow]![/] {escape(SENTENCES[news.kind].format(news))}")
+
+
+SENTENCES = {
+    "ended": "{0.part} ended by itself ({0.text}); it is started again",
+    "failed": "{0.part} does not start: {0.text}; it is tried again",
+    "again": "{0.part} is back at {0.text} after {0.seconds:.1f} s",
+    "killed": "{0.part} was killed, as somebody wished",
+    "added": "{0.part} was added: {0.text}",
+}
+
+
+def check(name: str, text: str, json: bool) -> None:
+    """A mistake in writing is told before anything is started."""
+    from tocsin.cluster.parser import iter_statements
+
+    try:
+        for _ in iter_statements(text):
+            pass
+    except TocsinError as error:
+        report(error, json=json, script=text, name="" if name == "-" else name)
+        raise typer.Exit(1) from error
+
+
+def run_script(town: Town, name: str, text: str, progress: Progress, json: bool) -> None:
+    from tocsin.town.scripts import Scripts
+
+    scripts, began = Scripts(town.home), time.monotonic()
+    left = scripts.remaining(text)
+    progress.wait(f"running {name}")
+    try:
+        if left.marks:
+            marks = iter(left.marks)
+            statements(town.cluster, left.text, lambda outcome: scripts.done(next(marks)))
+    except TocsinError as error:
+        progress.rest()
+        report(error, json=json, script=text, name=name)
+        raise typer.Exit(1) from error
+    progress.done(f"{Path(name).name}: {len(left.marks)} statements run", time.monotonic() - began)
+
+
+def statements(url: str, script: str, done: Callable[[dict[str, Any]], None]) -> None:
+    """Runs a script and says what each statement did."""
+    headers = {"content-type": "text/plain; charset=utf-8", "accept": "application/x-ndjson"}
+    with Client(url) as client, client.stream("POST", "/sql", content=script.encode(), headers=headers) as answer:
+        for line in answer.iter_lines():
+            event = msgspec.json.decode(line)
+            if "error" in event:
+                raise Remote(400, event["error"])
+            if "outcome" in event:
+                done(event["outcome"])
+
+
+def write(file: Path, addresses: dict[str, Any]) -> None:
+    """Whole or not there: who waits for the file reads it at once."""
+    part = file.with_name(file.name + ".part")
+    try:
+        part.write_bytes(msgspec.json.encode(addresses))
+        part.replace(file)
+    except OSError as error:
+        raise UserError(f"cannot write {file}: {error.strerror or error}") from error
+
+
+def tell(town: Town, json: bool) -> None:
+    found = town.addresses
+    if json:
+        print_json({"event": "ready", **found})
+        return
+    first = next(iter(found["brokers"].values()))
+    lines = [
+        "",
+        "Tocsin is up.",
+        f"  watch      {found['page']}",
+        f"  publish    {found['cluster']}/feeds/FEED",
+        f"  subscribe  {first}, or any broker that {found['coordinator']} names",
+        f"  home       {found['home']}",
+        "",
+        "Next, in another terminal:",
+        *(f"  {line}" for line in settings(found, first)),
+        "  tocsin sql FILE                 create datasets, feeds and channels",
+        "  tocsin pub FEED FILE            publish records, one JSON object a line",
+        "  tocsin sub CHANNEL NAME=VALUE   subscribe, and see what comes",
+        "  tocsin top                      brokers and their load",
+        "",
+        "Ctrl-C stops everything.",
+    ]
+    print_line("\n".join(lines))
+    sys.stdout.flush()
+
+
+def settings(found: dict[str, Any], broker: str) -> list[str]:
+    """What other commands have to know where the addresses are not the usual ones."""
+    if (found["cluster"], broker, found["coordinator"]) == (URL, BROKER, COORDINATOR):
+        return []
+    return [f"export TOCSIN_URL={found['cluster']} TOCSIN_BROKER={broker} TOCSIN_COORDINATOR={found['coordinator']}"]

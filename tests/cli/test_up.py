@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+
+from served import environment, tocsin
+from tocsin.cli.up import Progress, run_script
+from tocsin.town import Town
+
+sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
+
+from hamlet import options
+
+
+class Up:
+    """``tocsin up`` in a process of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "tocsin.cli", "up", "--json", "--port", "0", "--brokers", "1", *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), cwd=folder
+        )
+
+    def event(self, name: str) -> dict[str, Any]:
+        assert self.process.stdout is not None and self.process.stderr is not None
+        for line in self.process.stdout:
+            said: dict[str, Any] = json.loads(line)
+            if said["event"] == name:
+                return said
+        raise AssertionError(self.process.stderr.read().decode())
+
+    def end(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGINT)
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors.decode()
+
+
+def test_it_runs_scripts_and_answers_and_leaves_only_its_home(tmp_path: Path) -> None:
+    (tmp_path / "script.sql").write_text("CREATE DATASET Kept (a int);\nINSERT INTO Kept VALUES (7), (8);\n")
+    up = Up(tmp_path, "--sql", "script.sql", "--ready-file", "ready.json")
+    try:
+        assert up.event("step")["step"] == "script.sql: 2 statements run"
+        ready = up.event("ready")
+        assert json.loads((tmp_path / "ready.json").read_text())["cluster"] == ready["cluster"]
+        found = tocsin("query", "SELECT sum(a) AS s FROM Kept", "--json", TOCSIN_URL=ready["cluster"])
+        assert json.loads(found.stdout) == [{"s": 15}]
+    finally:
+        ended = up.end()
+    assert ended == (0, "")
+    assert {path.name for path in tmp_path.iterdir()} == {"script.sql", "tocsin-home"}
+
+
+def test_a_script_with_a_mistake_is_told_with_its_place_and_goes_on_when_it_is_corrected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = "CREATE DATASET A (a int);\nCREATE DATASET A (b int);\nCREATE DATASET C (c int);\n"
+    progress = Progress(Console(), json=True)
+    with Town(options(tmp_path)) as town:
+        with pytest.raises(typer.Exit):
+            run_script(town, "a.sql", wrong, progress, json=False)
+        assert "a.sql:2:1" in capsys.readouterr().err
+        run_script(town, "a.sql", wrong.replace("DATASET A (b", "DATASET B (b"), progress, json=False)
+        assert json.loads(capsys.readouterr().out)["step"] == "a.sql: 2 statements run"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--brokers", "0"], 2, "greater than or equal to 1"),
+        (["--brokers", "many"], 2, "--brokers"),
+        (["--port", "-1"], 2, "greater than or equal to 0"),
+        (["--port", "65001"], 2, "less than or equal to 65000"),
+        (["--sql", "missing.sql"], 1, "cannot read missing.sql"),
+        (["--sql", "wrong.sql"], 1, "wrong.sql:1:8"),
+        (["--sql", "latin.sql"], 1, "latin.sql is not UTF-8"),
+        (["--home", "wrong.sql"], 1, "cannot write to"),
+        (["--cities", "2"], 2, "No such option"),
+    ],
+)
+def test_what_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.sql").write_text("CREATE NONSENSE;")
+    (tmp_path / "latin.sql").write_bytes(b"-- \xe9\n")
+    found = tocsin("up", "--port", "0", *words) if "--port" not in words else tocsin("up", *words)
+    assert found.returncode == code
+    assert told in found.stderr.decode()
+    assert "Traceback" not in found.stderr.decode()
+    assert not (tmp_path / "tocsin-home").exists()
+
+
+def test_too_little_memory_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = tocsin("up", TOCSIN_DRIVER_MEMORY="9000g")
+    assert found.returncode == 1
+    assert "too little memory" in found.stderr.decode() and "TOCSIN_DRIVER_MEMORY=1g" in found.stderr.decode()
+    assert list(tmp_path.iterdir()) == []
