@@ -1,0 +1,71 @@
+"""What a flow simulation has counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.balancing.arrays import Floats, Longs
+
+
+class Migration(NamedTuple):
+    """``time`` is when the subscriber arrived."""
+
+    time: float
+    subscriber: int
+    source: int
+    target: int
+    why: str
+
+
+@dataclass
+class Samples:
+    """One look at the balance after the other: looks × brokers, or looks."""
+
+    time: Floats
+    incoming: Floats  # I, from the reported rates
+    outgoing: Floats  # O
+    subscribers: Longs
+    fetched: Longs  # bytes since the last look, exactly
+    delivered: Longs
+    migrations: Longs  # arrived so far
+    bound: Floats
+    capacity: Floats
+
+    @property
+    def load(self) -> Floats:
+        """F of each broker."""
+        return self.incoming + self.outgoing
+
+    @property
+    def relative(self) -> Floats:
+        return np.asarray(self.load / self.capacity, dtype=np.float64)
+
+    @property
+    def maximum(self) -> Floats:
+        return np.asarray(self.relative.max(axis=1), dtype=np.float64)
+
+    @property
+    def mean(self) -> Floats:
+        return np.asarray(self.relative.mean(axis=1), dtype=np.float64)
+
+    @property
+    def cov(self) -> Floats:
+        mean = self.mean
+        found: Floats = np.divide(self.relative.std(axis=1), mean, out=np.zeros(len(mean)), where=mean > 0)
+        return found
+
+
+@dataclass
+class Run:
+    """``deliveries`` and bytes are whole numbers for each broker: nothing is estimated."""
+
+    samples: Samples
+    deliveries: Longs
+    bytes_in: Longs
+    bytes_out: Longs
+    executions: int  # of BE subscriptions that somebody wanted
+    at: Longs  # where everybody is in the end
+    migrations: list[Migration] = field(default_factory=list)

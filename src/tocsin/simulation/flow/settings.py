@@ -1,0 +1,47 @@
+"""Who decides in a flow simulation, and how: the coordinator's own configuration, and the time a move takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from tocsin.config import CoordinatorConfig, CoordinatorLimits
+
+NO_LIMIT = 2**31 - 1
+#: The paper's system carries out a whole plan at once and lets nobody rest.
+PAPER = CoordinatorLimits(
+    moves=NO_LIMIT, per_broker=NO_LIMIT, per_second=float(NO_LIMIT), cool_down=0.0, least_gain=0.0, move_seconds=3600.0
+)
+
+
+class Settings(Struct, frozen=True):
+    """``way``: seconds from an order to the subscriber's arrival. ``whole``: through the coordinator's state machine
+    and its reports, instead of the parts that it is made of."""
+
+    config: CoordinatorConfig
+    way: float = 0.5
+    whole: bool = False
+
+
+def settings(
+    strategy: str = "peal",
+    placement: str = "two-choices",
+    *,
+    limits: CoordinatorLimits | None = None,
+    way: float = 0.5,
+    whole: bool = False,
+    interval: float = 2.0,
+    balance_every: float = 10.0,
+    **parameters: Any,
+) -> Settings:
+    """``parameters`` are those of the strategy; without ``limits`` they are the coordinator's own."""
+    config = CoordinatorConfig(
+        placement=placement,
+        strategy=strategy,
+        settings=parameters,
+        interval=interval,
+        balance_every=balance_every,
+        limits=limits or CoordinatorLimits(),
+    )
+    return Settings(config, way, whole)

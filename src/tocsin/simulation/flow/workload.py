@@ -1,0 +1,79 @@
+"""What happens whatever the coordinator decides: who comes when, who wants what from when on, what channels find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.balancing.arrays import Floats, Ints, Longs
+
+
+class Execution(NamedTuple):
+    """A channel runs at this time and finds for each of these BE subscriptions so many bytes; 0: nothing."""
+
+    time: float
+    subscriptions: Longs
+    sizes: Longs
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Subscribers, BE subscriptions and brokers are numbers from 0 on. ``wanted`` has each subscriber's BE
+    subscriptions one after the other, in the order in which it makes them at the times ``made``; no one of them twice.
+    """
+
+    seconds: float
+    capacity: Floats  # of each broker
+    brokers_at: Floats  # broker × (latitude, longitude)
+    people_at: Floats  # subscriber × (latitude, longitude), when it logs in
+    login: Floats
+    size: Longs  # how many BE subscriptions each subscriber makes
+    wanted: Ints
+    made: Floats
+    executions: Sequence[Execution]  # in the order of time
+    backs: int
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        owner = self.owner
+        if len(self.wanted) != len(self.made) or len(self.wanted) != int(self.size.sum()):
+            raise ValueError("sizes, wanted and made do not fit together")
+        if np.any(self.made < self.login[owner]):
+            raise ValueError("somebody subscribes before it has logged in")
+        same = owner[1:] == owner[:-1]
+        if np.any(self.made[1:][same] < self.made[:-1][same]):
+            raise ValueError("the subscriptions of somebody are not in the order of time")
+        if any(a.time > b.time for a, b in zip(self.executions, self.executions[1:], strict=False)):
+            raise ValueError("executions are not in the order of time")
+
+    @property
+    def subscribers(self) -> int:
+        return len(self.login)
+
+    @property
+    def brokers(self) -> int:
+        return len(self.capacity)
+
+    @property
+    def fronts(self) -> int:
+        """FE subscriptions."""
+        return len(self.wanted)
+
+    @cached_property
+    def owner(self) -> Longs:
+        """The subscriber of each FE subscription."""
+        return np.repeat(np.arange(len(self.size)), self.size)
+
+    @cached_property
+    def by_time(self) -> Longs:
+        """The FE subscriptions in the order in which they are made."""
+        return np.argsort(self.made, kind="stable")
+
+    @cached_property
+    def logins(self) -> Longs:
+        """The subscribers in the order in which they come."""
+        return np.argsort(self.login, kind="stable")

@@ -1,0 +1,173 @@
+"""The flow simulation against a count of single deliveries, and against the coordinator's state machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tocsin.balancing.load import Load
+from tocsin.balancing.placement import Nearest, Newcomer, Place
+from tocsin.balancing.rows import Rows
+from tocsin.broker.rate import Rate
+from tocsin.simulation.flow import PAPER, Execution, Run, Workload, settings, simulate
+from tocsin.simulation.flow.debs import Size, debs_simulation
+from tocsin.simulation.flow.near import nearest
+from tocsin.simulation.flow.rates import Rates
+
+SMALL = Size(
+    brokers=4, subscribers=120, channels=5, backs=50, seconds=200.0, fewest=3, most=12, subscribed_by=80.0, raised=3.0
+)
+EAGER = {"": {}, "ldm": {"alpha": 0.05}, "sdm": {"alpha": 0.05}, "gsh": {"gamma": 0.1}, "peal": {"gear": "repair"}}
+
+
+def one_by_one(work: Workload, run: Run) -> tuple[list[int], list[int], list[int]]:
+    """Every delivery by itself: where was this subscriber when this channel ran?"""
+    deliveries, into, out = ([0] * work.brokers for _ in range(3))
+    moves: dict[int, list[tuple[float, int, int]]] = {}
+    for time, u, source, target, _ in run.migrations:
+        moves.setdefault(u, []).append((time, source, target))
+
+    def at(u: int, now: float) -> int:
+        place = moves[u][0][1] if u in moves else int(run.at[u])
+        for time, _, target in moves.get(u, ()):
+            if time <= now:
+                place = target
+        return place
+
+    wants: dict[int, list[tuple[float, int]]] = {}
+    for u, k, made in zip(work.owner.tolist(), work.wanted.tolist(), work.made.tolist(), strict=True):
+        wants.setdefault(k, []).append((made, u))
+    for execution in work.executions:
+        for k, size in zip(execution.subscriptions.tolist(), execution.sizes.tolist(), strict=True):
+            fetching = set()
+            for made, u in wants.get(k, ()):
+                if made <= execution.time and size:
+                    j = at(u, execution.time)
+                    fetching.add(j)
+                    deliveries[j] += 1
+                    out[j] += size
+            for j in fetching:
+                into[j] += size
+    return deliveries, into, out
+
+
+@pytest.mark.parametrize("strategy", EAGER)
+def test_every_delivery_and_byte_is_in_the_account(strategy):
+    work = debs_simulation(3, SMALL)
+    run = simulate(work, settings(strategy, "nearest", limits=PAPER, **EAGER[strategy]))
+    deliveries, into, out = one_by_one(work, run)
+    assert run.deliveries.tolist() == deliveries and sum(deliveries) > 5_000
+    assert run.bytes_in.tolist() == into
+    assert run.bytes_out.tolist() == out
+    assert (len(run.migrations) > 0) == (strategy != "")
+
+
+@pytest.mark.parametrize("strategy", EAGER)
+@pytest.mark.parametrize("placement", ["nearest", "two-choices"])
+@pytest.mark.parametrize("limits", [PAPER, None], ids=["no limits", "limits"])
+def test_the_parts_decide_as_the_coordinator_does(strategy, placement, limits):
+    work = debs_simulation(4, SMALL)
+    parts, whole = (
+        simulate(work, settings(strategy, placement, limits=limits, whole=whole, **EAGER[strategy]))
+        for whole in (False, True)
+    )
+    assert parts.migrations == whole.migrations
+    assert parts.at.tolist() == whole.at.tolist()
+    assert parts.bytes_out.tolist() == whole.bytes_out.tolist()
+    assert np.array_equal(parts.samples.load, whole.samples.load)
+
+
+def test_the_load_is_that_of_the_model():
+    work = debs_simulation(5, SMALL)
+    run = simulate(work, settings("ldm", "nearest", alpha=0.05))
+    rates = Rates(work.backs)
+    for execution in work.executions:
+        rates.add(execution.subscriptions, execution.sizes, execution.time)
+    model = Load.of(Rows.packed(work.size, work.wanted), rates.per_second(work.seconds), run.at, work.capacity)
+    # What a broker reports may be off by the change that is no news.
+    assert run.samples.load[-1] == pytest.approx(model.loads.F, rel=0.05)
+
+
+def test_one_seed_is_one_run():
+    first, again, other = (
+        simulate(debs_simulation(seed, SMALL), settings("ldm", "random", alpha=0.05), seed=seed) for seed in (1, 1, 2)
+    )
+    assert first.migrations == again.migrations and first.bytes_out.tolist() == again.bytes_out.tolist()
+    assert first.bytes_out.tolist() != other.bytes_out.tolist()
+
+
+def test_nobody_is_lost():
+    work = debs_simulation(6, SMALL)
+    run = simulate(work, settings("gsh", "nearest", limits=PAPER, gamma=0.1))
+    assert run.samples.subscribers[-1].sum() == work.subscribers
+    assert np.bincount(run.at, minlength=work.brokers).tolist() == run.samples.subscribers[-1].tolist()
+
+
+def test_rates_are_those_of_a_broker():
+    rates, one = Rates(2), Rate(0.0)
+    for time, size in ((3.0, 700), (4.5, 20), (64.5, 11)):
+        rates.add(np.array([1]), np.array([size]), time)
+        one.add(size, time)
+    assert rates.per_second(70.0)[1] == pytest.approx(one.per_second(70.0))
+    assert rates.per_second(70.0)[0] == 0.0
+
+
+def test_nearest_is_that_of_placement():
+    rng = np.random.default_rng(1)
+    people, brokers = rng.uniform((60, 24), (61, 26), (200, 2)), rng.uniform((60, 24), (61, 26), (7, 2))
+    places = [Place(str(j), at=tuple(at)) for j, at in enumerate(brokers.tolist())]
+    one_by_one = [Nearest().place(Newcomer(tuple(at)), places, None) for at in people.tolist()]
+    assert [str(j) for j in nearest(people, brokers)] == one_by_one
+
+
+def test_the_papers_simulation_has_the_papers_shape():
+    work = debs_simulation(1)
+    assert (work.brokers, work.subscribers, work.backs) == (10, 10_000, 1_000)
+    assert 190_000 < work.fronts < 210_000
+    assert work.size.min() == 10 and work.size.max() == 30
+    assert work.made.max() <= 480.0
+    count = np.bincount(nearest(work.people_at, work.brokers_at), minlength=10)
+    assert count.max() > 2_000 and (count < 500).sum() >= 2
+    runs = {len(execution.subscriptions) for execution in work.executions}
+    assert runs == {100} and len(work.executions) == 2 * (360 + 180 + 90 + 60 + 30)
+
+
+def tiny(**changes: object) -> Workload:
+    """One broker, two subscribers who want the same, one channel."""
+    given = {
+        "seconds": 20.0,
+        "capacity": np.ones(1),
+        "brokers_at": np.array([[60.0, 24.0]]),
+        "people_at": np.array([[60.0, 24.0], [60.1, 24.1]]),
+        "login": np.array([0.0, 1.0]),
+        "size": np.array([1, 1]),
+        "wanted": np.array([0, 0], dtype=np.int32),
+        "made": np.array([5.0, 10.0]),
+        "executions": [Execution(float(t), np.array([0]), np.array([100])) for t in (4, 5, 9, 10, 19)],
+        "backs": 1,
+    }
+    return Workload(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_an_execution_sees_what_was_subscribed_up_to_its_moment():
+    run = simulate(tiny(), settings("", "nearest"))
+    assert run.deliveries.tolist() == [1 + 1 + 2 + 2]
+    assert run.bytes_in.tolist() == [400] and run.bytes_out.tolist() == [600] and run.executions == 4
+
+
+def test_a_run_that_ends_between_two_reports_is_counted_to_its_end():
+    assert simulate(tiny(seconds=19.5), settings("", "nearest")).deliveries.tolist() == [6]
+
+
+@pytest.mark.parametrize(
+    ("changes", "trouble"),
+    [
+        ({"made": np.array([5.0, 0.5])}, "before it has logged in"),
+        ({"size": np.array([2, 1])}, "do not fit together"),
+        ({"size": np.array([2, 0]), "made": np.array([6.0, 5.0])}, "not in the order of time"),
+        ({"executions": [Execution(float(t), np.array([0]), np.array([1])) for t in (2, 1)]}, "not in the order"),
+    ],
+)
+def test_a_workload_that_cannot_be_is_refused(changes, trouble):
+    with pytest.raises(ValueError, match=trouble):
+        tiny(**changes)
