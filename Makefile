@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# Tests start hundreds of processes: each would compile all modules again.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Tests run in as many processes as there are cores worth using; ARGS="-n 0" runs them in one, for a debugger.
 PYTEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 LOCKING := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade

@@ -68,7 +68,7 @@ class Broker:
         self.process.terminate()
         assert self.process.stderr is not None
         errors = self.process.stderr.read().decode()
-        assert self.process.wait(60) == 0, errors
+        assert self.process.wait(120) == 0, errors
         self._close()
 
     def _close(self) -> None:

@@ -11,12 +11,18 @@ import socket
 import subprocess
 import tempfile
 import threading
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
 
 import psycopg
+
+
+class PortTaken(Exception):
+    """By somebody who was faster."""
+
 
 READY = "database system is ready to accept connections"
 
@@ -99,7 +105,17 @@ class Server:
 
     def start(self) -> None:
         """Returns when the server accepts connections; the port stays the same over restarts."""
-        self._port = self._port or _free_port()
+        if self._port:
+            self._launch()
+            return
+        for _ in range(10):  # somebody else may take a port that is free at the moment
+            self._port = _free_port()
+            with suppress(PortTaken):
+                self._launch()
+                return
+        raise RuntimeError("PostgreSQL found no free port")
+
+    def _launch(self) -> None:
         settings = self._settings | {"unix_socket_directories": str(self._folder), "listen_addresses": "127.0.0.1"}
         command = [str(self._bin / "postgres"), "-D", str(self._folder / "data"), "-p", str(self._port)]
         for name, value in settings.items():
@@ -107,10 +123,13 @@ class Server:
         self._process = subprocess.Popen(
             command, user=self._account, cwd=self._folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
+        self._log.clear()
         ready = threading.Event()
         threading.Thread(target=self._read_log, args=(self._process, ready), daemon=True).start()
-        if not ready.wait(60) or self._process.poll() is not None:
-            raise RuntimeError("PostgreSQL did not start:\n" + "\n".join(self._log[-20:]))
+        if ready.wait(120) and self._process.poll() is None:
+            return
+        said = "\n".join(self._log[-20:])
+        raise PortTaken if "already in use" in said else RuntimeError(f"PostgreSQL did not start:\n{said}")
 
     def _read_log(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
         assert process.stderr is not None
@@ -127,7 +146,7 @@ class Server:
         """SIGINT ends all sessions and shuts down cleanly; SIGQUIT is a crash, and the next start recovers."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(how)
-            self._process.wait(60)
+            self._process.wait(120)
         self._process = None
 
     def close(self) -> None:

@@ -69,7 +69,7 @@ class Process:
 
     def end(self) -> int:
         self.process.terminate()
-        return self.process.wait(60)
+        return self.process.wait(180)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ def start_child(script: str, *args: str, env: Mapping[str, str] | None = None) -
     )
 
 
-def run_in_child(script: str, *args: str, env: Mapping[str, str] | None = None, timeout: float = 240) -> str:
+def run_in_child(script: str, *args: str, env: Mapping[str, str] | None = None, timeout: float = 500) -> str:
     """What the child printed; its output is shown when it fails."""
     child = start_child(script, *args, env=env)
     try:
@@ -114,7 +114,7 @@ def standalone(folder: Path, cores: int = 2, memory: str = "1g") -> Iterator[str
             process.terminate()
         for process in running:
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -23,9 +23,8 @@ class Speaker:
     def __init__(self, url: str, hello: bool = True, **hello_fields: Any) -> None:
         self._held = ExitStack()
         address = url.replace("http", "ws", 1) + "/v1/ws"
-        self.socket = self._held.enter_context(
-            connect(address, subprotocols=[Subprotocol(SUBPROTOCOL)], proxy=None, max_size=None)
-        )
+        options: Any = {"proxy": None, "max_size": None, "open_timeout": 120, "ping_interval": None}
+        self.socket = self._held.enter_context(connect(address, subprotocols=[Subprotocol(SUBPROTOCOL)], **options))
         self._waiting: list[dict[str, Any]] = []
         self._frames: list[dict[str, Any]] = []
         self._id = 0
@@ -45,14 +44,14 @@ class Speaker:
             self._waiting.append(message)
         raise AssertionError
 
-    def _all(self, timeout: float = 30.0) -> Iterator[dict[str, Any]]:
+    def _all(self, timeout: float = 120.0) -> Iterator[dict[str, Any]]:
         while True:
             if not self._frames:
                 found = json.loads(self.socket.recv(timeout))
                 self._frames += found if isinstance(found, list) else [found]
             yield self._frames.pop(0)
 
-    def next(self, type: str | None = None, timeout: float = 30.0) -> dict[str, Any]:
+    def next(self, type: str | None = None, timeout: float = 120.0) -> dict[str, Any]:
         """The next message of this type; others wait for their turn."""
         for place, message in enumerate(self._waiting):
             if type in (None, message["type"]):

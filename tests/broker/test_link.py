@@ -55,7 +55,7 @@ class Rig:
         return self.answers[what]
 
     async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not true():
                 await asyncio.sleep(0)
 

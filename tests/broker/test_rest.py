@@ -82,7 +82,7 @@ def test_a_position_never_goes_back(cluster, person):
 def test_a_long_poll_ends_when_something_comes(cluster, person):
     kind = next(kinds)
     number = person.subscribe(kind)
-    with httpx.Client(base_url=person.http.base_url, headers=person.http.headers, timeout=60) as other:
+    with httpx.Client(base_url=person.http.base_url, headers=person.http.headers, timeout=120) as other:
         found: list[Any] = []
         asking = threading.Thread(
             target=lambda: found.append(other.get("/getresults", params={"subscription": number, "wait": 50}).json())
@@ -175,7 +175,7 @@ def test_bad_questions_for_results_are_refused(person, query):
 
 @pytest.mark.parametrize("header", [{}, {"authorization": "Bearer wrong"}, {"authorization": "Basic YTpi"}])
 def test_without_a_token_nobody_gets_in(served_broker, header):
-    answer = httpx.get(served_broker.url + "/listsubscriptions", headers=header)
+    answer = httpx.get(served_broker.url + "/listsubscriptions", headers=header, timeout=60)
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
 
 
@@ -209,13 +209,13 @@ def events(stream: httpx.Response) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def test_a_stream_needs_no_user_and_resumes_where_it_was_cut(cluster, served_broker):
     kind = next(kinds)
     query = {"channel": "OfKind", "kind": kind}
-    with httpx.stream("GET", served_broker.url + "/events", params=query, timeout=30) as stream:
+    with httpx.stream("GET", served_broker.url + "/events", params=query, timeout=120) as stream:
         found = events(stream)
         cluster.found("OfKind", ([kind], [{"n": 1}]))
         mark = next(mark for mark, event, data in found if event == "notify")
     cluster.found("OfKind", ([kind], [{"n": 2}]))
     headers = {"last-event-id": mark}
-    with httpx.stream("GET", served_broker.url + "/events", params=query, headers=headers, timeout=30) as stream:
+    with httpx.stream("GET", served_broker.url + "/events", params=query, headers=headers, timeout=120) as stream:
         found = (data for _, event, data in events(stream) if event == "notify")
         assert next(found)["results"] == [{"n": 2}]
         cluster.found("OfKind", ([kind], [{"n": 3}]))
@@ -234,12 +234,13 @@ def test_a_users_stream_has_all_of_their_subscriptions(cluster, person):
 
 @pytest.mark.parametrize("query", ["", "channel=", "channel=Nothing", "channel=OfKind&wrong=1"])
 def test_a_stream_of_nothing_is_an_error(served_broker, query):
-    answer = httpx.get(f"{served_broker.url}/events?{query}")
+    answer = httpx.get(f"{served_broker.url}/events?{query}", timeout=60)
     assert answer.status_code in (400, 404) and "error" in answer.json(), answer.text
 
 
 def test_a_wrong_last_event_is_refused(served_broker):
-    answer = httpx.get(f"{served_broker.url}/events?channel=OfKind&kind=x", headers={"last-event-id": "nonsense"})
+    where, wrong = f"{served_broker.url}/events?channel=OfKind&kind=x", {"last-event-id": "nonsense"}
+    answer = httpx.get(where, headers=wrong, timeout=60)
     assert answer.status_code == 400
 
 

@@ -76,7 +76,7 @@ def test_processes_share_a_port_and_end_together(tmp_path: Path):
             each.close()
         process.send_signal(signal.SIGTERM)
         process.stdout.read()
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
         assert not any(alive(said["pid"]) for said in ready.values())
 
 

@@ -22,7 +22,7 @@ def resident(process: int) -> int:
 
 
 def metric(url: str, name: str) -> float:
-    text = httpx.get(url + "/metrics").text
+    text = httpx.get(url + "/metrics", timeout=60).text
     return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"tocsin_broker_{name} "))
 
 

@@ -20,5 +20,5 @@ SUBSCRIBE TO Alarms("fire") ON east;
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A data cluster with one dataset, one feed and one channel."""
     with served(tmp_path_factory.mktemp("cluster")) as address:
-        httpx.post(address + "/sql", content=SCRIPT, timeout=60).raise_for_status()
+        httpx.post(address + "/sql", content=SCRIPT, timeout=120).raise_for_status()
         yield address

@@ -39,7 +39,7 @@ def error(answer: httpx.Response) -> tuple[int, str]:
 def stop(process: Process) -> None:
     process.process.send_signal(signal.SIGTERM)
     process.event("stopped")
-    assert process.process.wait(60) == 0
+    assert process.process.wait(120) == 0
     assert process.errors() == ""
 
 
@@ -58,8 +58,8 @@ def test_it_says_when_queries_can_run_and_takes_records_before(process, tmp_path
     assert not (tmp_path / "ready").exists()
     with started(tmp_path) as again:
         url = again.event("listening")["url"]
-        assert httpx.post(url + "/feeds/f", json={"a": 1}, timeout=60).json()["taken"] == 1
-        assert error(httpx.get(url + "/readyz", timeout=60)) == (503, "not_ready")
+        assert httpx.post(url + "/feeds/f", json={"a": 1}, timeout=120).json()["taken"] == 1
+        assert error(httpx.get(url + "/readyz", timeout=120)) == (503, "not_ready")
         stop(again)
 
 
@@ -68,7 +68,7 @@ def test_a_signal_stops_it_while_spark_starts(process, number):
     process.event("listening")
     process.process.send_signal(number)
     process.event("stopped")
-    assert process.process.wait(60) == 0
+    assert process.process.wait(120) == 0
     assert "Traceback" not in process.errors()
 
 

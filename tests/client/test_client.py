@@ -22,7 +22,7 @@ def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
     @wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         async def limited() -> None:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await test(*args, **kwargs)
 
         asyncio.run(limited())
@@ -164,7 +164,7 @@ async def test_waiting_for_a_notification_may_have_a_limit():
         with pytest.raises(TimeoutError):
             await found.get(timeout=0)
         await broker.notify(11)
-        assert (await found.get(timeout=20)).execution == 11
+        assert (await found.get(timeout=120)).execution == 11
 
 
 @looped

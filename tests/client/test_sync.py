@@ -27,7 +27,7 @@ class Elsewhere:
         self.do(self.puppet.__aenter__())
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
 
     def end(self) -> None:
         self.do(self.puppet.__aexit__(None, None, None))
@@ -46,7 +46,7 @@ def broker() -> Iterator[Elsewhere]:
 def test_a_loop_over_a_subscription_gives_its_notifications(broker):
     with connect(broker.puppet.url) as client, client.subscribe("C", kind="fire") as found:
         broker.do(broker.puppet.notify(11, 12))
-        assert [next(found).execution, found.get(timeout=20).execution] == [11, 12]
+        assert [next(found).execution, found.get(timeout=120).execution] == [11, 12]
         assert (found.channel, found.number, found.lag, found.gaps, found.pending) == ("C", 5, 0, 0, 0)
         with pytest.raises(TimeoutError):
             found.get(timeout=0)

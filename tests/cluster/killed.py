@@ -45,7 +45,7 @@ def prepare(cluster: DataCluster) -> None:
 
 def post(cluster: DataCluster, number: int) -> None:
     body = json.dumps({"n": number, "kind": "fire"}).encode()
-    receipt = cluster.publish("ReportFeed", body, idempotency_key=f"r{number}").result(60)
+    receipt = cluster.publish("ReportFeed", body, idempotency_key=f"r{number}").result(120)
     assert receipt.taken == 1
     say(acknowledged=number)
 

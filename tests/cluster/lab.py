@@ -48,7 +48,7 @@ class Listener:
         self.url = f"http://127.0.0.1:{self.server.server_port}/told"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def wait(self, count: int, timeout: float = 30.0) -> list[dict[str, Any]]:
+    def wait(self, count: int, timeout: float = 120.0) -> list[dict[str, Any]]:
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.messages) >= count, timeout), self.messages
             return list(self.messages)
@@ -68,12 +68,12 @@ class Lab(DataCluster):
         return self.runner(channel).run()
 
     def post(self, feed: str, *records: dict[str, Any]) -> int:
-        receipt = self.publish(feed, msgspec.json.encode(list(records))).result(30)
+        receipt = self.publish(feed, msgspec.json.encode(list(records))).result(120)
         assert not receipt.refused, receipt.refused
         return receipt.taken
 
     def subscribed(self, channel: str, *args: Any, broker: str = "b") -> int:
-        (number,) = self.subscribe(channel, broker, [list(args)]).result(30)
+        (number,) = self.subscribe(channel, broker, [list(args)]).result(120)
         return number
 
     def results_of(self, channel: str, subscription: int, after: int = 0) -> list[list[Any]]:
@@ -92,7 +92,7 @@ class Lab(DataCluster):
             found = [item for group in self.results_of(channel, subscription) for item in group]
             if len(found) >= count:
                 return found
-            newest = self.wait_execution(channel, after, 30.0)
+            newest = self.wait_execution(channel, after, 120.0)
             assert newest > after, f"no further execution; {found}"
             after = newest
 
@@ -118,7 +118,7 @@ def lab(home: Path, runtime: SparkRuntime, **settings: Any) -> Iterator[Lab]:
     cluster = Lab(config, runtime)
     cluster.start()
     try:
-        cluster.wait_ready(60)
+        cluster.wait_ready(120)
         yield cluster
     finally:
         cluster.close()

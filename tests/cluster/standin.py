@@ -75,7 +75,7 @@ class StandIn:
                 raise ZeroDivisionError("secret detail")
             if statement == "hold":
                 self.held.set()
-                self.hold.wait(10)
+                self.hold.wait(120)
             if progress is not None:
                 progress(Progress(number, 0.5, 10, statement))
             self.ran.append(statement)
@@ -94,7 +94,7 @@ class StandIn:
             return failed(NotFound("feed", feed))
         if body == b"hold":
             self.held.set()
-            self.hold.wait(10)
+            self.hold.wait(120)
         if options["atomic"]:
             return failed(RecordsRefused("1 of 2 records do not fit", refused=[]))
         self.posts.append((feed, body, options))

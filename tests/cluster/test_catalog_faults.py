@@ -252,7 +252,7 @@ def test_a_crash_of_the_server_loses_nothing_acknowledged(own_server: Server) ->
 
         writer = threading.Thread(target=work)
         writer.start()
-        assert enough.wait(60)
+        assert enough.wait(120)
         own_server.stop(signal.SIGQUIT)
         writer.join()
         own_server.start()

@@ -212,7 +212,7 @@ def test_a_confirmed_subscription_is_in_the_next_execution_and_a_given_up_one_is
     cluster.post("ReportFeed", report("1"), report("2", "flood"))
     late = cluster.subscribed("c", "flood")
     cluster.run_channel("c")
-    cluster.unsubscribe("c", [early], "b").result(10)
+    cluster.unsubscribe("c", [early], "b").result(120)
     cluster.post("ReportFeed", report("3"), report("4", "flood"))
     cluster.run_channel("c")
     assert cluster.results_of("c", early) == [[{"id": "1"}]]

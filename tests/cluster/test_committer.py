@@ -43,13 +43,13 @@ class Desk:
 
         def hold(_: int) -> None:
             begun.set()
-            go.wait(10)
+            go.wait(120)
 
         first = self.put(0, applied=hold)
-        assert begun.wait(10)
+        assert begun.wait(120)
         futures = [request() for request in requests]
         go.set()
-        first.result(10)
+        first.result(120)
         return futures
 
     def wants(self) -> list[int]:
@@ -65,14 +65,14 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_a_commit_is_durable_visible_and_announced_when_it_is_answered(desk: Desk) -> None:
-    assert desk.put(1, 2).result(10) == 1
+    assert desk.put(1, 2).result(120) == 1
     assert desk.catalog.head(desk.dataset.id) == desk.store.head == 1
     assert desk.grown == [{desk.dataset.id: 1}]
 
 
 def test_requests_that_pile_up_share_one_segment(desk: Desk) -> None:
     futures = desk.together(*[lambda n=n: desk.put(n) for n in range(50)])
-    assert {future.result(10) for future in futures} == {2}
+    assert {future.result(120) for future in futures} == {2}
     assert [segment.rows for segment in desk.catalog.segments(desk.dataset.id)] == [1, 50]
 
 
@@ -81,7 +81,7 @@ def test_loose_records_become_columns_together_and_keep_their_place(desk: Desk) 
         return desk.committer.submit(store=desk.store, loose=[(number,) for number in numbers])
 
     requests = [lambda: loose(1), lambda: loose(2), lambda: desk.put(3, 4), lambda: loose(5, 6), lambda: loose(7)]
-    assert {future.result(10) for future in desk.together(*requests)} == {2}
+    assert {future.result(120) for future in desk.together(*requests)} == {2}
     assert desk.store.snapshot().table()["n"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
@@ -91,8 +91,8 @@ def test_records_that_are_no_columns_fail_alone(desk: Desk) -> None:
 
     good, bad, also_good = desk.together(lambda: loose(1), lambda: loose("x"), lambda: loose(2))
     with pytest.raises(ValueError, match="x"):
-        bad.result(10)
-    assert {good.result(10), also_good.result(10)} == {2, 3}
+        bad.result(120)
+    assert {good.result(120), also_good.result(120)} == {2, 3}
 
 
 def test_one_bad_request_does_not_fail_the_others(desk: Desk) -> None:
@@ -101,8 +101,8 @@ def test_one_bad_request_does_not_fail_the_others(desk: Desk) -> None:
         lambda: desk.put(1), lambda: desk.committer.submit(want=[bad]), lambda: desk.put(2)
     )
     with pytest.raises(NotFound):
-        refused.result(10)
-    assert {good.result(10), also_good.result(10)} == {2, 3}
+        refused.result(120)
+    assert {good.result(120), also_good.result(120)} == {2, 3}
 
 
 @pytest.mark.parametrize("last", ["want", "unwant"])
@@ -115,7 +115,7 @@ def test_of_wanting_and_not_wanting_the_later_one_counts(desk: Desk, last: str) 
     }
     first = "unwant" if last == "want" else "want"
     for future in desk.together(steps[first], steps[last]):
-        future.result(10)
+        future.result(120)
     assert desk.wants() == ([number] if last == "want" else [])
 
 
@@ -127,10 +127,10 @@ def test_a_failed_write_is_answered_with_the_reason_and_leaves_nothing(
 
     monkeypatch.setattr(desk.catalog, "commit", broken)
     with pytest.raises(StorageError, match="full"):
-        desk.put(1).result(10)
+        desk.put(1).result(120)
     monkeypatch.undo()
     assert desk.segments.orphans(desk.catalog.all_paths()) == []
-    assert desk.put(2).result(10) == 1
+    assert desk.put(2).result(120) == 1
 
 
 def test_a_commit_whose_fate_is_uncertain_is_looked_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_commit_whose_fate_is_uncertain_is_looked_up(desk: Desk, monkeypatch: 
 
     monkeypatch.setattr(desk.catalog, "commit", lost_answer)
     with pytest.raises(StorageError, match="lost"):
-        desk.put(7).result(10)
+        desk.put(7).result(120)
     monkeypatch.undo()
     assert desk.store.head == 1
     snapshot = desk.store.snapshot()
@@ -153,4 +153,4 @@ def test_a_commit_whose_fate_is_uncertain_is_looked_up(desk: Desk, monkeypatch: 
 def test_after_closing_nothing_is_taken(desk: Desk) -> None:
     desk.committer.close()
     with pytest.raises(SystemTrouble, match="shutting down"):
-        desk.put(1).result(10)
+        desk.put(1).result(120)

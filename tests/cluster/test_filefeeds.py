@@ -99,7 +99,7 @@ def test_a_new_file_is_noticed_without_being_asked_for(make, tmp_path):
     feed = make(Telling())
     feed.process_available()
     put(tmp_path / "in", "a.json", {"id": 1})
-    assert taken.wait(60)
+    assert taken.wait(120)
     assert taker.ids == [1]
 
 

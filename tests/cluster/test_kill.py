@@ -31,7 +31,7 @@ def child(what: str, home: Path, count: int, kill_at: str = "") -> tuple[int, li
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=500,
         check=False,
     )
     lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from sparkmaster import run_in_child
 
 SPARK_DIES = """
@@ -48,7 +46,6 @@ cluster.close()
 """
 
 
-@pytest.mark.timeout(300)
 def test_spark_is_started_again_when_it_dies_and_nothing_is_lost(tmp_path: Path) -> None:
-    out = run_in_child(SPARK_DIES, str(tmp_path), str(Path(__file__).parent), timeout=280)
+    out = run_in_child(SPARK_DIES, str(tmp_path), str(Path(__file__).parent))
     assert "found [1, 2, 3, 4] running True" in out

@@ -101,7 +101,7 @@ def test_a_cancelled_group_fails_and_others_go_on(spark_runtime, spark):
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert entered.wait(60)
+    assert entered.wait(120)
     tracker = spark.sparkContext.statusTracker()
     while not tracker.getJobIdsForGroup(group[0]):
         assert thread.is_alive()

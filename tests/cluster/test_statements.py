@@ -345,4 +345,4 @@ def test_a_parameter_cannot_inject_sql(cluster: Lab) -> None:
     cluster.execute("""INSERT INTO Reports VALUES ('1', 'fire', 1), ('2', "' OR true; DROP DATASET Reports; --", 1)""")
     cluster.run_channel("c")
     assert cluster.results_of("c", me) == [[{"id": "2"}]]
-    cluster.unsubscribe("c", [me]).result(10)
+    cluster.unsubscribe("c", [me]).result(120)

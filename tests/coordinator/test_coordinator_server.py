@@ -26,7 +26,7 @@ def process(tmp_path_factory):
 
 @pytest.fixture
 def http(process):
-    with httpx.Client(base_url=process.url, timeout=30) as found:
+    with httpx.Client(base_url=process.url, timeout=120) as found:
         yield found
 
 
@@ -144,7 +144,7 @@ def test_a_user_gets_the_same_subscriber_with_the_same_password(http):
 def started(*options, **settings):
     """``tocsin coordinator`` that cannot start: exit code and what it says."""
     command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--port", "0", *options]
-    ran = subprocess.run(command, capture_output=True, env=environment(**settings), timeout=60)
+    ran = subprocess.run(command, capture_output=True, env=environment(**settings), timeout=120)
     return ran.returncode, json.loads(ran.stderr.splitlines()[-1])["error"]["message"]
 
 
@@ -184,7 +184,7 @@ def test_a_port_in_use_is_told_of(tmp_path):
 def network(tmp_path_factory):
     """A data cluster, a coordinator and a broker."""
     folder = tmp_path_factory.mktemp("network")
-    fast = {"interval": 0.2, "gone_after": 3.0, "balance_every": 0.5}
+    fast = {"interval": 0.2, "gone_after": 60.0, "balance_every": 0.5}
     with (
         sparkless(folder / "data") as (_, cluster),
         coordinator(folder / "coordinator", **fast) as running,
@@ -196,7 +196,7 @@ def network(tmp_path_factory):
 
 def until(running: Coordinator, wanted):
     """Asks again and again; the limit is the test's."""
-    while not wanted(top := httpx.get(running.url + "/topology").json()):
+    while not wanted(top := httpx.get(running.url + "/topology", timeout=60).json()):
         pass
     return top
 
@@ -212,7 +212,8 @@ def knock(found: Broker, ticket: str, subscriber: str = "subscriber") -> str:
 
 
 def place(running: Coordinator, subscriber: str = "subscriber") -> str:
-    return str(httpx.post(running.url + "/requestbroker", json={"subscriber": subscriber}).json()["ticket"])
+    placed = httpx.post(running.url + "/requestbroker", json={"subscriber": subscriber}, timeout=60)
+    return str(placed.json()["ticket"])
 
 
 def test_a_ticket_opens_the_door_once(network):
@@ -285,7 +286,7 @@ def test_the_plan_can_be_looked_at(network):
 
 def test_the_history_has_looks_at_the_balance(network):
     url = network[0].url + "/history"
-    while not (found := httpx.get(url, params={"limit": 1}).json()["samples"]):
+    while not (found := httpx.get(url, params={"limit": 1}, timeout=60).json()["samples"]):
         pass
     assert found[0]["brokers"] == {"a": [0.0, 0.0, 0]}
 

@@ -23,7 +23,7 @@ def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
     @wraps(test)
     def run(tmp_path: Path) -> None:
         async def limited() -> None:
-            async with asyncio.timeout(200):
+            async with asyncio.timeout(500):
                 await test(tmp_path)
 
         asyncio.run(limited())
@@ -36,7 +36,7 @@ class Network:
 
     def __init__(self, folder: Path, cluster: Sparkless, cluster_url: str, **settings: Any) -> None:
         self.folder, self.cluster, self.cluster_url = folder, cluster, cluster_url
-        fast: dict[str, Any] = {"interval": 0.2, "balance_every": 0.5, "gone_after": 4.0, "strategy": "peal"}
+        fast: dict[str, Any] = {"interval": 0.2, "balance_every": 0.5, "gone_after": 60.0, "strategy": "peal"}
         fast["limits"] = {"cool_down": 1.0}
         self.coordinator = Coordinator(folder / "coordinator", **fast | settings)
         self.brokers: dict[str, Broker] = {}
@@ -50,7 +50,7 @@ class Network:
         for name in names:
             port = str(self.brokers[name].port) if name in self.brokers else "0"
             options = ("--coordinator", self.coordinator.url, "--port", port)
-            self.brokers[name] = Broker(self.folder / name, self.cluster_url, name, *options, heartbeat=2)
+            self.brokers[name] = Broker(self.folder / name, self.cluster_url, name, *options)
         for name in names:
             await asyncio.to_thread(self.brokers[name].event, "ready")
         state = "draining" if draining else "up"
@@ -100,7 +100,7 @@ class Network:
             await asyncio.sleep(0.1)
 
     async def topology(self) -> dict[str, Any]:
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             while True:
                 try:
                     found: dict[str, Any] = (await http.get(self.coordinator.url + "/topology")).json()
@@ -109,7 +109,7 @@ class Network:
                     await asyncio.sleep(0.1)
 
     async def post(self, path: str) -> None:
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             answer = await http.post(self.coordinator.url + path)
             assert answer.status_code == 200, answer.text
 
@@ -132,7 +132,7 @@ class Network:
         for client in self.clients:
             await client.close()
         for broker in self.brokers.values():
-            if broker.process.poll() is None:
+            if not broker.killed and broker.process.poll() is None:
                 broker.kill()
         self.coordinator.kill()
 
@@ -170,7 +170,7 @@ async def test_newcomers_are_spread_and_a_broker_that_joins_takes_its_share(tmp_
 
 @looped
 async def test_subscribers_of_a_broker_that_is_killed_come_back_elsewhere(tmp_path: Path) -> None:
-    async with network(tmp_path, "a", "b", "c") as net:
+    async with network(tmp_path, "a", "b", "c", gone_after=4.0) as net:
         await net.join(12)
         net.execute(5)
         net.brokers["a"].kill()
@@ -212,7 +212,7 @@ async def test_a_rolling_restart_loses_nothing_and_ends_balanced(tmp_path: Path)
 
 @looped
 async def test_while_the_coordinator_is_down_everything_goes_on(tmp_path: Path) -> None:
-    async with network(tmp_path, "a", "b") as net:
+    async with network(tmp_path, "a", "b", gone_after=4.0) as net:
         await net.join(8)
         net.coordinator.kill()
         net.execute(5)

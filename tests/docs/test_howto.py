@@ -20,7 +20,6 @@ ELSEWHERE = [ROOT / "README.md", ROOT / "examples" / "README.md", ROOT / "src/to
 PAGES = sorted([*DOCS.rglob("*.md"), *ELSEWHERE])
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["add-a-channel", "feed-files", "operate", "run-brokers", "subscribe-from-python"])
 def test_every_command_does_what_the_page_says(shell: Shell, name: str) -> None:
     assert shell.run_page(DOCS / "how-to" / f"{name}.md") > 2

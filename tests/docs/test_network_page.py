@@ -27,7 +27,7 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
         coordinator(tmp_path / "coordinator", **settings) as running,
         broker(tmp_path / "north", cluster, "north", "--coordinator", running.url) as north,
     ):
-        while not httpx.get(running.url + "/topology").json()["brokers"]:
+        while not httpx.get(running.url + "/topology", timeout=60).json()["brokers"]:
             pass
         shell = Shell(cluster, north.url, tmp_path, running.url)
         try:

@@ -90,7 +90,7 @@ class Reader:
 
     def run(self, text: str) -> str:
         command = ["bash", "-euo", "pipefail", "-c", self.here(text)]
-        ran = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env=environment(), timeout=60)
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env=environment(), timeout=120)
         assert ran.returncode == 0, ran.stderr + ran.stdout
         return self.there(ran.stdout)
 

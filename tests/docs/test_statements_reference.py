@@ -58,7 +58,7 @@ def test_every_example_does_what_the_page_says(config: ClusterConfig, spark_runt
         cluster.wait_ready(60)
         for block in blocks(PAGE):
             if block.wait is not None:
-                assert cluster.wait_execution(block.wait[0], block.wait[1] - 1, 60.0) >= block.wait[1]
+                assert cluster.wait_execution(block.wait[0], block.wait[1] - 1, 120.0) >= block.wait[1]
             said = printed(cluster, block.text)
             check(PAGE, block, said)
             assert block.expected is not None, f"line {block.line} shows nothing and says {said}"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from pages import DOCS, blocks
 from shell import Shell
 
 
-@pytest.mark.timeout(600)
 def test_every_command_of_the_tutorial_does_what_the_page_says(shell: Shell) -> None:
     page = DOCS / "tutorial" / "first-channel.md"
     assert shell.run_page(page) == len(blocks(page)) > 10
