@@ -1,0 +1,258 @@
+"""What ``deploy/`` says: no engine runs here, but every command, option, setting, port and path in it is checked."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import typer
+import yaml
+
+from tocsin import __version__, config
+from tocsin.cli.main import app
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPLOY = ROOT / "deploy"
+CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+PARTS = ["cluster", "coordinator", "north", "south"]
+UNITS = sorted(path.name for path in (DEPLOY / "systemd").glob("*.service"))
+LOADERS: dict[str, Any] = {
+    "cluster": config.load,
+    "broker": config.load_broker,
+    "coordinator": config.load_coordinator,
+}
+MODELS: dict[str, Any] = {
+    "TOCSIN_": config.ClusterConfig,
+    "TOCSIN_BROKER_": config.BrokerConfig,
+    "TOCSIN_COORDINATOR_": config.CoordinatorConfig,
+}
+SETTINGS = {row[1] for variables, model in MODELS.items() for row in config.rows(model, variables=variables)}
+
+
+def configured(words: list[str], env: dict[str, str]) -> Any:
+    """What the part would run with; the words go through the real command line, the variables through its loader."""
+    name, *options = words
+    command: Any = typer.main.get_command(app)
+    parsed = command.commands[name].make_context(name, options).params
+    assert set(env) <= SETTINGS, set(env) - SETTINGS
+    return LOADERS[name](None, env, **{key: value for key, value in parsed.items() if key not in ("log", "json")})
+
+
+def linter(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
+
+
+def passes(*command: str) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+# -- the image ---------------------------------------------------------------------------------------------------------
+
+
+def instructions(kind: str) -> list[str]:
+    joined = re.sub(r"\\\n\s*", "", CONTAINERFILE)
+    return re.findall(rf"^{kind} (.+)$", joined, re.MULTILINE)
+
+
+def image_env() -> dict[str, str]:
+    (line,) = instructions("ENV")
+    return dict(word.split("=", 1) for word in line.split())
+
+
+def test_the_container_file_has_no_fault_that_a_linter_knows():
+    passes(linter("hadolint"), str(DEPLOY / "Containerfile"))
+
+
+def test_the_image_is_built_from_files_that_are_there_and_not_ignored():
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" in ignored
+    for line in instructions("COPY"):
+        if line.startswith("--from="):
+            continue
+        for source in line.split()[:-1]:
+            assert (ROOT / source).exists() and f"!{source}" in ignored, source
+
+
+def test_every_package_in_the_image_is_checked_against_a_lock_file():
+    installs = [each for line in instructions("RUN") for each in line.split("&&") if "pip install" in each]
+    assert len(installs) == 3
+    assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+    build = re.findall(r"awk '(.+?)' requirements-dev.lock", CONTAINERFILE)[0]
+    lock = (ROOT / "requirements-dev.lock").read_text()
+    kept = subprocess.run(["awk", build], input=lock, capture_output=True, text=True, check=True).stdout
+    assert re.fullmatch(r"setuptools==\S+ \\\n(    --hash=sha256:\w+( \\)?\n)+", kept)
+
+
+def test_the_image_does_not_run_as_root_and_keeps_its_data_in_the_volume():
+    (user,), (volume,) = instructions("USER"), instructions("VOLUME")
+    assert user == "10001:10001" and "--uid 10001" in CONTAINERFILE
+    env = image_env()
+    settings = {name: value for name, value in env.items() if name.startswith("TOCSIN_")}
+    for part in LOADERS:
+        found = configured([part], settings)
+        assert found.host == "0.0.0.0" and found.home.startswith(volume + "/")
+    assert env["HOME"] == volume == instructions("WORKDIR")[-1]
+
+
+def test_the_image_exposes_the_ports_of_the_parts():
+    (exposed,) = instructions("EXPOSE")
+    (inside,) = {configured_service(name).inside_port for name in ("north", "south")}
+    ports = [config.ClusterConfig().port, config.BrokerConfig().port, config.CoordinatorConfig().port, inside]
+    assert exposed.split() == [str(port) for port in ports]
+
+
+# -- compose -----------------------------------------------------------------------------------------------------------
+
+
+def substituted(value: str, env: dict[str, str]) -> str:
+    """Compose's variables: ``${NAME:-default}`` and ``${NAME:?why}``."""
+
+    def one(found: re.Match[str]) -> str:
+        name, sign, rest = found.groups()
+        assert sign == "-" or env.get(name), f"{name} is needed: {rest}"
+        return env.get(name) or rest
+
+    return re.sub(r"\$\{(\w+):([-?])([^}]*)\}", one, value)
+
+
+def service_env(name: str) -> dict[str, str]:
+    given = dict(re.findall(r"^(\w+)=(.*)$", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
+    given |= {key: "made" for key, value in given.items() if not value}
+    return {key: substituted(value, given) for key, value in COMPOSE["services"][name]["environment"].items()}
+
+
+def configured_service(name: str) -> Any:
+    settings = {key: value for key, value in image_env().items() if key.startswith("TOCSIN_")}
+    return configured(COMPOSE["services"][name]["command"], settings | service_env(name))
+
+
+def test_the_compose_file_fits_the_specification():
+    file = str(DEPLOY / "compose.yaml")
+    passes(linter("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", file)
+
+
+def test_every_variable_of_the_compose_file_is_in_the_example():
+    used = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
+    assert used == set(re.findall(r"^(\w+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
+
+
+def test_the_parts_find_each_other():
+    cluster, coordinator = configured_service("cluster"), configured_service("coordinator")
+    at_cluster, at_coordinator = f"http://cluster:{cluster.port}", f"http://coordinator:{coordinator.port}"
+    assert coordinator.cluster == at_cluster
+    assert coordinator.secret and coordinator.admin_token
+    for name in ("north", "south"):
+        broker = configured_service(name)
+        assert (broker.name, broker.cluster, broker.coordinator) == (name, at_cluster, at_coordinator)
+        assert broker.inside_url == f"http://{name}:{broker.inside_port}"
+        assert broker.secret == coordinator.secret
+        outside, inside = COMPOSE["services"][name]["ports"][0].split(":")
+        assert (int(inside), urlsplit(broker.public_url).port) == (broker.port, int(outside))
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_is_healthy_where_it_listens_and_keeps_its_data(name: str):
+    service, found = COMPOSE["services"][name], configured_service(name)
+    assert service["image"] == f"tocsin:{__version__}"
+    assert f"http://127.0.0.1:{found.port}/healthz" in service["healthcheck"]["test"][-1]
+    compile(service["healthcheck"]["test"][-1], "healthcheck", "exec")
+    volume, folder = service["volumes"][0].split(":")
+    assert volume in COMPOSE["volumes"] and found.home.startswith(folder + "/")
+    assert service["read_only"] and service["cap_drop"] == ["ALL"]
+    assert service["ports"][0].endswith(f":{found.port}")
+
+
+def test_the_data_cluster_is_reached_from_this_machine_only():
+    assert COMPOSE["services"]["cluster"]["ports"] == ["127.0.0.1:8480:8480"]
+
+
+def test_the_proxy_leads_to_what_subscribers_reach():
+    upstreams = re.findall(r"reverse_proxy (\w+):(\d+)", (DEPLOY / "Caddyfile").read_text())
+    assert upstreams == [(name, str(configured_service(name).port)) for name in ("coordinator", "north", "south")]
+
+
+# -- systemd -----------------------------------------------------------------------------------------------------------
+
+
+def directives(unit: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in (DEPLOY / "systemd" / unit).read_text().splitlines():
+        if line and not line.startswith(("#", "[")):
+            name, sign, value = line.partition("=")
+            assert sign, line
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def instantiated(text: str) -> str:
+    return text.replace("%i", "north").replace("%S", "/var/lib").replace("%C", "/var/cache")
+
+
+def unit_settings(unit: str) -> Any:
+    (line,), (file,) = directives(unit)["ExecStart"], directives(unit)["EnvironmentFile"]
+    program, *words = instantiated(line).split()
+    assert program == "/opt/tocsin/bin/tocsin"
+    name = Path(instantiated(file.removeprefix("-"))).name
+    env = dict(re.findall(r"^(\w+)=(.*)$", (DEPLOY / "systemd" / name).read_text(), re.MULTILINE))
+    return configured(words, env)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_each_unit_runs_a_part_in_a_folder_of_its_own(unit: str):
+    found, lines = unit_settings(unit), directives(unit)
+    (state,), (working) = map(instantiated, lines["StateDirectory"]), instantiated(lines["WorkingDirectory"][0])
+    assert found.home == working == f"/var/lib/{state}"
+    assert lines["User"] == ["tocsin"] and lines["WantedBy"] == lines["PartOf"] == ["tocsin.target"]
+
+
+def test_the_units_find_each_other():
+    cluster, coordinator, broker = (
+        unit_settings(f"tocsin-{part}.service") for part in ("cluster", "coordinator", "broker@")
+    )
+    assert broker.cluster == coordinator.cluster == f"http://127.0.0.1:{cluster.port}"
+    assert broker.coordinator == f"http://127.0.0.1:{coordinator.port}"
+    assert broker.secret == coordinator.secret
+    assert broker.name == "north" and urlsplit(broker.public_url).port == broker.port
+
+
+def test_the_units_are_shut_in_alike():
+    def hardening(unit: str) -> str:
+        text = (DEPLOY / "systemd" / unit).read_text()
+        return text[text.index("UMask=") : text.index("[Install]")]
+
+    assert len(UNITS) == 3 and len({hardening(unit) for unit in UNITS}) == 1
+    # Java compiles to memory and runs it.
+    assert "MemoryDenyWriteExecute" not in hardening(UNITS[0])
+
+
+def prepared(folder: Path) -> Iterator[str]:
+    """The units as on a machine with Tocsin, whose user and program this one lacks."""
+    for path in (DEPLOY / "systemd").glob("tocsin*"):
+        if path.suffix in (".service", ".target"):
+            text = path.read_text().replace("/opt/tocsin/bin/tocsin", sys.executable)
+            text = re.sub(r"^(User|Group)=tocsin$", r"\1=root", text, flags=re.MULTILINE)
+            name = path.name.replace("@", "@north")
+            (folder / name).write_text(text)
+            yield str(folder / name)
+
+
+def test_systemd_itself_has_nothing_to_say_against_them(tmp_path: Path):
+    """Where there is a systemd; the tests above need none."""
+    units = list(prepared(tmp_path))
+    assert len(units) == 4
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        return
+    passes(analyze, "verify", "--man=no", *units)
+    for unit in units:
+        if unit.endswith(".service"):
+            passes(analyze, "security", "--offline=true", "--no-pager", "--threshold=25", unit)
