@@ -12,7 +12,7 @@ from tocsin.broker.rate import Rate
 
 
 def subscription(number: int = 7, through: int = 20) -> Back:
-    return Back(Channel("C"), [], [], Recent(0), Rate(0.0), Rate(0.0), id=number, start=through)
+    return Back(Channel("C"), [], [], Recent(0), Rate(0.0), id=number, start=through)
 
 
 def test_one_fetch_is_for_all_who_wait_from_the_furthest_behind():

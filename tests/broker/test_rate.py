@@ -18,14 +18,17 @@ def test_nothing_is_nothing():
 def test_a_steady_rate_is_found_within_a_few_windows():
     rate = Rate(0.0)
     for second in range(600):
-        rate.add(5, float(second))
+        for _ in range(5):
+            rate.add(300, float(second))
     assert rate.per_second(600.0) == pytest.approx(5, rel=0.02)
+    assert rate.bytes_per_second(600.0) == pytest.approx(1_500, rel=0.02)
 
 
 def test_an_event_counts_1_over_e_after_a_window():
     rate = Rate(0.0)
     rate.add(WINDOW, 0.0)
-    assert rate.per_second(WINDOW) == pytest.approx(1 / math.e)
+    assert rate.bytes_per_second(WINDOW) == pytest.approx(1 / math.e)
+    assert rate.per_second(WINDOW) == pytest.approx(1 / math.e / WINDOW)
 
 
 def test_looking_changes_nothing():
@@ -50,5 +53,7 @@ def test_it_is_the_sum_of_all_events_each_decayed(events, later):
         rate.add(amount, now)
         times.append((amount, now))
     now += later
-    exact = sum(amount * math.exp(-(now - at) / WINDOW) for amount, at in times) / WINDOW
-    assert rate.per_second(now) == pytest.approx(exact, abs=1e-9)
+    weights = [math.exp(-(now - at) / WINDOW) for _, at in times]
+    assert rate.per_second(now) == pytest.approx(sum(weights) / WINDOW, abs=1e-9)
+    exact = sum(amount * weight for (amount, _), weight in zip(times, weights, strict=True)) / WINDOW
+    assert rate.bytes_per_second(now) == pytest.approx(exact, abs=1e-9)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import Malformed
 from tocsin.wire import messages as wire
-from tocsin.wire.messages import decode, decode_answers, encode, encode_batch, encode_notify
+from tocsin.wire.messages import decode, decode_answers, encode, encode_batch, notify_template
 
 FROM_CLIENT = [
     wire.Hello(0),
@@ -91,7 +91,7 @@ def test_an_array_of_nothing_says_nothing():
     st.lists(st.dictionaries(st.text(), st.integers(-(2**53), 2**53))),
 )
 def test_a_notification_made_of_ready_json_is_a_notification(channel, subscription, execution, rows):
-    text = encode_notify(channel, subscription, execution, len(rows), msgspec.json.encode(rows))
+    text = notify_template(channel) % (subscription, execution, len(rows), msgspec.json.encode(rows))
     assert decode_answers(text) == [wire.Notify(channel, subscription, execution, len(rows), rows)]
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from tocsin.broker.cache import Recent
 from tocsin.broker.events import Args, Line, Peer
 from tocsin.broker.rate import Rate
-from tocsin.wire.messages import Subscribe
+from tocsin.wire.messages import Subscribe, notify_template
 
 Key = tuple[str, bytes]
 
@@ -41,6 +41,7 @@ class Channel(Struct, eq=False):
     """``position``: all executions up to it have been delivered. One pull at a time keeps them in order."""
 
     name: str
+    template: bytes = b""  # of its notifications
     position: int = 0
     told: deque[tuple[int, list[Line] | None]] = field(default_factory=deque)
     newest: int = 0
@@ -53,6 +54,13 @@ class Channel(Struct, eq=False):
     parting: dict[int, Back] = {}  # unwanted, and everything wanted before has been asked for
     released: list[int] = []  # the Unwant under way
     backs: dict[int, Back] = {}
+
+    def __post_init__(self) -> None:
+        self.spell(self.name)
+
+    def spell(self, name: str) -> None:
+        self.name = name
+        self.template = notify_template(name)
 
     @property
     def unused(self) -> bool:
@@ -70,7 +78,6 @@ class Back(Struct, eq=False):
     keys: list[Key]
     recent: Recent
     lam: Rate
-    lam_bytes: Rate
     id: int = 0
     born: int = 0
     start: int = 0

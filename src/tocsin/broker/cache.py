@@ -22,6 +22,8 @@ class Recent:
 class Cache:
     """At most ``most_bytes`` of frames, and at most ``most_each`` of one subscription; the oldest go first."""
 
+    __slots__ = ("_order", "bytes", "frames", "hits", "misses", "most_bytes", "most_each")
+
     def __init__(self, most_bytes: int, most_each: int) -> None:
         self.most_bytes = most_bytes
         self.most_each = most_each
@@ -32,18 +34,20 @@ class Cache:
         self._order: deque[tuple[Recent, int]] = deque()
 
     def add(self, recent: Recent, execution: int, frame: bytes) -> None:
-        recent.entries.append((execution, frame))
+        entries, order = recent.entries, self._order
+        entries.append((execution, frame))
         self.bytes += len(frame)
         self.frames += 1
-        self._order.append((recent, execution))
-        if len(recent.entries) > self.most_each:
+        order.append((recent, execution))
+        if len(entries) > self.most_each:
             self._drop(recent)
         while self.bytes > self.most_bytes:
-            oldest, number = self._order.popleft()
+            oldest, number = order.popleft()
             # What its own subscription pushed out already is in the order still.
             if oldest.entries and oldest.entries[0][0] == number:
                 self._drop(oldest)
-        self._shorten()
+        if len(order) > 2 * self.frames + 64:
+            self._shorten()
 
     def forget(self, recent: Recent) -> None:
         while recent.entries:

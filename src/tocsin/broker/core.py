@@ -84,7 +84,7 @@ class Core:
 
     def _notify_lines(self, back: Back, peers: tuple[Peer, ...], lines: list[Line]) -> None:
         """Results that were fetched, under the number that the subscription has now."""
-        name = back.channel.name
-        frames = [frame(wire.encode_notify(name, back.id, line.execution, line.rows, line.results)) for line in lines]
-        self.counters.bytes_in += sum(len(line.results) for line in lines)
+        template, number = back.channel.template, back.id
+        frames = [frame(template % (number, line.execution, line.rows, line.results)) for line in lines]
+        self.counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
         self._notify(back, peers, b"".join(frames), len(frames))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from tocsin.broker import instructions as do
@@ -52,6 +52,7 @@ class Driver:
         self.cluster: Cluster
         self.store: Store
         self._sends: list[do.Send] = []
+        self._gathering = False
         self._ticking: asyncio.TimerHandle | None = None
         self._carry_out: dict[type[Any], Callable[[Any], None]] = {
             do.Send: self._send,
@@ -83,6 +84,16 @@ class Driver:
         for instruction in self.state.handle(event, self.loop.time()):
             carry_out[type(instruction)](instruction)
 
+    def handle_all(self, events: Iterable[Event]) -> None:
+        """One after the other; what they cause goes out together, and at once."""
+        self._gathering = True
+        try:
+            for event in events:
+                self.handle(event)
+        finally:
+            self._gathering = False
+            self.flush()
+
     def _tick(self) -> None:
         self.handle(Tick())
         self._ticking = self.loop.call_later(1.0, self._tick)
@@ -96,20 +107,23 @@ class Driver:
         peer.close(it.close, it.reason)
 
     def _send(self, it: do.Send) -> None:
-        if not self._sends:
+        if not self._sends and not self._gathering:
             self.loop.call_soon(self.flush)
         self._sends.append(it)
 
     def flush(self) -> None:
         """One write a connection, whatever has gathered. A write costs far more than everything else here."""
         sends, self._sends = self._sends, []
+        if len(sends) == 1:
+            self._write_all(sends[0].peers, sends[0].frame)
+            return
         if not sends:
             return
         first: Any = sends[0].peers
         peer: Any
         if all(send.peers is first for send in sends):
-            # The usual case, a burst to one audience: even joining is done once.
-            self._write_all(first, sends[0].frame if len(sends) == 1 else b"".join([send.frame for send in sends]))
+            # A burst to one audience: even joining is done once.
+            self._write_all(first, b"".join([send.frame for send in sends]))
             return
         gathered: dict[Any, list[bytes]] = {}
         for send in sends:

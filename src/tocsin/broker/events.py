@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tocsin.wire.messages import FromClient, Held
 from tocsin.wire.reports import Orders
@@ -14,13 +14,13 @@ Peer = Hashable
 Args = list[Any] | dict[str, Any]
 
 
-class Line(NamedTuple):
-    """The results of one execution for one BE subscription; ``results`` is a JSON array."""
+class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
+    """The results of one execution for one BE subscription; ``results`` is a JSON array that nobody looks at."""
 
     subscription: int
     execution: int
     rows: int
-    results: bytes
+    results: Raw
 
 
 class Problem(Struct, frozen=True):

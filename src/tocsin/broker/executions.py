@@ -7,7 +7,6 @@ from tocsin.broker.back import Channel
 from tocsin.broker.behind import Behind
 from tocsin.broker.events import Line
 from tocsin.broker.instructions import Pull
-from tocsin.wire import messages as wire
 from tocsin.wire.frames import frame
 
 
@@ -16,12 +15,18 @@ class Executions(Behind):
 
     def _told(self, event: ev.Told) -> None:
         channel = self._channel(event.channel)
-        channel.name = event.channel  # as the data cluster spells it, not as the first who asked
-        if event.execution <= channel.newest:
+        execution, lines = event.execution, event.lines
+        if channel.name != event.channel:
+            channel.spell(event.channel)  # as the data cluster does, not as the first who asked
+        if execution <= channel.newest:
             return  # told again
-        channel.newest = event.execution
-        channel.told.append((event.execution, event.lines))
-        self._pull(channel)
+        channel.newest = execution
+        if lines is not None and not channel.told:
+            self._deliver(lines)
+            channel.position = execution
+        else:
+            channel.told.append((execution, lines))
+            self._pull(channel)
         self._tidy(channel)
 
     def _pull(self, channel: Channel) -> None:
@@ -48,18 +53,18 @@ class Executions(Behind):
             self._tidy(channel)
 
     def _deliver(self, lines: list[Line]) -> None:
-        counters = self.counters
+        """Runs for every subscription of every execution: what is touched here is cold, and costs."""
+        counters, now = self.counters, self._now
         for line in lines:
-            number, execution, rows, results = line
-            counters.bytes_in += len(results)
+            number, execution, results = line.subscription, line.execution, line.results
+            counters.bytes_in += len(memoryview(results))
             back = self.backs.get(number)
             if back is None or execution <= back.start or execution <= back.last:
                 continue
             back.last = execution
-            data = frame(wire.encode_notify(back.channel.name, number, execution, rows, results))
+            data = frame(back.channel.template % (number, execution, line.rows, results))
             counters.notifications += 1
-            back.lam.add(1, self._now)
-            back.lam_bytes.add(len(data), self._now)
+            back.lam.add(len(data), now)
             self.cache.add(back.recent, execution, data)
             if back.live:
                 self._notify(back, back.targets(), data)

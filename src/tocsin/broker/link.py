@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import httpx
 import msgspec
-from msgspec import Raw, Struct
 
 from tocsin.broker import instructions as do
 from tocsin.broker.driver import Driver
@@ -40,21 +39,7 @@ FETCH_LINES, FETCH_BYTES = 256, 1 << 20
 LOOK = 5.0
 
 
-class ResultLine(Struct):
-    """A line of a pull or of getresults; the results are not looked at."""
-
-    subscription: int
-    execution: int
-    count: int
-    results: Raw
-
-
-_line = msgspec.json.Decoder(ResultLine)
-
-
-def as_line(text: bytes) -> Line:
-    found = _line.decode(text)
-    return Line(found.subscription, found.execution, found.count, bytes(found.results))
+as_line = msgspec.json.Decoder(Line).decode
 
 
 class Refused(Exception):

@@ -28,7 +28,7 @@ class Moves(Users):
                 subscribers[name] = list(self.fronts[peer].subscriptions)
         rates = {}
         for back in self.backs.values():
-            rate = back.lam_bytes.per_second(now)
+            rate = back.lam.bytes_per_second(now)
             if full or abs(rate - back.reported) > NEWS * max(rate, back.reported):
                 rates[back.id] = back.reported = rate
         self._changed = {}

@@ -14,23 +14,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from tocsin.broker.driver import Driver
-from tocsin.broker.events import Line, Told, UserEnded
+from tocsin.broker.events import UserEnded
 from tocsin.broker.handshake import PATH
-from tocsin.broker.link import Link, ResultLine
+from tocsin.broker.inside import TOLD_BYTES, Ear, Inside
+from tocsin.broker.link import Link
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.protocol import WebSocket
 from tocsin.broker.reporting import Reporter
 from tocsin.broker.rest import Rest
 from tocsin.broker.users import Users
 from tocsin.config import BrokerConfig
-from tocsin.errors import Conflict, Malformed, MethodNotAllowed, NoSuchPath
+from tocsin.errors import MethodNotAllowed, NoSuchPath
 from tocsin.web.answers import answer, error_answer
 from tocsin.web.listening import BrokeOff, Protocol, Sent, WebServer, address, no_such_path
 from tocsin.web.reading import Disconnected, read_body
@@ -41,30 +40,8 @@ log = logging.getLogger("tocsin.server")
 
 #: Seconds that requests get to finish after the signal to stop.
 GRACE = 10
-#: The data cluster's message may hold all results of an execution (a push channel).
-TOLD_BYTES = 256 * 1024 * 1024
 #: Seconds between two looks for sessions that have expired.
 EXPIRY = 60.0
-
-
-class TellMessage(Struct):
-    """What the data cluster tells of an execution."""
-
-    broker: str
-    channel: str
-    execution: int
-    results: list[ResultLine] | None = None
-
-
-_told = msgspec.json.Decoder(TellMessage | list[TellMessage])
-
-
-def decode_told(body: bytes) -> list[TellMessage]:
-    try:
-        found = _told.decode(body)
-    except msgspec.DecodeError as error:
-        raise Malformed(str(error)) from None
-    return found if isinstance(found, list) else [found]
 
 
 def identity(home: Path, name: str) -> str:
@@ -92,6 +69,7 @@ class App:
         self.driver = driver
         self.link = link
         self.inside = inside
+        self.ear = Ear(driver, link.settled)
         self.metrics = BrokerMetrics(driver.state, driver.loop.time)
         self.rest = Rest(driver, link, users)
         self.router = Router(
@@ -126,20 +104,14 @@ class App:
             await error_answer(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
 
     async def told(self, scope: Any, receive: Any, send: Any) -> None:
-        """The hot route: results for ten thousand subscribers may be in it."""
+        """What came in an unusual form; see ``Inside``."""
         if scope["server"][1] != self.inside:
             raise NoSuchPath("there is nothing at /told", hint="GET / lists all routes")
         if scope["method"] != "POST":
             raise MethodNotAllowed(scope["method"], "/told", ["POST"])
-        tells = decode_told(await read_body(scope["headers"], receive, TOLD_BYTES))
+        body = await read_body(scope["headers"], receive, TOLD_BYTES)
         await self.link.settled.wait()
-        for tell in tells:
-            if tell.broker != self.driver.config.name:
-                raise Conflict(f"this is {self.driver.config.name}, not {tell.broker}")
-            lines = None
-            if tell.results is not None:
-                lines = [Line(it.subscription, it.execution, it.count, bytes(it.results)) for it in tell.results]
-            self.driver.handle(Told(tell.channel, tell.execution, lines))
+        self.ear.hear(body)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -189,6 +161,10 @@ class Server(WebServer):
     def websocket(self, config: Any, server_state: Any, app_state: Any) -> WebSocket:
         return WebSocket(self.driver)
 
+    def web(self) -> asyncio.Protocol:
+        """What answers requests on the inner port that are not the data cluster's."""
+        return HandOver(self.config, self.server_state, self.lifespan.state)
+
     async def main(self) -> None:
         config = self.settings
         loop = asyncio.get_running_loop()
@@ -210,7 +186,7 @@ class Server(WebServer):
             # What is here now stays: looking through it again and again only stops everybody.
             gc.freeze()
             gc.set_threshold(50_000, 50, 100)
-            await self.serve([self.public, self.inside])
+            await self.serve([self.public])
             for task in (waiting, expiring):
                 task.cancel()
             if self.reporter is not None:
@@ -231,12 +207,16 @@ class Server(WebServer):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        self.inner = await loop.create_server(lambda: Inside(self.app.ear, self.web), sock=self.inside)
         self.tell("listening")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self.reporter is not None:
             await self.reporter.leave()
         self.driver.stop()
+        self.inner.close()
+        self.app.ear.close()
         await super().shutdown(sockets)
 
     def serve_until_stopped(self) -> None:

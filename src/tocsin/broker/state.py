@@ -73,7 +73,8 @@ class BrokerState(Moves):
         """What has to be done about it. The same events at the same times give the same instructions."""
         self._now = max(self._now, now)  # a clock that jumps back does not bring anything back
         self._handlers[type(event)](event)
-        self._out += self.catchup.start()
+        if self.catchup.queue:
+            self._out += self.catchup.start()
         out, self._out = self._out, []
         return out
 
@@ -164,7 +165,7 @@ class BrokerState(Moves):
                     back.channel.name,
                     len(back.live) + len(back.waiting),
                     back.lam.per_second(now),
-                    back.lam_bytes.per_second(now),
+                    back.lam.bytes_per_second(now),
                 )
                 for back in self.backs.values()
             ],

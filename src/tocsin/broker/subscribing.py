@@ -38,7 +38,7 @@ class Subscriptions(Executions):
         key = (channel.name.lower(), text)
         back = self._keys.get(key)
         if back is None:
-            back = Back(channel, args, [key], Recent(0), Rate(self._now), Rate(self._now))
+            back = Back(channel, args, [key], Recent(0), Rate(self._now))
             self._keys[key] = back
             channel.wanted[text] = back
         if back.id:
@@ -210,7 +210,7 @@ class Subscriptions(Executions):
         for number, args in event.subscriptions:
             key = (channel.name.lower(), _encode_args(args))
             if number not in self.backs and number not in channel.released and key not in self._keys:
-                back = Back(channel, list(args), [key], Recent(0), Rate(self._now), Rate(self._now))
+                back = Back(channel, list(args), [key], Recent(0), Rate(self._now))
                 self._keys[key] = back
                 self._confirm(back, number, event.position)
                 self._idle_if_unused(back)

@@ -6,6 +6,7 @@ are small and few; the decoder keeps nothing between them but an unfinished one.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 from tocsin.wire import closes
@@ -13,6 +14,7 @@ from tocsin.wire.closes import Close
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 _CONTROL = 0x8
+_medium = struct.Struct(">BBH").pack
 _KNOWN = frozenset((CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG))
 #: Codes below 3000 that may be in a close frame.
 _CODES = frozenset((1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014))
@@ -33,7 +35,7 @@ def frame(payload: bytes, opcode: int = TEXT) -> bytes:
     if size < 126:
         head = bytes((0x80 | opcode, size))
     elif size < 65_536:
-        head = bytes((0x80 | opcode, 126)) + size.to_bytes(2, "big")
+        head = _medium(0x80 | opcode, 126, size)
     else:
         head = bytes((0x80 | opcode, 127)) + size.to_bytes(8, "big")
     return head + payload

@@ -252,15 +252,13 @@ def encode_batch(messages: list[bytes]) -> bytes:
     return messages[0] if len(messages) == 1 else b"[" + b",".join(messages) + b"]"
 
 
-def encode_notify(channel: str, subscription: int, execution: int, count: int, results: bytes) -> bytes:
-    """``results`` is JSON already: neither Spark's text nor a single record is touched on the way to the screen."""
-    return b'{"type":"notify","channel":%b,"subscription":%d,"execution":%d,"count":%d,"results":%b}' % (
-        _encoder.encode(channel),
-        subscription,
-        execution,
-        count,
-        results,
-    )
+def notify_template(channel: str) -> bytes:
+    """For ``%`` with subscription, execution, count and results.
+
+    The results are JSON already: neither Spark's text nor a single record is touched on the way to the screen.
+    """
+    name = _encoder.encode(channel).replace(b"%", b"%%")
+    return b'{"type":"notify","channel":%b,"subscription":%%d,"execution":%%d,"count":%%d,"results":%%b}' % name
 
 
 def decode(data: bytes | str) -> list[FromClient]:
