@@ -108,7 +108,7 @@ def test_rates_are_those_of_a_broker():
     for time, size in ((3.0, 700), (4.5, 20), (64.5, 11)):
         rates.add(np.array([1]), np.array([size]), time)
         one.add(size, time)
-    assert rates.per_second(70.0)[1] == pytest.approx(one.per_second(70.0))
+    assert rates.per_second(70.0)[1] == pytest.approx(one.bytes_per_second(70.0))
     assert rates.per_second(70.0)[0] == 0.0
 
 
