@@ -12,7 +12,7 @@ from typing import Any
 
 from broker_lab import Speaker, alive, broker
 
-from served import environment
+from served import environment, tocsin
 from sparkless import sparkless
 
 
@@ -94,3 +94,27 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path):
         rest = [json.loads(line)["event"] for line in process.stdout]
         assert rest == ["stopped", "stopped"]
         process.stdout.close()
+
+
+def test_processes_read_the_file_that_the_broker_was_started_with(tmp_path: Path):
+    (tmp_path / "broker.toml").write_text("[limits]\nsubscriptions = 1\n")
+    with sparkless(tmp_path / "data") as (_, url):
+        command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--name", "many", "--processes", "2"]
+        command += ["--port", "0", "--cluster", url, "--home", str(tmp_path / "b")]
+        command += ["--config", str(tmp_path / "broker.toml")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as process:
+            assert process.stdout is not None
+            said = [json.loads(process.stdout.readline()) for _ in range(4)]
+            speaker = Speaker(said[0]["url"])
+            answers = [speaker.ask("subscribe", channel="OfKind", args=[kind])["type"] for kind in ("fire", "flood")]
+            assert answers == ["subscribed", "error"]
+            speaker.close()
+            process.terminate()
+            process.stdout.read()
+
+
+def test_what_several_processes_cannot_have_is_said_so(tmp_path: Path):
+    for option in (["--inside-port", "8490"], ["--inside-url", "http://a:1"], ["--coordinator", "http://127.0.0.1:1"]):
+        ran = tocsin("broker", "--processes", "2", "--port", "0", "--home", str(tmp_path), *option)
+        error, hint = ran.stderr.decode().splitlines()
+        assert (ran.returncode, error[:7], hint[:6]) == (1, "error: ", "hint: ")

@@ -24,7 +24,7 @@ def test_it_writes_a_project_that_can_be_read(tmp_path: Path) -> None:
     assert f"cd {folder} " in ran.stdout.decode()
     statements = [each.statement for each in iter_statements((folder / "app.sql").read_text())]
     assert {CreateDataset, CreateFeed, CreateChannel} <= {type(each) for each in statements}
-    assert config.load(str(folder / "tocsin.toml"), env={}).port == config.ClusterConfig().port
+    assert config.load(str(folder / "tocsin.toml"), env={}).retention == 3600
     for script in folder.glob("*.py"):
         assert ast.get_docstring(ast.parse(script.read_text())), script
 

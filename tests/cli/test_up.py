@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import typer
 from rich.console import Console
@@ -45,17 +46,19 @@ class Up:
 
 def test_it_runs_scripts_and_answers_and_leaves_only_its_home(tmp_path: Path) -> None:
     (tmp_path / "script.sql").write_text("CREATE DATASET Kept (a int);\nINSERT INTO Kept VALUES (7), (8);\n")
-    up = Up(tmp_path, "--sql", "script.sql", "--ready-file", "ready.json")
+    (tmp_path / "tocsin.toml").write_text('master = "local[1]"\nport = 1\n')
+    up = Up(tmp_path, "--sql", "script.sql", "--ready-file", "ready.json", "--config", "tocsin.toml")
     try:
         assert up.event("step")["step"] == "script.sql: 2 statements run"
         ready = up.event("ready")
         assert json.loads((tmp_path / "ready.json").read_text())["cluster"] == ready["cluster"]
         found = tocsin("query", "SELECT sum(a) AS s FROM Kept", "--json", TOCSIN_URL=ready["cluster"])
         assert json.loads(found.stdout) == [{"s": 15}]
+        assert httpx.get(ready["cluster"] + "/readyz").json()["master"] == "local[1]"
     finally:
         ended = up.end()
     assert ended == (0, "")
-    assert {path.name for path in tmp_path.iterdir()} == {"script.sql", "tocsin-home"}
+    assert {path.name for path in tmp_path.iterdir()} == {"script.sql", "tocsin.toml", "tocsin-home"}
 
 
 def test_a_script_with_a_mistake_is_told_with_its_place_and_goes_on_when_it_is_corrected(
@@ -82,6 +85,8 @@ def test_a_script_with_a_mistake_is_told_with_its_place_and_goes_on_when_it_is_c
         (["--sql", "wrong.sql"], 1, "wrong.sql:1:8"),
         (["--sql", "latin.sql"], 1, "latin.sql is not UTF-8"),
         (["--home", "wrong.sql"], 1, "cannot write to"),
+        (["--config", "missing.toml"], 1, "cannot read the configuration missing.toml"),
+        (["--config", "wrong.toml"], 1, "the configuration is wrong"),
         (["--cities", "2"], 2, "No such option"),
     ],
 )
@@ -90,6 +95,7 @@ def test_what_is_told_before_anything_starts(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.sql").write_text("CREATE NONSENSE;")
+    (tmp_path / "wrong.toml").write_text("colour = 'red'")
     (tmp_path / "latin.sql").write_bytes(b"-- \xe9\n")
     found = tocsin("up", "--port", "0", *words) if "--port" not in words else tocsin("up", *words)
     assert found.returncode == code

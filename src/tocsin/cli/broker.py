@@ -71,7 +71,7 @@ def broker(
     if options.processes > 1:
         # Held, but not listened on: what came in here would find nobody.
         with bind(options.host, options.port, shared=True, listen=False) as held:
-            run_several(options, held.getsockname()[1], json)
+            run_several(options, held.getsockname()[1], config, json)
         return
     public = bind(options.host, options.port, shared=member)
     url = address(public)
@@ -95,8 +95,12 @@ def broker(
     tell("stopped")
 
 
-def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
+def run_several(options: settings.BrokerConfig, port: int, config: str | None, json: bool) -> None:
     """Starts the members and passes signals on; when one ends by itself, the others end too."""
+    if options.coordinator:
+        # It sends a subscriber to one broker, and on a shared port the kernel chooses another.
+        hint = "start each broker on a port of its own, or leave the coordinator out"
+        raise UserError("a coordinator cannot place subscribers on processes that share a port", hint=hint)
     if options.inside_port or options.inside_url:
         raise UserError("several processes have an inner port each", hint="leave out --inside-port and --inside-url")
     members: list[subprocess.Popen[bytes]] = []
@@ -114,7 +118,7 @@ def run_several(options: settings.BrokerConfig, port: int, json: bool) -> None:
     for place in range(1, options.processes + 1):
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--name", f"{options.name}-{place}"]
         command += ["--port", str(port), "--host", options.host, "--cluster", options.cluster, "--home", options.home]
-        command += ["--processes", "1", *(["--json"] if json else [])]
+        command += ["--processes", "1", *(["--config", config] if config else []), *(["--json"] if json else [])]
         # In its own group: Ctrl-C reaches this process, which passes it on once.
         members.append(
             subprocess.Popen(

@@ -46,6 +46,7 @@ def up(
             "0 takes free ones.",
         ),
     ] = PORT,
+    config: Annotated[str | None, typer.Option(help="A TOML file for the data cluster; see `tocsin config`.")] = None,
     ready_file: Annotated[Path | None, typer.Option(help="Write the addresses here, as JSON, once all is up.")] = None,
     json: Json = False,
 ) -> None:
@@ -66,7 +67,7 @@ def up(
     console = Console(highlight=False, soft_wrap=True)
     with terminable(), Progress(console, json) as progress:
         try:
-            with Town(Options(home=home, brokers=brokers, port=port), progress.tell) as town:
+            with Town(Options(home=home, brokers=brokers, port=port, config=config), progress.tell) as town:
                 for name, text in scripts:
                     run_script(town, name, text, progress, json)
                 if ready_file is not None:

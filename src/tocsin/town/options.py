@@ -15,7 +15,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     ``placement``, ``strategy``: the coordinator's; None leaves them as they are. ``balance_every`` and ``interval`` are
     its settings, in seconds. ``places``: latitude and longitude of each broker. ``cluster``: the words that start a
-    data cluster.
+    data cluster. ``config``: a file with its settings.
     """
 
     home: str = ""
@@ -28,3 +28,4 @@ class Options(Struct, frozen=True, kw_only=True):
     interval: float | None = None
     places: tuple[tuple[float, float], ...] = ()
     cluster: tuple[str, ...] = CLUSTER
+    config: str | None = None

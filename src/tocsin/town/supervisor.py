@@ -150,7 +150,8 @@ class Supervisor:
 
     def _cluster_words(self) -> list[str]:
         where = ["--home", str(self.home / "cluster"), "--host", self.options.host, "--port", self._port(0)]
-        return [*self.options.cluster, *where, "--json"]
+        config = [] if self.options.config is None else ["--config", self.options.config]
+        return [*self.options.cluster, *config, *where, "--json"]
 
     def _coordinator_words(self) -> list[str]:
         words = [*TOCSIN, "coordinator", "--home", str(self.home / "coordinator"), "--host", self.options.host]

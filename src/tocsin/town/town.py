@@ -84,7 +84,7 @@ class Town:
         options = self.options
         if options.cluster == CLUSTER:
             preflight.check_java()
-            preflight.check_memory(settings.load().driver_memory, options.brokers)
+            preflight.check_memory(settings.load(options.config).driver_memory, options.brokers)
         if options.port:
             preflight.check_ports(options.host, range(options.port, options.port + options.brokers + 2))
 

@@ -1,4 +1,4 @@
--- An air quality watch. Run it once: tocsin sql app.sql. Run it again after a change: what is there stays.
+-- An air quality watch. It may be run again after something was added: what is there stays.
 
 -- What hardly ever changes, and what a message from a station does not say itself.
 CREATE DATASET IF NOT EXISTS Stations (
