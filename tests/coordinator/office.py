@@ -6,6 +6,7 @@ import itertools
 import random
 from typing import Any
 
+from tocsin.balancing.balancer import answer
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.state import CoordinatorState
@@ -17,9 +18,13 @@ LIMITS = {"per_broker", "moves", "per_second", "cool_down", "least_gain", "move_
 
 
 class Office:
-    """``notes``, ``samples`` and ``kept`` gather what it said; ``now`` only moves when the test moves it."""
+    """``notes``, ``samples`` and ``kept`` gather what it said; ``now`` only moves when the test moves it.
 
-    def __init__(self, now: float = 1000.0, **settings: Any) -> None:
+    ``apart``: plans are not made until somebody calls ``ponder``.
+    """
+
+    def __init__(self, now: float = 1000.0, *, apart: bool = False, **settings: Any) -> None:
+        self.apart = apart
         limits = {name: settings.pop(name) for name in LIMITS & settings.keys()}
         self.config = CoordinatorConfig(limits=CoordinatorLimits(**limits), **{"strategy": "ldm", **settings})
         self.now = now
@@ -33,8 +38,14 @@ class Office:
     def restart(self) -> None:
         """With nothing but what it has written down."""
         self.state = CoordinatorState(
-            self.config, SECRET, random.Random(1), lambda: 1e9 + self.now, lambda: next(self._nonces)
+            self.config,
+            SECRET,
+            random.Random(1),
+            lambda: 1e9 + self.now,
+            lambda: next(self._nonces),
+            apart=self.apart,
         )
+        self.questions: list[ev.Ponder] = []
         self._tokens: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         self.tell(ev.Restored(list(self.kept.values()), self.choice))
@@ -57,7 +68,16 @@ class Office:
                     self.notes.append(instruction)
                 case ev.Sample():
                     self.samples.append(instruction)
+                case ev.Ponder():
+                    self.questions.append(instruction)
         return found
+
+    def ponder(self) -> Any:
+        """Answers the oldest question, if there is one."""
+        if self.questions:
+            question = self.questions.pop(0)
+            return self.tell(ev.Pondered(question.number, answer(question.question)))
+        return None
 
     def register(self, broker: str, **fields: Any) -> reports.Registered:
         url = fields.pop("url", f"http://{broker}")

@@ -229,6 +229,11 @@ class Town:
             self.office.tick()
             self.check()
 
+    def ponder(self) -> None:
+        """A plan that was asked for some time ago is there."""
+        self.office.ponder()
+        self.check()
+
     # -- how the coordinator's words are taken
 
     def hear(self, name: str, token: str, said: reports.LoadReport) -> reports.Orders:
@@ -298,6 +303,7 @@ class Town:
                 if not any(name in broker.here for broker in self.brokers.values()):
                     self.placed(int(name[-2:]))
             self.tick()
+            self.ponder()
         for broker in self.brokers.values():
             if broker.up:
                 broker.report("ok", "mute")
@@ -366,6 +372,7 @@ def live(town: Town, seed: int, steps: int) -> Town:
         (1, lambda: town.forget(any_number())),
         (1, town.restart),
         (6, town.do_later),
+        (8, town.ponder),
     ]
     for act in rng.choices([act for _, act in acts], [weight for weight, _ in acts], k=steps):
         act()

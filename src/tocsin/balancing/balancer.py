@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tocsin.balancing.arrays import Floats, Longs
+from tocsin.balancing.arrays import Floats, Ints, Longs
 from tocsin.balancing.components import LoadState, Reports
 from tocsin.balancing.decisions import Decision, Limits, Plan, Reason
 from tocsin.balancing.load import Load, Status
 from tocsin.balancing.move import Move
+from tocsin.balancing.question import Question
 from tocsin.balancing.strategy import Strategy
 from tocsin.balancing.trial import Trial
 
@@ -31,6 +32,10 @@ REFUSED = {
 }
 #: How often moves for which there was no room are tried again, after others have made some.
 ROUNDS = 3
+#: Suggestions in a row that the limits refuse, for each move that may be pending, after which the rest can wait.
+PATIENCE = 10
+#: Refusals that an answer carries.
+REFUSALS = 1_000
 
 
 class Balancer:
@@ -50,6 +55,9 @@ class Balancer:
         self.log: deque[Decision] = deque(maxlen=kept)
         self.latest = Plan()
         self._rested: dict[int, float] = {}  # when each may be moved again
+        #: The status of every broker when ``ask`` was called, and the numbers that others have got since.
+        self._asked: Ints = load.status.copy()
+        self._renewed: set[int] = set()
 
     # What the coordinator tells.
 
@@ -64,6 +72,7 @@ class Balancer:
         """The subscriber has left, and its number may be given to another."""
         self.pending.pop(u, None)
         self._rested.pop(u, None)
+        self._renewed.add(u)
 
     def _over(self, u: int, now: float, reason: Reason) -> None:
         move = self.pending.pop(u, None)
@@ -73,9 +82,11 @@ class Balancer:
 
     # What it answers.
 
-    def projected(self) -> Trial:
-        """The load as if all pending moves were done."""
-        trial = Trial(self.load, self.distance)
+    def projected(self, only: Iterable[Move] | None = None) -> Trial:
+        """The load as if all pending moves were done; ``only``: the moves that it is needed for, if they are few."""
+        us = None if only is None else [move.subscriber for move in (*only, *self.pending.values())]
+        known = None if us is None else np.array([u for u in us if 0 <= u < len(self.load.at)], dtype=np.int64)
+        trial = Trial(self.load, self.distance, known)
         for move in self.pending.values():
             if trial.at[move.subscriber] == move.source:
                 trial.move(move.subscriber, move.target)
@@ -83,14 +94,44 @@ class Balancer:
 
     def plan(self, now: float) -> Plan:
         """One iteration: drops what is pointless, asks the strategy, decides."""
-        self._decide(self._begin(now), now)
+        self._decide(self._begin(now), self.projected(), now)
         return self.latest
 
     def dry_run(self, now: float) -> Plan:
         """What ``plan`` would do now, without doing it."""
-        other = Balancer(self.load, self.strategy, self.limits, distance=self.distance)
-        other.pending, other._rested = dict(self.pending), dict(self._rested)
-        return other.plan(now)
+        return answer(self.question(now))
+
+    # The same in two halves, so that between them time may pass and the load may change.
+
+    def question(self, now: float) -> Question:
+        load, pending, rested = self.load.snapshot(), dict(self.pending), dict(self._rested)
+        return Question(load, self.strategy, self.limits, pending, rested, now, self.distance)
+
+    def ask(self, now: float) -> Question:
+        """A question whose answer will be adopted."""
+        self.latest = Plan()
+        self._drop(self.latest, now)
+        self._asked, self._renewed = self.load.status.copy(), set()
+        return self.question(now)
+
+    def adopt(self, answered: Plan, now: float) -> Plan:
+        """Takes the moves of the answer that are still right; each of the others is refused with its reason."""
+        plan = self.latest = Plan()
+        self._drop(plan, now)
+        current = []
+        for move in answered.moves:
+            if self._outdated(move):
+                self._note(plan, Decision(now, move, Reason.POINTLESS, 0.0, 0.0))
+            else:
+                current.append(move)
+        self._decide(current, self.projected(current), now)
+        return plan
+
+    def _outdated(self, move: Move) -> bool:
+        """Its subscriber left, and the number is another's; or its broker was to be emptied, and is not any more."""
+        return move.subscriber in self._renewed or (
+            move.must and self._asked[move.source] != self.load.status[move.source]
+        )
 
     # The same as three steps, for a LoadBalancingManager.
 
@@ -102,7 +143,7 @@ class Balancer:
         return np.flatnonzero(self.projected().accepts)
 
     def rebalance(self, criterion: str, target: Longs, load_to_move: Iterator[Move], now: float) -> None:
-        self._decide(load_to_move, now)
+        self._decide(load_to_move, self.projected(), now)
 
     # How it decides.
 
@@ -122,14 +163,15 @@ class Balancer:
                 self._note(plan, Decision(now, move, Reason.POINTLESS, 0.0, 0.0))
         self._rested = {u: until for u, until in self._rested.items() if until > now}
 
-    def _decide(self, suggestions: Iterable[Move], now: float) -> None:
-        plan, trial = self.latest, self.projected()
+    def _decide(self, suggestions: Iterable[Move], trial: Trial, now: float) -> None:
+        plan = self.latest
         ceiling = trial.loads.maximum
         room = np.full((2, trial.m), self.limits.per_broker)  # to leave, to arrive
         for move in self.pending.values():
             room[0, move.source] -= 1
             room[1, move.target] -= 1
         waiting: list[Move] = []
+        crowded = 0
         for turn in range(ROUNDS):
             again: list[Move] = []
             for move in suggestions:
@@ -146,7 +188,8 @@ class Balancer:
                     plan.moves.append(move)
                 after = trial.loads.maximum if reason is Reason.ACCEPTED else ceiling
                 self._note(plan, Decision(now, move, reason, before, after))
-                if reason is Reason.MOVES:
+                crowded = crowded + 1 if reason in (Reason.SOURCE, Reason.TARGET) else 0
+                if reason is Reason.MOVES or crowded > PATIENCE * self.limits.moves:
                     return
             waiting, suggestions = again, again
             if not waiting:
@@ -193,3 +236,12 @@ class Balancer:
     def _note(self, plan: Plan, decision: Decision) -> None:
         plan.decisions.append(decision)
         self.log.append(decision)
+
+
+def answer(question: Question) -> Plan:
+    """The plan for the moment of the question, with the first of many refusals; nothing outside of it is touched."""
+    balancer = Balancer(question.load, question.strategy, question.limits, distance=question.distance)
+    balancer.pending, balancer._rested = dict(question.pending), dict(question.rested)
+    plan = balancer.plan(question.now)
+    refused = [each for each in plan.decisions if not each.accepted][:REFUSALS]
+    return Plan(plan.moves, plan.dropped, [each for each in plan.decisions if each.accepted] + refused)

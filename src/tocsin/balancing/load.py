@@ -67,6 +67,13 @@ class Load:
         load._stale[:] = True
         return load
 
+    def snapshot(self) -> Load:
+        """The load of this moment, apart: plans are made on it while this one goes on."""
+        made = object.__new__(Load)
+        for name, value in vars(self).items():
+            setattr(made, name, value.copy())
+        return made
+
     # What the coordinator is told.
 
     def join(self, u: int, broker: int = NOWHERE, subscriptions: Iterable[int] = ()) -> None:

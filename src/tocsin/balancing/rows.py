@@ -36,6 +36,14 @@ class Rows:
         made._used = len(made._pool)
         return made
 
+    def copy(self) -> Rows:
+        """As they are now; what happens to the one does not reach the other."""
+        made = Rows()
+        made.size, made._room, made._start = self.size.copy(), self._room.copy(), self._start.copy()
+        made._pool = self._pool[: self._used].copy()
+        made._used, made._waste = self._used, self._waste
+        return made
+
     def __len__(self) -> int:
         return len(self.size)
 

@@ -20,9 +20,12 @@ CHUNK = 1 << 21
 
 
 class Trial:
-    """Its owner may move anybody in it. ``distance``: subscriber × broker, what is preferred among equals; optional."""
+    """Its owner may move anybody in it. ``distance``: subscriber × broker, what is preferred among equals; optional.
 
-    def __init__(self, load: Load, distance: Floats | None = None) -> None:
+    ``only``: who is going to be looked at and moved, where that is few; nobody else's ``u`` is summed.
+    """
+
+    def __init__(self, load: Load, distance: Floats | None = None, only: Longs | None = None) -> None:
         self.rows, self.lam = load.rows, load.lam
         self.capacity, self.most, self.status = load.capacity, load.most, load.status
         self.live: Flags = load.live
@@ -34,7 +37,9 @@ class Trial:
         self.I, self.O = loads.I, loads.O
         self.F: Floats = loads.F.copy()
         self.relative: Floats = loads.relative.copy()
-        self.u: Floats = self.rows.sums(np.arange(len(self.rows)), self.lam)
+        us = np.arange(len(self.rows)) if only is None else only
+        self.u: Floats = np.zeros(len(self.rows))
+        self.u[us] = self.rows.sums(us, self.lam)
 
     def fork(self) -> Trial:
         """Another one of the same state."""

@@ -21,7 +21,10 @@ from tocsin.wire.tickets import Ticket, key_for, sign
 
 
 class Core:
-    """``wall`` is the time that tickets are dated by, ``nonce`` makes them unlike; both are the driver's."""
+    """``wall`` is the time that tickets are dated by, ``nonce`` makes them unlike; both are the driver's.
+
+    ``apart``: plans take long, and the driver works them out somewhere else (Ponder, Pondered) while this goes on.
+    """
 
     def __init__(
         self,
@@ -30,11 +33,14 @@ class Core:
         rng: random.Random,
         wall: Callable[[], float],
         nonce: Callable[[], str],
+        *,
+        apart: bool = False,
     ) -> None:
         self.config = config
         self.secret = secret
         self.wall = wall
         self.nonce = nonce
+        self.apart = apart
         self.picture = Picture()
         self.load = self.picture.load
         self.members: dict[str, Member] = {}
@@ -54,6 +60,11 @@ class Core:
         self._started: float | None = None
         self._ticked: float | None = None
         self._balanced = float("-inf")
+        self._questions = 0
+        #: The numbers of the questions that are being worked on: for the balance, and for those who want to look.
+        self._asked: int | None = None
+        self._looked: int | None = None
+        self._lookers: list[ev.Call] = []
         self._out: list[Instruction] = []
         self._now = 0.0
 

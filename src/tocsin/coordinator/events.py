@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from tocsin.balancing.decisions import Plan as BalancePlan
+from tocsin.balancing.question import Question
 from tocsin.errors import TocsinError
 from tocsin.wire.reports import LoadReport, Registration, Request
 
@@ -98,6 +100,13 @@ class Plan(Struct, frozen=True):
     call: Call
 
 
+class Pondered(Struct, frozen=True):
+    """The answer to a Ponder; without a plan if there was trouble."""
+
+    number: int
+    plan: BalancePlan | None
+
+
 class Topology(Struct, frozen=True):
     call: Call
 
@@ -106,7 +115,7 @@ class Tick(Struct, frozen=True):
     """Time has passed; about once a second."""
 
 
-Event = Restored | Register | Report | Leave | Place | Drain | Forget | Switch | Plan | Topology | Tick
+Event = Restored | Register | Report | Leave | Place | Drain | Forget | Switch | Plan | Pondered | Topology | Tick
 
 
 # -- instructions
@@ -146,6 +155,7 @@ NoteKind = Literal[
     "placed",
     "plan",
     "move",
+    "refused",
     "order",
     "strategy",
     "placement",
@@ -173,4 +183,11 @@ class Sample(Struct, frozen=True):
     pending: int
 
 
-Instruction = Reply | Refuse | KeepBroker | DropBroker | KeepChoice | Note | Sample
+class Ponder(Struct, frozen=True):
+    """Work out a plan, for as long as it takes, and bring it as a Pondered; the question belongs to who answers it."""
+
+    number: int
+    question: Question
+
+
+Instruction = Reply | Refuse | KeepBroker | DropBroker | KeepChoice | Note | Sample | Ponder

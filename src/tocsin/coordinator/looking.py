@@ -5,24 +5,47 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tocsin.balancing.decisions import Decision
+from tocsin.balancing.decisions import Decision, Plan
 from tocsin.balancing.load import NOWHERE
 from tocsin.balancing.move import Move
+from tocsin.balancing.question import Question
 from tocsin.coordinator import events as ev
-from tocsin.coordinator.events import Note, Reply, Sample
+from tocsin.coordinator.events import Note, Ponder, Refuse, Reply, Sample
 from tocsin.coordinator.members import Member
 from tocsin.coordinator.reporting import Reporting
-
-#: Refusals that a plan shows.
-REFUSALS = 1_000
+from tocsin.errors import SystemTrouble
 
 
 class Looking(Reporting):
     def _plan(self, event: ev.Plan) -> None:
-        plan = self.balancer.dry_run(self._now)
+        """Who asks while an answer is being worked out gets that one."""
+        if not self.apart:
+            self._out.append(Reply(event.call, self._shown(self.balancer.dry_run(self._now))))
+            return
+        self._lookers.append(event.call)
+        if self._looked is None:
+            self._looked = self._ponder(self.balancer.question(self._now))
+
+    def _ponder(self, question: Question) -> int:
+        self._questions += 1
+        self._out.append(Ponder(self._questions, question))
+        return self._questions
+
+    def _show(self, plan: Plan | None) -> None:
+        lookers, self._lookers, self._looked = self._lookers, [], None
+        if plan is None:
+            trouble = SystemTrouble("the plan could not be made", hint="the coordinator's log says why")
+            self._out += [Refuse(call, trouble) for call in lookers]
+        else:
+            body = self._shown(plan)
+            self._out += [Reply(call, body) for call in lookers]
+
+    def _shown(self, plan: Plan) -> dict[str, Any]:
+        # Since it was asked for some may have left, and brokers may have been forgotten.
+        planned = [each for each in plan.moves if self._stands(each)]
         dropped = {move.subscriber for move in plan.dropped}
         going_on = [move for u, move in self.balancer.pending.items() if u not in dropped]
-        after, before = self.load.as_if([*going_on, *plan.moves]), self.load.loads
+        after, before = self.load.as_if([*going_on, *planned]), self.load.loads
         moves = [
             {
                 "subscriber": self._name(move.subscriber),
@@ -31,22 +54,25 @@ class Looking(Reporting):
                 "worth": move.worth,
                 "why": move.why or self.config.strategy,
             }
-            for move in plan.moves
+            for move in planned
         ]
         refused = [
             {"subscriber": self._name(each.move.subscriber), "reason": each.reason.value}
             for each in plan.decisions
             if not each.accepted
         ]
-        body = {
+        return {
             "strategy": self.config.strategy,
             "before": {"cov": before.cov, "maximum": before.maximum, "mean": before.mu},
             "after": {"cov": after.cov, "maximum": after.maximum, "mean": after.mu},
             "bound": self.load.lower_bound(),
             "moves": moves,
-            "refused": refused[:REFUSALS],
+            "refused": refused,
         }
-        self._out.append(Reply(event.call, body))
+
+    def _stands(self, move: Move) -> bool:
+        known = bool(self._name(move.subscriber)) and move.target in self._by_number
+        return known and int(self.load.at[move.subscriber]) == move.source
 
     def _topology(self, event: ev.Topology) -> None:
         loads = self.load.loads
@@ -97,13 +123,22 @@ class Looking(Reporting):
 
     def _note(self, decision: Decision) -> Note:
         move = decision.move
-        source, target = self._by_number[move.source].name, self._by_number[move.target].name
+        source, target = (self._by_number.get(number) for number in (move.source, move.target))
         text = f"{decision.reason.value}: {move.why or self.config.strategy}"
-        return Note("move", text, self._name(move.subscriber), source, target)
+        return Note(
+            "move" if decision.accepted else "refused",
+            text,
+            self._name(move.subscriber),
+            source.name if source is not None else "",
+            target.name if target is not None else "",
+        )
 
     def _summary(self, moves: list[Move], before: float) -> Note:
         """One line for all that a look at the balance has decided."""
         reasons = Counter(move.why or self.config.strategy for move in moves)
         why = "; ".join(f"{count} × {text}" for text, count in reasons.most_common(3))
-        after = self.balancer.projected().loads.cov
-        return Note("plan", f"{len(moves)} moves, cov {before:.3f} to {after:.3f}: {why}")
+        return Note("plan", f"{len(moves)} moves, cov {before:.3f} to {self._cov():.3f}: {why}")
+
+    def _cov(self) -> float:
+        """As if all pending moves were done."""
+        return self.balancer.projected(()).loads.cov

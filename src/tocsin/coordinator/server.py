@@ -22,6 +22,7 @@ from starlette.routing import Route, Router
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.admin import Admin
+from tocsin.coordinator.planner import Planner
 from tocsin.coordinator.routes import ROUTES
 from tocsin.coordinator.state import CoordinatorState
 from tocsin.coordinator.store import Store
@@ -56,8 +57,10 @@ class Coordinator:
         self.store = store
         self.clock = clock
         self.state = CoordinatorState(
-            config, store.secret, random.Random(), time.time, lambda: secrets.token_urlsafe(12)
+            config, store.secret, random.Random(), time.time, lambda: secrets.token_urlsafe(12), apart=True
         )
+        self.planner = Planner()
+        self._pondering: set[asyncio.Task[None]] = set()
         self.watch = Watch()
         for kind, row in store.newest(PAST):
             self.watch.publish(kind, row)
@@ -66,11 +69,21 @@ class Coordinator:
         self.tell(ev.Restored(store.brokers(), store.choice()))
 
     def tell(self, event: ev.Event) -> Any:
-        """The body of the reply; raises what it refuses with."""
+        """The body of the reply; raises what it refuses with. Who asks with a future gets the reply in it."""
         found: Any = None
         refused: Exception | None = None
         for instruction in self.state.handle(event, self.clock()):
             match instruction:
+                case ev.Reply(call=asyncio.Future() as call):
+                    if not call.done():
+                        call.set_result(instruction.body)
+                case ev.Refuse(call=asyncio.Future() as call):
+                    if not call.done():
+                        call.set_exception(instruction.error)
+                case ev.Ponder():
+                    task = asyncio.get_running_loop().create_task(self._ponder(instruction))
+                    self._pondering.add(task)
+                    task.add_done_callback(self._pondering.discard)
                 case ev.Reply():
                     found = instruction.body
                 case ev.Refuse():
@@ -92,6 +105,27 @@ class Coordinator:
         if refused is not None:
             raise refused
         return found
+
+    async def ask(self, event: Callable[[ev.Call], ev.Event]) -> Any:
+        """The reply, when it comes."""
+        call: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.tell(event(call))
+        return await call
+
+    async def _ponder(self, instruction: ev.Ponder) -> None:
+        plan = None
+        try:
+            plan = await self.planner.answer(instruction.question)
+        except Exception as error:
+            # A strategy may be anybody's; brokers are heard and people are placed all the same.
+            log.error("no plan: %s", error, exc_info=None if isinstance(error, SystemTrouble) else error)
+        self.tell(ev.Pondered(instruction.number, plan))
+
+    def close(self) -> None:
+        for task in self._pondering:
+            task.cancel()
+        self.planner.close()
+        self.write()
 
     def write(self) -> None:
         """What is only for looking back: lost for a second's worth in a crash, and nothing depends on it."""
@@ -191,7 +225,7 @@ class App(Viewing):
         return answer({"samples": self.coordinator.store.samples(wish.limit)})
 
     async def plan(self, request: Request) -> Response:
-        return answer(self.coordinator.tell(ev.Plan(None)))
+        return answer(await self.coordinator.ask(ev.Plan))
 
     async def log(self, request: Request) -> Response:
         wish = from_query(request.scope["query_string"], Since)
@@ -228,7 +262,7 @@ class Server(WebServer):
             ticking = asyncio.create_task(self._tick(coordinator))
             await self.serve([self.sock])
             ticking.cancel()
-            coordinator.write()
+            coordinator.close()
         finally:
             store.close()
 
@@ -239,7 +273,6 @@ class Server(WebServer):
             try:
                 coordinator.tell(ev.Tick())
             except Exception:
-                # A strategy may be anybody's; brokers are heard and people are placed all the same.
                 log.exception("the balance could not be looked at")
             coordinator.write()
 

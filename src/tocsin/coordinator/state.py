@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tocsin.balancing.decisions import Plan
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.events import Instruction
 from tocsin.coordinator.switching import Switching
@@ -37,6 +38,7 @@ class CoordinatorState(Switching):
         if self._now - self._balanced >= self.config.balance_every and self._complete():
             self._balanced = self._now
             self._balance()
+            self._out.append(self._sample())
 
     def _wake(self) -> None:
         """Whoever slept cannot say that the others were silent: their reports wait to be read."""
@@ -55,14 +57,30 @@ class CoordinatorState(Switching):
 
     def _balance(self) -> None:
         # It finds nothing to drop: what became pointless was called off when it did.
-        before = self.balancer.projected().loads.cov
-        plan = self.balancer.plan(self._now)
+        if not self.apart:
+            before = self._cov()
+            self._begin(self.balancer.plan(self._now), before)
+        elif self._asked is None:
+            self._asked = self._ponder(self.balancer.ask(self._now))
+
+    def _pondered(self, event: ev.Pondered) -> None:
+        if event.number == self._looked:
+            self._show(event.plan)
+        elif event.number == self._asked:
+            self._asked = None
+            if event.plan is not None:
+                before = self._cov()
+                plan = self.balancer.adopt(event.plan, self._now)
+                self._begin(plan, before)
+                # They were right when the plan was made; that they are not any more is worth knowing.
+                self._out += [self._note(each) for each in plan.decisions if not each.accepted]
+
+    def _begin(self, plan: Plan, before: float) -> None:
         for move in plan.moves:
             self._queue(move)
         if plan.moves:
             self._out.append(self._summary(plan.moves, before))
         self._out += [self._note(each) for each in plan.decisions if each.accepted]
-        self._out.append(self._sample())
 
 
 _HANDLERS: dict[type[Any], Callable[[CoordinatorState, Any], None]] = {
@@ -75,6 +93,7 @@ _HANDLERS: dict[type[Any], Callable[[CoordinatorState, Any], None]] = {
     ev.Forget: CoordinatorState._forget,
     ev.Switch: CoordinatorState._switch,
     ev.Plan: CoordinatorState._plan,
+    ev.Pondered: CoordinatorState._pondered,
     ev.Topology: CoordinatorState._topology,
     ev.Tick: CoordinatorState._tick,
 }

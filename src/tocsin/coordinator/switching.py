@@ -59,6 +59,7 @@ class Switching(Looking):
         config = msgspec.structs.replace(self.config, strategy=strategy, settings=settings, placement=placing)
         made, places = stages(config), placement.make(placing)
         self.balancer.strategy = made
+        self._asked = None  # what is being worked out is the other one's
         if placing != self.config.placement:
             self.placement = places
         self.config = config
