@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 
 # Tests run in as many processes as there are cores worth using; ARGS="-n 0" runs them in one, for a debugger.
-PYTEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(RUN) -m pytest -n 2
 LOCKING := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade
 
 .DEFAULT_GOAL := help

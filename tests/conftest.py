@@ -15,6 +15,7 @@ for folder in (Path(__file__).parent.parent / "src", Path(__file__).parent):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
+from groups import Groups  # noqa: E402
 from tocsin.config import ClusterConfig  # noqa: E402
 
 if TYPE_CHECKING:
@@ -22,29 +23,14 @@ if TYPE_CHECKING:
 
     from tocsin.cluster.spark import SparkRuntime
 
-#: Fixtures that take long to make and are made once a process: tests with the same one stay together.
-SHARED = ("spark_runtime", "standalone_master", "documented", "url")
-#: The longest go first, so that no process is left with one of them at the end. All other groups are files.
-FIRST = ["spark_runtime", "documented", "url"]
 
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What ``make test`` gives to one of its processes: all tests with the same slow fixture, or else a file."""
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST))
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Groups(config))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Packed bytes hold the time at which they were packed; the name of a test has to be the same in both processes."""
     return f"{argname}-gzip" if isinstance(val, bytes) and val.startswith(b"\x1f\x8b") else None
-
-
-def _group(item: pytest.Item) -> str:
-    used = set(getattr(item, "fixturenames", ()))
-    return next((name for name in SHARED if name in used), item.path.stem)
 
 
 @pytest.fixture(scope="session")
