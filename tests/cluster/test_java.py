@@ -179,7 +179,8 @@ runtime.stop()
 """
 
 
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[1,1,512]"])
+# A local cluster has a driver and an executor, each with a Java to find.
+@pytest.mark.parametrize("master", [pytest.param("local[2]", marks=pytest.mark.slow), "local-cluster[1,1,512]"])
 def test_spark_runs_on_a_machine_without_java(tmp_path, master):
     tools = tmp_path / "tools"
     tools.mkdir()

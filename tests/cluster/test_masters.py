@@ -10,6 +10,7 @@ import pytest
 
 from sparkmaster import child_env
 
+pytestmark = pytest.mark.timeout(900)
 HERE = Path(__file__).parent
 #: What an execution and a commit do with Spark; the rest of those files does not depend on the master.
 CHOSEN = "each_subscription or top_k or enriched or near_me or continuous or executors or restart or queried or folded"
@@ -25,7 +26,7 @@ def run_on(master: str, catalog: str = "") -> None:
         env=child_env(TOCSIN_TEST_MASTER=master, TOCSIN_TEST_CATALOG=catalog),
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=800,
         check=False,
         cwd=HERE.parent.parent,
     )
@@ -33,16 +34,22 @@ def run_on(master: str, catalog: str = "") -> None:
     assert " passed" in ran.stdout
 
 
-@pytest.mark.timeout(900)
+def test_channels_and_ingestion_work_on_a_standalone_master_with_postgresql_as_catalog(
+    standalone_master: str, postgres_url: str
+) -> None:
+    run_on(standalone_master, postgres_url)
+
+
+@pytest.mark.slow
 def test_channels_and_ingestion_work_on_a_local_cluster() -> None:
     run_on("local-cluster[2,1,1024]")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_channels_and_ingestion_work_on_a_standalone_master(standalone_master: str) -> None:
     run_on(standalone_master)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_channels_and_ingestion_work_with_postgresql_as_catalog(postgres_url: str) -> None:
     run_on("local[2]", postgres_url)

@@ -295,7 +295,7 @@ runtime.stop()
 
 
 def test_it_runs_on_a_local_cluster(tmp_path):
-    assert "processes 3" in run_in_child(START + ANSWER, str(tmp_path / "home"), "local-cluster[2,1,1024]")
+    assert "processes 2" in run_in_child(START + ANSWER, str(tmp_path / "home"), "local-cluster[1,1,512]")
     assert (tmp_path / "home" / "spark-home" / "work").is_dir()
 
 
