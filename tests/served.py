@@ -48,11 +48,11 @@ def tocsin(*words: str, data: bytes = b"", **env: str) -> Ran:
 
 
 class Process:
-    """A running ``tocsin cluster``."""
+    """A running ``tocsin cluster``, or another part."""
 
-    def __init__(self, *options: str) -> None:
-        command = [sys.executable, "-m", "tocsin.cli", "cluster", "--json", "--port", "0", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    def __init__(self, *options: str, part: str = "cluster", **env: str) -> None:
+        command = [sys.executable, "-m", "tocsin.cli", part, "--json", "--port", "0", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(**env))
 
     def event(self, name: str) -> dict[str, Any]:
         """Waits until it says this."""

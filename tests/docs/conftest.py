@@ -3,31 +3,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shell import Shell
 
-from served import served
+from served import Process
 
 # For the helpers of the broker's tests.
 sys.path.append(str(Path(__file__).parent.parent / "broker"))
 
 
 @pytest.fixture(scope="session")
-def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of one data cluster for all pages: each page has names of its own."""
-    with served(tmp_path_factory.mktemp("documented")) as address:
-        yield address
-
-
-@pytest.fixture(scope="session")
-def documented_broker(documented: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    from broker_lab import broker
-
-    with broker(tmp_path_factory.mktemp("documented-broker"), documented, "documented") as found:
-        yield found.url
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The addresses of one ``tocsin up`` for all pages: each page has names of its own."""
+    options = ("--home", str(tmp_path_factory.mktemp("documented")), "--brokers", "1")
+    running = Process(*options, part="up", TOCSIN_MASTER="local[2]")
+    try:
+        yield running.event("ready")
+    finally:
+        code = running.end()
+    assert code == 0, running.errors()
 
 
 @pytest.fixture
-def shell(documented: str, documented_broker: str, tmp_path: Path) -> Shell:
-    return Shell(documented, documented_broker, tmp_path)
+def shell(documented: dict[str, Any], tmp_path: Path) -> Iterator[Shell]:
+    (broker,) = documented["brokers"].values()
+    with Shell(documented["cluster"], broker, tmp_path, documented["coordinator"]) as found:
+        yield found

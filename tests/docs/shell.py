@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -26,6 +28,14 @@ class Shell:
         path = str(Path(sys.executable).parent)
         known = environment(TOCSIN_URL=url, TOCSIN_BROKER=broker)
         self.env = known | {"PATH": f"{path}:{known['PATH']}"}
+        self._terminals: dict[str, Terminal] = {}
+
+    def __enter__(self) -> Shell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for terminal in self._terminals.values():
+            terminal.close()
 
     def run_page(self, page: Path) -> int:
         """Runs every block and compares; says how many there were."""
@@ -33,12 +43,32 @@ class Shell:
         for block in found:
             if block.wait is not None:
                 self.wait(*block.wait)
-            pages.check(page, block, self.run(page, block))
+            if block.directive is not None:
+                self._follow(page, block, *block.directive)
+            else:
+                pages.check(page, block, self.run(page, block))
         return len(found)
 
+    def _follow(self, page: Path, block: pages.Block, kind: str, name: str) -> None:
+        if kind == "save":
+            (self.folder / name).write_text(self._here(block.text))
+        elif kind == "terminal":
+            if name in self._terminals:
+                self._terminals[name].close()
+            self._terminals[name] = Terminal(self._here(block.text), self.folder, self.env)
+        else:
+            shown = self._terminals[name].next(block.text.count("\n"))
+            pages.check(page, block._replace(expected=block.text), self._as_shown(shown))
+
+    def _here(self, text: str) -> str:
+        text = text.replace(SHOWN, self.url).replace(SHOWN_BROKER, self.broker)
+        return text.replace(SHOWN_COORDINATOR, self.coordinator)
+
+    def _as_shown(self, text: str) -> str:
+        return text.replace(self.url, SHOWN).replace(self.broker, SHOWN_BROKER)
+
     def run(self, page: Path, block: pages.Block) -> str:
-        text = block.text.replace(SHOWN, self.url).replace(SHOWN_BROKER, self.broker)
-        text = text.replace(SHOWN_COORDINATOR, self.coordinator)
+        text = self._here(block.text)
         if block.language == "sql":
             return self._output(page, block, ["tocsin", "sql", "-"], text)
         if block.language == "python":
@@ -56,4 +86,38 @@ class Shell:
         )
         where = f"{page.relative_to(pages.ROOT)}:{block.line}"
         assert ran.returncode == 0, f"{where} ended with {ran.returncode}: {ran.stderr}{ran.stdout}"
-        return (ran.stdout + ran.stderr).replace(self.url, SHOWN).replace(self.broker, SHOWN_BROKER)
+        return self._as_shown(ran.stdout + ran.stderr)
+
+
+class Terminal:
+    """Where a command runs on, and shows lines as they come."""
+
+    def __init__(self, command: str, folder: Path, env: dict[str, str]) -> None:
+        # So that ending the shell ends the command.
+        words = ["bash", "-c", f"exec {command}"]
+        self._process = subprocess.Popen(
+            words,
+            cwd=folder,
+            env=env | {"PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+
+    def next(self, lines: int) -> str:
+        return "".join(self._lines.get(timeout=120) for _ in range(lines))
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(60)
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()

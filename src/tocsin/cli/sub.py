@@ -42,8 +42,8 @@ def sub(
 ) -> None:
     """Subscribe to a channel and print its notifications.
 
-    One line each: the channel, the number of the execution, the results. After a break it goes on by itself; what could
-    not be had any more is said on standard error.
+    One line each: the channel, the number of the execution, the results. After a break it goes on by itself. When it
+    is subscribed, and what could not be had any more, is said on standard error.
 
     \b
     Example:
@@ -96,6 +96,8 @@ async def follow(
         connect(urls, coordinator=coordinator, token=token) as client,
         client.subscribe(channel, args, after=after) as subscription,
     ):
+        if not json:
+            err().print(clean(f"subscribed to {subscription.channel} at {client.status.url}"), markup=False)
         while (item := await subscription.event()) is not None:
             if isinstance(item, Missed):
                 show_missed(item, json)
