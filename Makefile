@@ -12,7 +12,7 @@ PYTEST := $(RUN) -m pytest -n 2
 LOCKING := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench format lock clean
+.PHONY: help demo up test test-slow lint bench format lock clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
@@ -20,6 +20,9 @@ help: ## print this list
 
 demo: $(READY) ## run the emergency application on a data cluster, about a minute
 	@$(VENV)/bin/tocsin demo $(ARGS)
+
+up: $(READY) ## run an empty system: data cluster, brokers, coordinator
+	@$(VENV)/bin/tocsin up $(ARGS)
 
 test: $(READY) ## run the tests
 	$(PYTEST) -m "not slow" $(ARGS)

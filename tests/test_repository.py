@@ -137,7 +137,7 @@ def test_every_make_command_is_in_the_makefile(page):
     assert used - targets == set()
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-slow", "lint", "bench"])
+@pytest.mark.parametrize("target", ["demo", "up", "test", "test-slow", "lint", "bench"])
 def test_the_promised_commands_are_there(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
