@@ -420,14 +420,14 @@ class Acts:
         return max(here, key=lambda name: here[name])
 
     def _balanced(
-        self, more: Callable[[dict[str, Any]], bool] = lambda top: True, patience: float = PATIENCE
+        self, more: Callable[[dict[str, Any]], bool] = lambda top: True, patience: float | None = None
     ) -> float | None:
         def so() -> bool:
             top = self.net.topology()
             everybody = sum(people(top, "up", "draining").values()) == self.subscribers
             return everybody and top["pending"] == 0 and top["cov"] < ALPHA and more(top)
 
-        return until(so, self._began, self.steady, patience)
+        return until(so, self._began, self.steady, PATIENCE if patience is None else patience)
 
 
 # -- NATS --------------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def test_all_connections_of_several_processes_are_held():
 
 
 def test_who_answers_heartbeats_stays():
-    with Tocsin(None, heartbeat=1) as broker:
+    with Tocsin(None, heartbeat=2) as broker:
         openings = [broker.opening(0, [0])] * 5
         with Holder(broker.door, openings) as holder:
             while holder.pings < 20:  # four each: more than a silent one would get
