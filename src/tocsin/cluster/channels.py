@@ -114,10 +114,18 @@ class Channels:
     # -- telling -----------------------------------------------------------------------------------------------------
 
     def message(self, broker: Broker, tell: Tell) -> bytes | None:
-        """What a broker is told of an execution; None where it has expired or holds nothing for the broker."""
+        """What a broker is told of an execution; None where it holds nothing for the broker."""
         channel = self.world.names.by_id(tell.channel)
+        if channel is None:
+            return None
         execution = self.world.catalog.execution(tell.channel, tell.execution)
-        if channel is None or execution is None or execution.path is None:
+        pull = f"/channels/{channel.name}/executions/{tell.execution}/results?broker={broker.name}"
+        if execution is None:
+            # Expired before the broker could be reached: it hears so when it pulls, and tells those who missed it.
+            return msgspec.json.encode(
+                {"broker": broker.name, "channel": channel.name, "execution": tell.execution, "pull": pull}
+            )
+        if execution.path is None:
             return None
         wanted = self.world.tables[tell.channel].of_broker(broker.id)
         present = self.world.segments.read(execution.path, columns=["subscription_id"])["subscription_id"].to_numpy()
@@ -135,7 +143,7 @@ class Channels:
             lines = b"".join(self.world.results.pull(execution, matched)).rstrip(b"\n").replace(b"\n", b",")
             told["results"] = msgspec.Raw(b"[" + lines + b"]")
         else:
-            told["pull"] = f"/channels/{channel.name}/executions/{execution.number}/results?broker={broker.name}"
+            told["pull"] = pull
         return msgspec.json.encode(told)
 
     def _declare_gone(self, broker: Broker) -> None:
