@@ -111,6 +111,30 @@ def test_what_was_lost_is_known_before_anything_is_told():
     run(test)
 
 
+def test_a_broker_that_was_given_up_looks_again_the_first_time_too():
+    """Somebody may have subscribed before the broker was registered."""
+
+    async def test(rig: Rig) -> None:
+        rig.answers["PUT /brokers/b"] = {"returned": True}
+        rig.link.start()
+        await rig.until(rig.link.settled.is_set)
+        assert rig.events == [ev.Inherited("C", [(7, ["fire"])], 9), ev.Returned({"C": 9})]
+
+    run(test)
+
+
+def test_a_broker_whose_registration_had_no_answer_may_have_been_given_up():
+    async def test(rig: Rig) -> None:
+        rig.link.start()
+        await rig.until(rig.link.registered.is_set)
+        rig.answers["PUT /brokers/b"] = (503, {"error": {"message": "the answer was lost"}})
+        await rig.until(lambda: rig.link.last_error is not None)
+        rig.answers["PUT /brokers/b"] = {"returned": False}
+        await rig.until(lambda: ev.Returned({"C": 9}) in rig.events)
+
+    run(test)
+
+
 def test_nothing_is_let_go_before_it_is_known_what_is_inherited():
     async def test(rig: Rig) -> None:
         listing = rig.later("GET /channels")

@@ -116,8 +116,8 @@ class Link:
         while True:
             # What is told from here on waits until it is known whether something before it was lost.
             self.settled.clear()
-            answer = await self._insist(self._register)
-            if not first and not answer["returned"]:
+            returned = await self._registered()
+            if not first and not returned:
                 self.settled.set()
             # Before looking: what is subscribed to meanwhile may be newer than what is seen.
             mine = [name for name, channel in self.driver.state.channels.items() if channel.backs]
@@ -131,12 +131,25 @@ class Link:
             for name in mine:
                 if name not in known:
                     self.driver.handle(Dropped(name))
-            if answer["returned"] and not first:
-                log.warning("the data cluster had declared this broker gone")
+            if returned:  # the first time too: something may have been subscribed to before it was registered
                 self.driver.handle(Returned(positions))
             self.settled.set()
             first = False
             await asyncio.sleep(LOOK)
+
+    async def _registered(self) -> bool:
+        """Whether the data cluster had given this broker up, or may have: it says so once, and answers get lost."""
+        tries = 0
+
+        async def register() -> Any:
+            nonlocal tries
+            tries += 1
+            return await self._register()
+
+        returned: bool = (await self._insist(register))["returned"]
+        if returned:
+            log.warning("the data cluster had declared this broker gone")
+        return returned or tries > 1
 
     async def _register(self) -> Any:
         return await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", {"url": self.told_url})
