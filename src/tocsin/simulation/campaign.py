@@ -1,0 +1,96 @@
+"""Many seeds, one after the other or side by side, and what came of all of them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from msgspec import Struct, field
+
+from tocsin.simulation.invariants import Violation
+from tocsin.simulation.run import Outcome, run
+from tocsin.simulation.trace import Trace
+from tocsin.simulation.world import Parts
+
+#: Seeds that a process takes at a time.
+CHUNK = 8
+#: Lines of a trace that are shown with a violation.
+LAST_LINES = 15
+
+
+class Summary(Struct):
+    """``violations`` are (seed, what) of the first violation of each seed that had one."""
+
+    runs: int = 0
+    events: int = 0
+    seconds: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+    moves: int = 0
+    connects: int = 0
+    notifications: int = 0
+    gaps: int = 0
+    duplicates: int = 0
+    violations: list[tuple[int, Violation]] = field(default_factory=list)
+
+    def add(self, found: Outcome) -> None:
+        self.runs += 1
+        self.events += found.events
+        self.seconds += found.seconds
+        for kind, count in found.faults.items():
+            self.faults[kind] = self.faults.get(kind, 0) + count
+        self.moves += found.moves
+        self.connects += found.connects
+        self.notifications += found.notifications
+        self.gaps += found.gaps
+        self.duplicates += found.duplicates
+        if found.violations:
+            self.violations.append((found.seed, found.violations[0]))
+
+
+def attempt(seed: int, only: list[int] | None = None, parts: type[Parts] = Parts) -> Outcome:
+    """A state machine that raises an error breaks the first rule of all."""
+    try:
+        return run(seed, only=only, parts=parts)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename.rpartition('/')[2]}:{place.lineno}"
+        crash = Violation("nothing crashes", f"{type(error).__name__}: {error} ({where})")
+        return Outcome(seed, [crash], 0, 0.0, {}, [], 0, 0, 0, 0, 0)
+
+
+def outcomes(first: int, runs: int, jobs: int = 1) -> Iterator[Outcome]:
+    """Of the seeds from ``first`` on, in their order."""
+    seeds = range(first, first + runs)
+    if jobs == 1 or runs <= CHUNK:
+        yield from map(attempt, seeds)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(attempt, seeds, chunksize=CHUNK)
+
+
+def shrink(seed: int, invariant: str, parts: type[Parts] = Parts) -> list[int]:
+    """A smaller script that breaks the same rule: places of faults without which it is not broken."""
+    kept = list(range(len(attempt(seed, parts=parts).script)))
+    smaller = True
+    while smaller:
+        smaller = False
+        for place in reversed(kept):
+            fewer = [each for each in kept if each != place]
+            if any(each.invariant == invariant for each in attempt(seed, fewer, parts).violations):
+                kept, smaller = fewer, True
+    return kept
+
+
+def last_lines(seed: int, only: list[int] | None = None) -> list[str]:
+    try:
+        return run(seed, only=only, trace=lambda clock: Trace(clock, True, last=LAST_LINES)).lines
+    except Exception:
+        return traceback.format_exc().splitlines()[-LAST_LINES:]
+
+
+def command(seed: int, only: list[int] | None = None) -> str:
+    """What replays it."""
+    some = f" --only {','.join(map(str, only))}" if only is not None else ""
+    return f"tocsin simulate faults --seed {seed}{some} --trace"

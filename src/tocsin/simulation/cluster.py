@@ -1,0 +1,204 @@
+"""The data cluster: channels whose executions find something for subscriptions, results that are kept for a while,
+brokers that are told and come to pull. It reads like the specification; Spark is the one part that is not real here.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from tocsin.broker.events import Line, Problem
+from tocsin.simulation.network import Network
+from tocsin.simulation.node import Node
+from tocsin.simulation.process import Done, Refused
+from tocsin.simulation.telling import Teller
+
+#: Lines that one answer to a catch-up holds: few, so that there are many answers.
+PAGE = 4
+
+
+class Execution(Struct, eq=False):
+    """``found``: what each kind got, whether or not anybody asked for it. ``stored``: what is kept, by subscription."""
+
+    number: int
+    started: float
+    time: float
+    found: dict[str, bytes]
+    stored: dict[int, bytes]
+    expired: float | None = None
+
+
+class Channel(Struct, eq=False):
+    """``chance``: of each kind to be found by an execution; ``size``: bytes of a result, by kind."""
+
+    name: str
+    period: float
+    chance: float
+    size: dict[str, int]
+    push: bool = False
+    retention: float = 1e9
+    executions: list[Execution] = field(default_factory=list)
+    first: int = 1  # the oldest that is kept
+    numbers: dict[str, int] = field(default_factory=dict)  # kind: subscription
+
+    @property
+    def last(self) -> int:
+        return len(self.executions)
+
+
+class Subscription(Struct, eq=False):
+    number: int
+    channel: Channel
+    kind: str
+    holders: dict[str, None] = field(default_factory=dict)
+
+
+class DataCluster(Node):
+    """Durable are subscriptions, executions, brokers and what is left to tell them; it may stop and start again."""
+
+    def __init__(self, network: Network, rng: Random, gone_after: float) -> None:
+        super().__init__("cluster", network)
+        self.rng = rng
+        self.channels: dict[str, Channel] = {}
+        self.subscriptions: dict[int, Subscription] = {}
+        self.names: dict[int, tuple[str, str]] = {}  # of all that ever were: channel, kind
+        self.brokers: dict[str, str] = {}  # up or gone
+        self.outbox: dict[str, dict[tuple[str, int], None]] = {}
+        self.teller = Teller(self, rng, gone_after)
+        self.producing = True
+        self._number = 0
+
+    def boot(self) -> None:
+        super().boot()
+        self.teller.boot()
+        for channel in self.channels.values():
+            self.later(channel.period * self.rng.random(), self._run, channel)
+        self.later(1.0, self._expire)
+
+    # -- executions
+
+    def _run(self, channel: Channel) -> None:
+        self.later(channel.period * self.rng.uniform(0.7, 1.3), self._run, channel)
+        if self.producing:
+            self.execute(channel)
+
+    def execute(self, channel: Channel, everything: bool = False) -> None:
+        """It sees the subscriptions of now, and is committed a little later."""
+        chance = 1.0 if everything else channel.chance
+        kinds = [kind for kind in channel.size if self.rng.random() < chance]
+        seen = dict(channel.numbers)
+        self.later(self.rng.uniform(0.02, 0.3), self._commit, channel, kinds, seen, self.clock.now)
+
+    def _commit(self, channel: Channel, kinds: list[str], seen: dict[str, int], started: float) -> None:
+        mine = {seen[kind]: kind for kind in kinds if kind in seen and seen[kind] in self.subscriptions}
+        if not mine:
+            return  # without a result it takes no number
+        number = channel.last + 1
+        found = {kind: result(channel, kind, number) for kind in kinds}
+        stored = {each: found[kind] for each, kind in mine.items()}
+        channel.executions.append(Execution(number, started, self.clock.now, found, stored))
+        brokers = {name: None for each in mine for name in self.subscriptions[each].holders}
+        if self.trace:
+            what = ", ".join(f"{channel.name}({kind})#{each}" for each, kind in mine.items())
+            self.trace.say(self.name, f"execution {channel.name}/{number} found something for {what}")
+        for name in brokers:
+            self.outbox.setdefault(name, {})[channel.name, number] = None
+        self.teller.wake(brokers)
+
+    def _expire(self) -> None:
+        self.later(1.0, self._expire)
+        now = self.clock.now
+        for channel in self.channels.values():
+            while channel.first <= channel.last:
+                oldest = channel.executions[channel.first - 1]
+                if oldest.time >= now - channel.retention:
+                    break
+                oldest.expired = now
+                channel.first += 1
+
+    # -- what brokers ask for; each answers by ``done``
+
+    def register(self, broker: str, done: Done) -> None:
+        returned = self.brokers.get(broker) == "gone"
+        self.brokers[broker] = "up"
+        self.teller.wake([broker], returned=True)
+        done(returned, None)
+
+    def list_channels(self, body: None, done: Done) -> None:
+        done({channel.name: channel.last for channel in self.channels.values()}, None)
+
+    def list_subscriptions(self, body: tuple[str, str], done: Done) -> None:
+        name, broker = body
+        mine = [each for each in self.subscriptions.values() if each.channel.name == name and broker in each.holders]
+        done([(each.number, [each.kind]) for each in mine], None)
+
+    def subscribe(self, body: tuple[str, str, list[Any]], done: Done) -> None:
+        broker, name, args = body
+        channel = self.channels[name]
+        if broker not in self.brokers:
+            done(None, Refused("no such broker", "broker"))
+            return
+        outcomes: list[int | Problem] = []
+        for each in args:
+            kind = str(each[0])
+            if kind not in channel.size:
+                outcomes.append(Problem("type_mismatch", f"there is no kind {kind}"))
+                continue
+            number = channel.numbers.get(kind)
+            if number is None:
+                self._number += 1
+                number = channel.numbers[kind] = self._number
+                self.names[number] = (name, kind)
+                self.subscriptions[number] = Subscription(number, channel, kind)
+            self.subscriptions[number].holders[broker] = None
+            outcomes.append(number)
+        done((outcomes, channel.last), None)
+
+    def unsubscribe(self, body: tuple[str, str, list[int]], done: Done) -> None:
+        broker, _, numbers = body
+        for number in numbers:
+            found = self.subscriptions.get(number)
+            if found is None:
+                continue
+            found.holders.pop(broker, None)
+            if not found.holders:
+                del self.subscriptions[number]
+                del found.channel.numbers[found.kind]
+        done(None, None)
+
+    def lines(self, broker: str, channel: Channel, number: int) -> list[Line]:
+        stored = channel.executions[number - 1].stored
+        held = [each for each in stored if each in self.subscriptions and broker in self.subscriptions[each].holders]
+        return [Line(each, number, 1, Raw(stored[each])) for each in sorted(held)]
+
+    def pull(self, body: tuple[str, str, int], done: Done) -> None:
+        broker, name, number = body
+        channel = self.channels[name]
+        if number < channel.first:
+            done(None, Refused("it has expired", "execution", channel.first))
+        else:
+            done(self.lines(broker, channel, number), None)
+
+    def results(self, body: tuple[str, int, int], done: Done) -> None:
+        name, subscription, after = body
+        channel = self.channels[name]
+        if after < channel.first - 1:
+            done(None, Refused("it has expired", "execution", channel.first))
+            return
+        lines = []
+        for execution in channel.executions[after:]:
+            if subscription in execution.stored:
+                lines.append(Line(subscription, execution.number, 1, Raw(execution.stored[subscription])))
+                if len(lines) == PAGE:
+                    break
+        done((lines, len(lines) == PAGE), None)
+
+
+def result(channel: Channel, kind: str, number: int) -> bytes:
+    """Of as many bytes as the channel's results of this kind have, and like no other."""
+    row = {"kind": kind, "channel": channel.name, "n": number}
+    text = msgspec.json.encode([row])
+    return text[:-2] + b',"pad":"' + b"x" * max(0, channel.size[kind] - len(text)) + b'"}]'

@@ -1,0 +1,320 @@
+"""What goes wrong, and when. A script is drawn before the run begins, so that parts of it can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from msgspec import Struct, structs
+
+from tocsin.coordinator import events as coordinating
+from tocsin.simulation.broker import BrokerNode
+from tocsin.simulation.client import ClientNode
+from tocsin.simulation.connection import BROKEN
+from tocsin.simulation.network import Wall, Weather
+from tocsin.simulation.node import Node
+from tocsin.simulation.world import World
+from tocsin.wire.reports import Order
+
+
+class Fault(Struct, frozen=True):
+    """``who`` and ``how`` are numbers that each kind reads in its own way. ``amid``: it waits for the next move."""
+
+    at: float
+    kind: str
+    who: int
+    how: float
+    seconds: float
+    amid: bool = False
+
+    def __str__(self) -> str:
+        when = "amid the next move after" if self.amid else "at"
+        return f"{self.kind} {when} {self.at:.2f} for {self.seconds:.1f} s (who {self.who}, how {self.how:.2f})"
+
+
+def script(rng: Random, until: float, tight: bool) -> list[Fault]:
+    """``tight``: brokers take only so many, so that none of them may be missing for good."""
+    kinds = [kind for kind in KINDS if not (tight and kind in ("retire", "drain"))]
+    weights = [WEIGHTS.get(kind, 2) for kind in kinds]
+    found = []
+    for _ in range(rng.randint(1, 9)):
+        kind = rng.choices(kinds, weights)[0]
+        amid = kind in AMID and rng.random() < 0.4
+        seconds = rng.choice((0.5, 2.0, 6.0, 15.0)) * rng.uniform(0.5, 1.5)
+        found.append(Fault(rng.uniform(3.0, until), kind, rng.randrange(10_000), rng.random(), seconds, amid))
+    return sorted(found, key=lambda fault: fault.at)
+
+
+def plant(world: World, faults: list[Fault], until: float) -> None:
+    """All of them are over at ``until``."""
+    for fault in faults:
+        world.clock.at(fault.at, _begin, world, structs.replace(fault, seconds=min(fault.seconds, until - fault.at)))
+
+
+def _begin(world: World, fault: Fault) -> None:
+    if not fault.amid:
+        _strike(world, fault)
+        return
+
+    def moving(source: BrokerNode, order: Order) -> None:
+        world.on_move.remove(moving)
+        client = next(each for each in world.clients.values() if each.subscriber == order.subscriber)
+        world.clock.after(fault.how * 0.5, _strike, world, _aimed(world, fault, source.name, order.broker, client))
+
+    world.on_move.append(moving)
+
+
+def _aimed(world: World, fault: Fault, source: str, target: str, client: ClientNode) -> Fault:
+    """At those who take part in the move."""
+    if fault.kind.endswith("client"):
+        return structs.replace(fault, who=list(world.clients.values()).index(client))
+    name = source if fault.who % 2 else target
+    return structs.replace(fault, who=list(world.brokers).index(name))
+
+
+def _strike(world: World, fault: Fault) -> None:
+    if world.trace:
+        world.trace.say("FAULT", str(fault))
+    KINDS[fault.kind](world, fault)
+
+
+# -- kinds
+
+
+def _broker(world: World, who: int) -> BrokerNode:
+    return list(world.brokers.values())[who % len(world.brokers)]
+
+
+def _client(world: World, who: int) -> ClientNode:
+    return list(world.clients.values())[who % len(world.clients)]
+
+
+def _revive(world: World, broker: BrokerNode) -> None:
+    if not broker.up and broker.life and broker.name not in world.retired:
+        broker.boot()
+
+
+def _kill_broker(world: World, fault: Fault) -> None:
+    broker = _broker(world, fault.who)
+    if broker.up:
+        broker.die(silent=fault.how < 0.4)
+        world.clock.after(fault.seconds, _revive, world, broker)
+
+
+def _stop_broker(world: World, fault: Fault) -> None:
+    broker = _broker(world, fault.who)
+    if broker.up:
+        broker.stop()
+        world.clock.after(fault.seconds, _revive, world, broker)
+
+
+def _retire(world: World, fault: Fault) -> None:
+    """For good, as long as two others are there; half of the time somebody tells the coordinator."""
+    broker = _broker(world, fault.who)
+    open_ = [each for each in world.brokers.values() if each.up and each.name not in world.draining]
+    if not broker.up or len([each for each in open_ if each is not broker]) < 2:
+        return
+    world.retired.add(broker.name)
+    broker.die(silent=True) if fault.how < 0.5 else broker.stop()
+    if int(fault.how * 100) % 2:
+        world.clock.after(8.0, _forget, world, broker.name)
+
+
+def _forget(world: World, name: str) -> None:
+    if world.coordinator.up:
+        world.coordinator.take(world.coordinator.order, coordinating.Forget(None, name))
+
+
+def _join(world: World, fault: Fault) -> None:
+    for broker in world.brokers.values():
+        if not broker.life:
+            broker.boot()
+            return
+
+
+def _freeze_broker(world: World, fault: Fault) -> None:
+    broker = _broker(world, fault.who)
+    if broker.up:
+        broker.freeze(min(fault.seconds, 12.0))
+
+
+def _slow_broker(world: World, fault: Fault) -> None:
+    """Its processor has other things to do."""
+    broker = _broker(world, fault.who)
+    broker.service, broker.delivery = 0.02 * fault.how, 0.01 * fault.how
+    world.clock.after(fault.seconds, broker.usual)
+
+
+def _drain(world: World, fault: Fault) -> None:
+    broker = _broker(world, fault.who)
+    others = [each for each in world.brokers.values() if each.up and each.name not in {*world.draining, broker.name}]
+    if not others or not world.coordinator.up or broker.name not in world.coordinator.state.members:
+        return
+    world.draining[broker.name] = None
+    world.coordinator.take(world.coordinator.order, coordinating.Drain(None, broker.name))
+    if fault.how < 0.6:
+        world.clock.after(fault.seconds, _undrain, world, broker.name)
+
+
+def _undrain(world: World, name: str) -> None:
+    if world.coordinator.up and name in world.draining:
+        world.draining.pop(name)
+        world.coordinator.take(world.coordinator.order, coordinating.Drain(None, name, undo=True))
+
+
+def _wall(world: World, inside: list[str], fault: Fault) -> None:
+    wall = Wall(frozenset(inside), one_way=fault.how > 0.75)
+    world.network.build(wall)
+    world.clock.after(fault.seconds, world.network.tear_down, wall)
+
+
+def _partition(world: World, fault: Fault) -> None:
+    """Any group from the rest."""
+    names = ["cluster", "coordinator", *world.brokers, *world.clients]
+    rng = Random(fault.who)
+    _wall(world, rng.sample(names, rng.randint(1, len(names) // 2)), fault)
+
+
+def _part_broker(world: World, fault: Fault) -> None:
+    """A broker from everybody, or from the coordinator or the data cluster and those on their side."""
+    _wall(world, [_broker(world, fault.who).name], fault)
+
+
+def _part_center(world: World, fault: Fault) -> None:
+    """The coordinator or the data cluster from everybody."""
+    _wall(world, ["coordinator" if fault.who % 2 else "cluster"], fault)
+
+
+def _part_client(world: World, fault: Fault) -> None:
+    _wall(world, [_client(world, fault.who).name], fault)
+
+
+def _kill_coordinator(world: World, fault: Fault) -> None:
+    if world.coordinator.up:
+        world.coordinator.die(silent=fault.how < 0.4)
+        world.clock.after(fault.seconds, _again, world.coordinator)
+
+
+def _freeze_coordinator(world: World, fault: Fault) -> None:
+    world.coordinator.freeze(min(fault.seconds, 12.0))
+
+
+def _kill_cluster(world: World, fault: Fault) -> None:
+    if world.cluster.up:
+        world.cluster.die(silent=fault.how < 0.4)
+        world.clock.after(fault.seconds, _again, world.cluster)
+
+
+def _again(node: Node) -> None:
+    if not node.up:
+        node.boot()
+
+
+def _kill_client(world: World, fault: Fault) -> None:
+    client = _client(world, fault.who)
+    if client.up:
+        client.die(silent=fault.how < 0.4)
+        world.clock.after(fault.seconds, world.arrive, client)
+
+
+def _slow_client(world: World, fault: Fault) -> None:
+    """Its line is thin, or its application takes its time."""
+    client = _client(world, fault.who)
+    if fault.how < 0.5:
+        client.usual(100.0 + 2_000.0 * fault.how)
+        world.clock.after(fault.seconds, client.usual, 1e6)
+    else:
+        client.pace = fault.how
+
+
+def _reset_client(world: World, fault: Fault) -> None:
+    """Connections break: for both sides, or one of them does not hear of it."""
+    for side in list(_client(world, fault.who).sides.values()):
+        if side.other.alive:
+            if fault.how < 0.7:
+                side.end(BROKEN)
+            if not 0.4 < fault.how < 0.7:
+                side.other.end(BROKEN)
+
+
+def _weather(world: World, fault: Fault) -> None:
+    rng = Random(fault.who)
+    furthest = rng.choice((0.03, 0.3, 1.0))
+    world.network.weather = Weather(0.001, furthest, rng.choice((0.2, 3.0)), 0.3 * fault.how, rng.choice((0.0, 0.3)))
+    world.clock.after(fault.seconds, _clear, world)
+
+
+def _clear(world: World) -> None:
+    world.network.weather = Weather()
+
+
+def _more_of_client(world: World, fault: Fault) -> None:
+    client, channels = _client(world, fault.who), world.scenario.channels
+    channel = channels[fault.who // 7 % len(channels)]
+    kind = list(channel.size)[fault.who // 31 % len(channel.size)]
+    client.want(world.interest(client, channel.name, kind))
+
+
+def _less_of_client(world: World, fault: Fault) -> None:
+    client = _client(world, fault.who)
+    wanted = [each for each in client.interests.values() if each.wanted]
+    if len(wanted) > 1:
+        client.unwant(wanted[fault.who % len(wanted)])
+
+
+def _surge(world: World, fault: Fault) -> None:
+    """A channel finds much more or much less from now on, and other kinds of it."""
+    channels = list(world.cluster.channels.values())
+    channel, rng = channels[fault.who % len(channels)], Random(fault.who)
+    channel.chance = rng.choice((0.1, 0.5, 1.0))
+    channel.period = rng.choice((0.2, 0.5, 2.0))
+    for kind in channel.size:
+        channel.size[kind] = rng.choice((60, 300, 3_000))
+
+
+KINDS: dict[str, Callable[[World, Fault], None]] = {
+    "kill broker": _kill_broker,
+    "stop broker": _stop_broker,
+    "retire": _retire,
+    "join": _join,
+    "freeze broker": _freeze_broker,
+    "slow broker": _slow_broker,
+    "drain": _drain,
+    "partition": _partition,
+    "part broker": _part_broker,
+    "part center": _part_center,
+    "part client": _part_client,
+    "kill coordinator": _kill_coordinator,
+    "freeze coordinator": _freeze_coordinator,
+    "kill cluster": _kill_cluster,
+    "kill client": _kill_client,
+    "slow client": _slow_client,
+    "reset client": _reset_client,
+    "weather": _weather,
+    "more of client": _more_of_client,
+    "less of client": _less_of_client,
+    "surge": _surge,
+}
+WEIGHTS = {
+    "kill broker": 5,
+    "surge": 5,
+    "drain": 4,
+    "join": 3,
+    "partition": 3,
+    "part client": 3,
+    "reset client": 3,
+    "weather": 3,
+}
+#: What may strike in the middle of a move.
+AMID = (
+    "kill broker",
+    "stop broker",
+    "freeze broker",
+    "part broker",
+    "part client",
+    "kill client",
+    "reset client",
+    "kill coordinator",
+    "slow client",
+    "weather",
+)

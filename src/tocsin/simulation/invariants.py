@@ -1,0 +1,205 @@
+"""What must be true: of every application's ledger, and of the whole network once it is quiet.
+
+``promises`` holds at any time, up to what each application has received; ``unsettled`` only after faults have ended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from tocsin.client.link import Stage
+from tocsin.client.session import Phase
+from tocsin.simulation.client import ClientNode
+from tocsin.simulation.cluster import DataCluster, Execution
+from tocsin.simulation.ledger import Gap, Interest
+from tocsin.simulation.world import World
+
+
+class Violation(Struct, frozen=True):
+    invariant: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.what}"
+
+
+# -- every confirmed subscription got exactly its notifications, in order
+
+
+def promises(world: World, *, whole: bool) -> Iterator[Violation]:
+    """``whole``: everything must have arrived by now."""
+    for client in world.clients.values():
+        for interest in client.interests.values():
+            yield from _kept(world.cluster, client, interest, whole and interest.wanted)
+    for complaint in world.coordinator.complaints:
+        yield Violation("a plan lowers the maximum", complaint)
+
+
+def _kept(cluster: DataCluster, client: ClientNode, it: Interest, whole: bool) -> Iterator[Violation]:
+    who = f"{client.name} {it.channel}({it.kind})"
+    channel = cluster.channels[it.channel]
+    last, got = it.begin, set()
+    for item in it.received:
+        if item.execution <= last:
+            yield Violation("in order, and once", f"{who} got {item.execution} after {last}")
+        last = max(last, item.execution)
+        got.add(item.execution)
+        found = channel.executions[item.execution - 1].found if item.execution <= channel.last else {}
+        if it.kind not in found or item.results[0].get("n") != item.execution or item.results[0]["kind"] != it.kind:
+            yield Violation("its own", f"{who} got {item.execution}, which is not its own: {item.results}")
+    end = channel.last if whole else last
+    if it.confirmed is None:
+        return
+    for execution in channel.executions[it.begin : end]:
+        if it.kind in execution.found and execution.number not in got:
+            yield from _excused(cluster, it, who, execution)
+
+
+def _excused(cluster: DataCluster, it: Interest, who: str, execution: Execution) -> Iterator[Violation]:
+    number = execution.number
+    numbers = [each for each in execution.stored if cluster.names[each] == (it.channel, it.kind)]
+    assert it.confirmed is not None
+    if not numbers and execution.started < it.confirmed:
+        return  # it had begun before anything was promised
+    gaps = [gap for gap in it.missed if gap.after < number < gap.next]
+    if not numbers and any(gap.reason == "released" and gap.next == number for gap in it.missed):
+        return  # it was under way when the subscription was wanted again, and could not see it any more
+    if not gaps:
+        yield Violation("nothing is lost", f"{who} never got {it.channel}/{number}, and was not told so")
+    elif numbers and not any(_justified(gap, numbers, execution) for gap in gaps):
+        yield Violation("no gap without need", f"{who} was told that {it.channel}/{number} is gone, and it was kept")
+
+
+def _justified(gap: Gap, numbers: list[int], execution: Execution) -> bool:
+    """It was kept no longer, or under a number of which neither side could know."""
+    expired = execution.expired is not None and execution.expired <= gap.time
+    return expired or not {gap.subscription, gap.known} & set(numbers)
+
+
+# -- once it is quiet
+
+
+def unsettled(world: World) -> Iterator[Violation]:
+    yield from _served(world)
+    yield from _places(world)
+    yield from _picture(world)
+    yield from _brokers(world)
+
+
+def _served(world: World) -> Iterator[Violation]:
+    for client in world.clients.values():
+        if client.stopped is not None:
+            yield Violation("nobody is lost", f"{client.name} has stopped: {client.stopped.message}")
+            continue
+        state = client.state
+        if state.stage is not Stage.READY or state.joining is not None or state.leaving is not None:
+            yield Violation("nobody is lost", f"{client.name} is {state.stage.value}, {state.problem}")
+            continue
+        session = state.current.session  # type: ignore[union-attr]
+        for interest in client.interests.values():
+            number = session.places.get(interest.handle)
+            live = number is not None and session.phases.get(number) is Phase.LIVE
+            if interest.wanted and not live:
+                what = f"{client.name} {interest.channel}({interest.kind}) is not live"
+                yield Violation("nobody is lost", what)
+
+
+def _truth(world: World) -> dict[str, list[tuple[str, list[int]]]]:
+    """Subscriber: brokers that have it, with its BE subscriptions there."""
+    found: dict[str, list[tuple[str, list[int]]]] = {}
+    for broker in world.brokers.values():
+        for front in broker.state.fronts.values() if broker.up else ():
+            found.setdefault(front.subscriber, []).append((broker.name, sorted(front.subscriptions)))
+    return found
+
+
+def _places(world: World) -> Iterator[Violation]:
+    truth = _truth(world)
+    for client in world.clients.values():
+        at = [name for name, _ in truth.pop(client.subscriber, [])]
+        here = client.state.welcome.broker if client.state.welcome is not None else "nowhere"
+        if len(at) > 1:
+            yield Violation("nobody is in two places", f"{client.name} is at {' and '.join(at)}")
+        elif at != [here]:
+            yield Violation("nobody is lost", f"{client.name} believes to be at {here}, and is at {at or 'none'}")
+    for subscriber in truth:
+        yield Violation("nobody is in two places", f"somebody who is not there has a connection: {subscriber!r}")
+
+
+def _picture(world: World) -> Iterator[Violation]:
+    """The coordinator knows who is where, and its loads are those of the formula."""
+    state, now = world.coordinator.state, world.clock.now
+    picture, load = state.picture, state.load
+    if not world.coordinator.up:
+        yield Violation("the coordinator is right", "it is down")
+        return
+    numbers = {member.name: member.number for member in state.members.values()}
+    names = {number: name for name, number in numbers.items()}
+    for broker in world.brokers.values():
+        member = state.members.get(broker.name)
+        if (member is not None and member.alive) != broker.up:
+            wrong = "dead" if broker.up else "alive"
+            yield Violation("the coordinator is right", f"it takes {broker.name} for {wrong}")
+    truth = {subscriber: found[-1] for subscriber, found in _truth(world).items()}
+    seen: dict[str, tuple[str, list[int]]] = {}
+    for subscriber in picture.subscribers:
+        u = picture.subscribers.find(subscriber)
+        assert u is not None
+        rows = sorted(picture.backs.name(k) for k in load.rows[u].tolist())
+        seen[subscriber] = (names.get(int(load.at[u]), "nowhere"), rows)
+    for subscriber in sorted({*truth, *seen}):
+        if truth.get(subscriber) != seen.get(subscriber):
+            what = f"{subscriber} is at {truth.get(subscriber)}, and it says {seen.get(subscriber)}"
+            yield Violation("the coordinator is right", what)
+    if picture.away:
+        yield Violation("the coordinator is right", f"it waits for {sorted(picture.away)}")
+    yield from _loads(world, truth, numbers)
+    if state.transfers:
+        yield Violation("it settles", f"moves are under way: {sorted(state.transfers)}")
+    if now - world.coordinator.last_move < 2.5 * world.scenario.balance_every:
+        yield Violation("it settles", f"a move was decided on at {world.coordinator.last_move:.1f}")
+    elif planned := state.balancer.dry_run(now).moves:
+        yield Violation("it settles", f"{len(planned)} more moves would be made")
+
+
+def _loads(world: World, truth: dict[str, tuple[str, list[int]]], numbers: dict[str, int]) -> Iterator[Violation]:
+    """F_j = Σ_k z_jk (1 + n_jk) λ_k, from who is really where and with what."""
+    state = world.coordinator.state
+    loads, picture = state.load.loads, state.picture
+    lam = {k: float(state.load.lam[picture.backs.number(k)]) for _, row in truth.values() for k in row}
+    for broker in world.brokers.values():
+        if not broker.up or broker.name not in numbers:
+            continue
+        n: dict[int, int] = {}
+        for name, row in truth.values():
+            for k in row if name == broker.name else ():
+                n[k] = n.get(k, 0) + 1
+        F = sum((1 + n[k]) * lam[k] for k in n)
+        told = float(loads.F[numbers[broker.name]])
+        if not math.isclose(F, told, rel_tol=1e-9, abs_tol=1e-9):
+            yield Violation("loads agree with the model", f"F of {broker.name} is {F}, and the coordinator says {told}")
+
+
+def _brokers(world: World) -> Iterator[Violation]:
+    """Nothing is left over: no queue, no subscription that nobody has, nobody on a broker that is drained."""
+    cluster, config = world.cluster, world.scenario
+    open_ = [each for each in world.brokers.values() if each.up and each.name not in world.draining]
+    for broker in world.brokers.values():
+        if not broker.up:
+            continue
+        state = broker.state
+        if cluster.outbox.get(broker.name):
+            yield Violation("it settles", f"{broker.name} was not told of {list(cluster.outbox[broker.name])}")
+        if any(channel.told for channel in state.channels.values()) or state.catchup.jobs or state.catchup.queue:
+            yield Violation("it settles", f"{broker.name} has something to fetch")
+        if broker.name in world.draining and open_ and state.fronts:
+            yield Violation("it settles", f"{broker.name} is drained, and has {len(state.fronts)} subscribers")
+        held = {each.number for each in cluster.subscriptions.values() if broker.name in each.holders}
+        if held != set(state.backs):
+            what = f"{broker.name} has {sorted(state.backs)}, and the data cluster says {sorted(held)}"
+            yield Violation("subscriptions agree", what)
+        if state.cache.bytes > config.cache_bytes:
+            yield Violation("memory is bounded", f"{broker.name} keeps {state.cache.bytes} bytes of results")

@@ -1,0 +1,120 @@
+"""A network to be simulated: its parts, its load and its settings. Drawn by chance, and small, so that many can be."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from msgspec import Struct, field
+
+#: Strategies and placements that are drawn; "" is no balancing. Peal in its full gear is the dearest by far.
+STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("peal", {}),
+    ("peal", {"gear": "repair"}),
+    ("peal", {"gear": "repair", "trigger": 0.0}),
+    ("multistage", {}),
+    ("ldm", {"alpha": 0.03}),
+    ("sdm", {"alpha": 0.03}),
+    ("gsh", {}),
+    ("", {}),
+)
+PLACEMENTS = ("two-choices", "least-loaded", "random", "round-robin")
+
+
+class ChannelPlan(Struct, frozen=True):
+    name: str
+    period: float
+    chance: float
+    size: dict[str, int]
+    push: bool
+    retention: float
+
+
+class ClientPlan(Struct, frozen=True):
+    """``wishes`` are (channel, kind). ``pace`` is what its application takes for a notification, in seconds."""
+
+    wishes: list[tuple[str, str]]
+    pace: float = 0.0
+    bandwidth: float = 1e6
+    max_pending: int = 1_000
+    urls: int = 0  # of how many brokers it knows the address
+
+
+class Scenario(Struct, frozen=True):
+    """``spare`` brokers are not there at the beginning, and may join."""
+
+    brokers: int
+    spare: int
+    channels: list[ChannelPlan]
+    clients: list[ClientPlan]
+    strategy: str = "peal"
+    placement: str = "two-choices"
+    settings: dict[str, Any] = field(default_factory=dict)
+    capacities: list[float] = field(default_factory=list)
+    most: int = 100_000
+    heartbeat: float = 3.0
+    grace: float = 12.0
+    buffer_bytes: int = 4_096
+    cache_results: int = 4
+    cache_bytes: int = 4_096
+    interval: float = 1.0
+    gone_after: float = 5.0
+    balance_every: float = 5.0
+    cool_down: float = 10.0
+    per_second: float = 20.0
+    cluster_gone_after: float = 10.0
+    masked: bool = False
+
+
+def draw(rng: Random) -> Scenario:
+    brokers = rng.choice((2, 3, 3, 4))
+    spare = rng.choice((0, 1, 1, 2))
+    kinds = [chr(ord("p") + number) for number in range(rng.randint(2, 4))]
+    channels = [
+        ChannelPlan(
+            "ABC"[number],
+            rng.choice((0.4, 0.8, 1.5, 3.0)),
+            rng.uniform(0.3, 1.0),
+            {kind: rng.choice((60, 120, 400, 1_500)) for kind in kinds},
+            rng.random() < 0.3,
+            rng.choice((1e9, 1e9, 30.0, 12.0)),
+        )
+        for number in range(rng.randint(1, 3))
+    ]
+    wishes = [(channel.name, kind) for channel in channels for kind in kinds]
+    tight = rng.random() < 0.15
+    clients = [_client(rng, wishes, brokers) for _ in range(rng.randint(3, 9))]
+    strategy, settings = rng.choice(STRATEGIES)
+    return Scenario(
+        brokers,
+        0 if tight else spare,
+        channels,
+        clients,
+        strategy,
+        rng.choice(PLACEMENTS),
+        settings,
+        capacities=[rng.choice((1.0, 1.0, 1.0, 2.0)) for _ in range(brokers + spare)],
+        most=len(clients) + 2 if tight else 100_000,
+        heartbeat=rng.choice((2.0, 3.0, 5.0)),
+        grace=rng.choice((4.0, 12.0, 30.0)),
+        buffer_bytes=rng.choice((2_048, 8_192)),
+        cache_results=rng.choice((1, 4, 16)),
+        cache_bytes=rng.choice((1_000, 8_000, 100_000)),
+        interval=rng.choice((0.5, 1.0, 2.0)),
+        balance_every=rng.choice((3.0, 6.0)),
+        cool_down=rng.choice((5.0, 15.0)),
+        per_second=rng.choice((1.0, 50.0)),
+        cluster_gone_after=rng.choice((4.0, 15.0)),
+        masked=rng.random() < 0.25,
+    )
+
+
+def _client(rng: Random, wishes: list[tuple[str, str]], brokers: int) -> ClientPlan:
+    slow = rng.random() < 0.15
+    return ClientPlan(
+        rng.sample(wishes, rng.randint(1, min(3, len(wishes)))),
+        rng.choice((0.1, 0.5)) if slow else 0.0,
+        rng.choice((1e6, 1e6, 1e6, 3_000.0)),
+        rng.choice((2, 5)) if slow else 1_000,
+        rng.choice((0, 0, 0, 1, brokers)),
+    )

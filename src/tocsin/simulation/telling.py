@@ -1,0 +1,112 @@
+"""Telling brokers of executions, as the data cluster's teller does it: each broker in order, tried again with growing
+pauses, declared gone after too long a silence. The outbox is durable; how often it was tried is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tocsin.broker.events import Line
+from tocsin.simulation.process import Lost, Process, Question, Refused, Work
+
+if TYPE_CHECKING:
+    from tocsin.simulation.broker import BrokerNode
+    from tocsin.simulation.cluster import DataCluster
+
+MIN_BACKOFF, MAX_BACKOFF = 0.1, 30.0
+TIMEOUT = 10.0
+
+
+class Tell(Struct, frozen=True):
+    channel: str
+    execution: int
+    lines: list[Line] | None = None
+
+
+class _Road(Struct, eq=False):
+    """To one broker. ``turn``: a pause that was cut short is over, and whoever waited in it has nothing to do."""
+
+    broker: str
+    busy: bool = False
+    again: bool = False
+    failures: int = 0
+    silent_since: float | None = None
+    waiting: bool = False
+    turn: int = 0
+
+
+class Teller:
+    def __init__(self, cluster: DataCluster, rng: Random, gone_after: float) -> None:
+        self.cluster, self.rng, self.gone_after = cluster, rng, gone_after
+        self.addresses: dict[str, BrokerNode] = {}
+        self._roads: dict[str, _Road] = {}
+
+    def boot(self) -> None:
+        self._roads = {}
+        self.wake([name for name, state in self.cluster.brokers.items() if state == "up"])
+
+    def wake(self, brokers: Iterable[str], *, returned: bool = False) -> None:
+        for name in brokers:
+            road = self._roads.setdefault(name, _Road(name))
+            road.again = True
+            if returned:
+                road.silent_since, road.failures = None, 0
+                if road.waiting:
+                    road.turn += 1
+                    road.waiting = road.busy = False
+            if not road.busy:
+                road.busy = True
+                Process(self.cluster, self._serve(road))
+
+    def _serve(self, road: _Road) -> Work:
+        cluster = self.cluster
+        while road.again:
+            road.again = False
+            while cluster.brokers.get(road.broker) == "up" and cluster.outbox.get(road.broker):
+                channel, execution = min(cluster.outbox[road.broker])
+                tell = self._message(road.broker, channel, execution)
+                if tell is not None:
+                    try:
+                        yield self._post(road.broker, tell)
+                    except (Lost, Refused):
+                        now = cluster.clock.now
+                        road.failures += 1
+                        if road.silent_since is None:
+                            road.silent_since = now
+                        if now - road.silent_since >= self.gone_after:
+                            self._give_up(road)
+                            break
+                        road.waiting, turn = True, road.turn
+                        longest = min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(road.failures - 1, 60))
+                        yield longest * self.rng.uniform(0.5, 1.0)
+                        if road.turn != turn:
+                            return
+                        road.waiting = False
+                        continue
+                    road.failures, road.silent_since = 0, None
+                cluster.outbox[road.broker].pop((channel, execution), None)
+        road.busy = False
+
+    def _post(self, broker: str, tell: Tell) -> Question:
+        node = self.addresses[broker]
+        return self.cluster.network.ask(self.cluster, node, node.told, tell, TIMEOUT)
+
+    def _message(self, broker: str, name: str, number: int) -> Tell | None:
+        channel = self.cluster.channels[name]
+        if number < channel.first:
+            return Tell(name, number)  # it finds out when it pulls, and says so to whom it concerns
+        lines = self.cluster.lines(broker, channel, number)
+        if not lines:
+            return None
+        return Tell(name, number, lines if channel.push else None)
+
+    def _give_up(self, road: _Road) -> None:
+        if self.cluster.trace:
+            self.cluster.trace.say(self.cluster.name, f"declares {road.broker} gone")
+        self.cluster.brokers[road.broker] = "gone"
+        self.cluster.outbox.pop(road.broker, None)
+        road.failures, road.silent_since = 0, None

@@ -1,0 +1,48 @@
+"""``tocsin simulate faults``, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from served import tocsin
+
+
+def test_it_prints_what_it_did_and_that_nothing_was_broken():
+    ran = tocsin("simulate", "faults", "--runs", "3", "--jobs", "1")
+    text = ran.stdout.decode()
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert "notifications checked" in text and "seeds with a violation" in text
+
+
+def test_it_prints_json_for_programs():
+    ran = tocsin("simulate", "faults", "--runs", "2", "--seed", "40", "--jobs", "1", "--json")
+    found = json.loads(ran.stdout)
+    assert (found["runs"], found["violations"], found["details"]) == (2, [], [])
+    assert found["notifications"] > 0
+
+
+def test_a_seed_is_told_line_by_line_and_with_a_part_of_its_faults():
+    whole = tocsin("simulate", "faults", "--seed", "11", "--trace").stdout.decode()
+    assert "FAULT" in whole and "every promise kept" in whole.splitlines()[-1]
+    part = tocsin("simulate", "faults", "--seed", "11", "--only", "0").stdout.decode().splitlines()
+    assert part[0].startswith("fault 0: ") and "every promise kept" in part[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--runs", "0"], 2, "--runs"),
+        (["--seed", "-1"], 2, "--seed"),
+        (["--jobs", "-1"], 2, "--jobs"),
+        (["--only", "a,b"], 1, "like --only 0,3,4"),
+        (["--only", "99"], 1, "fault 99"),
+        (["--nonsense"], 2, "--nonsense"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_a_user_gets_wrong(options, code, says):
+    ran = tocsin("simulate", "faults", *options)
+    assert (ran.returncode, ran.stdout) == (code, b"")
+    assert says in ran.stderr.decode() and "Traceback" not in ran.stderr.decode()

@@ -1,0 +1,117 @@
+"""The campaign finds bugs: rules of the protocol are broken on purpose, and each must be caught within some seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.trial import Trial
+from tocsin.broker.moving import Moves
+from tocsin.broker.state import BrokerState
+from tocsin.client.entry import Entry
+from tocsin.client.notification import Notification
+from tocsin.client.session import Asking, Session
+from tocsin.simulation.campaign import attempt, command, shrink
+from tocsin.wire import messages as wire
+
+SEEDS = range(80)
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def the_client_does_not_drop_duplicates(patch: pytest.MonkeyPatch) -> None:
+    def take(self: Entry, message: wire.Notify) -> Notification:
+        self.cursor = message.execution
+        self.pending += 1
+        return Notification(message.channel, message.subscription, message.execution, message.results)
+
+    patch.setattr(Entry, "take", take)
+
+
+def the_broker_resumes_one_execution_too_late(patch: pytest.MonkeyPatch) -> None:
+    resume = BrokerState._resume
+
+    def too_late(self: BrokerState, back: Any, front: Any, after: int, *, quiet: bool = False) -> None:
+        resume(self, back, front, after if quiet else after + 1, quiet=quiet)
+
+    patch.setattr(BrokerState, "_resume", too_late)
+
+
+def the_client_breaks_before_it_makes(patch: pytest.MonkeyPatch) -> None:
+    """It goes to the other broker at once, and begins there with what comes next."""
+    ask = Session._ask
+
+    def begin_now(self: Session, entries: list[Entry]) -> None:
+        if self.role.value != "joining":
+            ask(self, entries)
+            return
+        id = next(self._ids)
+        self.requests[id] = Asking(list(entries), None, None)
+        for entry in entries:
+            entry.cursor = None
+        self._say(wire.Subscribe(id, entries[0].channel, entries[0].args))
+
+    patch.setattr(Session, "_ask", begin_now)
+    patch.setattr(Session, "complete", lambda self, live: True)
+
+
+def the_broker_does_not_look_again_at_what_it_may_have_missed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BrokerState, "_returned", lambda self, event: None)
+
+
+def the_broker_lets_go_of_what_somebody_still_has(patch: pytest.MonkeyPatch) -> None:
+    def idle(self: BrokerState, back: Any) -> None:
+        if back.id and not back.live and back not in self._idle:
+            self._idle[back] = self._now + self.config.grace
+
+    patch.setattr(BrokerState, "_idle_if_unused", idle)
+    patch.setattr("tocsin.broker.back.Back.unused", property(lambda self: not self.live))
+
+
+def the_broker_does_not_say_who_has_left(patch: pytest.MonkeyPatch) -> None:
+    changes = Moves.changes
+
+    def silent(self: BrokerState, number: int, now: float, *, full: bool) -> Any:
+        report = changes(self, number, now, full=full)
+        report.left.clear()
+        return report
+
+    patch.setattr(Moves, "changes", silent)
+
+
+def the_coordinator_forgets_moves_that_are_under_way(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Balancer, "projected", lambda self, only=None: Trial(self.load, self.distance))
+
+
+BROKEN = [
+    (the_client_does_not_drop_duplicates, "in order, and once"),
+    (the_broker_resumes_one_execution_too_late, "nothing is lost"),
+    (the_client_breaks_before_it_makes, "nothing is lost"),
+    (the_broker_does_not_look_again_at_what_it_may_have_missed, "nothing is lost"),
+    (the_broker_lets_go_of_what_somebody_still_has, "nothing crashes"),
+    (the_broker_does_not_say_who_has_left, "the coordinator is right"),
+    (the_coordinator_forgets_moves_that_are_under_way, "a plan lowers the maximum"),
+]
+
+
+@pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
+def test_the_campaign_catches_it(monkeypatch: pytest.MonkeyPatch, broken: Patch, rule: str) -> None:
+    broken(monkeypatch)
+    found = (violation.invariant for seed in SEEDS for violation in attempt(seed).violations)
+    assert rule in found
+
+
+def test_a_script_is_shrunk_to_the_faults_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    the_broker_does_not_look_again_at_what_it_may_have_missed(monkeypatch)
+    outcome = next(each for each in map(attempt, SEEDS) if each.violations)
+    rule = outcome.violations[0].invariant
+    kept = shrink(outcome.seed, rule)
+    assert len(kept) < len(outcome.script)
+    assert rule in {each.invariant for each in attempt(outcome.seed, kept).violations}
+    for place in kept:
+        fewer = [each for each in kept if each != place]
+        assert rule not in {each.invariant for each in attempt(outcome.seed, fewer).violations}
+    assert command(7, [0, 2]) == "tocsin simulate faults --seed 7 --only 0,2 --trace"

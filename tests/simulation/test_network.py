@@ -1,0 +1,206 @@
+"""The simulated network: delays, losses, walls; requests and connections."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from tocsin.simulation.clock import Clock
+from tocsin.simulation.connection import BROKEN, Ended, Side, connect
+from tocsin.simulation.network import Network, Wall, Weather
+from tocsin.simulation.node import Node
+from tocsin.simulation.process import Lost, Process, Refused, insist
+from tocsin.simulation.trace import Trace
+
+
+class Machine(Node):
+    """Keeps what happens to it."""
+
+    def __init__(self, name: str, network: Network) -> None:
+        super().__init__(name, network)
+        self.seen: list[Any] = []
+        self.boot()
+
+    def opened(self, side: Side) -> None:
+        self.seen.append("opened")
+
+    def arrived(self, side: Side, data: bytes) -> None:
+        self.seen.append(data)
+
+    def ended(self, side: Side, how: Ended) -> None:
+        self.seen.append(how)
+
+    def eased(self, side: Side) -> None:
+        self.seen.append("eased")
+
+    def serve(self, body: Any, done: Any) -> None:
+        self.seen.append(body)
+        done(body * 2, None)
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.network = Network(self.clock, Trace(self.clock), Random(1))
+        self.a, self.b = Machine("a", self.network), Machine("b", self.network)
+        self.answers: list[Any] = []
+
+    def ask(self, body: Any, timeout: float = 5.0) -> None:
+        self.network.ask(self.a, self.b, self.b.serve, body, timeout)(
+            lambda value, error: self.answers.append(value if error is None else type(error).__name__)
+        )
+
+    def connection(self, bandwidth: float = 1e6) -> tuple[Side, Side]:
+        side = Side(self.a, self.a, 1)
+        other = connect(self.network, side, self.b, self.b, bandwidth)
+        other.alive = True
+        return side, other
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_a_request_is_answered(rig):
+    rig.ask(4)
+    rig.clock.run(1.0)
+    assert (rig.b.seen, rig.answers) == ([4], [8])
+
+
+def test_nothing_passes_a_wall_and_a_one_way_wall_lets_the_request_through(rig):
+    rig.network.build(Wall(frozenset({"a"})))
+    rig.ask(4)
+    rig.clock.run(6.0)
+    assert (rig.b.seen, rig.answers) == ([], ["Lost"])
+    rig.network.walls[:] = [Wall(frozenset({"b"}), one_way=True)]
+    rig.ask(5)
+    rig.clock.run(20.0)
+    assert (rig.b.seen, rig.answers) == ([5], ["Lost", "Lost"])
+
+
+def test_a_process_that_is_down_refuses_and_a_machine_that_is_down_says_nothing(rig):
+    rig.b.die()
+    rig.ask(4)
+    rig.clock.run(1.0)
+    assert rig.answers == ["Lost"]
+    rig.b.die(silent=True)
+    rig.ask(4)
+    rig.clock.run(5.0)
+    assert rig.answers == ["Lost"]
+    rig.clock.run(7.0)
+    assert rig.answers == ["Lost", "Lost"]
+
+
+def test_a_request_may_come_twice_and_is_answered_once(rig):
+    rig.network.weather = Weather(twice=1.0)
+    rig.ask(4)
+    rig.clock.run(3.0)
+    assert (rig.b.seen, rig.answers) == ([4, 4], [8])
+
+
+def test_a_machine_that_stands_still_answers_later_and_in_order(rig):
+    rig.b.freeze(2.0)
+    for body in (1, 2, 3):
+        rig.ask(body)
+    rig.clock.run(1.9)
+    assert rig.b.seen == []
+    rig.clock.run(3.0)
+    assert sorted(rig.b.seen) == [1, 2, 3] and len(rig.answers) == 3
+
+
+def test_bytes_of_a_connection_keep_their_order_and_take_their_time(rig):
+    side, other = rig.connection(bandwidth=100.0)
+    other.out.write(b"x" * 100)
+    other.out.write(b"y" * 100)
+    rig.clock.run(1.5)
+    assert rig.a.seen == [b"x" * 100]
+    rig.clock.run(3.0)
+    assert rig.a.seen == [b"x" * 100, b"y" * 100]
+    side.out.write(b"z")
+    rig.clock.run(4.0)
+    assert rig.b.seen == [b"z"]
+
+
+def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_time(rig):
+    side, _ = rig.connection()
+    wall = Wall(frozenset({"a"}))
+    rig.network.build(wall)
+    side.out.write(b"1")
+    rig.clock.run(2.0)
+    side.out.write(b"2")
+    rig.network.tear_down(wall)
+    rig.clock.run(4.0)
+    assert rig.b.seen == [b"1", b"2"]
+
+
+def test_who_gets_nothing_through_gives_up_and_the_other_side_does_not_know(rig):
+    side, other = rig.connection()
+    wall = Wall(frozenset({"a"}))
+    rig.network.build(wall)
+    side.out.write(b"1")
+    rig.clock.run(30.0)
+    assert [type(each) for each in rig.a.seen] == [Ended] and rig.b.seen == [] and other.alive
+    rig.network.tear_down(wall)
+    other.out.write(b"hello?")
+    rig.clock.run(31.0)
+    assert rig.b.seen == [BROKEN] and not other.alive and not side.alive
+
+
+def test_a_reader_that_does_not_read_leaves_the_bytes_with_the_writer(rig):
+    _, other = rig.connection()
+    other.out.pause(True)
+    other.out.write(b"x" * 5_000)
+    rig.clock.run(1.0)
+    assert rig.a.seen == [] and other.out.backlog > 0
+    other.out.pause(False)
+    rig.clock.run(2.0)
+    assert rig.a.seen == [b"x" * 5_000] and other.out.backlog == 0
+
+
+def test_a_close_frame_comes_after_what_was_said_before(rig):
+    _, other = rig.connection()
+    other.out.write(b"last words")
+    other.close(Ended(4102, "moved"), 5.0)
+    rig.clock.run(1.0)
+    assert rig.a.seen == [b"last words", Ended(4102, "moved")]
+
+
+def test_work_waits_asks_again_and_hears_a_refusal(rig):
+    tries, heard = [], []
+
+    def question(done: Any) -> None:
+        tries.append(rig.clock.now)
+        if len(tries) < 3:
+            done(None, Lost("no"))
+        else:
+            done(None, Refused("never", "channel"))
+
+    def work() -> Any:
+        yield 1.0
+        try:
+            yield from insist(lambda: question, Random(1), 0.1, 5.0)
+        except Refused as error:
+            heard.append(error.kind)
+
+    Process(rig.a, work())
+    rig.clock.run(10.0)
+    assert heard == ["channel"] and len(tries) == 3 and tries[0] == 1.0 < tries[1] < tries[2]
+
+
+def test_work_ends_with_the_life_of_its_machine(rig):
+    steps = []
+
+    def work() -> Any:
+        while True:
+            steps.append(rig.clock.now)
+            yield 1.0
+
+    Process(rig.a, work())
+    rig.clock.run(2.5)
+    rig.a.die()
+    rig.a.boot()
+    rig.clock.run(9.0)
+    assert steps == [0.0, 1.0, 2.0]

@@ -1,0 +1,86 @@
+"""Whole runs: one seed is one run, to the byte; and a few hundred of them keep every promise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tocsin.simulation.campaign import attempt, last_lines, outcomes
+from tocsin.simulation.run import Outcome, run
+from tocsin.simulation.trace import Trace
+
+#: In parts, so that the processes of a test run share them.
+PARTS, EACH = 8, 25
+
+
+def traced(seed: int) -> Outcome:
+    return run(seed, trace=lambda clock: Trace(clock, True))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_promise_is_kept(part):
+    broken = [each for each in outcomes(1 + part * EACH, EACH) if each.violations]
+    assert [(each.seed, str(each.violations[0])) for each in broken] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(20))
+def test_every_promise_is_kept_many_times(part):
+    broken = [each for each in outcomes(1_000_000 + part * 1_000, 1_000, jobs=2) if each.violations]
+    assert [(each.seed, str(each.violations[0])) for each in broken] == []
+
+
+def test_one_seed_is_one_run_to_the_byte():
+    first, second = traced(11), traced(11)
+    assert first == second
+    assert len(first.lines) > 200 and first.fingerprint != traced(12).fingerprint
+
+
+@pytest.mark.parametrize("hashes", ["0", "4242"])
+def test_it_is_the_same_in_every_process(hashes):
+    script = (
+        "from tocsin.simulation.run import run; from tocsin.simulation.trace import Trace;"
+        "print(*[run(seed, trace=lambda clock: Trace(clock, True)).fingerprint for seed in (3, 11, 20)])"
+    )
+    env = os.environ | {"PYTHONHASHSEED": hashes}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, check=True)
+    assert ran.stdout.split() == [traced(seed).fingerprint for seed in (3, 11, 20)]
+
+
+def test_a_trace_changes_nothing():
+    quiet, loud = run(15), traced(15)
+    assert (quiet.events, quiet.notifications, quiet.moves) == (loud.events, loud.notifications, loud.moves)
+
+
+def test_a_trace_says_when_who_what_and_to_whom():
+    lines = traced(11).lines
+    assert any("c1 → b" in line and "subscribe channel=" in line for line in lines)
+    assert any("→ c" in line and "notify #" in line for line in lines)
+    assert any(line.split()[1] == "FAULT" for line in lines)
+    times = [float(line.split()[0]) for line in lines]
+    assert times == sorted(times)
+    assert last_lines(11) == lines[-len(last_lines(11)) :]
+
+
+def test_a_run_without_its_faults_is_another_run_of_the_same_network():
+    outcome = attempt(11, only=[])
+    assert (outcome.faults, outcome.violations) == ({}, [])
+
+
+def test_the_campaign_does_what_it_is_for():
+    """Networks in which nobody moves and nothing breaks would keep any promise."""
+    found = [attempt(seed) for seed in range(1, 26)]
+    kinds = {kind for each in found for kind in each.faults}
+    assert len(kinds) > 15
+    assert sum(each.moves for each in found) > 25
+    assert sum(each.duplicates for each in found) > 0
+    assert sum(each.gaps for each in found) > 0
+    assert sum(each.notifications for each in found) > 5_000
+
+
+def test_many_seeds_side_by_side_come_out_in_their_order():
+    assert [each.seed for each in outcomes(1, 9, jobs=2)] == list(range(1, 10))
