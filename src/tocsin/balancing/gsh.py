@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.balancing.arrays import Longs
+from tocsin.balancing.arrays import Ints, Longs
 from tocsin.balancing.load import Status
 from tocsin.balancing.move import Move
 from tocsin.balancing.strategy import MinMax
@@ -47,9 +47,14 @@ class GSH(MinMax):
             return
         us, targets, maximum = shuffled
         if maximum < loads.maximum * BETTER:
-            for u, target in heaviest_first(view, us, targets):
-                source = int(view.at[u])
-                view.move(u, target)
+            moving = np.flatnonzero(view.at[us] != targets)
+            us, targets = us[moving], targets[moving]
+            sources = view.at[us]
+            order = heaviest_first(view, us, sources, targets)
+            view.move_all(us, targets)
+            for u, source, target in zip(
+                us[order].tolist(), sources[order].tolist(), targets[order].tolist(), strict=True
+            ):
                 yield Move(u, source, target, why="GSH: placed anew")
 
 
@@ -61,49 +66,62 @@ def shuffle(view: Trial) -> tuple[Longs, Longs, float] | None:
     if not len(brokers) or view.most[brokers].sum() < len(here):
         return None
     us = here[np.argsort(-view.u[here], kind="stable")]
-    size, items = view.rows.gather(us)
-    ends = np.cumsum(size).tolist()
-    weights, lam = view.u[us].tolist(), view.lam
-    absent = np.ones((view.m, len(lam)), dtype=np.bool_)
-    lacks = [absent[j] for j in range(view.m)]
+    lam = view.lam
+    lacks = [np.ones(len(lam), dtype=np.bool_) for _ in range(view.m)]
+    missing = [len(lam)] * view.m  # how many each broker lacks; one that holds everything need not be asked again
     load, room, capacity = [0.0] * view.m, view.most.tolist(), view.capacity.tolist()
     heap = [(0.0, j) for j in brokers.tolist()]  # sorted, hence a heap
-    targets = []
-    begin = 0
-    for end, weight in zip(ends, weights, strict=True):
-        while room[heap[0][1]] <= 0:
-            heapq.heappop(heap)
-        j = heap[0][1]
-        row, lack = items[begin:end], lacks[j]
-        new = row[lack[row]]
-        if len(new):
-            lack[new] = False
-            weight += float(lam[new].sum())
-        load[j] += weight
-        room[j] -= 1
-        heapq.heapreplace(heap, (load[j] / capacity[j], j))
-        targets.append(j)
-        begin = end
+    targets: list[int] = []
+    for _, some in view.rows.parts(us):
+        size, items = view.rows.gather(some)
+        begin = 0
+        for end, weight in zip(np.cumsum(size).tolist(), view.u[some].tolist(), strict=True):
+            while room[heap[0][1]] <= 0:
+                heapq.heappop(heap)
+            j = heap[0][1]
+            if missing[j]:
+                row, lack = items[begin:end], lacks[j]
+                new = row[lack[row]]
+                if len(new):
+                    lack[new] = False
+                    missing[j] -= len(new)
+                    weight += float(lam[new].sum())
+            load[j] += weight
+            room[j] -= 1
+            heapq.heapreplace(heap, (load[j] / capacity[j], j))
+            targets.append(j)
+            begin = end
     staying = np.flatnonzero(view.live & ~open_)
     highest = max([load[j] / capacity[j] for j in brokers.tolist()] + view.relative[staying].tolist())
     return us, np.array(targets, dtype=np.int64), highest
 
 
-def heaviest_first(view: Trial, us: Longs, targets: Longs) -> Iterator[tuple[int, int]]:
-    """Those who have to move, always one from the broker that is then the most loaded, its heaviest first."""
-    moving = np.flatnonzero(view.at[us] != targets)
-    queues: dict[int, list[int]] = {}
-    for i in moving[::-1].tolist():
-        queues.setdefault(int(view.at[us[i]]), []).append(i)
-    heap = [(-float(view.relative[j]), j) for j in sorted(queues)]
+def heaviest_first(view: Trial, us: Longs, sources: Ints, targets: Longs) -> Longs:
+    """The order of these moves: always one from the broker that is then the most loaded, its heaviest first.
+
+    While they are ordered only what is delivered is counted: what is fetched hardly changes in a shuffle, and to follow
+    it would take longer than the shuffle. ``us`` are the heaviest first.
+    """
+    queues: list[list[int]] = [[] for _ in range(view.m)]
+    for i, j in zip(range(len(us) - 1, -1, -1), sources[::-1].tolist(), strict=True):
+        queues[j].append(i)
+    capacity, goals = view.capacity.tolist(), targets.tolist()
+    weights = view.u[us].tolist()
+    relative = view.relative.tolist()
+    heap = [(-relative[j], j) for j, queue in enumerate(queues) if queue]
     heapq.heapify(heap)
+    order = []
     while heap:
-        known, j = heapq.heappop(heap)
-        now = -float(view.relative[j])
-        if now != known:  # the one who asks moves in the view between two of ours
-            heapq.heappush(heap, (now, j))
+        known, j = heap[0]
+        if -relative[j] != known:  # others have come since
+            heapq.heapreplace(heap, (-relative[j], j))
             continue
         i = queues[j].pop()
-        yield int(us[i]), int(targets[i])
+        order.append(i)
+        relative[j] -= weights[i] / capacity[j]
+        relative[goals[i]] += weights[i] / capacity[goals[i]]
         if queues[j]:
-            heapq.heappush(heap, (-float(view.relative[j]), j))
+            heapq.heapreplace(heap, (-relative[j], j))
+        else:
+            heapq.heappop(heap)
+    return np.array(order, dtype=np.int64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.balancing.arrays import Flags, Floats, Longs
+from tocsin.balancing.arrays import Flags, Longs
 from tocsin.balancing.migration import Migration
 from tocsin.balancing.trial import Trial
 
@@ -15,6 +15,5 @@ from tocsin.balancing.trial import Trial
 class LDM(Migration):
     _why = "LDM: heaviest of the most loaded to the least loaded"
 
-    def _targets(self, view: Trial, us: Longs, open_: Flags) -> tuple[Longs, Floats]:
-        target = int(np.argmin(np.where(open_, view.relative, np.inf)))
-        return np.full(len(us), target), view.added_to(us, target)
+    def _goals(self, view: Trial, open_: Flags) -> Longs:
+        return np.array([np.where(open_, view.relative, np.inf).argmin()]) if open_.any() else np.empty(0, np.int64)

@@ -1,7 +1,7 @@
 """Dynamic migration, what LDM and SDM have in common: Algorithm 1 of the DEBS paper, lines 5 to 25.
 
 While cov > α and μ > β, the heaviest subscriber of the most loaded broker that has a valid migration is moved. The two
-schemes differ only in the destination b'.
+schemes differ only in the brokers that may be the destination b'.
 
 What the printed pseudocode leaves open, and what we do:
 
@@ -50,21 +50,22 @@ class Migration(MinMax, ABC):
 
     def play(self, view: Trial) -> Iterator[Move]:
         """The moves as the algorithm makes them; the view follows."""
-        ranks = Ranks(view)
-        while self.unbalanced(view):
-            b = int(np.argmax(np.where(view.live, view.relative, -np.inf)))
+        ranks, relative = Ranks(view), view.relative
+        lives = np.flatnonzero(view.live)
+        while self.unbalanced(relative if len(lives) == view.m else relative[lives]):
+            b = int(lives[relative[lives].argmax()])
             found = self._valid(view, ranks, b)
             if found is None:
                 return
             u, target = found
-            worth = float(view.relative[b])
+            worth = float(relative[b])
             view.move(u, target)
             ranks.move(u, b, target)
-            worth -= float(max(view.relative[b], view.relative[target]))
+            worth -= max(float(relative[b]), float(relative[target]))
             yield Move(u, b, target, worth, why=self._why)
 
-    def unbalanced(self, view: Trial) -> bool:
-        relative = view.relative[view.live]
+    def unbalanced(self, relative: Floats) -> bool:
+        """By the loads of the brokers that count."""
         if not len(relative):
             return False
         mu = float(relative.sum()) / len(relative)
@@ -72,15 +73,25 @@ class Migration(MinMax, ABC):
         return mu > self.beta and sigma > self.alpha * mu
 
     def _valid(self, view: Trial, ranks: Ranks, b: int) -> tuple[int, int] | None:
-        limit = float(view.relative[b])
+        limit = float(view.relative[b]) * LESS
         open_ = view.accepts
         open_[b] = False
-        if not open_.any():
+        goals = self._goals(view, open_)
+        if not len(goals):
             return None
         for us in ranks.chunks(b):
-            targets, added = self._targets(view, us, open_)
-            after = view.relative[targets] + added / view.capacity[targets]
-            valid = np.flatnonzero((targets >= 0) & (added > 0) & (after < limit * LESS))
+            if len(us) == 1:
+                u = int(us[0])
+                best, added = most_similar(view, u, goals)
+                target = int(goals[best])
+                if added > 0 and float(view.relative[target]) + added / float(view.capacity[target]) < limit:
+                    return u, target
+                continue
+            added_each = view.added_to(us, int(goals[0]))[:, None] if len(goals) == 1 else view.added_all(us)[:, goals]
+            first = np.argmin(added_each, axis=1)
+            targets, least = goals[first], added_each[np.arange(len(us)), first]
+            after = view.relative[targets] + least / view.capacity[targets]
+            valid = np.flatnonzero((least > 0) & (after < limit))
             if len(valid):
                 return int(us[valid[0]]), int(targets[valid[0]])
         return None
@@ -88,5 +99,16 @@ class Migration(MinMax, ABC):
     _why = ""
 
     @abstractmethod
-    def _targets(self, view: Trial, us: Longs, open_: Flags) -> tuple[Longs, Floats]:
-        """For each of these subscribers its destination (-1: none), and the load it would bring there."""
+    def _goals(self, view: Trial, open_: Flags) -> Longs:
+        """The brokers that may be b', the least loaded first; a subscriber goes to the one that shares most with it."""
+
+
+def most_similar(view: Trial, u: int, goals: Longs) -> tuple[int, float]:
+    """Which of these brokers u adds least to, the first of equals, and how much that is."""
+    at_first = view.added_at(u, int(goals[0]))
+    # It can add no less than what is delivered to it.
+    if len(goals) == 1 or at_first == view.u[u]:
+        return 0, at_first
+    added = view.added(u)[goals]
+    best = int(added.argmin())
+    return best, float(added[best])

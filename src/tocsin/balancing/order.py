@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
-
-import numpy as np
 
 from tocsin.balancing.move import Move
 from tocsin.balancing.trial import Trial
@@ -21,30 +20,40 @@ def in_order(view: Trial, moves: Sequence[Move]) -> Iterator[Move]:
     if not moves:
         return
     ceiling = view.loads.maximum * ROUNDING
-    m = view.m
+    capacity, most = view.capacity.tolist(), view.most.tolist()
     queues: dict[tuple[int, int], list[Move]] = {}
     for move in sorted(moves, key=lambda move: move.worth):  # stable; the end of a queue is its head
         queues.setdefault((move.source, move.target), []).append(move)
-    head = np.full((m, m), -np.inf)  # the worth of the next one from j to i; -inf: none, or none that has room
+    # Of each source the heads of its queues, most worthy first; a queue whose target has no room is not among them.
+    heads: list[list[tuple[float, int]]] = [[] for _ in range(view.m)]
     for (j, i), queue in queues.items():
-        head[j, i] = queue[-1].worth
-    best = head.max(axis=1)
+        heapq.heappush(heads[j], (-queue[-1].worth, i))
+    # Sources by load. An entry is put in whenever a load changes, and those that are not true any more are skipped.
+    sources = [(-float(view.relative[j]), j) for j in range(view.m) if heads[j]]
+    heapq.heapify(sources)
     blocked: dict[int, list[int]] = {}  # the sources that wait for room at a broker
-    while np.isfinite(best).any():
-        j = int(np.argmax(np.where(np.isfinite(best), view.relative, -np.inf)))
-        target = int(np.argmax(head[j]))
+    while sources:
+        known, j = sources[0]
+        if not heads[j] or -known != view.relative[j]:
+            heapq.heappop(sources)
+            continue
+        target = heads[j][0][1]
         queue = queues[j, target]
         u = queue[-1].subscriber
-        crowded = view.count[target] >= view.most[target]
-        if crowded or view.relative[target] + view.added_at(u, target) / view.capacity[target] > ceiling:
-            head[j, target] = -np.inf
-            best[j] = head[j].max()
+        crowded = view.count[target] >= most[target]
+        if crowded or float(view.relative[target]) + view.added_at(u, target) / capacity[target] > ceiling:
+            heapq.heappop(heads[j])
             blocked.setdefault(target, []).append(j)
             continue
         yield queue.pop()
         view.move(u, target)
-        head[j, target] = queue[-1].worth if queue else -np.inf
-        best[j] = head[j].max()
+        if queue:
+            heapq.heapreplace(heads[j], (-queue[-1].worth, target))
+        else:
+            heapq.heappop(heads[j])
         for source in blocked.pop(j, []):
-            head[source, j] = queues[source, j][-1].worth
-            best[source] = head[source].max()
+            heapq.heappush(heads[source], (-queues[source, j][-1].worth, j))
+            heapq.heappush(sources, (-float(view.relative[source]), source))
+        for changed in (j, target):
+            if heads[changed]:
+                heapq.heappush(sources, (-float(view.relative[changed]), changed))

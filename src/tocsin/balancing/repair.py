@@ -17,14 +17,14 @@ from tocsin.balancing.load import Status
 from tocsin.balancing.move import Move
 from tocsin.balancing.trial import Trial
 
-#: Subscribers that are looked at together.
-BATCH = 256
 #: Loads closer than this are the same.
 ROUNDING = 1e-12
 #: Most rounds of small change for each broker.
 PATIENCE = 12
 #: Of how many pairs that look right the exact effect of an exchange is worked out.
 PAIRS = 8
+#: How many of one broker are looked at for small change; with more there are enough of every weight.
+ENOUGH = 1_024
 
 SHED = "peal: its broker is above the target"
 CHANGE = "peal: small change"
@@ -48,22 +48,32 @@ def shed(view: Trial, b: int, target: float, *, thrifty: bool = False) -> Iterat
     here = here[view.u[here] > 0]
     if thrifty:
         here = here[np.argsort(overheads(view, here, target, b), kind="stable")]
-    begin = 0
-    while begin < len(here) and view.relative[b] > target:
-        us = here[begin : begin + BATCH]
-        added = view.added_all(us)
-        for i, u in enumerate(us.tolist()):
-            excess = (float(view.relative[b]) - target) * float(view.capacity[b])
-            if excess <= 0:
-                return
-            # One more is enough: the lightest one that is.
-            following = here[begin + i + 1] if begin + i + 1 < len(here) else -1
-            if view.u[u] > excess and following >= 0 and view.u[u] >= view.u[following] >= excess:
-                continue
-            goal = place(view, u, added[i], target, b)
-            if goal is not None:
-                yield moved(view, u, goal, SHED)
-        begin += len(us)
+    capacity, weights = float(view.capacity[b]), view.u[here].tolist()
+    weights.append(-1.0)
+    for i, u in enumerate(here.tolist()):
+        excess = (float(view.relative[b]) - target) * capacity
+        if excess <= 0:
+            return
+        # One more is enough: the lightest one that is.
+        if weights[i] > excess and weights[i] >= weights[i + 1] >= excess:
+            continue
+        goal = easiest(view, u, target, b)
+        if goal is None:
+            goal = place(view, u, view.added(u), target, b)
+        if goal is not None:
+            yield moved(view, u, goal, SHED)
+
+
+def easiest(view: Trial, u: int, target: float, source: int) -> int | None:
+    """The least loaded broker, if u makes it fetch nothing and stays below the target: ``place`` would say the same."""
+    if view.distance is not None:
+        return None
+    relative = np.where(view.accepts, view.relative, np.inf)
+    relative[source] = np.inf
+    goal = int(relative.argmin())
+    added = float(view.u[u])
+    fits = float(relative[goal]) + added / float(view.capacity[goal]) <= target
+    return goal if fits and view.added_at(u, goal) == added else None
 
 
 def overheads(view: Trial, us: Longs, target: float, source: int) -> Floats:
@@ -100,28 +110,54 @@ def moved(view: Trial, u: int, target: int, why: str) -> Move:
     return Move(u, source, target, before - float(view.relative[source]), why=why)
 
 
+class Crews:
+    """Who is at each broker, lightest first; worked out when asked for, and again when somebody has come or gone."""
+
+    def __init__(self, view: Trial) -> None:
+        self._view, self._of = view, dict[int, Longs]()
+
+    def __getitem__(self, j: int) -> Longs:
+        if j not in self._of:
+            here = self._view.subscribers(j)
+            self._of[j] = here[np.argsort(self._view.u[here], kind="stable")]
+        return self._of[j]
+
+    def changed(self, *brokers: int) -> None:
+        for j in brokers:
+            self._of.pop(j, None)
+
+
 def small_change(view: Trial, target: float) -> Iterator[Move]:
+    crews = Crews(view)
     for _ in range(PATIENCE * view.m):
         b = int(np.argmax(np.where(view.live, view.relative, -np.inf)))
         if view.relative[b] <= target or not view.live[b]:
             return
         others = np.flatnonzero(view.live & (view.relative < view.relative[b]))
         others = others[np.argsort(view.relative[others], kind="stable")]
-        step = single(view, b, others, target) or exchange(view, b, others, target)
+        step = single(view, crews, b, others, target) or exchange(view, crews, b, others, target)
         if step is None:
             return
         for u, goal in step:
+            crews.changed(b, goal)
             yield moved(view, u, goal, CHANGE)
 
 
-def single(view: Trial, b: int, others: Longs, target: float) -> list[tuple[int, int]] | None:
+def single(view: Trial, crews: Crews, b: int, others: Longs, target: float) -> list[tuple[int, int]] | None:
     """The one move that leaves the higher of its two brokers lowest; only if that is lower than now, by something."""
-    here = view.subscribers(b)
+    here = crews[b]
     here = here[view.u[here] > 0]
     others = others[view.accepts[others]]
     if not len(here) or not len(others):
         return None
     goal = int(others[0])
+    if len(here) > ENOUGH:
+        # The best is near the weight that brings the broker to the target, or both to the same load.
+        half = (float(view.relative[b]) - float(view.relative[goal])) / 2
+        wish = min(float(view.relative[b]) - target, half) * float(view.capacity[b])
+        begin = int(np.searchsorted(view.u[here], wish)) - ENOUGH // 2
+        begin = min(max(begin, 0), len(here) - ENOUGH)
+        here = here[begin : begin + ENOUGH]
     left = view.relative[b] - view.releases(here) / view.capacity[b]
     come = view.relative[goal] + view.added_to(here, goal) / view.capacity[goal]
     highest = np.maximum(left, come)
@@ -132,15 +168,16 @@ def single(view: Trial, b: int, others: Longs, target: float) -> list[tuple[int,
     return [(int(here[best]), goal)] if highest[best] < view.relative[b] * (1 - ROUNDING) else None
 
 
-def exchange(view: Trial, b: int, others: Longs, target: float) -> list[tuple[int, int]] | None:
+def exchange(view: Trial, crews: Crews, b: int, others: Longs, target: float) -> list[tuple[int, int]] | None:
     """Somebody of b against somebody a little lighter of another broker, also where b has as many as it takes."""
     if view.status[b] != Status.OPEN:
         return None
-    here = view.subscribers(b)
+    here = crews[b]
+    here = here[:: max(1, len(here) // ENOUGH)]
     top = float(view.relative[b])
     best: tuple[float, int, int, int] | None = None
     for j in others.tolist():
-        there = view.subscribers(j)
+        there = crews[j]
         if view.status[j] != Status.OPEN or not len(there) or not len(here):
             continue
         excess = (top - target) * float(view.capacity[b])
@@ -159,13 +196,12 @@ def exchange(view: Trial, b: int, others: Longs, target: float) -> list[tuple[in
 
 
 def pairs(ours: Floats, theirs: Floats, wish: float) -> list[tuple[int, int]]:
-    """Places of pairs whose difference is the closest to the wish, and not less if that can be."""
-    order = np.argsort(theirs, kind="stable")
-    place_ = np.clip(np.searchsorted(theirs[order], ours - wish, side="right") - 1, 0, len(theirs) - 1)
-    off = ours - theirs[order[place_]] - wish
+    """Places of pairs whose difference is the closest to the wish, and not less if that can be; both lightest first."""
+    place_ = np.clip(np.searchsorted(theirs, ours - wish, side="right") - 1, 0, len(theirs) - 1)
+    off = ours - theirs[place_] - wish
     off = np.where(off < -ROUNDING, np.inf, off)
     closest = np.argsort(off, kind="stable")[:PAIRS]
-    return [(int(i), int(order[place_[i]])) for i in closest if np.isfinite(off[i])]
+    return [(int(i), int(place_[i])) for i in closest if np.isfinite(off[i])]
 
 
 def exchanged(view: Trial, u: int, v: int, b: int, j: int) -> float:

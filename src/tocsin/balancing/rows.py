@@ -6,11 +6,14 @@ left behind like this, it is packed. So a million subscribers cost three arrays 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tocsin.balancing.arrays import Floats, Ints, Longs, summed
+
+#: Rows that are gathered together.
+PART = 1 << 15
 
 
 class Rows:
@@ -114,6 +117,11 @@ class Rows:
         grown[: self._used] = self._pool[: self._used]
         self._pool = grown
 
+    def parts(self, us: Longs) -> Iterator[tuple[slice, Longs]]:
+        """These subscribers some at a time: what is gathered for a million of them at once fills the memory."""
+        for begin in range(0, len(us), PART):
+            yield slice(begin, min(begin + PART, len(us))), us[begin : begin + PART]
+
     def gather(self, us: Longs) -> tuple[Longs, Ints]:
         """The sizes of these rows, and all their numbers one after the other."""
         size = self.size[us]
@@ -130,5 +138,8 @@ class Rows:
 
     def sums(self, us: Longs, weights: Floats) -> Floats:
         """For each of these rows the sum of its numbers' weights."""
-        size, items = self.gather(us)
-        return summed(np.repeat(np.arange(len(us)), size), weights[items], len(us))
+        out = np.empty(len(us))
+        for part, some in self.parts(us):
+            size, items = self.gather(some)
+            out[part] = summed(np.repeat(np.arange(len(some)), size), weights[items], len(some))
+        return out

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.balancing.arrays import Flags, Floats, Longs
+from tocsin.balancing.arrays import Flags, Longs
 from tocsin.balancing.migration import Migration
 from tocsin.balancing.trial import Trial
 
@@ -19,12 +19,7 @@ from tocsin.balancing.trial import Trial
 class SDM(Migration):
     _why = "SDM: heaviest of the most loaded to the most similar below the mean"
 
-    def _targets(self, view: Trial, us: Longs, open_: Flags) -> tuple[Longs, Floats]:
+    def _goals(self, view: Trial, open_: Flags) -> Longs:
         below = np.flatnonzero(open_ & (view.relative < view.relative[view.live].mean()))
-        if not len(below):
-            return np.full(len(us), -1), np.zeros(len(us))
         # In order of load, so that of equally similar ones the first is the least loaded.
-        below = below[np.argsort(view.relative[below], kind="stable")]
-        added = view.added_all(us)[:, below] if len(us) > 1 else view.added(int(us[0]))[None, below]
-        best = np.argmin(added, axis=1)
-        return below[best], added[np.arange(len(us)), best]
+        return below[np.argsort(view.relative[below], kind="stable")]
