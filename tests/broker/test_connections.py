@@ -268,6 +268,28 @@ def test_who_is_silent_for_three_heartbeats_is_closed():
     assert closed(stand) == [("p", "silent")]
 
 
+def test_a_broker_that_slept_does_not_take_that_for_silence():
+    stand = Stand(heartbeat=1.0)
+    stand.open("p")
+    stand.tick(1)
+    stand.tick(60)
+    assert closed(stand) == [], "what it said meanwhile is not read yet"
+    stand.tick(1)
+    assert closed(stand) == []
+    stand.tick(1)
+    assert closed(stand) == [("p", "silent")]
+
+
+def test_a_broker_that_slept_lets_newcomers_say_hello():
+    stand = Stand(hello_timeout=10.0)
+    stand.tick(1)
+    stand.handle(ev.Opened("p", "address"))
+    stand.tick(60)
+    assert closed(stand) == []
+    stand.tick(1)
+    assert [code for _, code in closed(stand)] == ["hello_timeout"]
+
+
 def test_any_word_is_a_sign_of_life():
     stand = Stand(heartbeat=1.0)
     stand.open("p")

@@ -76,7 +76,7 @@ def test_a_broker_that_is_not_heard_is_gone():
     assert states(office) == {"a": "up"}
     office.tick(1)
     assert states(office) == {"a": "gone"}
-    assert office.said("died") == ["a was not heard for 10 s; 1 subscribers will come back elsewhere"]
+    assert office.said("died") == ["a was not heard for 11 s; 1 subscribers will come back elsewhere"]
 
 
 def test_registering_again_and_again_is_no_sign_of_life():
@@ -220,3 +220,44 @@ def test_no_broker_leaves_for_another():
     with pytest.raises(Unauthorized):
         office.tell(ev.Leave(0, "a", office.register("b").token))
     assert states(office)["a"] == "up"
+
+
+def test_a_broker_that_reports_unevenly_is_waited_for_longer():
+    office = Office(gone_after=10.0)
+    office.join("even")
+    office.join("uneven")
+    for second in range(60):
+        office.tick(1)
+        office.report("even")
+        if second % 9 == 0 or second % 9 == 1:
+            office.report("uneven")
+    office.tick(13)
+    assert states(office) == {"even": "gone", "uneven": "up"}
+    office.tick(20)
+    assert states(office)["uneven"] == "gone", "but not for ever: three times as long at most"
+
+
+def test_a_coordinator_whose_ticks_come_late_waits_longer():
+    office = Office(gone_after=3.0)
+    office.join("a")
+    for _ in range(10):
+        office.now += 2.4
+        office.tell(ev.Tick())
+        office.report("a")
+    office.tick(3.2)
+    assert states(office) == {"a": "up"}
+    office.alive(20, "a")
+    office.tick(4)
+    assert states(office) == {"a": "gone"}
+
+
+def test_a_broker_that_is_back_is_not_taken_for_uneven():
+    office = Office(gone_after=10.0)
+    office.join("a")
+    office.alive(20, "a")
+    office.tick(100)
+    assert states(office) == {"a": "gone"}
+    office.report("a", full=True)
+    office.alive(3, "a")
+    office.tick(11)
+    assert states(office) == {"a": "gone"}

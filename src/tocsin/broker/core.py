@@ -49,6 +49,8 @@ class Core:
         self._outcomes: list[Outcome] = []
         self._out: list[Instruction] = []
         self._now = 0.0
+        self._ticked: float | None = None
+        self._awake = float("-inf")  # when it last found that it had slept
 
     def _channel(self, name: str) -> Channel:
         key = name.lower()

@@ -22,6 +22,9 @@ from tocsin.wire import messages as wire
 from tocsin.wire.frames import frame
 from tocsin.wire.messages import Message
 
+#: Seconds between two ticks after which the broker must have slept; they come every second.
+LATE = 2.5
+
 
 class BrokerState(Moves):
     """``refuses_ticket`` says what is wrong with a subscriber's ticket; without a coordinator, each of them is."""
@@ -104,8 +107,12 @@ class BrokerState(Moves):
             self._out.append(following)
 
     def _tick(self, event: ev.Tick) -> None:
+        if self._ticked is not None and self._now - self._ticked > LATE:
+            # Whoever slept cannot say that the others were silent: what they said waits to be read.
+            self._awake = self._now
+        self._ticked = self._now
         for peer, deadline in list(self._greeting.items()):
-            if deadline > self._now:
+            if deadline > self._now or self._awake == self._now:
                 break
             self._close(peer, closes.HELLO_TIMEOUT, "no hello")
         self._release()
@@ -116,8 +123,9 @@ class BrokerState(Moves):
         """A part of the connections at each tick, so that the whole never speaks at once."""
         self._beat = (self._beat + 1) % len(self._beats)
         fronts = self._beats[self._beat]
-        silent = self._now - 3 * self.config.heartbeat
-        for front in [front for front in fronts.values() if front.heard < silent]:
+        beat = self.config.heartbeat
+        silent = self._now - 3 * beat
+        for front in [front for front in fronts.values() if max(front.heard, self._awake - 2 * beat) < silent]:
             self._close(front.peer, closes.SILENT, "nothing was heard for too long")
         greeted = [front for front in fronts.values() if front.greeted]
         positions = {channel.name: channel.position for channel in self.channels.values() if channel.position}

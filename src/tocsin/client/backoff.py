@@ -23,5 +23,10 @@ class Backoff:
         self.failures += 1
         return wait
 
+    def scattered(self, within: float) -> float:
+        """The first wait after a broker has gone: all its other clients come back now too."""
+        self.failures += 1
+        return within * self._random.random()
+
     def reset(self) -> None:
         self.failures = 0

@@ -15,6 +15,8 @@ from tocsin.wire import messages as wire
 PATIENCE = 10.0
 #: Heartbeats without a word after which the other side is dead.
 SILENCE = 3
+#: Seconds by which a timer may be late; beyond them this side was asleep, and what was sent to it waits to be read.
+LATE = 1.0
 #: Largest frame until the broker has said how much it takes.
 CAUTIOUS_FRAME = 64 * 1024
 
@@ -74,6 +76,11 @@ class Link:
     @property
     def heartbeat(self) -> float:
         return self.welcome.heartbeat if self.welcome is not None else 0.0
+
+    def excuse(self, now: float) -> None:
+        """This side slept: the other one gets a heartbeat more to be heard."""
+        allowed = (SILENCE - 1) * self.heartbeat if self.ready else PATIENCE / 2
+        self.heard = max(self.heard, now - allowed)
 
     @property
     def deadline(self) -> float | None:

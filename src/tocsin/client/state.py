@@ -18,7 +18,7 @@ from typing import Any
 
 from tocsin.client import events as ev
 from tocsin.client.backoff import Backoff
-from tocsin.client.link import CAUTIOUS_FRAME, PATIENCE, Link, Stage
+from tocsin.client.link import CAUTIOUS_FRAME, LATE, PATIENCE, Link, Stage
 from tocsin.client.notification import Status
 from tocsin.client.places import Place, Places
 from tocsin.client.publications import Publications
@@ -40,6 +40,8 @@ MOST_ACKED = 10_000
 MOST_REASON = 256
 #: Brokers of a coordinator that are tried before a client that is not patient gives up.
 TRIES = 3
+#: Seconds within which the clients of a broker that broke off come back.
+SCATTER = 1.0
 #: After these it is of no use to try the same broker again first.
 ELSEWHERE = (closes.MOVED.code, closes.TRY_LATER.code)
 
@@ -332,12 +334,13 @@ class ClientState:
             self._stop(self._ended_by(code, reason))
         else:
             self._same = link.ready and (self._coordinator or self.places.stay) and code not in ELSEWHERE
-            self._try_later(problem)
+            self._try_later(problem, gone=link.ready and code is None)
 
-    def _try_later(self, problem: str) -> None:
+    def _try_later(self, problem: str, gone: bool = False) -> None:
+        """``gone``: the broker that it was with broke off without a word."""
         self.problem = problem
         places = max(1, len(self.places.urls))
-        wait = self._backoff.next(places)
+        wait = self._backoff.scattered(SCATTER) if gone and not self._backoff.failures else self._backoff.next(places)
         most = max(TRIES, places) if self._coordinator else places
         if not (self.connects or self._patient) and self._backoff.failures >= most:
             where = " or ".join(self.places.urls)
@@ -497,7 +500,10 @@ class ClientState:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def _timed(self, event: ev.Timer) -> None:
+        slept = self._timer is not None and self._now - self._timer > LATE
         self._timer = None
+        for link in self.links if slept else ():
+            link.excuse(self._now)
         if self._wake is not None and self._now >= self._wake:
             self._try()
         elif self.stage is Stage.PLACING and self._now >= self._asked_at + PATIENCE:

@@ -59,6 +59,7 @@ class Core:
         self._by_number: dict[int, Member] = {}
         self._started: float | None = None
         self._ticked: float | None = None
+        self._lag = 0.0  # seconds by which ticks come late, the worst of the last ones
         self._balanced = float("-inf")
         self._questions = 0
         #: The numbers of the questions that are being worked on: for the balance, and for those who want to look.

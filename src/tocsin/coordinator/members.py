@@ -9,6 +9,9 @@ from tocsin.balancing.move import Move
 from tocsin.coordinator.events import BrokerRow
 from tocsin.wire.reports import LoadReport
 
+#: How many times ``gone_after`` a broker is waited for at most.
+MOST_PATIENT = 3.0
+
 
 class Transfer(Struct, eq=False):
     """A move: queued at its source until there is a ``ticket``, then under way until ``deadline``."""
@@ -32,6 +35,8 @@ class Member(Struct, eq=False):
     number: int
     remembered: bool = False
     heard: float | None = None
+    gap: float = 0.0  # seconds between two of its reports, and by how much they differ, both smoothed
+    wobble: float = 0.0
     alive: bool = False
     token: str = ""
     report: int = 0  # number of the last report
@@ -58,6 +63,18 @@ class Member(Struct, eq=False):
         if not self.alive:
             return Status.GONE
         return Status.DRAINING if self.row.draining else Status.OPEN
+
+    def reported(self, now: float, alive: bool) -> None:
+        """A report came of one that was ``alive`` or not. How regular they are is learned as TCP does (RFC 6298)."""
+        if alive and self.heard is not None:
+            gap = now - self.heard
+            self.wobble += (abs(gap - self.gap) - self.wobble) / 4 if self.gap else gap / 2
+            self.gap += (gap - self.gap) / 8 if self.gap else gap
+        self.heard = now
+
+    def patience(self, gone_after: float, lag: float) -> float:
+        """Seconds of silence after which it is dead: longer for one whose reports come unevenly, within limits."""
+        return min(MOST_PATIENT * gone_after, max(gone_after, self.gap + 4 * self.wobble + lag))
 
     def fill(self, now: float, per_second: float) -> None:
         """A bucket that fills with ``per_second`` and holds one second of it."""

@@ -66,11 +66,12 @@ class Membership(Moving):
             self._out.append(Note("joined" if new else "returned", text, target=member.name))
 
     def _bury(self) -> None:
-        """Brokers that were not heard for too long."""
-        patience = self.config.gone_after
+        """Brokers that were not heard for too long, by how regularly they used to be and how late this one is."""
         for member in self.members.values():
-            if member.alive and member.heard is not None and self._now - member.heard > patience:
-                self._died(member, f"was not heard for {patience:g} s")
+            if member.alive and member.heard is not None:
+                silent = self._now - member.heard
+                if silent > member.patience(self.config.gone_after, self._lag):
+                    self._died(member, f"was not heard for {silent:.3g} s")
 
     def _died(self, member: Member, why: str) -> None:
         member.alive, member.behind = False, True

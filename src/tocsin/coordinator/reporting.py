@@ -27,8 +27,10 @@ class Reporting(Placing):
             member.behind = True
             self._out.append(Reply(event.call, Orders(report.number, full=True)))
             return
+        alive = member.alive
         self._alive(member)
-        member.heard, member.behind, member.last, member.promised = self._now, False, report, 0
+        member.reported(self._now, alive)
+        member.behind, member.last, member.promised = False, report, 0
         self._take(member, report)
         drop = [name for name in member.drop if self.picture.is_older(name, member.number)]
         member.drop = {}

@@ -16,6 +16,9 @@ from tocsin.coordinator.switching import Switching
 
 #: Seconds between two ticks after which the coordinator must have slept; they come every second.
 LATE = 2.5
+TICK = 1.0
+#: How much of what it was late is still counted a tick later.
+CALMING = 0.8
 
 
 class CoordinatorState(Switching):
@@ -44,6 +47,7 @@ class CoordinatorState(Switching):
         """Whoever slept cannot say that the others were silent: their reports wait to be read."""
         slept = 0.0 if self._ticked is None else self._now - self._ticked
         self._ticked = self._now
+        self._lag = max(slept - TICK, self._lag * CALMING)
         if slept > LATE:
             for member in self.members.values():
                 member.heard = None if member.heard is None else min(self._now, member.heard + slept)
