@@ -87,7 +87,7 @@ def execute(home: str, count: int) -> None:
     cluster.start()
     cluster.register_broker("b", f"http://127.0.0.1:{server.server_port}/")
     prepare(cluster)
-    cluster.wait_ready(120)
+    cluster.wait_ready(450)
     cluster.execute(CHANNEL)
     say(ready=True)
     first = cluster.world.stores[cluster.world.names.get(Dataset, "Reports").id].head

@@ -118,7 +118,7 @@ def lab(home: Path, runtime: SparkRuntime, **settings: Any) -> Iterator[Lab]:
     cluster = Lab(config, runtime)
     cluster.start()
     try:
-        cluster.wait_ready(120)
+        cluster.wait_ready(300)
         yield cluster
     finally:
         cluster.close()

@@ -115,7 +115,7 @@ def test_executions_survive_a_kill_at_every_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("occasion", [2, 3, 5])
 def test_executions_survive_later_kills_at_every_step(occasion: int, tmp_path: Path) -> None:
     told: set[object] = set()

@@ -15,7 +15,7 @@ home = Path(sys.argv[1])
 (home / "in").mkdir()
 cluster = Lab(ClusterConfig(home=str(home / "data"), master="local[1]", driver_memory="512m"))
 cluster.start()
-cluster.wait_ready(120)
+cluster.wait_ready(300)
 cluster.execute(f'''
   CREATE ACTIVE DATASET Events (n bigint);
   CREATE FEED Posts; CONNECT FEED Posts TO DATASET Events; START FEED Posts;

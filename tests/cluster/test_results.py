@@ -95,6 +95,7 @@ def test_grouping_agrees_with_a_dictionary(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_more_than_two_gigabytes_are_grouped() -> None:
     payload = '"' + "x" * (1 << 20) + '"'
     chunk = pa.table({"subscription_id": pa.array([2, 1] * 128), "payload": [payload] * 256})
