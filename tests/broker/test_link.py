@@ -150,14 +150,16 @@ def test_nothing_is_let_go_before_it_is_known_what_is_inherited():
 
 
 @pytest.mark.parametrize(
-    ("kind", "lost"), [("execution", ev.Returned({"C": 4})), ("channel", ev.Dropped("C"))], ids=["expired", "dropped"]
+    ("kind", "lost"),
+    [("execution", ev.Returned({"C": 4}, 3)), ("channel", ev.Dropped("C", 3))],
+    ids=["expired", "dropped"],
 )
 def test_a_pull_that_is_refused_says_what_was_lost_and_ends(kind, lost):
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/executions/4/results"] = refusal(kind, first=5)
-        rig.link.carry_out(do.Pull("C", 4))
+        rig.link.carry_out(do.Pull("C", 4, 3))
         await rig.until(lambda: len(rig.events) == 2)
-        assert rig.events == [lost, ev.Pulled("C", 4, [])]
+        assert rig.events == [lost, ev.Pulled("C", 4, [], epoch=3)]
 
     run(test)
 

@@ -116,11 +116,11 @@ class Rig:
         asked = self.said(wire.Subscribe)
         return asked[-1] if len(asked) > before else None
 
-    def subscribed(self, number: int = 5, after: int = 10, handle: int = 1, **more: Any) -> None:
+    def subscribed(self, number: int = 5, after: int = 10, handle: int = 1, epoch: int = 0, **more: Any) -> None:
         """Subscribes and is answered."""
         request = self.subscribe(handle, **more)
         assert request is not None
-        self.hear(wire.Subscribed(request.id, number, request.channel, after))
+        self.hear(wire.Subscribed(request.id, number, request.channel, after, epoch))
 
     # -- what it did -------------------------------------------------------------------------------------------------
 

@@ -264,6 +264,48 @@ def test_a_channel_made_anew_counts_from_the_beginning():
     assert rig.got() == [1]
 
 
+def test_a_channel_of_another_epoch_counts_from_the_beginning_on_any_broker():
+    rig = Rig("one", "two").open()
+    rig.subscribed(after=1000, epoch=100)
+    rig.cut()
+    while rig.state.stage.value != "connecting":
+        rig.tick()
+    rig.connect()
+    rig.welcome(broker="other")
+    (asked,) = rig.said(wire.Subscribe)
+    assert (asked.after, asked.subscription, asked.epoch) == (1000, 5, 100)
+    rig.hear(wire.Subscribed(asked.id, 6, "C", 2, 200), wire.Live(6, 2), notify(3, 6))
+    missed, notification = rig.items[1]
+    assert missed == Missed("C", 6, 1000, 3, "dropped") and notification.execution == 3
+    rig.cut()
+    rig.come_back()
+    (asked,) = rig.said(wire.Subscribe)
+    assert (asked.after, asked.subscription, asked.epoch) == (3, 6, 200)
+
+
+def test_what_joins_a_subscription_to_a_channel_of_another_epoch_begins_where_that_is():
+    rig = Rig().open()
+    rig.subscribed(after=1000, epoch=100)
+    rig.hear(wire.Ping({"C": 1000}))
+    rig.cut()
+    rig.come_back()
+    (asked,) = rig.said(wire.Subscribe)
+    rig.hear(wire.Subscribed(asked.id, 6, "C", 2, 200), wire.Live(6, 2))
+    assert rig.subscribe(2) is None
+    rig.hear(notify(3, 6))
+    assert [item.execution for item in rig.items[2]] == [3]
+
+
+def test_another_number_of_the_same_epoch_keeps_the_cursor():
+    rig = Rig().open()
+    rig.subscribed(after=100, epoch=100)
+    rig.cut()
+    rig.come_back()
+    (asked,) = rig.said(wire.Subscribe)
+    rig.hear(wire.Subscribed(asked.id, 6, "C", 98, 100), notify(99, 6), notify(101, 6))
+    assert rig.got() == [101]
+
+
 def test_a_broker_that_is_behind_the_client_makes_nothing_twice():
     rig = Rig().open()
     rig.subscribed(after=100)

@@ -117,6 +117,10 @@ class StandIn:
     def register_broker(self, name: str, url: str) -> dict[str, Any]:
         return {"name": name, "url": url, "state": "up"}
 
+    def epoch(self, channel: str) -> int:
+        self.channel(channel)
+        return 7
+
     def position(self, channel: str) -> int:
         return 41
 

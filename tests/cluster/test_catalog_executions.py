@@ -98,6 +98,15 @@ def test_executions_are_read_from_any_offset(catalog: Catalog) -> None:
     assert catalog.execution(channel.id, 8) is None
 
 
+def test_what_was_not_told_in_time_is_told_all_the_same(catalog: Catalog) -> None:
+    channel, broker = a_channel(catalog), a_broker(catalog)
+    catalog.record(execution(channel, 1, 10.0, "r1"), {}, [broker.id])
+    catalog.expire(channel.id, 30.0)
+    assert catalog.tells(broker.id) == [Tell(broker.id, channel.id, 1)]
+    catalog.told(catalog.tells(broker.id))
+    assert catalog.tells(broker.id) == []
+
+
 def test_the_numbering_survives_expiry(opener: Open) -> None:
     catalog = opener()
     channel, broker = a_channel(catalog), a_broker(catalog)
@@ -105,7 +114,6 @@ def test_the_numbering_survives_expiry(opener: Open) -> None:
         catalog.record(execution(channel, number, time, f"r{number}" if number != 2 else None), {}, [broker.id])
     assert catalog.expire(channel.id, 30.0) == ["r1"]
     assert (catalog.first_execution(channel.id), catalog.last_execution(channel.id)) == (3, 3)
-    assert catalog.tells(broker.id) == [Tell(broker.id, channel.id, 3)]
     assert catalog.expire(channel.id, 99.0) == ["r3"]
     catalog.close()
     catalog = opener()

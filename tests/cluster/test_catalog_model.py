@@ -132,7 +132,6 @@ class Model:
         old = [item for item in self.executions.get(channel, {}).values() if item.time < before]
         for item in old:
             del self.executions[channel][item.number]
-            self.tells = {tell for tell in self.tells if tell[1:] != (channel, item.number)}
         return sorted(item.path for item in old if item.path)
 
     def compact(self, dataset: int, remove: list[str], add: list[Segment]) -> None:

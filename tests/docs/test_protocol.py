@@ -19,7 +19,7 @@ from served import environment
 from sparkless import Sparkless, sparkless
 
 SHOWN = "http://127.0.0.1:8481"
-_NUMBER = re.compile(r'("subscription": ?|subscription=|\bid: |no subscription )(\d+)')
+_NUMBER = re.compile(r'("subscription": ?|"epoch": ?|subscription=|\bid: |no subscription )(\d+)')
 
 
 def test_the_tables_are_those_of_the_code() -> None:
@@ -32,7 +32,7 @@ def test_the_tables_are_those_of_the_code() -> None:
 
 
 class Reader:
-    """Holds the conversations of the page. Numbers of subscriptions are others here than there."""
+    """Holds the conversations of the page. Numbers of subscriptions and epochs are others here than there."""
 
     def __init__(self, cluster: Sparkless, running: Broker, folder: Path) -> None:
         self.cluster, self.broker, self.folder = cluster, running, folder
@@ -69,8 +69,8 @@ class Reader:
 
     def hears(self, expected: dict[str, Any]) -> None:
         got = self.speaker.next(expected["type"])
-        if "subscription" in expected:
-            self.real.setdefault(str(expected["subscription"]), str(got.get("subscription")))
+        for field in {"subscription", "epoch"} & expected.keys():
+            self.real.setdefault(str(expected[field]), str(got.get(field)))
         pattern = ".*?".join(map(re.escape, json.dumps(expected, ensure_ascii=False).split("…")))
         said = self.there(json.dumps(got, ensure_ascii=False))
         assert re.fullmatch(pattern, said), f"said {said}, the page shows {json.dumps(expected)}"

@@ -42,6 +42,7 @@ class Channel(Struct, eq=False):
 
     name: str
     template: bytes = b""  # of its notifications
+    epoch: int = 0
     position: int = 0
     told: deque[tuple[int, list[Line] | None]] = field(default_factory=deque)
     newest: int = 0

@@ -156,7 +156,7 @@ class Behind(Core):
         before: dict[int, int] = {}
         for name, position in event.positions.items():
             channel = self.channels.get(name.lower())
-            if channel is None:
+            if channel is None or (event.epoch and event.epoch != channel.epoch):
                 continue
             channel.lost = max(channel.lost, position)
             if position <= channel.position:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tocsin.broker.back import Back, Channel, Key
 from tocsin.broker.cache import Cache
 from tocsin.broker.catchup import CatchUp
-from tocsin.broker.events import Line, Peer, Problem
+from tocsin.broker.events import Dropped, Line, Peer, Problem
 from tocsin.broker.front import Front
 from tocsin.broker.instructions import Instruction, Send
 from tocsin.broker.load import Counters
@@ -58,6 +58,21 @@ class Core:
         if channel is None:
             channel = self.channels[key] = Channel(name)
         return channel
+
+    def _present(self, channel: Channel, epoch: int) -> Channel | None:
+        """The channel of this epoch; None if it is of the past. One that was made anew ends the one before."""
+        if epoch == channel.epoch or not epoch:
+            return channel
+        if epoch < channel.epoch:
+            return None
+        if channel.epoch:
+            self._dropped(Dropped(channel.name))
+            channel = self._channel(channel.name)
+        channel.epoch = epoch
+        return channel
+
+    def _dropped(self, event: Dropped) -> None:
+        raise NotImplementedError
 
     def _tidy(self, channel: Channel) -> None:
         """Nothing is kept of a channel that nobody here has anything to do with."""

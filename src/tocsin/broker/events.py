@@ -105,11 +105,15 @@ class UserEnded(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """There is an execution with results for this broker; a push channel sends them along."""
+    """There is an execution with results for this broker; a push channel sends them along.
+
+    ``epoch``, here and below: which of the channels that had the name one after the other. 0 if that is not known.
+    """
 
     channel: str
     execution: int
     lines: list[Line] | None = None
+    epoch: int = 0
 
 
 class Pulled(Struct, frozen=True):
@@ -119,6 +123,7 @@ class Pulled(Struct, frozen=True):
     execution: int
     lines: list[Line]
     last: bool = True
+    epoch: int = 0
 
 
 class Wanted(Struct, frozen=True):
@@ -130,6 +135,7 @@ class Wanted(Struct, frozen=True):
     channel: str
     outcomes: list[int | Problem]
     position: int = 0
+    epoch: int = 0
 
 
 class Unwanted(Struct, frozen=True):
@@ -144,6 +150,7 @@ class Inherited(Struct, frozen=True):
     channel: str
     subscriptions: list[tuple[int, list[Any]]]
     position: int
+    epoch: int = 0
 
 
 class Fetched(Struct, frozen=True):
@@ -165,6 +172,7 @@ class Dropped(Struct, frozen=True):
     """The channel does not exist any more."""
 
     channel: str
+    epoch: int = 0
 
 
 class Returned(Struct, frozen=True):
@@ -172,6 +180,7 @@ class Returned(Struct, frozen=True):
     longer than it took to pull them."""
 
     positions: dict[str, int]
+    epoch: int = 0
 
 
 class Published(Struct, frozen=True):

@@ -15,6 +15,11 @@ class Executions(Behind):
 
     def _told(self, event: ev.Told) -> None:
         channel = self._channel(event.channel)
+        if event.epoch != channel.epoch:
+            present = self._present(channel, event.epoch)
+            if present is None:
+                return
+            channel = present
         execution, lines = event.execution, event.lines
         if channel.name != event.channel:
             channel.spell(event.channel)  # as the data cluster does, not as the first who asked
@@ -34,7 +39,7 @@ class Executions(Behind):
             execution, lines = channel.told[0]
             if lines is None:
                 channel.pulling = True
-                self._out.append(Pull(channel.name, execution))
+                self._out.append(Pull(channel.name, execution, channel.epoch))
             else:
                 channel.told.popleft()
                 self._deliver(lines)
@@ -43,6 +48,8 @@ class Executions(Behind):
     def _pulled(self, event: ev.Pulled) -> None:
         channel = self._channel(event.channel)
         if not channel.pulling or not channel.told or channel.told[0][0] != event.execution:
+            return
+        if event.epoch and event.epoch != channel.epoch:
             return
         self._deliver(event.lines)
         if event.last:

@@ -38,6 +38,7 @@ class Tell(Struct, gc=False):
     channel: str
     execution: int
     results: list[Line] | None = None
+    epoch: int = 0
 
 
 _told = msgspec.json.Decoder(Tell | list[Tell])
@@ -66,7 +67,7 @@ class Ear:
         for tell in tells:
             if tell.broker != name:
                 raise Conflict(f"this is {name}, not {tell.broker}")
-        self.driver.handle_all([Told(tell.channel, tell.execution, tell.results) for tell in tells])
+        self.driver.handle_all([Told(tell.channel, tell.execution, tell.results, tell.epoch) for tell in tells])
 
     def close(self) -> None:
         for each in list(self.listening):

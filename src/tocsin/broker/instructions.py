@@ -67,6 +67,7 @@ class Pull(Struct, frozen=True):
 
     channel: str
     execution: int
+    epoch: int = 0
 
 
 class Fetch(Struct, frozen=True):

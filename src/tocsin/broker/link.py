@@ -120,17 +120,18 @@ class Link:
             if not first and not returned:
                 self.settled.set()
             # Before looking: what is subscribed to meanwhile may be newer than what is seen.
-            mine = [name for name, channel in self.driver.state.channels.items() if channel.backs]
-            channels = await self._insist(lambda: self._get("/channels"))
-            positions = {each["name"]: each["last_execution"] for each in channels["channels"]}
+            state = self.driver.state
+            mine = {name: channel.epoch for name, channel in state.channels.items() if channel.backs}
+            channels = (await self._insist(lambda: self._get("/channels")))["channels"]
+            positions = {each["name"]: each["last_execution"] for each in channels}
             if first:
-                for name, position in positions.items():
-                    await self._inherit(name, position)
+                for each in channels:
+                    await self._inherit(each["name"], each["last_execution"], each.get("epoch", 0))
                 self.registered.set()
-            known = {name.lower() for name in positions}
-            for name in mine:
-                if name not in known:
-                    self.driver.handle(Dropped(name))
+            known = {each["name"].lower(): each.get("epoch", 0) for each in channels}
+            for name, epoch in mine.items():
+                if name not in known or (epoch and known[name] != epoch):
+                    self.driver.handle(Dropped(name, epoch))
             if returned:  # the first time too: something may have been subscribed to before it was registered
                 self.driver.handle(Returned(positions))
             self.settled.set()
@@ -154,7 +155,7 @@ class Link:
     async def _register(self) -> Any:
         return await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", {"url": self.told_url})
 
-    async def _inherit(self, channel: str, position: int) -> None:
+    async def _inherit(self, channel: str, position: int, epoch: int) -> None:
         after = 0
         while True:
             path = f"/channels/{quote(channel, safe='')}/subscriptions?after={after}&limit=1000"
@@ -163,7 +164,8 @@ class Link:
                 found = (await self._insist(lambda path=path: self._get(path)))["subscriptions"]  # type: ignore[misc]
             except Refused:
                 return
-            self.driver.handle(Inherited(channel, [(each["subscription"], each["args"]) for each in found], position))
+            subscriptions = [(each["subscription"], each["args"]) for each in found]
+            self.driver.handle(Inherited(channel, subscriptions, position, epoch))
             if len(found) < 1000:
                 return
             after = found[-1]["subscription"]
@@ -171,26 +173,27 @@ class Link:
     # -- subscriptions
 
     async def _want(self, it: do.Want) -> None:
-        outcomes, position = await self._subscribe(it.channel, it.args)
-        self.driver.handle(Wanted(it.channel, outcomes, position))
+        self.driver.handle(Wanted(it.channel, *await self._subscribe(it.channel, it.args)))
 
-    async def _subscribe(self, channel: str, args: list[Any]) -> tuple[list[int | Problem], int]:
+    async def _subscribe(self, channel: str, args: list[Any]) -> tuple[list[int | Problem], int, int]:
+        """Numbers or problems, the position, and the epoch."""
         body = {"broker": self.name, "subscriptions": args}
         path = f"/channels/{quote(channel, safe='')}/subscriptions"
         try:
             answer = await self._insist(lambda: self._json("POST", path, body))
-            return answer["subscriptions"], answer["position"]
+            return answer["subscriptions"], answer["position"], answer.get("epoch", 0)
         except Refused as error:
             if error.no("broker"):
                 await self._insist(self._register)
                 return await self._subscribe(channel, args)
             if error.no("channel") or len(args) == 1:
-                return [error.problem] * len(args), 0
+                return [error.problem] * len(args), 0, 0
         # One of them is wrong, and nobody else is to suffer for it.
         half = len(args) // 2
-        left, first = await self._subscribe(channel, args[:half])
-        right, second = await self._subscribe(channel, args[half:])
-        return left + right, max(first, second)
+        left, first, epoch = await self._subscribe(channel, args[:half])
+        right, second, later = await self._subscribe(channel, args[half:])
+        # Made anew in between: the older one's are told to be gone when the newer one is heard of.
+        return left + right, max(first, second), min(epoch or later, later or epoch)
 
     async def _unwant(self, it: do.Unwant) -> None:
         await self.registered.wait()  # nothing is let go that may be on the list of what is inherited
@@ -221,16 +224,18 @@ class Link:
                     *whole, rest = (rest + piece).split(b"\n")
                     if whole:
                         lines = [as_line(text) for text in whole]
-                        self.driver.handle(Pulled(it.channel, it.execution, lines, last=False))
+                        self.driver.handle(Pulled(it.channel, it.execution, lines, last=False, epoch=it.epoch))
 
         try:
             await self._insist(pull)
         except Refused as error:
             # Expired or dropped: who missed it will be told so when it asks.
             log.info("execution %s of %s cannot be had: %s", it.execution, it.channel, error)
-            lost = Dropped(it.channel) if error.no("channel") else Returned({it.channel: it.execution})
-            self.driver.handle(lost)
-        self.driver.handle(Pulled(it.channel, it.execution, []))
+            if error.no("channel"):
+                self.driver.handle(Dropped(it.channel, it.epoch))
+            else:
+                self.driver.handle(Returned({it.channel: it.execution}, it.epoch))
+        self.driver.handle(Pulled(it.channel, it.execution, [], epoch=it.epoch))
 
     async def _fetch(self, it: do.Fetch) -> None:
         path = f"/channels/{quote(it.channel, safe='')}/subscriptions/{it.subscription}/results"

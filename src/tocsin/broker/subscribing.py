@@ -53,7 +53,7 @@ class Subscriptions(Executions):
         for leaving in (back.channel.unwanted, back.channel.parting):  # it was about to be let go
             leaving.pop(back.id, None)
         if isinstance(asker, Holder):
-            self._keep(back, asker.user, asker.after)
+            self._keep(back, asker.user, min(asker.after, back.through))
             if asker.subscription != back.id:
                 self._out.append(Forget(asker.user, asker.subscription))
             return
@@ -64,12 +64,15 @@ class Subscriptions(Executions):
         front.unanswered -= 1
         request = asker.request
         through = back.through
-        after = through if request.after is None else request.after
+        epoch = back.channel.epoch
+        anew = bool(request.epoch and epoch and request.epoch != epoch)  # its numbers are another channel's
+        after = through if request.after is None or anew else request.after
         if back.id in front.subscriptions:  # asked for again
             at = front.subscriptions[back.id]
             if request.after is None:  # it stays where it is
                 self._send(
-                    front, wire.Subscribed(request.id, back.id, back.channel.name, through if at == LIVE else at)
+                    front,
+                    wire.Subscribed(request.id, back.id, back.channel.name, through if at == LIVE else at, epoch),
                 )
                 return
             after = min(after, through if at == LIVE else at)  # both who asked get all of theirs
@@ -78,13 +81,13 @@ class Subscriptions(Executions):
             front.behind -= front.subscriptions.pop(back.id) != LIVE
         # Somebody who is ahead of this broker gets some of it twice, and knows it by the number.
         after = min(after, through)
-        self._send(front, wire.Subscribed(request.id, back.id, back.channel.name, after))
+        self._send(front, wire.Subscribed(request.id, back.id, back.channel.name, after, epoch))
         if front.user is not None:
             self._keep(back, front.user, after)
         front.subscriptions[back.id] = after
         front.behind += 1
         self._touch(front)
-        former = request.subscription
+        former = None if anew else request.subscription
         if former is not None and former != back.id and request.after is not None and after < back.born:
             self.catchup.former(back, front.peer, former, after)
         else:
@@ -158,9 +161,12 @@ class Subscriptions(Executions):
 
     def _wanted(self, event: ev.Wanted) -> None:
         channel = self._channel(event.channel)
+        past = self._present(channel, event.epoch) is None
         asked, channel.asked, channel.busy = channel.asked, [], False
         for back, outcome in zip(asked, event.outcomes, strict=True):
             asking, back.asking = back.asking, []
+            if past:
+                outcome = Problem("not_found", f"the channel {channel.name} was dropped")
             if isinstance(outcome, Problem):
                 for key in back.keys:
                     self._keys.pop(key, None)
@@ -207,6 +213,10 @@ class Subscriptions(Executions):
 
     def _inherited(self, event: ev.Inherited) -> None:
         channel = self._channel(event.channel)
+        present = self._present(channel, event.epoch)
+        if present is None:
+            return
+        channel = present
         for number, args in event.subscriptions:
             key = (channel.name.lower(), _encode_args(args))
             if number not in self.backs and number not in channel.released and key not in self._keys:
@@ -242,7 +252,7 @@ class Subscriptions(Executions):
 
     def _dropped(self, event: ev.Dropped) -> None:
         channel = self.channels.get(event.channel.lower())
-        if channel is None:
+        if channel is None or (event.epoch and event.epoch != channel.epoch):
             return
         for front in self.fronts.values():
             for number in [number for number in front.subscriptions if number in channel.backs]:
@@ -259,5 +269,5 @@ class Subscriptions(Executions):
         channel.parting.clear()
         channel.pulling = False
         # One that is made anew under the name counts from the beginning.
-        channel.newest = channel.position = channel.lost = 0
+        channel.newest = channel.position = channel.lost = channel.epoch = 0
         self._tidy(channel)

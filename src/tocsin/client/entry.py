@@ -28,6 +28,7 @@ class Entry:
         self.cursor = want.after
         self.known = want.number
         self.home: str | None = None
+        self.epoch = 0
         self.number: int | None = None
         self.confirmed = False
         self.leaving = False
@@ -40,8 +41,17 @@ class Entry:
         """Everything up to here has been dealt with by the application."""
         return self.cursor if self.pending == 0 else self._consumed
 
-    def begin(self, after: int) -> None:
+    def begin(self, after: int, epoch: int = 0) -> None:
         self.cursor = self._consumed = after
+        self.epoch = epoch
+
+    def begin_anew(self, number: int, after: int, epoch: int) -> Missed:
+        """The channel was dropped, and another one has its name: it counts from the beginning."""
+        missed = Missed(self.channel, number, self.cursor or 0, after + 1, "dropped")
+        self.begin(after, epoch)
+        self.known = number
+        self.gaps += 1
+        return missed
 
     def take(self, message: Notify) -> Notification | None:
         """None: it has this already."""

@@ -91,7 +91,7 @@ class Session:
         """The broker has it for this client already: nothing needs to be said, and it begins with what comes next."""
         assert peer.cursor is not None
         entry.channel = peer.channel
-        entry.begin(max(peer.cursor, self._all.positions.get(peer.channel, 0)))
+        entry.begin(max(peer.cursor, self._all.positions.get(peer.channel, 0)), peer.epoch)
         entry.known, entry.home = peer.known, peer.home
         self._attach(entry, self.places[peer.handle])
 
@@ -162,14 +162,21 @@ class Session:
                 continue
             entry.channel = message.channel
             if entry.cursor is None:
-                entry.begin(message.after)
+                entry.begin(message.after, message.epoch)
                 homes = [peer.home for peer in self.numbers.get(number, ()) if peer.known == former]
                 entry.known, entry.home = (former, homes[0]) if former is not None and homes else (number, self.broker)
             elif request.after is None and entry.cursor < message.after:
                 late.append(entry)  # it has begun on another connection, before this one
                 continue
+            elif entry.epoch and message.epoch and entry.epoch != message.epoch:
+                if self.role is not Role.CURRENT:
+                    self.trouble = f"the channel {message.channel} is another one there"
+                    continue
+                self._all.begin_anew(entry, message)
+                entry.home = self.broker
             elif self._anew(entry, number, message.after, request.after):
-                entry.begin(message.after)
+                entry.begin(message.after, message.epoch)
+            entry.epoch = entry.epoch or message.epoch
             self._attach(entry, number)
         if number in self.numbers:
             # A new one begins now; an equal one that was there before stays where it is.
@@ -185,7 +192,7 @@ class Session:
 
     def _anew(self, entry: Entry, number: int, begin: int, after: int | None) -> bool:
         """The channel was made anew and counts from the beginning. Another broker may only be slower than the last."""
-        changed = entry.known not in (None, number) and begin < (after or 0)
+        changed = not entry.epoch and entry.known not in (None, number) and begin < (after or 0)
         return changed and self.role is Role.CURRENT and entry.home in (None, self.broker)
 
     def unsubscribed(self, id: int) -> None:
@@ -235,6 +242,7 @@ class Session:
             self.trouble = message.message
         elif self.role is Role.CURRENT:
             for entry in list(self.numbers.get(message.subscription, ())):
+                self._all.positions.pop(entry.channel, None)  # another one of the name counts from the beginning
                 self._all.end(entry, told(message.code, message.message))
 
     def notify(self, message: wire.Notify) -> None:
@@ -330,7 +338,8 @@ class Session:
         first = entries[0]
         former = None if after is None else first.known
         self.requests[id] = Asking(list(entries), after, former)
-        self._say(wire.Subscribe(id, first.channel, first.args, after, former))
+        epoch = None if after is None else first.epoch or None
+        self._say(wire.Subscribe(id, first.channel, first.args, after, former, epoch))
 
     def _attach(self, entry: Entry, number: int) -> None:
         self._detach(entry)

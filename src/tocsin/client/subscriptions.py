@@ -150,6 +150,11 @@ class Subscriptions:
             self.gaps += 1
             self._do(ev.Deliver(entry.handle, item))
 
+    def begin_anew(self, entry: Entry, message: wire.Subscribed) -> None:
+        self.positions[message.channel] = message.after
+        self.gaps += 1
+        self._do(ev.Deliver(entry.handle, entry.begin_anew(message.subscription, message.after, message.epoch)))
+
     def reach(self, entry: Entry, execution: int) -> None:
         self.changed |= entry.reach(execution)
 

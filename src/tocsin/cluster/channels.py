@@ -114,17 +114,23 @@ class Channels:
     # -- telling -----------------------------------------------------------------------------------------------------
 
     def message(self, broker: Broker, tell: Tell) -> bytes | None:
-        """What a broker is told of an execution; None where it holds nothing for the broker."""
+        """What a broker is told of an execution; None where it holds nothing for the broker.
+
+        One that has expired is told all the same: the broker asks for it in vain, and tells subscribers of the gap.
+        """
         channel = self.world.names.by_id(tell.channel)
         if channel is None:
             return None
         execution = self.world.catalog.execution(tell.channel, tell.execution)
+        told: dict[str, Any] = {
+            "broker": broker.name,
+            "channel": channel.name,
+            "epoch": channel.epoch,
+            "execution": tell.execution,
+        }
         pull = f"/channels/{channel.name}/executions/{tell.execution}/results?broker={broker.name}"
         if execution is None:
-            # Expired before the broker could be reached: it hears so when it pulls, and tells those who missed it.
-            return msgspec.json.encode(
-                {"broker": broker.name, "channel": channel.name, "execution": tell.execution, "pull": pull}
-            )
+            return msgspec.json.encode(told | {"pull": pull})
         if execution.path is None:
             return None
         wanted = self.world.tables[tell.channel].of_broker(broker.id)
@@ -132,13 +138,7 @@ class Channels:
         matched = np.intersect1d(wanted, present)
         if not len(matched):
             return None
-        told: dict[str, Any] = {
-            "broker": broker.name,
-            "channel": channel.name,
-            "execution": execution.number,
-            "time": execution.time,
-            "subscriptions": matched.tolist(),
-        }
+        told |= {"time": execution.time, "subscriptions": matched.tolist()}
         if channel.push:
             lines = b"".join(self.world.results.pull(execution, matched)).rstrip(b"\n").replace(b"\n", b",")
             told["results"] = msgspec.Raw(b"[" + lines + b"]")

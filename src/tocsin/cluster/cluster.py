@@ -387,6 +387,7 @@ class DataCluster:
         at, run = self.channel_runs.last_runs.get(channel.id, (None, None))
         return {
             "name": channel.name,
+            "epoch": channel.epoch,
             "kind": channel.kind,
             "push": channel.push,
             "parameters": [{"name": item.name, "type": item.type} for item in channel.parameters],
@@ -406,6 +407,9 @@ class DataCluster:
             "last_run": at,
             "last_seconds": run.seconds if run is not None else None,
         }
+
+    def epoch(self, channel: str) -> int:
+        return self.world.names.get(Channel, channel).epoch
 
     def position(self, channel: str) -> int:
         """The newest execution. A broker is told of every later one that concerns a subscription it has by now."""

@@ -20,6 +20,7 @@ MOST_RECORDS = 1_000
 RequestId = Annotated[int, Meta(ge=0, le=2**53 - 1, description="chosen by the client; the answer repeats it")]
 SubscriptionId = Annotated[int, Meta(ge=1, le=2**53 - 1, description="number of a BE subscription in the data cluster")]
 Execution = Annotated[int, Meta(ge=0, le=2**53 - 1, description="number of an execution of a channel, from 1")]
+Epoch = Annotated[int, Meta(ge=0, le=2**53 - 1, description="tells a channel from one that had its name before")]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Arguments = Annotated[
     list[Any] | dict[str, Any], Meta(description="arguments in the order of the parameters, or by their names")
@@ -72,6 +73,7 @@ class Subscribe(Message, frozen=True, tag="subscribe"):
         ]
         | None
     ) = None
+    epoch: Annotated[Epoch, Meta(description="of the channel that `after` belongs to")] | None = None
 
 
 class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
@@ -147,6 +149,9 @@ class Subscribed(Message, frozen=True, tag="subscribed"):
     subscription: SubscriptionId
     channel: str
     after: Annotated[Execution, Meta(description="notifications follow from behind this execution")]
+    epoch: Annotated[
+        Epoch, Meta(description="of the channel; another one than before: it was dropped and made anew")
+    ] = 0
 
 
 class Unsubscribed(Message, frozen=True, tag="unsubscribed"):

@@ -228,7 +228,10 @@ class Catalog(ABC):
 
     @abstractmethod
     def expire(self, channel: int, before: float) -> list[str]:
-        """Drops the executions with an earlier time and their tells; returns the paths of their results."""
+        """Drops the executions with an earlier time; returns the paths of their results.
+
+        Their tells stay: a broker that was not told in time has to know that it missed something.
+        """
 
     # -- outbox ----------------------------------------------------------------------------------------------------
 

@@ -57,11 +57,11 @@ CREATE TABLE executions (
     bytes {int} NOT NULL, path TEXT, PRIMARY KEY (channel, number)
 ) {keyed};
 CREATE TABLE tells (
-    broker {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE, channel {int} NOT NULL,
-    execution {int} NOT NULL, PRIMARY KEY (broker, channel, execution),
-    FOREIGN KEY (channel, execution) REFERENCES executions (channel, number) ON DELETE CASCADE
+    broker {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    execution {int} NOT NULL, PRIMARY KEY (broker, channel, execution)
 ) {keyed};
-CREATE INDEX tells_execution ON tells (channel, execution);
+CREATE INDEX tells_channel ON tells (channel);
 CREATE TABLE schedules (
     id {int} PRIMARY KEY, procedure {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
     args TEXT NOT NULL, started {real} NOT NULL

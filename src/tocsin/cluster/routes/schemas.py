@@ -118,6 +118,7 @@ class ParameterInfo(Struct, frozen=True):
 
 class ChannelInfo(Struct, frozen=True):
     name: str
+    epoch: Annotated[int, Meta(description="larger than that of another channel that had the name before")]
     kind: Literal["repetitive", "continuous"]
     push: bool
     parameters: list[ParameterInfo]
@@ -157,6 +158,7 @@ class Subscribed(Struct, frozen=True):
     position: Annotated[
         int, Meta(description="every execution behind this one that has something for them is told to the broker")
     ]
+    epoch: Annotated[int, Meta(description="of the channel that they are of")]
 
 
 class SubscriptionParameters(Request, frozen=True):

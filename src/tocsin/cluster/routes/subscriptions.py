@@ -70,9 +70,11 @@ async def subscribe(exchange: Exchange) -> Response:
     args = [wish.args] if wish.subscriptions is UNSET else wish.subscriptions
     check_count(exchange, len(args))
     broker = check_text(wish.broker, "broker")
+    # Before anything else: one that is made anew meanwhile has another, and the broker will see that.
+    epoch = await exchange.threads.quick.run(exchange.cluster.epoch, exchange.path["channel"])
     ids = await durable(exchange, exchange.cluster.subscribe, exchange.path["channel"], broker, args)
     position = await exchange.threads.quick.run(exchange.cluster.position, exchange.path["channel"])
-    return answer(Subscribed(ids, position), 201)
+    return answer(Subscribed(ids, position, epoch), 201)
 
 
 async def list_subscriptions(exchange: Exchange) -> Response:
