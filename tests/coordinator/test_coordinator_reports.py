@@ -37,6 +37,32 @@ def test_the_load_is_that_of_the_papers():
     assert (row["load_in"], row["load_out"]) == (11.0, 21.0)
 
 
+def test_a_broker_that_has_only_begun_to_count_does_not_lower_a_rate():
+    office = Office()
+    office.join("a", {"one": [1]}, rates={1: 10.0})
+    office.join("b", {"two": [1]}, rates={1: 0.5})
+    assert _rate(office, 1) == 10.0
+    office.report("b", rates={1: 12.0})
+    office.report("a", rates={1: 11.0})
+    assert _rate(office, 1) == 12.0
+    office.report("b", rates={1: 9.0})
+    assert _rate(office, 1) == 9.0
+
+
+def test_the_rate_of_a_broker_that_serves_nobody_with_it_any_more_does_not_stand():
+    office = Office()
+    office.join("a", {"one": [1]}, rates={1: 10.0})
+    office.join("b", {"two": [1]}, rates={1: 0.5})
+    office.report("a", left=["one"])
+    office.report("b", rates={1: 0.5})
+    assert _rate(office, 1) == 0.5
+
+
+def _rate(office: Office, back: int) -> float:
+    picture = office.state.picture
+    return float(picture.load.lam[picture.backs.number(back)])
+
+
 def test_rates_change():
     office = Office()
     office.join("a", {"one": [1]}, rates={1: 10.0})

@@ -11,6 +11,8 @@ from tocsin.wire.reports import LoadReport, Outcome
 
 #: A rate that changed by less than this share is not news.
 NEWS = 0.02
+#: Reports within which every rate is said once, news or not: the coordinator may have gone by another broker's.
+ROUND = 32
 
 
 class Moves(Users):
@@ -29,7 +31,8 @@ class Moves(Users):
         rates = {}
         for back in self.backs.values():
             rate = back.lam.bytes_per_second(now)
-            if full or abs(rate - back.reported) > NEWS * max(rate, back.reported):
+            due = full or back.id % ROUND == number % ROUND
+            if due or abs(rate - back.reported) > NEWS * max(rate, back.reported):
                 rates[back.id] = back.reported = rate
         self._changed = {}
         outcomes, self._outcomes = self._outcomes, []

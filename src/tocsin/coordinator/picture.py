@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 from msgspec import Struct
 
 from tocsin.balancing.load import NOWHERE, Load, Status
@@ -30,6 +31,7 @@ class Picture:
         self.backs: Names[int] = Names()
         self.away: set[str] = set()
         self._older: dict[str, dict[int, Claim]] = {}
+        self._said = np.empty(0, dtype=np.int64)  # the broker whose λ counts, by BE subscription
 
     def at(self, name: str) -> int:
         u = self.subscribers.find(name)
@@ -75,8 +77,22 @@ class Picture:
             self.away.discard(name)
             self.subscribers.forget(name)
 
-    def rates(self, found: dict[int, float]) -> None:
-        self.load.rates([self.backs.number(each) for each in found], list(found.values()))
+    def rates(self, found: dict[int, float], broker: int) -> None:
+        """Of several brokers' averages the highest counts, as one that has only begun to count is too low.
+
+        Who said it may lower it, and anybody else once that broker serves nobody with it any more.
+        """
+        ks = np.array([self.backs.number(each) for each in found], dtype=np.int64)
+        told = np.array(list(found.values()))
+        more = int(ks.max(initial=-1)) + 1 - len(self._said)
+        if more > 0:
+            self._said = np.append(self._said, np.full(more + len(self._said), NOWHERE))
+        said, known = self._said[ks], ks < len(self.load.lam)
+        stands = np.zeros(len(ks), dtype=np.bool_)
+        others = np.flatnonzero(known & (said != NOWHERE) & (said != broker))
+        stands[others] = (self.load.n[ks[others], said[others]] > 0) & (told[others] < self.load.lam[ks[others]])
+        self.load.rates(ks[~stands], told[~stands])
+        self._said[ks[~stands]] = broker
 
     def claimed(self, broker: int) -> list[str]:
         """All that this broker has said to have, older claims too."""

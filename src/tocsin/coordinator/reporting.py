@@ -47,7 +47,7 @@ class Reporting(Placing):
         for name in report.left:
             self._left(member, name)
         if report.rates:
-            self.picture.rates(report.rates)
+            self.picture.rates(report.rates, member.number)
         for outcome in report.outcomes:
             self._failed(outcome.ticket, outcome.reason)
 

@@ -1,0 +1,17 @@
+"""What the coordinator is told between two full reports."""
+
+from __future__ import annotations
+
+from stand import Stand
+
+from tocsin.broker.moving import ROUND
+
+
+def test_a_rate_that_is_no_news_is_said_again_within_a_round():
+    """The coordinator may have gone by another broker's, which has it no longer."""
+    stand = Stand(heartbeat=0.0)
+    stand.open("p")
+    stand.subscribed("p", number=7)
+    assert stand.state.changes(1, stand.now, full=True).rates == {7: 0.0}
+    said = [number for number in range(2, 2 + ROUND) if stand.state.changes(number, stand.now, full=False).rates]
+    assert said == [7]
