@@ -12,10 +12,14 @@ from msgspec import Struct
 
 from tocsin.client.link import Stage
 from tocsin.client.session import Phase
+from tocsin.simulation.broker import BrokerNode
 from tocsin.simulation.client import ClientNode
 from tocsin.simulation.cluster import DataCluster, Execution
 from tocsin.simulation.ledger import Gap, Interest
 from tocsin.simulation.world import World
+
+#: By how much λ may differ between a broker and the coordinator: what is no news, and what decays between reports.
+STALE = 0.15
 
 
 class Violation(Struct, frozen=True):
@@ -166,7 +170,7 @@ def _picture(world: World) -> Iterator[Violation]:
 
 
 def _loads(world: World, truth: dict[str, tuple[str, list[int]]], numbers: dict[str, int]) -> Iterator[Violation]:
-    """F_j = Σ_k z_jk (1 + n_jk) λ_k, from who is really where and with what."""
+    """F_j = Σ_k z_jk (1 + n_jk) λ_k, from who is really where; λ_k is the highest that a broker measures."""
     state = world.coordinator.state
     loads, picture = state.load.loads, state.picture
     lam = {k: float(state.load.lam[picture.backs.number(k)]) for _, row in truth.values() for k in row}
@@ -181,6 +185,16 @@ def _loads(world: World, truth: dict[str, tuple[str, list[int]]], numbers: dict[
         told = float(loads.F[numbers[broker.name]])
         if not math.isclose(F, told, rel_tol=1e-9, abs_tol=1e-9):
             yield Violation("loads agree with the model", f"F of {broker.name} is {F}, and the coordinator says {told}")
+    for k, rate in lam.items():
+        serving = [each.state.backs[k] for each in world.brokers.values() if each.up and _serves(each, k)]
+        most = max((back.lam.bytes_per_second(world.clock.now) for back in serving), default=rate)
+        if abs(rate - most) > STALE * max(rate, most):
+            what = f"λ of #{k} is {most}, and the coordinator says {rate}"
+            yield Violation("loads agree with the model", what)
+
+
+def _serves(broker: BrokerNode, k: int) -> bool:
+    return any(k in front.subscriptions for front in broker.state.fronts.values())
 
 
 def _brokers(world: World) -> Iterator[Violation]:
