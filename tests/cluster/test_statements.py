@@ -316,6 +316,17 @@ def test_a_bad_statement_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("Report", "Reports"), ("catalog.channel", "catalog.channels"), ("Alarmresult", "AlarmResults")],
+)
+def test_a_name_that_is_nearly_one_is_answered_with_it(cluster: Lab, wrong: str, meant: str) -> None:
+    cluster.execute("CREATE CONTINUOUS CHANNEL Alarm() { SELECT r.id FROM Reports r WHERE is_new(r) }")
+    with pytest.raises(BodyRefused) as refused:
+        cluster.execute(f"SELECT * FROM {wrong}")
+    assert refused.value.hint == f"did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
     "args",
     [["fire"], ["fire", 1, 2], ["fire", "1"], ["fire", 1.5], {"kind": "fire"}, {"kind": "x", "other": 1}, [1, 1]],
 )

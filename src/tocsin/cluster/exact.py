@@ -54,6 +54,6 @@ def exact_json(text: bytes, digits: bool = True) -> Any:
     except UnicodeDecodeError as error:
         raise Misfit("not_utf8", f"not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise Misfit("not_json", f"{error.msg} at character {error.pos}") from None
+        raise Misfit("not_json", f"not JSON: {error.msg.lower()} at character {error.pos}") from None
     except RecursionError:
         raise Misfit("too_deep", "nested too deeply") from None

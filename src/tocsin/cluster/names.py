@@ -108,5 +108,9 @@ class Names:
                 return Relation("results", channel.name, (*RESULT_COLUMNS, Column("result", f"struct<{fields}>")))
         return None
 
+    def known(self) -> list[str]:
+        of_channels = [f"{each.name}{end}" for each in self.all(Channel) for end in ("Results", "Subscriptions")]
+        return [each.name for each in self.all(Dataset)] + of_channels + [f"catalog.{table}" for table in TABLES]
+
     def function(self, name: str, arity: int) -> Function | None:
         return self.find(Function, f"{name}@{arity}")

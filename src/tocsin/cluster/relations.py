@@ -26,11 +26,13 @@ class Relation(Struct, frozen=True):
 
 
 class Names(Protocol):
-    """What exists. Lookups disregard case. A ``known()`` that lists names, if there is one, feeds "did you mean"."""
+    """What exists. Lookups disregard case. ``known`` is what a wrong name may have meant."""
 
     def relation(self, name: str) -> Relation | None: ...
 
     def function(self, name: str, arity: int) -> Function | None: ...
+
+    def known(self) -> list[str]: ...
 
 
 class Use(Struct, frozen=True):

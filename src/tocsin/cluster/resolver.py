@@ -177,7 +177,7 @@ class Resolver:
         shown = ".".join(str(part.name) for part in table.parts)
         relation = self.names.relation(shown)
         if relation is None:
-            known = list(getattr(self.names, "known", list)())
+            known = self.names.known()
             close = difflib.get_close_matches(shown.lower(), [item.lower() for item in known], 1, 0.6)
             spelled = next((item for item in known if close and item.lower() == close[0]), None)
             hint = f"did you mean {spelled}?" if spelled else "create it first"
