@@ -40,6 +40,7 @@ class Channel(Struct, eq=False):
     size: dict[str, int]
     push: bool = False
     retention: float = 1e9
+    epoch: int = 1
     executions: list[Execution] = field(default_factory=list)
     first: int = 1  # the oldest that is kept
     numbers: dict[str, int] = field(default_factory=dict)  # kind: subscription
@@ -128,7 +129,7 @@ class DataCluster(Node):
         done(returned, None)
 
     def list_channels(self, body: None, done: Done) -> None:
-        done({channel.name: channel.last for channel in self.channels.values()}, None)
+        done({channel.name: (channel.last, channel.epoch) for channel in self.channels.values()}, None)
 
     def list_subscriptions(self, body: tuple[str, str], done: Done) -> None:
         name, broker = body
@@ -155,7 +156,7 @@ class DataCluster(Node):
                 self.subscriptions[number] = Subscription(number, channel, kind)
             self.subscriptions[number].holders[broker] = None
             outcomes.append(number)
-        done((outcomes, channel.last), None)
+        done((outcomes, channel.last, channel.epoch), None)
 
     def unsubscribe(self, body: tuple[str, str, list[int]], done: Done) -> None:
         broker, _, numbers = body

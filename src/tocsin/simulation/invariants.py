@@ -21,6 +21,23 @@ from tocsin.simulation.world import World
 #: By how much λ may differ between a broker and the coordinator: what is no news, and what decays between reports.
 STALE = 0.15
 
+#: All rules there are.
+RULES = (
+    "a plan lowers the maximum",
+    "in order, and once",
+    "its own",
+    "nothing is lost",
+    "no gap without need",
+    "nobody is lost",
+    "nobody is in two places",
+    "the coordinator is right",
+    "it settles",
+    "loads agree with the model",
+    "subscriptions agree",
+    "memory is bounded",
+    "nothing crashes",
+)
+
 
 class Violation(Struct, frozen=True):
     invariant: str

@@ -48,7 +48,7 @@ class Link:
         if not self.settled:
             self._waiting.append(lambda: self.told(tell, done))
             return
-        self.node.handle(ev.Told(tell.channel, tell.execution, tell.lines))
+        self.node.handle(ev.Told(tell.channel, tell.execution, tell.lines, tell.epoch))
         done(None, None)
 
     def _settle(self, settled: bool) -> None:
@@ -71,15 +71,15 @@ class Link:
             returned = yield from self._registered()
             if not first and not returned:
                 self._settle(True)
-            positions = yield from self._insist(cluster.list_channels, None)
+            channels = yield from self._insist(cluster.list_channels, None)
             if first:
-                for name, position in positions.items():
+                for name, (position, epoch) in channels.items():
                     mine = yield from self._insist(cluster.list_subscriptions, (name, node.name))
-                    node.handle(ev.Inherited(name, mine, position))
+                    node.handle(ev.Inherited(name, mine, position, epoch))
                 self.registered = True
                 node.ready()
             if returned:
-                node.handle(ev.Returned(positions))
+                node.handle(ev.Returned({name: position for name, (position, _) in channels.items()}))
             self._settle(True)
             first = False
             yield LOOK
@@ -97,8 +97,8 @@ class Link:
         return returned or tries > 1
 
     def _want(self, it: do.Want) -> Work:
-        outcomes, position = yield from self._subscribe(it.channel, it.args)
-        self.node.handle(ev.Wanted(it.channel, outcomes, position))
+        found = yield from self._subscribe(it.channel, it.args)
+        self.node.handle(ev.Wanted(it.channel, *found))
 
     def _subscribe(self, channel: str, args: list[Any]) -> Work:
         try:
@@ -114,15 +114,16 @@ class Link:
         self.node.handle(ev.Unwanted(it.channel))
 
     def _pull(self, it: do.Pull) -> Work:
+        name, execution, epoch = it.channel, it.execution, it.epoch
         try:
-            lines = yield from self._insist(self.cluster.pull, (self.node.name, it.channel, it.execution))
+            lines = yield from self._insist(self.cluster.pull, (self.node.name, name, execution))
             half = len(lines) // 2
             if half:
-                self.node.handle(ev.Pulled(it.channel, it.execution, lines[:half], last=False))
-            self.node.handle(ev.Pulled(it.channel, it.execution, lines[half:], last=False))
+                self.node.handle(ev.Pulled(name, execution, lines[:half], last=False, epoch=epoch))
+            self.node.handle(ev.Pulled(name, execution, lines[half:], last=False, epoch=epoch))
         except Refused:
-            self.node.handle(ev.Returned({it.channel: it.execution}))
-        self.node.handle(ev.Pulled(it.channel, it.execution, []))
+            self.node.handle(ev.Returned({name: execution}, epoch))
+        self.node.handle(ev.Pulled(name, execution, [], epoch=epoch))
 
     def _fetch(self, it: do.Fetch) -> Work:
         try:

@@ -38,6 +38,7 @@ class ClientPlan(Struct, frozen=True):
     bandwidth: float = 1e6
     max_pending: int = 1_000
     urls: int = 0  # of how many brokers it knows the address
+    at: int | None = None  # the broker it goes to, and asks nobody
 
 
 class Scenario(Struct, frozen=True):

@@ -24,6 +24,7 @@ TIMEOUT = 10.0
 class Tell(Struct, frozen=True):
     channel: str
     execution: int
+    epoch: int
     lines: list[Line] | None = None
 
 
@@ -98,11 +99,11 @@ class Teller:
     def _message(self, broker: str, name: str, number: int) -> Tell | None:
         channel = self.cluster.channels[name]
         if number < channel.first:
-            return Tell(name, number)  # it finds out when it pulls, and says so to whom it concerns
+            return Tell(name, number, channel.epoch)  # it finds out when it pulls, and says so to whom it concerns
         lines = self.cluster.lines(broker, channel, number)
         if not lines:
             return None
-        return Tell(name, number, lines if channel.push else None)
+        return Tell(name, number, channel.epoch, lines if channel.push else None)
 
     def _give_up(self, road: _Road) -> None:
         if self.cluster.trace:

@@ -132,9 +132,10 @@ class World:
 
     def _add_client(self, number: int, plan: ClientPlan) -> None:
         name = f"c{number + 1}"
-        urls = [broker.url for broker in list(self.brokers.values())[: plan.urls]]
+        known = list(self.brokers.values())[: plan.urls] if plan.at is None else [list(self.brokers.values())[plan.at]]
         rng = self.chance.of(f"client {name}")
-        client = self.parts.client(name, self.network, rng, self.by_url, self.coordinator, urls)
+        asks = self.coordinator if plan.at is None else None
+        client = self.parts.client(name, self.network, rng, self.by_url, asks, [broker.url for broker in known])
         client.masked, client.max_pending = self.scenario.masked, plan.max_pending
         client.usual(plan.bandwidth)
         client.pace = plan.pace
