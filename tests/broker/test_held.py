@@ -7,8 +7,10 @@ from stand import Stand, executions
 from tocsin.broker import events as ev
 from tocsin.broker import instructions as do
 from tocsin.broker.events import Problem
+from tocsin.wire import closes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import Held
+from tocsin.wire.reports import Orders
 
 
 def test_what_a_user_subscribes_to_is_remembered():
@@ -211,3 +213,56 @@ def test_a_call_and_a_connection_of_a_user_both_get_everything():
     stand.subscribed("call")
     stand.executed(1, 7)
     assert executions(stand.took("p")) == executions(stand.took("call")) == [1]
+
+
+# -- users who go elsewhere
+
+
+def away(*, here: bool = False) -> Stand:
+    """A user for whom something is kept, and who is away."""
+    stand = Stand(heartbeat=0.0, grace=10.0)
+    stand.log_in("p", "ann")
+    stand.subscribed("p")
+    if not here:
+        stand.close("p")
+    stand.done.clear()
+    return stand
+
+
+def test_what_another_broker_keeps_is_let_go_and_not_forgotten():
+    stand = away()
+    assert stand.state.holders() == ["ann"]
+    stand.handle(ev.Elsewhere("ann"))
+    stand.tick(11.0)
+    assert stand.done == [do.Unwant("C", [7])] and stand.state.holders() == []
+
+
+def test_who_is_here_is_not_elsewhere():
+    stand = away(here=True)
+    assert stand.state.holders() == []
+    stand.handle(ev.Elsewhere("ann"))
+    stand.close("p")
+    stand.tick(11.0)
+    assert stand.done == [] and stand.state.holders() == ["ann"]
+
+
+def test_who_calls_here_is_not_elsewhere():
+    stand = away()
+    stand.handle(ev.Assumed("call", "ann"))
+    stand.handle(ev.Elsewhere("ann"))
+    stand.close("call")
+    stand.tick(11.0)
+    assert stand.done == []
+
+
+def test_a_user_who_was_moved_is_not_kept_here():
+    stand = Stand(heartbeat=0.0, grace=10.0)
+    stand.handle(ev.Opened("p", "address"))
+    stand.say("p", wire.Hello(0, "token", subscriber="abcdefgh"))
+    stand.handle(ev.Authenticated("p", "ann", []))
+    stand.subscribed("p")
+    stand.done.clear()
+    stand.handle(ev.Ordered(Orders(1, drop=["abcdefgh"])))
+    assert [it.close for it in stand.did(do.Close)] == [closes.MOVED]
+    stand.tick(11.0)
+    assert stand.done == [do.Unwant("C", [7])]

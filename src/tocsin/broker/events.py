@@ -101,6 +101,12 @@ class UserEnded(Struct, frozen=True):
     user: str
 
 
+class Elsewhere(Struct, frozen=True):
+    """Another broker that shares the store keeps what is kept for the user, or nothing is kept any more."""
+
+    user: str
+
+
 # -- the data cluster --------------------------------------------------------------------------------------------------
 
 
@@ -222,6 +228,7 @@ Event = (
     | Authenticated
     | Restored
     | UserEnded
+    | Elsewhere
     | Told
     | Pulled
     | Wanted

@@ -48,6 +48,18 @@ class Users(Connections):
         here = [self._users[user]] if user in self._users else []
         for peer in [*here, *self._callers.get(user, ())]:
             self._close(peer, closes.LOGGED_OUT)
+        self._hold_no_more(user)
+
+    def holders(self) -> list[str]:
+        """Those for whom something is kept here, and who are not here themselves."""
+        return [user for user in self._held if user not in self._users and user not in self._callers]
+
+    def _elsewhere(self, event: ev.Elsewhere) -> None:
+        """What is written down stays as it is: it is the other broker's."""
+        if event.user not in self._users and event.user not in self._callers:
+            self._hold_no_more(event.user)
+
+    def _hold_no_more(self, user: str) -> None:
         for channel in self.channels.values():  # nobody asks for it any more
             for back in [*channel.wanted.values(), *channel.asked]:
                 back.asking = [each for each in back.asking if not isinstance(each, Holder) or each.user != user]

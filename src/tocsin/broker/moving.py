@@ -69,7 +69,11 @@ class Moves(Users):
                 self._send(self.fronts[peer], wire.Move(order.broker, order.url, order.ticket))
         for name in event.orders.drop:
             if name in self._subscribers:
-                self._close(self._subscribers[name], closes.MOVED, "served by another broker")
+                peer = self._subscribers[name]
+                user = self.fronts[peer].user
+                self._close(peer, closes.MOVED, "served by another broker")
+                if user is not None:
+                    self._elsewhere(ev.Elsewhere(user))
 
     def _stay(self, front: Front, message: wire.Stay) -> None:
         if len(self._outcomes) < 10_000:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from tocsin.broker.callers import Caller, Stream
 from tocsin.broker.driver import Driver
-from tocsin.broker.events import UserEnded
+from tocsin.broker.events import Restored, UserEnded
 from tocsin.broker.link import Link
 from tocsin.broker.users import Users
 from tocsin.errors import Malformed, NotFound, Unauthorized
@@ -85,6 +85,7 @@ class Rest:
     async def login(self, request: Request) -> Response:
         who = await body(request, Credentials)
         session = await asyncio.wrap_future(self.users.login(who.user, who.password, who.device))
+        await self.keep(session.id)
         return answer({"token": session.token, "expires": session.expires})
 
     async def logout(self, request: Request) -> Response:
@@ -100,7 +101,12 @@ class Rest:
         found = await asyncio.wrap_future(self.users.session(token.strip()))
         if found is None:
             raise Unauthorized("the token is unknown or has expired", hint="POST /login again")
+        await self.keep(found)
         return found
+
+    async def keep(self, session: str) -> None:
+        """Whoever calls here is kept for here: another broker that shares the store lets go of it."""
+        self.driver.handle(Restored(session, await asyncio.wrap_future(self.users.held(session))))
 
     # -- subscriptions
 

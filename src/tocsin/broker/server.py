@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from tocsin.broker.driver import Driver
-from tocsin.broker.events import UserEnded
+from tocsin.broker.events import Elsewhere, UserEnded
 from tocsin.broker.handshake import PATH
 from tocsin.broker.inside import TOLD_BYTES, Ear, Inside
 from tocsin.broker.link import Link
@@ -40,8 +40,8 @@ log = logging.getLogger("tocsin.server")
 
 #: Seconds that requests get to finish after the signal to stop.
 GRACE = 10
-#: Seconds between two looks for sessions that have expired.
-EXPIRY = 60.0
+#: Seconds between two looks for sessions that have expired or gone elsewhere.
+EXPIRY = 15.0
 
 
 def identity(home: Path, name: str) -> str:
@@ -203,6 +203,8 @@ class Server(WebServer):
         while True:
             for session in await asyncio.wrap_future(users.expired()):
                 self.driver.handle(UserEnded(session))
+            for session in await asyncio.wrap_future(users.elsewhere(self.driver.state.holders())):
+                self.driver.handle(Elsewhere(session))
             await asyncio.sleep(EXPIRY)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

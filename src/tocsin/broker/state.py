@@ -46,6 +46,7 @@ class BrokerState(Moves):
             ev.Authenticated: self._authenticated,
             ev.Restored: self._restored,
             ev.UserEnded: self._user_ended,
+            ev.Elsewhere: self._elsewhere,
             ev.Told: self._told,
             ev.Pulled: self._pulled,
             ev.Wanted: self._wanted,

@@ -152,6 +152,16 @@ class Users:
 
         return self._call(end)
 
+    def elsewhere(self, sessions: list[str]) -> Future[list[str]]:
+        """Those of them that are not this broker's any more: used at another one that shares the file, or ended."""
+
+        def find() -> list[str]:
+            rows = self._db.execute("SELECT session FROM sessions WHERE broker = ?", (self.broker,))
+            mine = {session for (session,) in rows}
+            return [session for session in sessions if session not in mine]
+
+        return self._call(find)
+
     # -- for the driver
 
     def look_up(self, token: str, found: Callable[[str | None, list[Held]], None]) -> None:
