@@ -116,6 +116,13 @@ ROUTES = [
     ),
     Described("GET", "/balance/log", "log", "the newest `limit` decisions behind number `after`", answer="`log`"),
     Described("GET", "/cluster/channels", "channels", "the channels of the data cluster", answer="what that answers"),
+    Described(
+        "GET",
+        "/cluster/channels/{channel}/executions",
+        "executions",
+        "what a channel has found",
+        answer="what that answers",
+    ),
     Described("GET", "/town/{path:path}", "town", "what the town shows", answer="what that answers"),
     Described("POST", "/town/{path:path}", "do_in_town", "what the town can do", None, "what that answers", ADMIN),
     Described("GET", "/ui", "to_page", "sends a browser to the page", answer=""),

@@ -85,6 +85,9 @@ class Viewing:
     async def channels(self, request: Request) -> Response:
         return await self.cluster.forward(request, "channels")
 
+    async def executions(self, request: Request) -> Response:
+        return await self.cluster.forward(request, f"channels/{request.path_params['channel']}/executions")
+
     async def town(self, request: Request) -> Response:
         return await self.others.forward(request, request.path_params["path"])
 

@@ -1,0 +1,150 @@
+// One entry for each broker: who is there, what it carries, what can be done with it.
+
+import { call } from "./api.js";
+import { emit, on } from "./bus.js";
+import { clock } from "./clock.js";
+import { brokerColour } from "./colours.js";
+import { $, el, say, show } from "./dom.js";
+import * as format from "./format.js";
+import { picture } from "./network.js";
+import { attempt, confirmed, toast } from "./toasts.js";
+import { indexOf, town } from "./town.js";
+
+const entries = new Map();
+let chosen = "";
+
+const path = (name, what = "") => `/brokers/${encodeURIComponent(name)}${what}`;
+
+const ACTIONS = {
+  drain: {
+    label: "Drain",
+    when: (row) => row.state === "up",
+    async run({ name }) {
+      await call("POST", path(name, "/drain"));
+      toast(`${name} is being drained.`, "Its subscribers move to other brokers one after the other; nobody is cut off.");
+    },
+  },
+  undrain: {
+    label: "Undrain",
+    when: (row) => row.state === "draining",
+    async run({ name }) {
+      await call("POST", path(name, "/undrain"));
+      toast(`${name} takes subscribers again.`);
+    },
+  },
+  kill: {
+    label: "Kill",
+    alarm: true,
+    when: (row) => row.state !== "gone" && town.can("kill"),
+    async run({ name, subscribers }) {
+      const text = `Its process ends at once. ${format.count(subscribers)} subscribers connect elsewhere by themselves and miss nothing.`;
+      if (!(await confirmed(`Kill ${name}?`, text, "Kill it"))) return;
+      await call("POST", `/town/brokers/${encodeURIComponent(name)}/kill`);
+      toast(`${name} was killed.`, "The coordinator notices when its reports stop.");
+    },
+  },
+  forget: {
+    label: "Forget",
+    when: (row) => row.state === "gone",
+    async run({ name }) {
+      await call("DELETE", path(name));
+      toast(`${name} is forgotten.`);
+    },
+  },
+};
+
+function entry(name) {
+  const fact = (label) => el("span", {}, `${label} `, el("b", {}, "–"));
+  const parts = {
+    dot: el("i"), state: el("span", { class: "state" }), people: el("strong"), mean: el("div", { class: "meter-mean" }),
+    in: el("div", { class: "meter-in" }), out: el("div", { class: "meter-out" }), row: null, node: null, buttons: [],
+    facts: { in: fact("in"), out: fact("out"), waiting: fact("queued"), lagging: fact("lagging"), leaving: fact("leaving"), capacity: fact("capacity") },
+  };
+  parts.buttons = Object.entries(ACTIONS).map(([what, { label, alarm, run }]) => el("button", {
+    type: "button", class: `button small${alarm ? " alarm" : ""}`, "data-do": what, "aria-label": `${label} ${name}`,
+    onclick: (event) => attempt(event.currentTarget, () => run(parts.row)),
+  }, label));
+  parts.node = el(
+    "li", { class: "broker", "data-broker": name },
+    el("div", { class: "broker-top" },
+      el("button", { type: "button", class: "broker-name", "aria-pressed": "false", title: "Show its people", onclick: () => choose(name) }, parts.dot, el("span", {}, name)),
+      parts.state,
+      el("span", { class: "broker-people" }, parts.people, " people"),
+      el("div", { class: "broker-do" }, ...parts.buttons)),
+    el("div", { class: "broker-bottom" },
+      el("div", { class: "meter" }, parts.in, parts.out, parts.mean),
+      el("div", { class: "broker-facts" }, ...Object.values(parts.facts))),
+  );
+  return parts;
+}
+
+function choose(name) {
+  chosen = chosen === name ? "" : name;
+  render();
+}
+
+function update(found, row, now, names) {
+  found.row = row;
+  const index = indexOf(row.name, names);
+  found.dot.style.background = brokerColour(index);
+  found.state.className = `state ${row.state}`;
+  say(found.state, row.state);
+  say(found.people, format.count(row.subscribers));
+  const most = Math.max(...now.brokers.map((each) => (each.load_in + each.load_out) / each.capacity), now.mean, 1e-9) * 1.08;
+  const share = (value) => `${((100 * value) / most).toFixed(2)}%`;
+  found.in.style.width = share(row.load_in / row.capacity);
+  found.out.style.width = share(row.load_out / row.capacity);
+  found.mean.style.left = share(now.mean);
+  say(found.facts.in.lastChild, format.load(row.load_in));
+  say(found.facts.out.lastChild, format.load(row.load_out));
+  for (const key of ["waiting", "lagging", "leaving"]) {
+    say(found.facts[key].lastChild, format.count(row[key]));
+    found.facts[key].classList.toggle("wrong", row[key] > 0 && key !== "leaving");
+  }
+  say(found.facts.capacity.lastChild, String(row.capacity));
+  show(found.facts.lagging, row.lagging > 0);
+  show(found.facts.leaving, row.leaving > 0);
+  show(found.facts.capacity, now.brokers.some((each) => each.capacity !== 1));
+  for (const button of found.buttons) {
+    show(button, clock.live && ACTIONS[button.dataset.do].when(row));
+  }
+  found.node.classList.toggle("chosen", row.name === chosen);
+  found.node.querySelector(".broker-name").setAttribute("aria-pressed", String(row.name === chosen));
+}
+
+function render() {
+  const now = picture();
+  show($("add"), town.can("add") && clock.live);
+  if (!now) return;
+  const rows = [...now.brokers].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+  const names = rows.map((each) => each.name);
+  const list = $("broker-list");
+  for (const [name, { node }] of entries) {
+    if (!names.includes(name)) {
+      node.remove();
+      entries.delete(name);
+    }
+  }
+  rows.forEach((row, index) => {
+    if (!entries.has(row.name)) entries.set(row.name, entry(row.name));
+    const found = entries.get(row.name);
+    // Only what is not in its place is put there: a button that is pressed stays where it is.
+    if (list.children[index] !== found.node) list.insertBefore(found.node, list.children[index] ?? null);
+    update(found, row, now, names);
+  });
+  show(list, rows.length > 0);
+  show($("brokers-empty"), !rows.length);
+  if (!rows.length) {
+    $("brokers-empty").replaceChildren("No broker has registered yet. ", el("br"), el("code", {}, `tocsin broker --coordinator ${location.origin}`));
+  }
+  if (chosen && !names.includes(chosen)) chosen = "";
+  emit("chosen", chosen ? indexOf(chosen, names) : -1);
+}
+
+export function start() {
+  for (const kind of ["picture", "clock", "moment", "town"]) on(kind, render);
+  $("add").addEventListener("click", (event) => attempt(event.currentTarget, async () => {
+    const { broker } = await call("POST", "/town/brokers");
+    toast(`${broker} was started.`, "It takes its share as soon as the coordinator has heard of it.");
+  }));
+}

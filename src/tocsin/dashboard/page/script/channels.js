@@ -1,0 +1,70 @@
+// Channels of the data cluster: how often they run, how long it took, what they found.
+
+import { problem } from "./api.js";
+import { $, el, show } from "./dom.js";
+import * as format from "./format.js";
+
+const EVERY = 3000;
+
+const results = new Map(); // channel: {execution, rows}
+
+async function lastResults(channel) {
+  const known = results.get(channel.name);
+  if (!channel.last_execution) return 0;
+  if (known?.execution === channel.last_execution) return known.rows;
+  const path = `/cluster/channels/${encodeURIComponent(channel.name)}/executions?after=${channel.last_execution - 1}&limit=1`;
+  const response = await fetch(path);
+  if (!response.ok) return known?.rows ?? null;
+  const [found] = (await response.json()).executions;
+  results.set(channel.name, { execution: channel.last_execution, rows: found?.rows ?? 0 });
+  return found?.rows ?? 0;
+}
+
+function row(channel, found) {
+  const slow = channel.period !== null && channel.last_seconds !== null && channel.last_seconds > channel.period;
+  const badge = channel.state === "failing" ? el("span", { class: "badge failing", title: channel.error }, "failing")
+    : slow ? el("span", { class: "badge", title: "It took longer than its period" }, "late") : null;
+  return el(
+    "tr", { "data-channel": channel.name },
+    el("td", {}, channel.name, badge),
+    el("td", {}, channel.period === null ? "at once" : format.duration(channel.period)),
+    el("td", { class: slow ? "late" : "" }, channel.last_seconds === null ? "–" : format.duration(channel.last_seconds)),
+    el("td", {}, found === null ? "–" : format.count(found)),
+    el("td", {}, format.count(channel.subscriptions)),
+  );
+}
+
+function say(...parts) {
+  $("channel-rows").replaceChildren();
+  $("channels-empty").replaceChildren(...parts);
+  show($("channels-empty"), true);
+}
+
+/** False if there is no data cluster to ask. */
+async function look() {
+  let response;
+  try {
+    response = await fetch("/cluster/channels");
+  } catch {
+    return true; // the banner says it
+  }
+  if (response.status === 404) {
+    say("The coordinator was not told where the data cluster is. ", el("br"), el("code", {}, "tocsin coordinator --cluster ADDRESS"));
+    return false;
+  }
+  if (!response.ok) {
+    const { message, hint } = await problem(response);
+    say(`${message} ${hint}`);
+    return true;
+  }
+  const { channels } = await response.json();
+  const found = await Promise.all(channels.map(lastResults));
+  $("channel-rows").replaceChildren(...channels.map((each, index) => row(each, found[index])));
+  show($("channels-empty"), !channels.length);
+  if (!channels.length) say("There is no channel yet.");
+  return true;
+}
+
+export async function start() {
+  while (document.hidden || (await look().catch(() => true))) await new Promise((done) => setTimeout(done, EVERY));
+}

@@ -1,0 +1,228 @@
+// The city: three canvases over each other, the view, what the pointer and the keys do.
+
+import { call } from "./api.js";
+import { on } from "./bus.js";
+import { Camera } from "./camera.js";
+import { clock } from "./clock.js";
+import { colour } from "./colours.js";
+import { $, calm, el, say, show } from "./dom.js";
+import * as format from "./format.js";
+import { Ground } from "./ground.js";
+import { sign } from "./icons.js";
+import { countOf, People } from "./people.js";
+import { follow, phone } from "./phone.js";
+import { Signs } from "./signs.js";
+import { tape } from "./tape.js";
+import { attempt, toast } from "./toasts.js";
+import { emergencies, town } from "./town.js";
+
+const camera = new Camera();
+const signsCanvas = $("map-signs");
+const ground = new Ground($("map-ground"), camera);
+const people = new People($("map-people"), camera);
+const signs = new Signs(signsCanvas, camera);
+
+let last = ""; // what people's canvas shows
+
+export const view = { camera, people, frames: 0, script: 0 };
+
+/** The two ticks around the moment, and how far it is between them. Live it is one tick behind: that is smooth. */
+function around() {
+  const { times, items } = tape.people;
+  if (!items.length) return [null, null, 0];
+  const newest = items.length - 1;
+  const lag = clock.live && newest ? Math.min(3, times[newest] - times[newest - 1]) : 0;
+  const moment = clock.now - lag;
+  const next = Math.min(tape.people.until(moment), newest);
+  const before = Math.max(0, next - 1);
+  const span = times[next] - times[before];
+  const part = span > 0 ? Math.min(1, Math.max(0, (moment - times[before]) / span)) : 1;
+  return [items[before], items[next], calm() ? 1 : part];
+}
+
+export function draw(now) {
+  if (!town.map) return;
+  const began = performance.now();
+  const [before, after, part] = around();
+  ground.draw(now);
+  const followed = people.where(phone.number, before, after, part);
+  signs.draw(now, emergencies(clock.end), followed);
+  const state = `${camera.version} ${part} ${people.chosen} ${before && new DataView(before).getUint32(0, true)}`;
+  if (state !== last) {
+    last = state;
+    people.draw(before, after, part);
+  }
+  view.frames += 1;
+  view.script += performance.now() - began;
+}
+
+/** The phone lies over the map, except where it has no room beside it. */
+function covered() {
+  const node = $("phone");
+  return !node.hidden && getComputedStyle(node).position === "absolute" ? node.offsetWidth + 12 : 0;
+}
+
+function resize() {
+  const box = $("map").getBoundingClientRect();
+  if (!box.width || !box.height) return;
+  const ratio = Math.min(2, devicePixelRatio || 1);
+  for (const canvas of [ground.canvas, people.canvas, signsCanvas]) {
+    canvas.width = Math.round(box.width * ratio);
+    canvas.height = Math.round(box.height * ratio);
+  }
+  camera.resize(box.width, box.height, covered());
+  people.resize();
+  ground.forget();
+  last = "";
+}
+
+function built() {
+  const there = Boolean(town.facts?.city);
+  show($("city"), there);
+  $("main").classList.toggle("with-city", there);
+  show($("flood"), town.can("flood"));
+  say($("place"), town.facts?.name ?? "");
+  if (!town.map || ground.districts) return;
+  camera.city(town.map.bounds);
+  ground.city(town.map);
+  signs.city(town.map);
+  $("flood-district").replaceChildren(...town.map.districts.map(({ name }) => el("option", {}, name)));
+  resize();
+}
+
+function label() {
+  show($("map-empty"), !tape.people.length || Boolean(town.away));
+  say($("map-empty"), town.away ? `${town.away} Trying again…` : "The city is being built…");
+}
+
+function list() {
+  const found = emergencies(clock.end);
+  const state = found.map((each) => each.id + each.phase).join();
+  const box = $("emergencies");
+  if (box.dataset.state === state) return;
+  box.dataset.state = state;
+  box.replaceChildren(...found.map((each) => el("li", {}, el(
+    "button",
+    { type: "button", class: each.phase, "data-id": each.id, onclick: () => camera.look(...camera.place(each.lon, each.lat), 3) },
+    sign(each.kind),
+    `${format.words(each.kind)}${each.phase === "fading" ? ", fading" : ""}`,
+  ))));
+}
+
+const at = (event) => {
+  const box = signsCanvas.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+};
+
+function point(event) {
+  const [x, y] = at(event);
+  const text = signs.under(x, y, emergencies(clock.end));
+  const tip = $("map-tip");
+  const newest = tape.people.at(clock.end);
+  signsCanvas.classList.toggle("pointing", Boolean(text) || (newest && people.near(newest, x, y) >= 0));
+  show(tip, Boolean(text));
+  if (!text) return;
+  say(tip, text);
+  tip.style.transform = `translate(${Math.min(x + 14, camera.width - tip.offsetWidth - 4)}px, ${Math.max(4, y - 40)}px)`;
+}
+
+function pointer() {
+  let held = null;
+  signsCanvas.addEventListener("pointerdown", (event) => {
+    held = { x: event.clientX, y: event.clientY, far: 0 };
+    signsCanvas.setPointerCapture(event.pointerId);
+  });
+  signsCanvas.addEventListener("pointermove", (event) => {
+    if (!held) return point(event);
+    const [x, y] = [event.clientX - held.x, event.clientY - held.y];
+    held = { x: event.clientX, y: event.clientY, far: held.far + Math.hypot(x, y) };
+    if (held.far > 4) {
+      signsCanvas.classList.add("dragging");
+      camera.pan(x, y);
+    }
+  });
+  const release = (event) => {
+    signsCanvas.classList.remove("dragging");
+    const clicked = held && held.far <= 4 && event.type === "pointerup";
+    held = null;
+    const newest = tape.people.at(clock.end);
+    if (!clicked || !newest) return;
+    const found = people.near(newest, ...at(event));
+    if (found >= 0) follow(found);
+  };
+  signsCanvas.addEventListener("pointerup", release);
+  signsCanvas.addEventListener("pointercancel", release);
+  signsCanvas.addEventListener("pointerleave", () => show($("map-tip"), false));
+  signsCanvas.addEventListener("wheel", (event) => {
+    // The wheel scrolls the page until the map is what one works with.
+    if (!event.ctrlKey && document.activeElement !== signsCanvas) return;
+    event.preventDefault();
+    camera.closer(Math.exp(-event.deltaY / 400), ...at(event));
+  }, { passive: false });
+}
+
+const KEYS = {
+  ArrowLeft: () => camera.pan(60, 0),
+  ArrowRight: () => camera.pan(-60, 0),
+  ArrowUp: () => camera.pan(0, 60),
+  ArrowDown: () => camera.pan(0, -60),
+  "+": () => camera.closer(1.4),
+  "=": () => camera.closer(1.4),
+  "-": () => camera.closer(1 / 1.4),
+  0: () => camera.all(),
+};
+
+function actions() {
+  signsCanvas.addEventListener("keydown", (event) => {
+    const act = KEYS[event.key];
+    if (!act || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    act();
+  });
+  $("zoom-in").addEventListener("click", () => camera.closer(1.5));
+  $("zoom-out").addEventListener("click", () => camera.closer(1 / 1.5));
+  $("zoom-all").addEventListener("click", () => camera.all());
+  $("flood").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const district = $("flood-district").value;
+    attempt(event.submitter, async () => {
+      await call("POST", "/town/flood", { district });
+      toast(`A flood in ${district}.`, "Whoever subscribed to floods there is told with the channel's next execution.");
+    });
+  });
+  $("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const wish = $("search-who").value.trim();
+    const newest = tape.people.items.at(-1);
+    const most = newest ? countOf(newest) : (town.facts?.subscribers ?? 0);
+    if (!/^\d+$/.test(wish) || Number(wish) >= most) {
+      toast(`There is no person ${wish || "without a number"}.`, `People are numbered from 0 to ${format.count(Math.max(0, most - 1))}.`, true);
+    } else {
+      follow(Number(wish));
+    }
+  });
+}
+
+export function start() {
+  on("town", () => {
+    built();
+    label();
+  });
+  on("people", label);
+  on("followed", (number) => {
+    $("city").classList.toggle("following", number >= 0);
+    camera.resize(camera.width, camera.height, covered());
+  });
+  on("theme", () => {
+    ground.forget();
+    signs.still = "";
+    colour("ink");
+  });
+  on("chosen", (index) => {
+    people.chosen = index;
+  });
+  for (const kind of ["emergency", "clock", "moment"]) on(kind, list);
+  new ResizeObserver(resize).observe($("map"));
+  pointer();
+  actions();
+}

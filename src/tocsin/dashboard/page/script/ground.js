@@ -1,0 +1,136 @@
+// Streets, districts and the river. Drawn anew when the view rests; while it moves, the last drawing moves with it.
+
+import { colour } from "./colours.js";
+
+const WIDTHS = { lane: 0.0022, street: 0.0038, avenue: 0.0075, bridge: 0.0075, river: 0.03 };
+const REST = 120;
+
+export class Ground {
+  constructor(canvas, camera) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.camera = camera;
+    this.layer = document.createElement("canvas");
+    this.drawn = null; // the view that the layer shows
+    this.seen = -1;
+    this.moved = 0;
+  }
+
+  city(map) {
+    const path = (points, closed) => {
+      const found = new Path2D();
+      points.forEach(([lon, lat], index) => {
+        const [u, v] = this.camera.place(lon, lat);
+        if (index) found.lineTo(u, v);
+        else found.moveTo(u, v);
+      });
+      if (closed) found.closePath();
+      return found;
+    };
+    this.streets = {};
+    for (const { kind, points } of map.streets) (this.streets[kind] ??= new Path2D()).addPath(path(points));
+    const most = Math.max(...map.districts.map((each) => each.density), 1e-9);
+    this.districts = map.districts.map((each) => {
+      const corners = each.polygon.map(([lon, lat]) => this.camera.place(lon, lat));
+      const [u, v] = [0, 1].map((axis) => corners.reduce((sum, corner) => sum + corner[axis], 0) / corners.length);
+      return { name: each.name, share: each.density / most, path: path(each.polygon, true), u, v };
+    });
+    this.forget();
+  }
+
+  forget() {
+    this.drawn = null;
+    this.seen = -1;
+  }
+
+  draw(now) {
+    const { camera } = this;
+    if (!this.districts) return;
+    if (camera.version !== this.seen) {
+      this.seen = camera.version;
+      this.moved = now;
+      if (!this.drawn) this.render();
+      else this.shift();
+      this.stale = true;
+    } else if (this.stale && now - this.moved > REST) {
+      this.render();
+      this.stale = false;
+    }
+  }
+
+  /** The last drawing, where it is now. */
+  shift() {
+    const { camera, context, drawn } = this;
+    const factor = camera.scale / drawn.scale;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = colour("grass");
+    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    const [x, y] = [camera.x(drawn.u), camera.y(drawn.v)];
+    const ratio = this.ratio;
+    context.drawImage(
+      this.layer,
+      (x - drawn.middle * factor) * ratio, (y - (drawn.height / 2) * factor) * ratio,
+      this.layer.width * factor, this.layer.height * factor,
+    );
+  }
+
+  get ratio() {
+    return this.canvas.width / this.camera.width;
+  }
+
+  render() {
+    const { camera, layer } = this;
+    layer.width = this.canvas.width;
+    layer.height = this.canvas.height;
+    const context = layer.getContext("2d");
+    const scale = camera.scale * this.ratio;
+    context.fillStyle = colour("grass");
+    context.fillRect(0, 0, layer.width, layer.height);
+    context.setTransform(scale, 0, 0, scale, camera.x(0) * this.ratio, camera.y(0) * this.ratio);
+    this.paint(context);
+    this.names(context);
+    const { u, v, middle, height } = camera;
+    this.drawn = { u, v, middle, height, scale: camera.scale };
+    this.context.setTransform(1, 0, 0, 1, 0, 0);
+    this.context.drawImage(layer, 0, 0);
+  }
+
+  paint(context) {
+    const [sparse, dense] = [colour("block"), colour("block-dense")];
+    for (const each of this.districts) {
+      context.fillStyle = `color-mix(in srgb, ${dense} ${Math.round(each.share * 100)}%, ${sparse})`;
+      context.fill(each.path);
+    }
+    context.lineCap = context.lineJoin = "round";
+    const stroke = (kind, name, widen = 1) => {
+      if (!this.streets[kind]) return;
+      context.strokeStyle = colour(name);
+      context.lineWidth = WIDTHS[kind] * widen;
+      context.stroke(this.streets[kind]);
+    };
+    stroke("lane", "street-edge", 1.6);
+    stroke("street", "street-edge", 1.5);
+    stroke("lane", "street");
+    stroke("street", "street");
+    stroke("river", "water");
+    stroke("avenue", "street-edge", 1.35);
+    stroke("bridge", "street-edge", 1.5);
+    stroke("avenue", "avenue");
+    stroke("bridge", "avenue");
+  }
+
+  names(context) {
+    const { camera, ratio } = this;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.font = "600 11px ui-sans-serif, system-ui, sans-serif";
+    context.textAlign = "center";
+    context.lineJoin = "round";
+    context.strokeStyle = colour("block");
+    context.lineWidth = 3;
+    context.fillStyle = colour("sign");
+    for (const { name, u, v } of this.districts) {
+      context.strokeText(name.toUpperCase(), camera.x(u), camera.y(v));
+      context.fillText(name.toUpperCase(), camera.x(u), camera.y(v));
+    }
+  }
+}

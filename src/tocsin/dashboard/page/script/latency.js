@@ -1,0 +1,45 @@
+// From publication to notification, and how many.
+
+import { on } from "./bus.js";
+import { stretch } from "./balance.js";
+import { Chart } from "./chart.js";
+import { clock } from "./clock.js";
+import { $, say, show } from "./dom.js";
+import * as format from "./format.js";
+import { tape } from "./tape.js";
+import { town } from "./town.js";
+
+const time = new Chart($("chart-latency"), {
+  title: "Time from publication to notification",
+  series: [
+    { name: "p50", colour: "var(--load-in)", value: (each) => each.p50_ms },
+    { name: "p99", colour: "var(--load-out)", value: (each) => each.p99_ms },
+  ],
+  shown: format.milliseconds,
+  least: 10,
+});
+const number = new Chart($("chart-count"), {
+  title: "Notifications a second",
+  series: [{ name: "notifications/s", colour: "var(--good)", value: (each) => each.count }],
+  shown: format.load,
+  least: 4,
+});
+
+function render() {
+  if (!town.facts?.city) return;
+  const found = stretch(tape.latency, Number($("span").value), tape.start);
+  number.draw(found);
+  const some = found.items.map((each, index) => [found.times[index], each]).filter(([, each]) => each.count);
+  time.draw({ ...found, times: some.map(([at]) => at), items: some.map(([, each]) => each) });
+  const now = some.findLast(([at]) => at <= clock.end);
+  say($("figure-latency"), now ? format.milliseconds(now[1].p99_ms) : "–");
+}
+
+export function start() {
+  on("town", () => {
+    show($("latency"), Boolean(town.facts?.city));
+    show($("figure-latency-box"), Boolean(town.facts?.city));
+  });
+  for (const kind of ["latency", "clock", "moment", "theme"]) on(kind, render);
+  $("span").addEventListener("change", render);
+}

@@ -1,0 +1,31 @@
+// Starts every part; each finds its own place on the page.
+
+import * as balance from "./balance.js";
+import * as balancing from "./balancing.js";
+import * as brokers from "./brokers.js";
+import * as channels from "./channels.js";
+import * as city from "./city.js";
+import { clock } from "./clock.js";
+import * as figures from "./figures.js";
+import * as latency from "./latency.js";
+import * as log from "./log.js";
+import * as network from "./network.js";
+import * as phone from "./phone.js";
+import * as replay from "./replay.js";
+import * as theme from "./theme.js";
+import * as town from "./town.js";
+
+for (const part of [theme, figures, brokers, log, balance, latency, balancing, city, phone, replay]) part.start();
+for (const source of [network, town, channels]) source.start();
+
+let before = performance.now();
+function frame(now) {
+  clock.advance((now - before) / 1000);
+  before = now;
+  city.draw(now);
+  requestAnimationFrame(frame);
+}
+requestAnimationFrame(frame);
+
+// For the benchmark of the page: how many frames, and how long the script took for them.
+globalThis.tocsin = { view: city.view };

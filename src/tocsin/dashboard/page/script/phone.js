@@ -1,0 +1,122 @@
+// The phone of one person: exactly what came to it, and from which broker.
+
+import { get } from "./api.js";
+import { emit, on } from "./bus.js";
+import { clock } from "./clock.js";
+import { brokerColour } from "./colours.js";
+import { $, el, say, show } from "./dom.js";
+import * as format from "./format.js";
+import { sign } from "./icons.js";
+import { follow as stream } from "./stream.js";
+import { Track } from "./tape.js";
+import { toast } from "./toasts.js";
+import { town } from "./town.js";
+
+const ROWS = 3;
+
+/** `number` -1: nobody is followed. */
+export const phone = { number: -1, person: null, got: new Track({ most: 200 }), stream: null };
+
+let shown = "";
+
+export async function follow(number) {
+  let person;
+  try {
+    person = await get(`/town/people/${number}`);
+  } catch (error) {
+    toast(error.message, error.hint, true);
+    return;
+  }
+  leave();
+  phone.number = number;
+  phone.person = person;
+  // Newest first as they are told; on the phone's own tape they come in order, before everything else.
+  for (const each of [...person.notifications].reverse()) phone.got.push(0, { kind: "notification", ...each });
+  phone.stream = stream(`/town/people/${number}/phone`, told);
+  show($("phone"), true);
+  render();
+  emit("followed", number);
+}
+
+function told(event, data) {
+  if (event === "notification") {
+    phone.got.push(clock.present, { kind: "notification", time: clock.present, ...data });
+  } else if (event === "moved") {
+    phone.person.broker = data.to;
+    phone.got.push(clock.present, { kind: "moved", ...data });
+  } else {
+    return;
+  }
+  render();
+}
+
+export function leave() {
+  phone.stream?.stop();
+  Object.assign(phone, { number: -1, person: null, stream: null });
+  phone.got.clear();
+  shown = "";
+  show($("phone"), false);
+  emit("followed", -1);
+}
+
+function render() {
+  if (phone.number < 0) return;
+  say($("phone-clock"), format.clock(clock.now).slice(0, 5));
+  const end = phone.got.until(clock.end);
+  const items = phone.got.items.slice(0, end).reverse();
+  const moved = items.find((each) => each.kind === "moved");
+  const broker = clock.live ? phone.person.broker : (moved?.to ?? phone.person.broker);
+  const state = `${phone.number} ${end} ${phone.got.times.at(0)} ${phone.got.items.length} ${broker}`;
+  if (state === shown) return;
+  shown = state;
+  say($("phone-name"), phone.person.name || `Person ${phone.number}`);
+  const where = broker ? [el("i", { colour: brokerColour(town.brokers.indexOf(broker)) }), ` with ${broker}`] : ["not connected"];
+  const channels = phone.person.subscriptions.length;
+  $("phone-where").replaceChildren(...where, ` · ${channels} ${channels === 1 ? "subscription" : "subscriptions"}`);
+  const list = $("phone-list");
+  list.replaceChildren(...(items.length ? items.slice(0, 60).map(entry) : [el("li", { class: "moved" }, "Nothing yet. It rings when something happens to what this person subscribed to.")]));
+}
+
+function entry(each) {
+  if (each.kind === "moved") return el("li", { class: "moved" }, `moved from ${each.from || "nowhere"} to ${each.to || "nowhere"}`);
+  return card(each);
+}
+
+function card(each) {
+  const [first] = each.rows;
+  const kind = first?.kind ?? "";
+  const title = kind ? `${format.words(kind)}${first.location ? ` in ${first.location}` : ""}` : format.words(each.channel);
+  const late = each.latency_ms === null || each.latency_ms === undefined ? "" : `, ${format.milliseconds(each.latency_ms)}`;
+  return el(
+    "li",
+    { class: "card" },
+    el("div", { class: "card-top" }, sign(kind), el("span", {}, title), each.time ? el("time", {}, format.clock(each.time).slice(0, 8)) : null),
+    ...each.rows.slice(0, ROWS).map((row, index) => facts(row, index > 0)),
+    each.rows.length > ROWS ? el("p", {}, `and ${each.rows.length - ROWS} more`) : null,
+    el("small", {}, `${format.words(each.channel)} #${each.execution}${late}`),
+  );
+}
+
+const TOLD = new Set(["report_id", "kind", "location", "lat", "lon", "severity", "message", "time", "metres", "shelters"]);
+
+/** A row in words where it is an emergency, and everything else it has as it is. */
+function facts(row, named) {
+  const box = el("div", {});
+  if (named && row.kind) box.append(el("p", {}, el("strong", {}, `${format.words(row.kind)}${row.location ? ` in ${row.location}` : ""}`)));
+  const about = [];
+  if (row.severity) about.push(el("span", { class: "severity", title: `severity ${row.severity}` }, "▲".repeat(Math.min(5, row.severity))));
+  if (row.metres !== undefined && row.metres !== null) about.push(` ${format.metres(row.metres)} away`);
+  if (about.length) box.append(el("p", {}, ...about));
+  if (row.message) box.append(el("p", {}, row.message));
+  const others = Object.entries(row).filter(([name]) => !TOLD.has(name));
+  if (others.length) box.append(el("dl", {}, ...others.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))])));
+  if (row.shelters?.length) {
+    box.append(el("ul", { "aria-label": "Nearest shelters" }, ...row.shelters.map((each) => el("li", {}, el("span", {}, `⌂ ${each.name}`), el("span", {}, format.metres(each.metres)), each.capacity ? el("span", {}, `${each.capacity} places`) : null))));
+  }
+  return box;
+}
+
+export function start() {
+  $("phone-close").addEventListener("click", leave);
+  for (const kind of ["clock", "moment", "town"]) on(kind, render);
+}

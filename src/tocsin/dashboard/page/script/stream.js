@@ -1,0 +1,84 @@
+// Server-Sent Events by fetch: goes on where it was, and notices when nobody speaks any more.
+
+const SILENCE = 30_000;
+const PAUSES = [500, 1000, 2000, 3000];
+
+/**
+ * Follows `path` until `stop()`. `told(event, data)` hears what comes, `state("open" | "down" | status)` how it goes.
+ * A status of 404 is final: there is no such thing.
+ */
+export function follow(path, told, state = () => {}) {
+  let last = "";
+  let tries = 0;
+  let stopped = false;
+  let abort = new AbortController();
+
+  async function once() {
+    abort = new AbortController();
+    let watchdog = setTimeout(() => abort.abort(), SILENCE);
+    try {
+      const headers = { accept: "text/event-stream", ...(last ? { "last-event-id": last } : {}) };
+      const response = await fetch(path, { headers, signal: abort.signal, cache: "no-store" });
+      if (!response.ok) {
+        state(response.status);
+        return response.status !== 404;
+      }
+      tries = 0;
+      state("open");
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        clearTimeout(watchdog);
+        watchdog = setTimeout(() => abort.abort(), SILENCE);
+        text = blocks(text + value, (event, data, id) => {
+          if (id) last = id;
+          if (event === "gap") last = "";
+          told(event, data);
+        });
+      }
+    } catch {
+      // Cut off, or not there: tried again below.
+    } finally {
+      clearTimeout(watchdog);
+    }
+    if (!stopped) state("down");
+    return true;
+  }
+
+  async function run() {
+    while (!stopped && (await once()) && !stopped) {
+      await new Promise((done) => setTimeout(done, PAUSES[Math.min(tries, PAUSES.length - 1)]));
+      tries += 1;
+    }
+  }
+
+  run();
+  return {
+    stop() {
+      stopped = true;
+      abort.abort();
+    },
+  };
+}
+
+/** Tells of every whole event in the text; gives back the rest. */
+export function blocks(text, told) {
+  const parts = text.split("\n\n");
+  for (const part of parts.slice(0, -1)) {
+    let event = "message";
+    let id = "";
+    const data = [];
+    for (const line of part.split("\n")) {
+      const colon = line.indexOf(":");
+      const name = line.slice(0, colon);
+      const value = line.slice(colon + 1).replace(/^ /, "");
+      if (name === "event") event = value;
+      else if (name === "id") id = value;
+      else if (name === "data") data.push(value);
+    }
+    if (data.length) told(event, JSON.parse(data.join("\n")), id);
+  }
+  return parts.at(-1);
+}

@@ -1,0 +1,75 @@
+// What was seen in the last minutes, to go back over it.
+
+/** Things by their time, the oldest let go: by age, by number, or by size in bytes. */
+export class Track {
+  constructor({ seconds = Infinity, most = Infinity, bytes = Infinity } = {}) {
+    Object.assign(this, { seconds, most, bytes, times: [], items: [], held: 0 });
+  }
+
+  push(time, item, size = 0) {
+    // Clocks of two machines: a thing never comes before the one that came before it.
+    const at = Math.max(time, this.times.at(-1) ?? -Infinity);
+    this.times.push(at);
+    this.items.push(item);
+    this.held += size;
+    this.each = size;
+    let old = 0;
+    while (
+      old < this.items.length - 1 &&
+      (at - this.times[old] > this.seconds || this.items.length - old > this.most || this.held - old * size > this.bytes)
+    ) old += 1;
+    // Not one by one: taking off the front moves all the others.
+    if (old > 64 || old > this.items.length / 4) {
+      this.times.splice(0, old);
+      this.items.splice(0, old);
+      this.held -= old * size;
+    }
+  }
+
+  clear() {
+    this.times.length = 0;
+    this.items.length = 0;
+    this.held = 0;
+  }
+
+  get length() {
+    return this.items.length;
+  }
+
+  /** How many are not after this time. */
+  until(time) {
+    let low = 0;
+    let high = this.times.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.times[middle] <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The newest that is not after this time. */
+  at(time) {
+    const found = this.until(time);
+    return found ? this.items[found - 1] : undefined;
+  }
+
+  between(from, to) {
+    const [first, end] = [this.until(from), this.until(to)];
+    return { times: this.times.slice(first, end), items: this.items.slice(first, end) };
+  }
+}
+
+const MINUTES = 15 * 60;
+
+export const tape = {
+  pictures: new Track({ seconds: MINUTES }),
+  samples: new Track({ most: 2000 }),
+  notes: new Track({ most: 5000 }),
+  emergencies: new Track({ most: 5000 }),
+  latency: new Track({ seconds: MINUTES }),
+  people: new Track({ seconds: MINUTES, bytes: 96 * 1024 * 1024 }),
+  get start() {
+    return tape.pictures.times[0];
+  },
+};

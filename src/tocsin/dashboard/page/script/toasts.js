@@ -1,0 +1,37 @@
+// Short messages: what was done, or what went wrong and what to do about it.
+
+import { $, asked, el } from "./dom.js";
+
+const MOST = 4;
+
+export function toast(message, hint = "", wrong = false) {
+  const node = el(
+    "div",
+    { class: wrong ? "toast wrong" : "toast" },
+    el("div", {}, el("strong", {}, message), hint && el("p", {}, hint)),
+    el("button", { type: "button", "aria-label": "Dismiss", onclick: () => node.remove() }, "×"),
+  );
+  const box = $("toasts");
+  box.append(node);
+  while (box.children.length > MOST) box.firstChild.remove();
+  setTimeout(() => node.remove(), wrong ? 12_000 : 5_000);
+}
+
+/** Runs what a button does; it is off meanwhile, and what goes wrong is said. */
+export async function attempt(button, what) {
+  button.disabled = true;
+  try {
+    await what();
+  } catch (error) {
+    toast(error.message, error.hint ?? "", true);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+export function confirmed(title, text, yes) {
+  $("confirm-title").textContent = title;
+  $("confirm-text").textContent = text;
+  $("confirm-yes").textContent = yes;
+  return asked("confirm");
+}

@@ -1,0 +1,48 @@
+"""One browser and one network for all tests of the page; every test has a page of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "coordinator")]
+
+from chromium import chromium
+from dashboard_lab import Network, Viewed, network
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def watched_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    with network(tmp_path_factory.mktemp("village")) as found:
+        yield found
+
+
+@pytest.fixture
+def look(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a page. At the end of the test nothing must have gone wrong in it that nobody looked at."""
+    opened: list[Viewed] = []
+
+    def make(url: str, **options: object) -> Page:
+        opened.append(Viewed(browser, url, **options))
+        return opened[-1].page
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def page(watched_network: Network, look: Callable[..., Page]) -> Page:
+    found = look(watched_network.url)
+    found.wait_for_selector("[data-broker] .state.up")
+    return found

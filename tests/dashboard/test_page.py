@@ -1,0 +1,234 @@
+"""The page in a real browser: what it shows, live, and how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from dashboard_lab import Network, shoot, text, until
+from playwright.sync_api import Page
+from village import spot
+
+PEOPLE = 24
+
+#: Pixels of a canvas that are not empty.
+PAINTED = """id => {
+  const { width, height } = document.getElementById(id);
+  const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+  copy.drawImage(document.getElementById(id), 0, 0);
+  const data = copy.getImageData(0, 0, width, height).data;
+  let painted = 0;
+  for (let i = 3; i < data.length; i += 4) painted += data[i] > 0;
+  return painted;
+}"""
+
+
+def test_it_shows_brokers_people_channels_and_what_happened(page: Page, watched_network: Network) -> None:
+    until(page, "() => document.getElementById('figure-subscribers').textContent === '24'")
+    up = watched_network.village.up
+    assert page.locator("[data-broker] .state.up").count() == len(up)
+    people = page.locator("[data-broker] .broker-people strong").all_inner_texts()
+    assert sum(map(int, people)) == PEOPLE
+    page.wait_for_selector("[data-channel=OfKind]")
+    assert page.locator("#log-list li.placed").count() > 0
+    assert text(page, "#place") == "Bellhaven"
+    assert page.get_by_role("figure").count() == 0 and page.get_by_role("img", name="Imbalance: cov").count() == 1
+
+
+def test_people_are_dots_on_the_map_and_they_move(page: Page) -> None:
+    until(page, f"() => ({PAINTED})('map-people') > 24 && ({PAINTED})('map-ground') > 1000")
+    before = page.evaluate("() => document.getElementById('map-people').toDataURL()")
+    until(page, "([before]) => document.getElementById('map-people').toDataURL() !== before", before)
+
+
+def test_the_network_is_shown_as_it_changes(page: Page, watched_network: Network) -> None:
+    """Numbers come by themselves: more flows, and the load is higher."""
+    out = "document.querySelectorAll('.broker-facts span + span b')"
+    village = watched_network.village
+    for _ in range(3):
+        village.announce("flood", "Weir", *spot(0.9, 0.9))
+    until(page, f"() => [...{out}].some(each => parseFloat(each.textContent))")
+
+
+def test_a_person_is_followed_by_a_click_on_the_map(page: Page) -> None:
+    until(page, "() => tocsin.view.people.pixels?.some(Boolean)")
+    where = """() => {
+      const { camera, people } = tocsin.view;
+      const [u, v] = people.where(3, ...people.shown);
+      const box = document.getElementById("map-signs").getBoundingClientRect();
+      return [box.left + camera.x(u), box.top + camera.y(v)];
+    }"""
+    page.mouse.click(*page.evaluate(where))
+    page.wait_for_selector("#phone:not([hidden])")
+    page.get_by_role("button", name="Stop following").click()
+    assert page.locator("#phone").is_hidden()
+
+
+def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Page, watched_network: Network) -> None:
+    village = watched_network.village
+    village.announce("flood", "Old Town", *spot(0.8, 0.2))
+    page.get_by_label("Follow a person by number").fill("0")
+    page.get_by_role("button", name="Follow").click()
+    phone = page.locator("#phone")
+    phone.get_by_text("Flood in Old Town").first.wait_for()
+    village.announce("flood", "Quayside", *spot(0.5, 0.8))
+    card = phone.locator(".card", has_text="Flood in Quayside").first
+    card.wait_for()
+    said = card.inner_text()
+    assert "Bell Yard School" in said and "140 m" in said and "Leave the area on foot" in said and "Of Kind #" in said
+    until(page, "() => document.getElementById('figure-latency').textContent.endsWith('ms')")
+    shoot(page, "phone")
+
+
+@pytest.mark.parametrize("who", ["", "24", "-1", "nobody"])
+def test_nobody_is_followed_who_is_not_there(page: Page, who: str) -> None:
+    until(page, "() => tocsin.view.frames > 0 && tocsin.view.people.pixels?.some(Boolean)")
+    page.get_by_label("Follow a person by number").fill(who)
+    page.get_by_role("button", name="Follow").click()
+    toast = page.locator(".toast.wrong")
+    toast.wait_for()
+    assert "from 0 to 23" in toast.inner_text() and page.locator("#phone").is_hidden()
+
+
+def test_the_map_is_moved_and_zoomed_with_keys_and_buttons(page: Page) -> None:
+    until(page, "() => tocsin.view.frames > 0")
+    zoom = "() => tocsin.view.camera.zoom"
+    page.get_by_role("button", name="Zoom in").click()
+    assert page.evaluate(zoom) == 1.5
+    page.locator("#map-signs").focus()
+    page.keyboard.press("+")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(zoom) > 2 and page.evaluate("() => tocsin.view.camera.u / tocsin.view.camera.aspect") > 0.5
+    page.mouse.move(400, 400)
+    page.mouse.wheel(0, 200)
+    until(page, f"() => ({zoom})() < 2")
+    page.keyboard.press("0")
+    assert page.evaluate(zoom) == 1
+
+
+def test_choosing_a_broker_shows_its_people(page: Page) -> None:
+    name = page.locator(".broker-name").first
+    name.click()
+    assert name.get_attribute("aria-pressed") == "true" and page.evaluate("() => tocsin.view.people.chosen") == 0
+    name.click()
+    assert page.evaluate("() => tocsin.view.people.chosen") == -1
+
+
+def test_the_log_is_filtered_by_kind_and_by_words(page: Page) -> None:
+    page.wait_for_selector("#log-list li.placed")
+    page.get_by_label("Show", exact=True).select_option("brokers")
+    page.wait_for_selector("#log-list li.joined")
+    assert page.locator("#log-list li.placed").count() == 0
+    page.get_by_label("Filter by text").fill("edge-2")
+    until(page, "() => document.querySelectorAll('#log-list li').length > 0")
+    rows = page.locator("#log-list li")
+    assert all("edge-2" in row for row in rows.all_inner_texts())
+    page.get_by_label("Filter by text").fill("no such thing")
+    page.get_by_text("Nothing like that.").wait_for()
+
+
+def test_the_log_follows_until_one_scrolls_back(page: Page, watched_network: Network) -> None:
+    until(page, "() => document.querySelectorAll('#log-list li').length > 20")
+    gap = "() => { const { scrollHeight, scrollTop, clientHeight } = document.getElementById('log-list'); "
+    gap += "return scrollHeight - scrollTop - clientHeight }"
+    until(page, f"() => ({gap})() < 2")
+    page.locator("#log-list").hover()
+    page.mouse.wheel(0, -400)
+    page.get_by_role("button", name="To the newest").click()
+    until(page, f"() => ({gap})() < 2")
+    assert page.locator("#log-follow").is_hidden()
+
+
+def test_a_chart_tells_the_values_under_the_pointer(page: Page) -> None:
+    until(page, "() => document.querySelector('#chart-cov path.line')?.getAttribute('d').length > 20")
+    page.locator("#chart-cov .chart-box").hover()
+    page.wait_for_selector("#chart-cov line.hover", state="attached")
+    page.mouse.move(5, 5)
+    page.wait_for_selector("#chart-cov line.hover", state="detached")
+    page.locator("#chart-cov").focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("#chart-cov line.hover", state="attached")
+
+
+def test_the_past_can_be_gone_over_and_now_comes_back(page: Page, watched_network: Network) -> None:
+    page.wait_for_selector("[data-broker]")
+    until(page, "() => document.getElementById('tape-slider').max - document.getElementById('tape-slider').min > 3")
+    chips = page.locator("#emergencies li").count()
+    watched_network.village.announce("storm", "Tannery", *spot(0.7, 0.5))
+    until(page, "([chips]) => document.querySelectorAll('#emergencies li').length === chips + 1", chips)
+    page.get_by_label("Moment that is shown").focus()
+    page.keyboard.press("PageDown")
+    assert page.get_by_role("button", name="Live").get_attribute("aria-pressed") == "false"
+    until(page, "([chips]) => document.querySelectorAll('#emergencies li').length <= chips", chips)
+    assert page.get_by_role("button", name="Drain edge-1").count() == 0, "the past cannot be changed"
+    page.get_by_label("Speed").select_option("20")
+    until(page, "() => document.getElementById('tape-live').getAttribute('aria-pressed') === 'true'")
+    until(page, "([chips]) => document.querySelectorAll('#emergencies li').length === chips + 1", chips)
+    page.get_by_role("button", name="Pause").click()
+    assert page.get_by_role("button", name="Play").count() == 1
+    shoot(page, "replay")
+    page.get_by_role("button", name="Live").click()
+    assert page.get_by_role("button", name="Pause").count() == 1
+
+
+def test_light_and_dark(look: Callable[..., Page], watched_network: Network) -> None:
+    page = look(watched_network.url, color_scheme="dark")
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Switch to light colours").click()
+    light = page.evaluate(ground)
+    assert light != dark
+    page.reload()
+    assert page.evaluate(ground) == light, "the choice is remembered"
+    page.get_by_role("button", name="Switch to dark colours").click()
+    assert page.evaluate(ground) == dark
+    page.wait_for_selector("[data-broker]")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (390, 844)])
+def test_it_fits_every_screen(
+    look: Callable[..., Page], watched_network: Network, width: int, height: int, scheme: str
+) -> None:
+    page = look(watched_network.url, viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.wait_for_selector("[data-broker] .state")
+    until(page, f"() => ({PAINTED})('map-people') > 24")
+    page.get_by_label("Follow a person by number").fill("4")
+    page.get_by_role("button", name="Follow").click()
+    page.wait_for_selector("#phone:not([hidden])")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    cut = """() => [...document.querySelectorAll("button, select, input, h2, dd")].filter(each => {
+      const box = each.getBoundingClientRect();
+      return box.width && (box.right > innerWidth + 1 || box.left < -1);
+    }).map(each => each.outerHTML)"""
+    assert page.evaluate(cut) == []
+    shoot(page, f"page-{width}-{scheme}", full_page=width < 1200)
+
+
+def test_nothing_jumps_while_figures_change(look: Callable[..., Page], watched_network: Network) -> None:
+    page = look(watched_network.url)
+    page.wait_for_selector("[data-broker] .state")
+    page.wait_for_selector("[data-channel]")
+    until(page, f"() => ({PAINTED})('map-people') > 24")
+    page.evaluate("""() => {
+      globalThis.moved = 0;
+      new PerformanceObserver(list => {
+        for (const each of list.getEntries()) if (!each.hadRecentInput) globalThis.moved += each.value;
+      }).observe({ type: "layout-shift" });
+    }""")
+    before = text(page, "#tape-time")
+    watched_network.village.announce("fire", "Weir", *spot(0.9, 0.9))
+    until(page, "([before]) => document.getElementById('tape-time').textContent !== before", before)
+    page.wait_for_selector("#emergencies button")
+    assert page.evaluate("() => globalThis.moved") < 0.01
+
+
+def test_who_wants_no_motion_gets_none(look: Callable[..., Page], watched_network: Network) -> None:
+    watched_network.village.announce("fire", "Weir", *spot(0.9, 0.9))
+    page = look(watched_network.url, reduced_motion="reduce")
+    page.wait_for_selector("#emergencies button")
+    until(page, f"() => ({PAINTED})('map-signs') > 100")
+    frames = page.evaluate("() => tocsin.view.frames")
+    before = page.evaluate("() => document.getElementById('map-signs').toDataURL()")
+    until(page, "([frames]) => tocsin.view.frames > frames + 10", frames)
+    assert page.evaluate("() => document.getElementById('map-signs').toDataURL()") == before

@@ -1,0 +1,118 @@
+"""Everything that can be done on the page is done, and seen on the page."""
+
+from __future__ import annotations
+
+import pytest
+from dashboard_lab import Network, shoot, text, until
+from playwright.sync_api import Page
+
+
+def state(page: Page, broker: str, wanted: str) -> None:
+    page.wait_for_selector(f"[data-broker='{broker}'] .state.{wanted}")
+
+
+def toast(page: Page, words: str) -> None:
+    page.locator(".toast", has_text=words).wait_for()
+
+
+def people(page: Page, broker: str) -> int:
+    return int(text(page, f"[data-broker='{broker}'] .broker-people strong"))
+
+
+@pytest.fixture
+def spare(page: Page) -> str:
+    """A broker that was added on the page, for a test to do with as it likes."""
+    page.get_by_role("button", name="Add a broker").click()
+    done = page.locator(".toast", has_text="was started")
+    done.wait_for()
+    name = done.locator("strong").inner_text().split()[0]
+    state(page, name, "up")
+    return name
+
+
+def test_a_broker_is_added_and_takes_its_share(page: Page, spare: str, watched_network: Network) -> None:
+    assert spare in watched_network.village.brokers
+    page.locator("#log-list li.joined", has_text=spare).wait_for()
+    assert "of" in text(page, "#figure-brokers")
+
+
+def test_a_broker_is_killed_and_everybody_comes_back(page: Page, spare: str, watched_network: Network) -> None:
+    page.get_by_role("button", name=f"Kill {spare}").click()
+    dialog = page.get_by_role("dialog", name=f"Kill {spare}?")
+    shoot(page, "kill")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert watched_network.village.processes[spare].process.poll() is None
+    page.get_by_role("button", name=f"Kill {spare}").click()
+    dialog.get_by_role("button", name="Kill it").click()
+    state(page, spare, "gone")
+    page.locator("#log-list li.died", has_text=spare).wait_for()
+    until(page, "() => document.getElementById('figure-subscribers').textContent === '24'")
+    shoot(page, "killed")
+    page.get_by_role("button", name=f"Forget {spare}").click()
+    page.wait_for_selector(f"[data-broker='{spare}']", state="detached")
+
+
+def test_a_broker_is_drained_until_nobody_is_there_and_undrained(page: Page) -> None:
+    page.get_by_role("button", name="Drain edge-1").click()
+    state(page, "edge-1", "draining")
+    toast(page, "edge-1 is being drained")
+    until(page, "() => document.querySelector('[data-broker=edge-1] .broker-people strong').textContent === '0'")
+    shoot(page, "drained")
+    page.get_by_role("button", name="Undrain edge-1").click()
+    state(page, "edge-1", "up")
+
+
+def test_a_flood_is_raised_in_a_district_and_rings(page: Page) -> None:
+    page.get_by_label("Follow a person by number").fill("8")
+    page.get_by_role("button", name="Follow").click()
+    page.wait_for_selector("#phone:not([hidden])")
+    page.get_by_label("District").select_option("Ropewalk")
+    page.get_by_role("button", name="Raise a flood").click()
+    toast(page, "A flood in Ropewalk.")
+    page.locator("#emergencies button", has_text="Flood").first.wait_for()
+    page.locator("#phone .card", has_text="Flood in Ropewalk").first.wait_for()
+    until(page, "() => document.querySelector('#chart-count path.line').getAttribute('d').length > 0")
+
+
+def test_strategy_and_placement_are_switched(page: Page) -> None:
+    page.locator("#balancing-open").click()
+    dialog = page.get_by_role("dialog", name="Balancing")
+    dialog.get_by_label("Strategy").select_option("multistage")
+    dialog.get_by_label("gamma").fill("0.6")
+    dialog.get_by_label("Placement").select_option("least-loaded")
+    shoot(page, "balancing")
+    dialog.get_by_role("button", name="Apply").click()
+    until(page, "() => document.getElementById('balancing-now').textContent === 'multistage · least-loaded'")
+    page.locator("#log-list li.strategy", has_text="multistage with gamma 0.6").wait_for()
+    # The thresholds of the strategy are in the chart from now on.
+    until(page, "() => /γ 0.60/.test(document.getElementById('chart-cov').getAttribute('aria-label'))")
+    page.locator("#balancing-open").click()
+    assert dialog.get_by_label("gamma").input_value() == "0.6"
+    dialog.get_by_label("Strategy").select_option("peal")
+    dialog.get_by_label("Placement").select_option("two-choices")
+    dialog.get_by_role("button", name="Apply").click()
+    until(page, "() => document.getElementById('balancing-now').textContent === 'peal · two-choices'")
+
+
+def test_a_dialog_that_is_cancelled_changes_nothing(page: Page) -> None:
+    page.locator("#balancing-open").click()
+    dialog = page.get_by_role("dialog", name="Balancing")
+    dialog.get_by_label("Strategy").select_option("gsh")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    assert text(page, "#balancing-now") == "peal · two-choices"
+
+
+def test_what_cannot_be_done_is_said_with_what_to_do(look, watched_network: Network) -> None:
+    page = look(watched_network.url, expected=("Failed to load resource",))
+    page.wait_for_selector("[data-broker] .state.up")
+    page.locator("#balancing-open").click()
+    dialog = page.get_by_role("dialog", name="Balancing")
+    dialog.get_by_label("gear").fill("reverse")
+    dialog.get_by_role("button", name="Apply").click()
+    wrong = page.locator(".toast.wrong")
+    wrong.wait_for()
+    assert "Peal has no gear 'reverse'." in wrong.inner_text() and "Use auto, repair, regroup." in wrong.inner_text()
+    shoot(page, "refused")
+    wrong.get_by_role("button", name="Dismiss").click()
+    wrong.wait_for(state="detached")

@@ -1,0 +1,150 @@
+"""The page where there is little to show, or nobody answers, or it asks who you are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from coordinator_lab import Coordinator, coordinator
+from dashboard_lab import Network, shoot, text, until
+from playwright.sync_api import Page
+
+TOKEN = "sesame"
+#: What Chromium itself writes when a request is refused or nobody answers.
+LOUD = ("Failed to load resource", "ERR_CONNECTION_REFUSED")
+
+
+@pytest.fixture(scope="module")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
+    """No broker, no data cluster, no town; and it has an admin token."""
+    with coordinator(tmp_path_factory.mktemp("lonely"), admin_token=TOKEN) as running:
+        yield running
+
+
+def test_an_empty_network_says_what_is_missing_and_how_to_start_it(
+    look: Callable[..., Page], lonely: Coordinator
+) -> None:
+    page = look(f"{lonely.url}/ui/", expected=LOUD)
+    page.get_by_text("No broker has registered yet.").wait_for()
+    assert f"tocsin broker --coordinator {lonely.url}" in text(page, "#brokers-empty")
+    page.get_by_text("tocsin coordinator --cluster ADDRESS").wait_for()
+    assert "Nothing has happened yet." in text(page, "#log")
+    for part in ("#city", "#latency", "#add", "#phone"):
+        assert page.locator(part).is_hidden()
+    shoot(page, "empty")
+
+
+def test_without_a_city_brokers_balance_log_and_channels_take_the_room(
+    look: Callable[..., Page], lonely: Coordinator
+) -> None:
+    for width in (1440, 1024, 390):
+        page = look(f"{lonely.url}/ui/", expected=LOUD, viewport={"width": width, "height": 900})
+        page.get_by_text("No broker has registered yet.").wait_for()
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        for part in ("#brokers", "#balance", "#log", "#channels"):
+            box = page.locator(part).bounding_box()
+            assert box is not None and box["height"] > 200 and box["width"] > min(width * 0.4, 300)
+
+
+def test_the_token_is_asked_for_and_asked_for_again(look: Callable[..., Page], lonely: Coordinator) -> None:
+    page = look(f"{lonely.url}/ui/", expected=LOUD)
+    page.get_by_text("No broker has registered yet.").wait_for()
+    page.locator("#balancing-open").click()
+    page.get_by_label("Placement").select_option("random")
+    page.get_by_role("button", name="Apply").click()
+    asked = page.get_by_role("dialog", name="Admin token")
+    asked.get_by_label("Token").fill("guessed")
+    asked.get_by_role("button", name="Go on").click()
+    page.get_by_text("That is not the token.").wait_for()
+    shoot(page, "token")
+    asked.get_by_label("Token").fill(TOKEN)
+    page.keyboard.press("Enter")
+    until(page, "() => document.getElementById('balancing-now').textContent.endsWith('random')")
+    assert httpx.get(f"{lonely.url}/placement").json()["placement"] == "random"
+
+
+def test_who_does_not_know_the_token_is_told_what_it_is(look: Callable[..., Page], lonely: Coordinator) -> None:
+    page = look(f"{lonely.url}/ui/", expected=LOUD)
+    page.get_by_text("No broker has registered yet.").wait_for()
+    page.locator("#balancing-open").click()
+    page.get_by_label("Strategy").select_option("gsh")
+    page.get_by_role("button", name="Apply").click()
+    page.get_by_role("dialog", name="Admin token").get_by_role("button", name="Cancel").click()
+    page.locator(".toast.wrong", has_text="admin token").wait_for()
+
+
+def test_a_coordinator_that_is_away_is_said_to_be_and_comes_back(look: Callable[..., Page], tmp_path: Path) -> None:
+    with coordinator(tmp_path) as running:
+        httpx.put(f"{running.url}/placement", json={"placement": "nearest"})
+        page = look(f"{running.url}/ui/", expected=LOUD)
+        page.locator("#log-list li.placement").wait_for()
+        running.end()
+        banner = page.get_by_role("alert")
+        banner.wait_for()
+        assert "has not answered since" in banner.inner_text() and "go on without it" in banner.inner_text()
+        page.locator("#balancing-open").click()
+        page.locator(".toast.wrong", has_text="does not answer").wait_for()
+        shoot(page, "away")
+        running.start()
+        banner.wait_for(state="hidden")
+        page.locator("#log-list li.placement").wait_for()
+        assert page.locator("#log-list li.placement").count() == 1, "what it remembers is shown once"
+        httpx.put(f"{running.url}/placement", json={"placement": "random"})
+        page.locator("#log-list li.placement", has_text="random").wait_for()
+
+
+def test_every_control_has_a_name_and_is_reached_by_the_keyboard(page: Page, watched_network: Network) -> None:
+    nameless = """() => [...document.querySelectorAll("button, input, select, canvas[tabindex], [role=img]")].filter(
+      each => each.checkVisibility() && !each.ariaLabel && !each.labels?.length && !each.textContent.trim()
+    ).map(each => each.outerHTML)"""
+    assert page.evaluate(nameless) == []
+    assert page.locator("h1").count() == 1 and page.locator("main").count() == 1
+    assert page.evaluate("() => document.documentElement.lang") == "en"
+    assert page.locator("[tabindex]:not([tabindex='0']):not([tabindex='-1'])").count() == 0
+    wanted = page.evaluate("""() => [...document.querySelectorAll("button, input, select, [tabindex='0']")]
+      .filter(each => each.checkVisibility() && !each.disabled && !each.closest("dialog")).length""")
+    page.evaluate("() => document.activeElement.blur()")
+    seen: list[str] = []
+    for _ in range(wanted + 4):
+        page.keyboard.press("Tab")
+        found = page.evaluate("""() => {
+          const at = document.activeElement;
+          const { outlineStyle, outlineWidth } = getComputedStyle(at);
+          globalThis.order ??= [];
+          if (at !== document.body && !globalThis.order.includes(at)) globalThis.order.push(at);
+          return [at.tagName, at.id || at.textContent.trim(), outlineStyle, outlineWidth];
+        }""")
+        if found[0] != "BODY":
+            seen.append(found[1])
+            assert found[2] != "none" and found[3] != "0px", f"no focus is seen at {found[1]}"
+    assert page.evaluate("() => globalThis.order.length") >= wanted
+    assert seen[0] == "Skip to the brokers"
+    # In the order in which things are read.
+    ordered = """() => globalThis.order.every((each, index, all) =>
+      !index || all[index - 1].compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING)"""
+    assert page.evaluate(ordered)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(look: Callable[..., Page], lonely: Coordinator, scheme: str) -> None:
+    page = look(f"{lonely.url}/ui/", expected=LOUD, color_scheme=scheme)
+    script = """pairs => {
+      const probe = document.body.appendChild(document.createElement("i"));
+      const light = name => {
+        probe.style.color = `var(--${name})`;
+        const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
+          .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+      };
+      return pairs.map(([a, b]) => {
+        const [high, low] = [light(a), light(b)].sort((x, y) => y - x);
+        return (high + 0.05) / (low + 0.05);
+      });
+    }"""
+    pairs = [[name, ground] for name in ("ink", "muted") for ground in ("panel", "paper", "raised")]
+    pairs += [["bronze", "panel"], ["alarm", "panel"], ["alarm", "alarm-soft"], ["good", "good-soft"]]
+    pairs += [["warn", "warn-soft"], ["muted", "bronze-soft"], ["focus", "panel"]]
+    found = page.evaluate(script, pairs)
+    assert [each for each in zip(pairs, found, strict=True) if each[1] < 4.5] == []
