@@ -19,7 +19,10 @@ SHARED = ("spark_runtime", "documented", "url", "standalone_master", "watched_ne
 #: The longest go first, so that no process is left with one of them at the end. Even before them goes a file whose
 #: first test starts Spark and stops it: from then on every start finds an archive of its classes.
 ORDER = ["spark_runtime", "test_cluster", "test_demo", "standalone_master", "test_kill", "test_emergency", "documented"]
-FIRST = {group: place for place, group in enumerate([*ORDER, "test_network", "test_spark", "test_java", "watched_network", "url"])}
+FIRST = {
+    group: place
+    for place, group in enumerate([*ORDER, "test_network", "test_spark", "test_java", "watched_network", "url"])
+}
 
 
 def group(item: pytest.Item) -> str:
