@@ -11,10 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+from tiny_broker import Audience, Delivery, Wish
 
-from tocsin.city.audience import Audience, Delivery, Wish, wishes
-from tocsin.city.reports import City, ndjson, timestamp
-from tocsin.cli.demo import running_cluster, script
+from served import served
+from tocsin.city import City
+from tocsin.city.reports import ndjson, timestamp
+from tocsin.city.wishes import plans
+from tocsin.town.life import script
 
 NOON = 1_790_000_000.0
 CHANNELS = {
@@ -57,28 +60,31 @@ class World:
         self._sql(script(20))
         self.audience = Audience(client, self._deliver)
         self.audience.start()
-        self.wishes = wishes(11, self.city.users, CHANNELS)
+        wanted = zip(self.city.users, plans(11, self.city.users, CHANNELS, self.city.districts), strict=True)
+        self.wishes = [Wish(user, wish.channel, wish.args) for user, plan in wanted for wish in plan.wishes]
         watching = [Wish("watchman", name, tuple(WATCHMAN[each] for each in names)) for name, names in CHANNELS.items()]
         self.audience.subscribe([*self.wishes, *watching])
 
     def open_shelters(self) -> None:
-        self.shelters = self.city.shelters()
+        self.shelters = self.city.shelters
         (self.folder / "shelters.json").write_bytes(ndjson(self.shelters))
         self._sql(f"LOAD DATASET Shelters FROM '{self.folder / 'shelters.json'}' FORMAT json")
 
     def round(self, number: int) -> None:
-        self.city.move(600)
-        users = [*self.city.locations(NOON), {"user_id": "watchman", "lat": 0.0, "lon": 0.0, "time": timestamp(NOON)}]
+        self.city.advance(300)
+        users = [
+            *self.city.locations(timestamp(NOON)),
+            {"user_id": "watchman", "lat": 0.0, "lon": 0.0, "time": timestamp(NOON)},
+        ]
         self._post("UserLocationFeed", users)
         for _ in range(3):
-            self.city.move(60)
-            reports = [self.city.report(NOON) for _ in range(60)]
+            reports = [each | {"time": timestamp(NOON)} for each in self.city.advance(60)[::3]]
             self._post("EmergencyReportFeed", reports)
             self._expect(reports, {user["user_id"]: user for user in users})
         last = f"end-{number}"
         self._post("EmergencyReportFeed", [{"report_id": last, **_without(WATCHMAN, "user"), "lat": 0.0, "lon": 0.0}])
         with self._change:
-            assert self._change.wait_for(lambda: {(name, last) for name in CHANNELS} <= self._ended, timeout=120)
+            assert self._change.wait_for(lambda: {(name, last) for name in CHANNELS} <= self._ended, timeout=600)
 
     def _expect(self, reports: list[dict[str, Any]], users: dict[str, Place]) -> None:
         # What several people want is delivered once, to all of them.
@@ -128,7 +134,7 @@ def _without(values: dict[str, str], name: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("emergency")
-    with running_cluster(folder) as address, httpx.Client(base_url=address, timeout=120) as client:
+    with served(folder) as address, httpx.Client(base_url=address, timeout=600) as client:
         world = World(client, folder)
         try:
             world.round(1)

@@ -1,17 +1,24 @@
+"""The demo as a visitor runs it: all processes, Spark too, for a short while."""
+
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tocsin.cli.demo import script
+from served import environment, tocsin
 from tocsin.cluster.parser import iter_statements
 from tocsin.cluster.statements import CreateChannel
+from tocsin.town.life import script
+
+sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
+
+from hamlet import descendants, wait_for_end
 
 PERIODS = {
     "EmergenciesOfType": 10,
@@ -29,57 +36,79 @@ def channels(text: str) -> dict[str, float | None]:
     return {each.name: each.period for each in statements if isinstance(each, CreateChannel)}
 
 
-def test_the_script_has_the_seven_channels_with_their_periods():
+def test_the_script_has_the_seven_channels_with_their_periods() -> None:
     assert channels(script()) == PERIODS
 
 
-@pytest.mark.parametrize("speed", [0.5, 4, 100])
-def test_speed_divides_the_periods(speed):
+@pytest.mark.parametrize("speed", [0.5, 4, 60])
+def test_speed_divides_the_periods(speed: float) -> None:
     assert channels(script(speed)) == {name: pytest.approx(period / speed) for name, period in PERIODS.items()}
 
 
-def start(folder, *options: str) -> subprocess.Popen[str]:
+def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tocsin.cli", "demo", "--people", "20", *options],
-        env={**os.environ, "TMPDIR": str(folder), "COLUMNS": "160"},
+        [sys.executable, "-m", "tocsin.cli", "demo", "--brokers", "2", "--port", "0", *options],
+        env=environment(TMPDIR=str(folder), COLUMNS="80"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def children(parent: int) -> list[int]:
-    """By the parent that every process names; a kernel's list of children may leave some out."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended meanwhile
-            fields = status.read_text().rpartition(")")[2].split()
-            if int(fields[1]) == parent:
-                found.append(int(status.parent.name))
-    return found
-
-
-def test_the_demo_runs_prints_results_and_leaves_nothing_behind(tmp_path):
-    process = start(tmp_path, "--seconds", "8", "--speed", "10", "--rate", "30")
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-    summary = output.partition("What the channels did")[2]
-    for name in PERIODS:
-        assert name in summary
-    assert "results in" in output
-    assert "failing" not in output
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tocsin")] == []
-
-
-def test_an_interrupted_demo_ends_its_cluster_and_leaves_nothing_behind(tmp_path):
-    process = start(tmp_path, "--seconds", "600")
-    seen = []
+def test_a_visitor_sees_notifications_until_ctrl_c_and_nothing_is_left(tmp_path: Path) -> None:
+    process = start(tmp_path, "--subscribers", "30", "--speed", "20", "--stay")
+    assert process.stdout is not None
+    seen, parts = [], set()
     for line in process.stdout:
         seen.append(line)
-        if line.startswith("Feeding"):
-            (cluster,) = children(process.pid)
+        if line.startswith("The page: "):
+            assert "/ui/" in line
+        if line.startswith("First notification"):
+            parts = descendants(process.pid)
             process.send_signal(signal.SIGINT)
-    assert process.wait() == 0, "".join(seen)
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tocsin")] == []
-    with pytest.raises(ProcessLookupError):
-        os.kill(cluster, 0)
+    output = "".join(seen)
+    assert process.wait() == 0, output
+    for step in ("city ", "coordinator ", "broker-1 ", "broker-2 ", "Spark ", "application ", "people "):
+        assert f"✓ {step}" in output
+    summary = output.partition("What the channels did")[2]
+    assert all(f" {name} " in summary for name in PERIODS), "whole names in 80 columns"
+    assert " notifications with " in summary and "failing" not in summary
+    assert len(parts) >= 6
+    wait_for_end(parts)
+    assert list(tmp_path.glob("tocsin-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--subscribers", "0"], 2, "--subscribers"),
+        (["--brokers", "0"], 2, "--brokers"),
+        (["--speed", "0"], 2, "--speed"),
+        (["--speed", "fast"], 2, "--speed"),
+        (["--seed", "-1"], 2, "--seed"),
+        (["--seconds", "0"], 2, "--seconds"),
+        (["--seconds", "5", "--stay"], 1, "contradict"),
+        (["--port", "65001"], 2, "--port"),
+        (["--home", "file"], 1, "cannot write to"),
+    ],
+)
+def test_what_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    found = tocsin("demo", *words)
+    assert found.returncode == code
+    assert told in found.stderr.decode() and "Traceback" not in found.stderr.decode()
+    assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208
+
+
+@pytest.mark.slow
+def test_the_facts_as_json(tmp_path: Path) -> None:
+    words = ["--subscribers", "60", "--speed", "10", "--seconds", "60", "--strategy", "multistage", "--json"]
+    output, _ = start(tmp_path, *words).communicate()
+    facts = json.loads(output.splitlines()[-1])
+    assert facts["options"]["strategy"] == "multistage" and facts["options"]["placement"] == "nearest"
+    assert facts["people_connected"] == 60 and facts["people_reached"] > 10
+    assert facts["notifications"] > 0 and facts["latency_ms"]["count"] > 0
+    assert {each["channel"] for each in facts["channels"]} == set(PERIODS)

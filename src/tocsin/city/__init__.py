@@ -1,1 +1,7 @@
-"""The demo's city: where people are, what happens there, and where they find shelter."""
+"""A city made from a seed: streets, people who move along them, emergencies, shelters. The same seed, the same city."""
+
+from __future__ import annotations
+
+from tocsin.city.city import City
+
+__all__ = ["City"]

@@ -37,13 +37,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (up, cluster, broker, coordinator, sql, pub, sub, query, channels, top, drain, undrain, config, init)
+COMMANDS = (demo, up, cluster, broker, coordinator, sql, pub, sub, query, channels, top, drain, undrain, config, init)
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(bench.app, name="bench")
 app.add_typer(balance, name="balance")
 app.add_typer(simulate, name="simulate")
-app.command(epilog="\b\nExample:\n  tocsin demo --speed 4 --seconds 30")(demo)
 
 #: click's UsageError, wherever this version of typer keeps it.
 UsageError: Any = typer.BadParameter.__base__

@@ -4,13 +4,19 @@
         print(town.addresses)
         town.add_broker()
 
+With a city in it, its people are subscribers with clients of their own:
+
+    with Town(Options(brokers=5, placement="nearest", city=CityOptions(seed=1, speed=10))) as town:
+        facts = town.run(180)
+        print(facts["notifications"], facts["latency_ms"], facts["migrations"], facts["cov"])
+
 Everything is a process of its own, as on several machines. Leaving the block ends all of them; so does the end of this
 process, even if it is killed.
 """
 
 from __future__ import annotations
 
-from tocsin.town.options import Options
+from tocsin.town.options import CityOptions, Options
 from tocsin.town.town import Town
 
-__all__ = ["Options", "Town"]
+__all__ = ["CityOptions", "Options", "Town"]

@@ -9,13 +9,29 @@ from msgspec import Struct
 CLUSTER = (sys.executable, "-m", "tocsin.cli", "cluster")
 
 
+class CityOptions(Struct, frozen=True, kw_only=True):
+    """A city with people in it; by default the papers' set-up D-proto.
+
+    ``speed``: seconds of the city in a second; the periods of the channels are divided by it. ``clients``: processes
+    that hold the people's clients; 0 for as many as there should be. ``least_move``: metres that somebody must have
+    gone before the location is published again; -1 for every second where there are few people, and every 25 m where
+    there are many.
+    """
+
+    seed: int = 1
+    subscribers: int = 400
+    speed: float = 10.0
+    clients: int = 0
+    least_move: float = -1.0
+
+
 class Options(Struct, frozen=True, kw_only=True):
     """``home`` '': a temporary one, which is gone at the end. ``port``: of the data cluster; the first broker has the
     next one, the coordinator the one after it, further brokers those behind; 0 takes free ones.
 
     ``placement``, ``strategy``: the coordinator's; None leaves them as they are. ``balance_every`` and ``interval`` are
-    its settings, in seconds. ``places``: latitude and longitude of each broker. ``cluster``: the words that start a
-    data cluster. ``config``: a file with its settings.
+    its settings, in seconds. ``cluster``: the words that start a data cluster; ``config``: a file with its settings.
+    ``city``: None for none.
     """
 
     home: str = ""
@@ -26,6 +42,6 @@ class Options(Struct, frozen=True, kw_only=True):
     strategy: str | None = None
     balance_every: float | None = None
     interval: float | None = None
-    places: tuple[tuple[float, float], ...] = ()
     cluster: tuple[str, ...] = CLUSTER
     config: str | None = None
+    city: CityOptions | None = None

@@ -26,7 +26,6 @@ START_SECONDS = 300.0
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: Seconds after which a part that runs is forgiven its earlier ends.
 FORGIVEN = 60.0
-#: The least that the log of a part has, of each line.
 TOCSIN = (sys.executable, "-m", "tocsin.cli")
 
 
@@ -52,6 +51,8 @@ class Supervisor:
         self.parts: dict[str, Part] = {}
         self.changed = asyncio.Event()
         self._town = town
+        #: Latitude and longitude of a broker, by its number from 1; where they are is known a little later.
+        self.place: asyncio.Future[Callable[[int], tuple[float, float]]] | None = None
         self._tell, self._watch = tell, watch
         self._stopping = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,7 +86,7 @@ class Supervisor:
         coordinator = self._part(COORDINATOR, self._coordinator_words(), self._coordinator_settings())
         await self._begin(coordinator)
         names = [f"broker-{n}" for n in range(1, self.options.brokers + 1)]
-        parts = [self._broker_part(name) for name in names]
+        parts = [await self._broker_part(name) for name in names]
         self.brokers += names
         await asyncio.gather(*(self._begin(part) for part in parts))
         await self._spark(cluster)
@@ -140,6 +141,14 @@ class Supervisor:
 
     # -- the parts -----------------------------------------------------------------------------------------------------
 
+    async def begin_helper(self, name: str, words: list[str], env: dict[str, str]) -> Part:
+        """A process of the town that is none of Tocsin's parts; when it ends it stays so."""
+        part = self._part(name, words, env)
+        self.killed.add(name)
+        await part.begin()
+        self._watch(part.pid)
+        return part
+
     def _part(self, name: str, words: list[str], env: dict[str, str] | None = None) -> Part:
         log = self.home / "logs" / f"{name.replace(' ', '-')}.log"
         self.parts[name] = Part(name, words, log, env or {}, self._ended)
@@ -164,14 +173,14 @@ class Supervisor:
         wanted = {"BALANCE_EVERY": self.options.balance_every, "INTERVAL": self.options.interval}
         return {f"TOCSIN_COORDINATOR_{name}": str(value) for name, value in wanted.items() if value is not None}
 
-    def _broker_part(self, name: str) -> Part:
+    async def _broker_part(self, name: str) -> Part:
         number = int(name.rpartition("-")[2])
         words = [*TOCSIN, "broker", "--name", name, "--home", str(self.home / "brokers" / name)]
         words += ["--host", self.options.host, "--port", self._port(1 if number == 1 else number + 1)]
         words += ["--cluster", self.cluster, "--coordinator", self.coordinator, "--json"]
         env = {}
-        if number <= len(self.options.places):
-            lat, lon = self.options.places[number - 1]
+        if self.place is not None:
+            lat, lon = (await self.place)(number)
             env = {"TOCSIN_BROKER_LATITUDE": str(lat), "TOCSIN_BROKER_LONGITUDE": str(lon)}
         return self._part(name, words, env)
 
@@ -182,8 +191,8 @@ class Supervisor:
         if len(self.brokers) >= MOST_BROKERS:
             raise LimitExceeded(f"a town has at most {MOST_BROKERS} brokers", limit=MOST_BROKERS)
         name = f"broker-{len(self.brokers) + 1}"
-        part = self._broker_part(name)
         self.brokers.append(name)
+        part = await self._broker_part(name)
         try:
             await self._begin(part)
             await part.said("ready")

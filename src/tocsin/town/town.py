@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -16,7 +17,9 @@ from typing import IO, Any, TypeVar
 from tocsin import config as settings
 from tocsin.errors import UserError
 from tocsin.town import preflight
+from tocsin.town.citizens import CityApp
 from tocsin.town.janitor import Janitor
+from tocsin.town.life import Life
 from tocsin.town.options import CLUSTER, Options
 from tocsin.town.server import App, Server
 from tocsin.town.supervisor import MOST_BROKERS, News, Supervisor
@@ -41,6 +44,7 @@ class Town:
         self._thread: threading.Thread | None = None
         self._server: Server | None = None
         self._supervisor: Supervisor | None = None
+        self._life: Life | None = None
 
     # -- beginning and end ---------------------------------------------------------------------------------------------
 
@@ -93,11 +97,35 @@ class Town:
         self.url = address(sock)
         assert self._janitor is not None
         self._supervisor = Supervisor(self.options, self.home, self.url, self._tell, self._janitor.watch)
-        self._server = Server(App(self._supervisor), sock)
-        self._server.begin()
-        await self._supervisor.start()
+        if self.options.city is None:
+            self._server = Server(App(self._supervisor), sock)
+            self._server.begin()
+            await self._supervisor.start()
+            return
+        self._life = Life(self.options.city, self._supervisor, self._tell)
+        loop = asyncio.get_running_loop()
+        self._supervisor.place = loop.create_future()
+        starting = asyncio.create_task(self._supervisor.start())
+        try:
+            await self._build(self._life)
+            self._supervisor.place.set_result(self._life.station)
+            self._server = Server(CityApp(self._life), sock)
+            self._server.begin()
+            await starting
+        finally:
+            starting.cancel()
+        await self._life.begin()
+
+    async def _build(self, life: Life) -> None:
+        began = time.monotonic()
+        await asyncio.to_thread(life.build)
+        streets = life.city.streets
+        text = f"{len(streets.points):,} crossings, {len(streets.edges):,} streets, {len(streets.districts)} districts"
+        self._tell(News("up", "city", text, time.monotonic() - began))
 
     async def _end(self) -> None:
+        if self._life is not None:
+            await self._life.end()
         if self._server is not None:
             await self._server.end()
             self._server.sock.close()
@@ -178,3 +206,28 @@ class Town:
     def kill_broker(self, name: str) -> None:
         """Kills it as by a power cut; it is not started again."""
         self.call(self.parts.kill_broker(name))
+
+    # -- where there is a city -----------------------------------------------------------------------------------------
+
+    @property
+    def life(self) -> Life:
+        if self._life is None:
+            raise UserError("this town has no city", hint="give Options a city")
+        return self._life
+
+    def run(self, seconds: float) -> dict[str, Any]:
+        """Lets so much time pass on this machine, then says what it has come to."""
+        time.sleep(max(0.0, seconds))
+        return self.summary()
+
+    def summary(self) -> dict[str, Any]:
+        """What has happened since the clock began to run; see ``tocsin demo --json`` in the reference."""
+        return self.call(self.life.settled())
+
+    def flood(self, district: str) -> dict[str, Any]:
+        """Raises a flood in the middle of a district."""
+
+        async def raise_it() -> dict[str, Any]:
+            return self.life.flood(district)
+
+        return self.call(raise_it())

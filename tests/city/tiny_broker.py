@@ -1,9 +1,8 @@
-"""The demo's own broker and the people behind it: subscribes them, is told of results, pulls them."""
+"""A broker of a few lines and the people behind it: subscribes them, is told of results, pulls them."""
 
 from __future__ import annotations
 
 import queue
-import random
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -14,9 +13,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from tocsin.city.reports import DISTRICTS, KINDS
-
-BROKER = "demo"
+BROKER = "tiny"
 
 
 class Wish(NamedTuple):
@@ -47,20 +44,6 @@ class Delivery(NamedTuple):
         return sum(len(line.results) for line in self.lines)
 
 
-def wishes(seed: int, users: list[str], channels: dict[str, list[str]]) -> list[Wish]:
-    """As in the papers: everybody wants one to five channels (name: parameters), one to three times each."""
-    choice = random.Random(f"wishes {seed}")
-    out = []
-    for user in users:
-        for channel in choice.sample(sorted(channels), choice.randint(1, min(5, len(channels)))):
-            for _ in range(choice.randint(1, 3)):
-                values = {"kind": choice.choice(KINDS), "location": choice.choice(list(DISTRICTS)), "user": user}
-                if channel == "EmergenciesNearMe":
-                    values["kind"] = choice.choice(("any", values["kind"]))
-                out.append(Wish(user, channel, tuple(values[name] for name in channels[channel])))
-    return list(dict.fromkeys(out))
-
-
 class Audience:
     """A real broker, only small: an HTTP address that is told of executions, and one pull for each."""
 
@@ -72,8 +55,8 @@ class Audience:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._told))
         self._server.daemon_threads = True
         self._threads = [
-            threading.Thread(target=self._server.serve_forever, name="demo broker", daemon=True),
-            threading.Thread(target=self._pull_all, name="demo puller", daemon=True),
+            threading.Thread(target=self._server.serve_forever, name="tiny broker", daemon=True),
+            threading.Thread(target=self._pull_all, name="tiny puller", daemon=True),
         ]
         self.pulled: Counter[str] = Counter()
         self.error: Exception | None = None

@@ -1,0 +1,46 @@
+"""What the people of a city want to be told, and when they come: as in the papers' set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from tocsin.city.ground import stream
+from tocsin.city.reports import KINDS
+
+#: Seconds within which all log in, and within which everybody then subscribes.
+LOGIN, SUBSCRIBE = 240.0, 240.0
+
+
+class Wish(Struct, frozen=True):
+    """One FE subscription."""
+
+    channel: str
+    args: tuple[str, ...]
+
+
+class Plan(Struct, frozen=True):
+    """When somebody logs in and subscribes, and to what; seconds of the city's clock."""
+
+    login: float
+    subscribe: float
+    wishes: tuple[Wish, ...]
+
+
+def plans(seed: int, users: Sequence[str], channels: Mapping[str, Sequence[str]], places: Sequence[str]) -> list[Plan]:
+    """Everybody wants one to five channels (name: parameters), one to three times each."""
+    rng = stream(seed, "wishes")
+    names, found = sorted(channels), []
+    for user in users:
+        wishes = []
+        for at in rng.permutation(len(names))[: rng.integers(1, min(5, len(names)) + 1)]:
+            for _ in range(rng.integers(1, 4)):
+                kind = KINDS[rng.integers(len(KINDS))]
+                if names[at] == "EmergenciesNearMe" and rng.random() < 0.5:
+                    kind = "any"
+                values = {"kind": kind, "location": places[int(rng.integers(len(places)))], "user": user}
+                wishes.append(Wish(names[at], tuple(values[each] for each in channels[names[at]])))
+        login = float(rng.uniform(0, LOGIN))
+        found.append(Plan(login, login + float(rng.uniform(1, SUBSCRIBE)), tuple(dict.fromkeys(wishes))))
+    return found

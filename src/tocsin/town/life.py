@@ -1,0 +1,343 @@
+"""The life of a city in a town: its clock runs, people move, emergencies are reported, and all of it can be watched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import re
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tocsin.city import City
+from tocsin.city.ground import HEIGHT, WIDTH, degrees, latitude, longitude
+from tocsin.city.reports import KINDS, ndjson
+from tocsin.city.wishes import Plan, plans
+from tocsin.cluster.parser import iter_statements
+from tocsin.cluster.statements import CreateChannel
+from tocsin.errors import SystemTrouble, TocsinError
+from tocsin.town import frames
+from tocsin.town.drill import drill
+from tocsin.town.listeners import Listeners
+from tocsin.town.options import CityOptions
+from tocsin.town.supervisor import News, Supervisor
+from tocsin.town.tally import Tally
+
+#: A feed is the quickest way into a dataset: it needs no Spark.
+SHELTERS = "CREATE FEED ShelterFeed; CONNECT FEED ShelterFeed TO DATASET Shelters; START FEED ShelterFeed;"
+#: People whose clients one process holds.
+PEOPLE_PER_PROCESS = 5_000
+#: More people than this publish their location only when they have moved a little.
+MANY, LEAST_MOVE = 2_000, 25.0
+NOWHERE = 255
+RIDING, NOTIFIED, DISCONNECTED = 1, 2, 4
+#: Seconds that somebody counts as just notified.
+GLOW = 3.0
+#: Seconds between two looks at the coordinator.
+LOOK = 2.0
+
+
+def script(speed: float = 1.0) -> str:
+    """``examples/emergency.sql``, with its periods divided by ``speed``."""
+    text = resources.files("tocsin.city").joinpath("emergency.sql").read_text(encoding="utf-8")
+    return re.sub(r'duration\("PT(\d+)S"\)', lambda found: f'duration("PT{int(found[1]) / speed:g}S")', text)
+
+
+class Life:
+    """``tick`` counts the seconds of this machine; ``city.now`` those of the city."""
+
+    def __init__(self, options: CityOptions, parts: Supervisor, tell: Callable[[News], None]) -> None:
+        self.options, self.parts = options, parts
+        self.tick = 0
+        self.ticked = asyncio.Condition()
+        self.watchers = Listeners()
+        self.phones: dict[int, Listeners] = {}
+        self.newest: dict[str, dict[str, Any]] = {}  # by channel
+        self.topology: dict[str, Any] = {}
+        self.latency: dict[str, float] = {}
+        self.tally = Tally(options.subscribers)
+        self.broker = np.full(options.subscribers, NOWHERE, np.uint8)
+        self.notified = np.full(options.subscribers, -math.inf)
+        self.processes = options.clients or -(-options.subscribers // PEOPLE_PER_PROCESS)
+        self._tell = tell
+        self._writers: dict[int, asyncio.StreamWriter] = {}
+        self._arrived = asyncio.Condition()
+        self._asked: dict[int, asyncio.Future[list[dict[str, Any]]]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: asyncio.Server | None = None
+        self._secret = secrets.token_hex(16)
+
+    # -- the beginning -------------------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """The city itself: a second of arithmetic, meant for a thread."""
+        self.city = City(self.options.seed, self.options.subscribers)
+        self._stations = self.city.stations(16)
+
+    def station(self, number: int) -> tuple[float, float]:
+        return self._stations[(number - 1) % len(self._stations)]
+
+    async def begin(self) -> None:
+        """The data cluster is ready: the application is made, the clients' processes are started, the clock runs."""
+        began = time.monotonic()
+        self._tell(News("starting", "the emergency application"))
+        await self._prepare()
+        self._tell(News("up", "application", "7 channels, 200 shelters", time.monotonic() - began))
+        began = time.monotonic()
+        await self._start_clients()
+        text = f"{self.options.subscribers:,} clients, {self.processes} to hold them"
+        self._tell(News("up", "people", text, time.monotonic() - began))
+        self.tally = Tally(self.options.subscribers)
+        self._tasks = [asyncio.create_task(work) for work in (self._run(), self._look(), self._drill())]
+
+    async def _prepare(self) -> None:
+        async with httpx.AsyncClient(base_url=self.parts.cluster, timeout=None, trust_env=False) as client:
+            text = script(self.options.speed)
+            mine = {each.statement.name for each in iter_statements(text) if isinstance(each.statement, CreateChannel)}
+            if not mine <= set(await self._known(client)):  # a home that is kept has them from before
+                await self._post(client, "/sql", (text + SHELTERS).encode(), "text/plain")
+            await self._post(client, "/feeds/ShelterFeed", ndjson(self.city.shelters), "application/x-ndjson")
+            names = {name: each for name, each in (await self._known(client)).items() if name in mine}
+        self.channels = names
+        self.plans: list[Plan] = plans(self.options.seed, self.city.users, names, self.city.districts)
+
+    @staticmethod
+    async def _post(client: httpx.AsyncClient, path: str, body: bytes, media: str) -> None:
+        answer = await client.post(path, content=body, headers={"content-type": media})
+        if answer.is_error:
+            raise SystemTrouble(f"the application cannot be made: {answer.json()['error']['message']}")
+
+    @staticmethod
+    async def _known(client: httpx.AsyncClient) -> dict[str, list[str]]:
+        """The parameters of each channel."""
+        found = (await client.get("/channels")).json()["channels"]
+        return {each["name"]: [p["name"] for p in each["parameters"]] for each in found}
+
+    async def _start_clients(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**26)
+        port = self._server.sockets[0].getsockname()[1]
+        for process in range(self.processes):
+            words = [sys.executable, "-m", "tocsin.town.audience", str(port), str(process)]
+            await self.parts.begin_helper(f"clients {process + 1}", words, {"TOCSIN_TOWN_SECRET": self._secret})
+        async with self._arrived:
+            await self._arrived.wait_for(lambda: len(self._writers) == self.processes)
+        at = self.city.people.positions()
+        lats, lons = latitude(at).round(6).tolist(), longitude(at).round(6).tolist()
+        for process, writer in self._writers.items():
+            people = [self._person(n, lats[n], lons[n]) for n in range(process, len(lats), self.processes)]
+            kinds = list(KINDS) if process == 0 else []
+            frames.write(writer, frames.Begin(self.parts.coordinator, people, kinds))
+
+    def _person(self, number: int, lat: float, lon: float) -> frames.Person:
+        plan, speed = self.plans[number], self.options.speed
+        wishes = [(w.channel, dict(zip(self.channels[w.channel], w.args, strict=True))) for w in plan.wishes]
+        user = self.city.users[number]
+        return frames.Person(number, user, lat, lon, plan.login / speed, plan.subscribe / speed, wishes)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One process of clients."""
+        hello = await frames.read(reader)
+        if not isinstance(hello, frames.Hello) or not secrets.compare_digest(hello.secret, self._secret):
+            writer.close()
+            return
+        async with self._arrived:
+            self._writers[hello.process] = writer
+            self._arrived.notify_all()
+        with contextlib.suppress(asyncio.CancelledError):
+            while (message := await frames.read(reader)) is not None:
+                self._hear(message)
+        self._writers.pop(hello.process, None)
+        self.broker[hello.process :: self.processes] = NOWHERE
+        writer.close()
+
+    def _hear(self, message: frames.Message) -> None:
+        match message:
+            case frames.Beat():
+                self.tally.add(message)
+                for number, name in message.brokers:
+                    self.broker[number] = self.parts.brokers.index(name) if name in self.parts.brokers else NOWHERE
+                self.notified[message.notified] = time.monotonic()
+                for each in message.shown:
+                    self.newest[each["channel"]] = each
+            case frames.Told(number, event, data):
+                if number in self.phones:
+                    self.phones[number].tell(event, data)
+            case frames.Answer(call, notifications):
+                waiting = self._asked.pop(call, None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(notifications)
+
+    # -- what goes on --------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """Once a second everybody moves, and what has happened meanwhile is reported."""
+        loop, due = asyncio.get_running_loop(), 0.0
+        began = before = loop.time()
+        published = np.full((self.options.subscribers, 2), np.inf)
+        brokers: list[str] = []
+        while True:
+            self.tick += 1
+            await asyncio.sleep(max(0.0, began + self.tick - loop.time()))
+            # On a machine that has too much to do the city's clock goes slower, rather than ever further behind.
+            due += min(2.0, loop.time() - before) * self.options.speed
+            before = loop.time()
+            reports = self.city.advance(int(due))
+            due -= int(due)
+            self._publish(published, reports)
+            async with self.ticked:
+                self.ticked.notify_all()
+            self._announce()
+            if brokers != self.parts.brokers:
+                brokers = list(self.parts.brokers)
+                self.watchers.tell("brokers", {"brokers": brokers})
+
+    def _publish(self, published: np.ndarray[Any, Any], reports: list[dict[str, Any]]) -> None:
+        """Locations of those who have moved, through the brokers they are with; reports through the publishers."""
+        at = self.city.people.positions()
+        few = self.options.subscribers <= MANY
+        least = self.options.least_move if self.options.least_move >= 0 else 0.0 if few else LEAST_MOVE
+        with np.errstate(invalid="ignore"):
+            gone = np.hypot(*(at - published).T)
+        moved = np.nonzero((self.broker != NOWHERE) & ((gone > least) | ~np.isfinite(gone)))[0]
+        published[moved] = at[moved]
+        lats, lons = latitude(at[moved]).round(6), longitude(at[moved]).round(6)
+        places = list(zip(moved.tolist(), lats.tolist(), lons.tolist(), strict=True))
+        for process, writer in self._writers.items():
+            mine = [each for each in places if each[0] % self.processes == process]
+            if mine and writer.transport.get_write_buffer_size() < 2**22:
+                frames.write(writer, frames.Moved(mine))
+        if reports and 0 in self._writers:
+            frames.write(self._writers[0], frames.Reports(reports))
+
+    def _announce(self) -> None:
+        changed = self.city.emergencies.news()
+        for each in changed if self.tick % 2 else [*changed, *self.city.emergencies.active]:
+            self.watchers.tell("emergency", self.city.show(each) | {"at": time.time()})
+        self.latency = self.tally.second()
+        self.watchers.tell("latency", {"at": time.time(), **self.latency})
+
+    async def _look(self) -> None:
+        """What the coordinator sees, for the terminal and the summary."""
+        async with httpx.AsyncClient(base_url=self.parts.coordinator, timeout=10, trust_env=False) as client:
+            while True:
+                with contextlib.suppress(httpx.HTTPError, ValueError, KeyError):
+                    self.topology = (await client.get("/topology")).json()
+                    seconds = time.monotonic() - self.tally.began
+                    self.tally.covs.append((seconds, self.topology["cov"], self.topology["maximum"]))
+                await asyncio.sleep(LOOK)
+
+    async def _drill(self) -> None:
+        """The first execution of a channel takes seconds in a Spark that has just started: it is for nobody."""
+        began = time.monotonic()
+        try:
+            await drill(self.parts.coordinator, self.channels)
+        except TocsinError as error:
+            self._tell(News("failed", "drill", error.message))
+        else:
+            self._tell(News("up", "drill", "all channels have run once", time.monotonic() - began))
+
+    # -- what can be asked and done ------------------------------------------------------------------------------------
+
+    def packed(self) -> bytes:
+        """Where everybody is: see the contract of ``GET /people``."""
+        at, flags = self.city.people.positions(), np.zeros(len(self.broker), np.uint8)
+        flags |= self.city.people.riding.astype(np.uint8) * RIDING
+        flags |= (self.notified > time.monotonic() - GLOW).astype(np.uint8) * NOTIFIED
+        flags |= (self.broker == NOWHERE).astype(np.uint8) * DISCONNECTED
+        rows = np.zeros(len(self.broker), [("x", "<u2"), ("y", "<u2"), ("broker", "u1"), ("flags", "u1")])
+        rows["x"] = np.clip(at[:, 0] / WIDTH, 0, 1) * 65_535
+        rows["y"] = np.clip(1 - at[:, 1] / HEIGHT, 0, 1) * 65_535
+        rows["broker"], rows["flags"] = self.broker, flags
+        return np.array([self.tick, len(rows)], "<u4").tobytes() + rows.tobytes()
+
+    async def person(self, number: int) -> dict[str, Any]:
+        lat, lon = degrees(self.city.people.positions()[number])
+        broker = int(self.broker[number])
+        return {
+            "id": self.city.users[number],
+            "name": self.city.people.name(number),
+            "lat": lat,
+            "lon": lon,
+            "riding": bool(self.city.people.riding[number]),
+            "broker": None if broker == NOWHERE else self.parts.brokers[broker],
+            "subscriptions": [
+                {"channel": w.channel, "params": dict(zip(self.channels[w.channel], w.args, strict=True))}
+                for w in self.plans[number].wishes
+            ],
+            "notifications": await self._got(number),
+        }
+
+    async def _got(self, number: int) -> list[dict[str, Any]]:
+        writer = self._writers.get(number % self.processes)
+        if writer is None:
+            return []
+        call = len(self._asked) + secrets.randbits(40)
+        waiting: asyncio.Future[list[dict[str, Any]]]
+        waiting = self._asked[call] = asyncio.get_running_loop().create_future()
+        frames.write(writer, frames.Ask(call, number))
+        async with asyncio.timeout(10):
+            return await waiting
+
+    def follow(self, number: int) -> Listeners:
+        """The phone of one person."""
+        if number not in self.phones:
+            self.phones[number] = Listeners()
+        self._send(number, frames.Follow(number, on=True))
+        return self.phones[number]
+
+    def unfollow(self, number: int) -> None:
+        if number in self.phones and not len(self.phones[number]):
+            del self.phones[number]
+            self._send(number, frames.Follow(number, on=False))
+
+    def _send(self, number: int, message: frames.Message) -> None:
+        writer = self._writers.get(number % self.processes)
+        if writer is not None:
+            frames.write(writer, message)
+
+    def flood(self, district: str) -> dict[str, Any]:
+        """Raises KeyError if there is no such district."""
+        found = self.city.show(self.city.emergencies.flood(district)) | {"at": time.time()}
+        self.watchers.tell("emergency", found)
+        return found
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for listeners in (self.watchers, *self.phones.values()):
+            listeners.close()
+        for writer in self._writers.values():
+            frames.write(writer, frames.Stop())
+        if self._server is not None:
+            self._server.close()
+
+    async def settled(self) -> dict[str, Any]:
+        """The summary, with what the data cluster knows of the channels."""
+        async with httpx.AsyncClient(base_url=self.parts.cluster, timeout=30, trust_env=False) as client:
+            channels = []
+            for each in (await client.get("/channels")).json()["channels"]:
+                path = f"/channels/{each['name']}/executions"
+                runs = (await client.get(path, params={"limit": 10_000})).json()["executions"]
+                took = [1e3 * (run["finished"] - run["time"]) for run in runs]
+                channels.append(
+                    {
+                        "channel": each["name"],
+                        "period": each["period"],
+                        "subscriptions": each["subscriptions"],
+                        "executions": len(runs),
+                        "results": sum(run["rows"] for run in runs),
+                        "mean_ms": round(sum(took) / len(took), 1) if took else None,
+                        "state": each["state"],
+                    }
+                )
+        return {**self.tally.summary(), "city_seconds": self.city.now, "channels": channels}

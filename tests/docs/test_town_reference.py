@@ -1,0 +1,36 @@
+"""The reference of the town names every fact of a run and every route; its example runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pages
+from pages import DOCS
+from shell import SHOWN, SHOWN_BROKER, Shell
+
+from tocsin.town.citizens import CityApp
+from tocsin.town.server import App
+from tocsin.town.tally import Tally
+
+PAGE = DOCS / "reference" / "town.md"
+
+
+def test_every_fact_is_described() -> None:
+    facts = {*Tally(1).summary(), "city_seconds", "channels"}
+    table = PAGE.read_text().partition("## Facts of a run")[2]
+    assert {name for name in facts if f"`{name}`" not in table} == set()
+
+
+def test_every_route_is_described() -> None:
+    text = PAGE.read_text()
+    for app in (object.__new__(App), object.__new__(CityApp)):
+        for route in app.routes():
+            method = next(iter(route.methods - {"HEAD"}))
+            path = re.sub(r"\{number\}", "{n}", route.path)
+            assert re.search(rf"\| `{method} {re.escape(path)}[`? ]", text), path
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    (block,) = pages.blocks(PAGE)
+    pages.check(PAGE, block, Shell(SHOWN, SHOWN_BROKER, tmp_path).run(PAGE, block))
