@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from tocsin.cli.output import Json, print_json, print_line, print_table, progress
 from tocsin.errors import UserError
-from tocsin.simulation.campaign import Summary, attempt, command, last_lines, outcomes, shrink
-from tocsin.simulation.run import Outcome, run, script_of
-from tocsin.simulation.trace import Trace
+
+# What is simulated is imported where it is run: NumPy and all state machines would slow down every other command.
+if TYPE_CHECKING:
+    from tocsin.simulation.campaign import Summary
+    from tocsin.simulation.run import Outcome
 
 simulate = typer.Typer(no_args_is_help=True, help="Run the network's own state machines under a simulated clock.")
 
@@ -61,6 +63,10 @@ def places(text: str) -> list[int] | None:
 
 
 def _one(seed: int, only: list[int] | None, trace: bool, json: bool) -> None:
+    from tocsin.simulation.campaign import attempt
+    from tocsin.simulation.run import run, script_of
+    from tocsin.simulation.trace import Trace
+
     there = len(script_of(seed))
     for place in only or ():
         if not 0 <= place < there:
@@ -84,7 +90,10 @@ def _one(seed: int, only: list[int] | None, trace: bool, json: bool) -> None:
 
 
 def _many(runs: int, seed: int, jobs: int, json: bool) -> None:
-    summary, broken = Summary(), list[Outcome]()
+    from tocsin.simulation.campaign import Summary, outcomes
+
+    summary: Summary = Summary()
+    broken: list[Outcome] = []
     with progress() as bar:
         task = bar.add_task(f"{runs:,} runs", total=runs) if bar is not None else None
         for found in outcomes(seed, runs, jobs):
@@ -103,6 +112,8 @@ def _many(runs: int, seed: int, jobs: int, json: bool) -> None:
 
 
 def _detail(found: Outcome) -> dict[str, object]:
+    from tocsin.simulation.campaign import command, last_lines, shrink
+
     first = found.violations[0]
     only = shrink(found.seed, first.invariant)
     return {

@@ -41,6 +41,7 @@ class Channel(Struct, eq=False):
     push: bool = False
     retention: float = 1e9
     epoch: int = 1
+    running: bool = False
     executions: list[Execution] = field(default_factory=list)
     first: int = 1  # the oldest that is kept
     numbers: dict[str, int] = field(default_factory=dict)  # kind: subscription
@@ -76,6 +77,7 @@ class DataCluster(Node):
         super().boot()
         self.teller.boot()
         for channel in self.channels.values():
+            channel.running = False
             self.later(channel.period * self.rng.random(), self._run, channel)
         self.later(1.0, self._expire)
 
@@ -83,17 +85,22 @@ class DataCluster(Node):
 
     def _run(self, channel: Channel) -> None:
         self.later(channel.period * self.rng.uniform(0.7, 1.3), self._run, channel)
-        if self.producing:
+        if self.producing and not channel.running:
             self.execute(channel)
 
     def execute(self, channel: Channel, everything: bool = False) -> None:
-        """It sees the subscriptions of now, and is committed a little later."""
+        """It sees the subscriptions of now, and is committed a little later. One at a time."""
+        if channel.running:
+            self.later(0.05, self.execute, channel, everything)
+            return
+        channel.running = True
         chance = 1.0 if everything else channel.chance
         kinds = [kind for kind in channel.size if self.rng.random() < chance]
         seen = dict(channel.numbers)
         self.later(self.rng.uniform(0.02, 0.3), self._commit, channel, kinds, seen, self.clock.now)
 
     def _commit(self, channel: Channel, kinds: list[str], seen: dict[str, int], started: float) -> None:
+        channel.running = False
         mine = {seen[kind]: kind for kind in kinds if kind in seen and seen[kind] in self.subscriptions}
         if not mine:
             return  # without a result it takes no number
