@@ -7,6 +7,8 @@ import json
 import pytest
 
 from served import tocsin
+from tocsin.broker.state import BrokerState
+from tocsin.cli.main import run
 
 
 def test_it_prints_what_it_did_and_that_nothing_was_broken():
@@ -46,3 +48,21 @@ def test_what_a_user_gets_wrong(options, code, says):
     ran = tocsin("simulate", "faults", *options)
     assert (ran.returncode, ran.stdout) == (code, b"")
     assert says in ran.stderr.decode() and "Traceback" not in ran.stderr.decode()
+
+
+def test_a_broken_rule_is_told_with_the_command_that_replays_it(monkeypatch, capsys):
+    resume = BrokerState._resume
+
+    def too_late(self, back, front, after, *, quiet=False):
+        resume(self, back, front, after if quiet else after + 1, quiet=quiet)
+
+    monkeypatch.setattr(BrokerState, "_resume", too_late)
+    with pytest.raises(SystemExit) as ended:
+        run(["simulate", "faults", "--seed", "0", "--runs", "1"])
+    text = capsys.readouterr().out
+    assert ended.value.code == 1
+    assert "seed 0 breaks the rule “nothing is lost”" in text and "the end of its trace:" in text
+    (replay,) = [line.split("replay: tocsin ")[1] for line in text.splitlines() if "replay:" in line]
+    with pytest.raises(SystemExit) as ended:
+        run(replay.split())
+    assert ended.value.code == 1 and "violation: nothing is lost" in capsys.readouterr().out

@@ -1,0 +1,36 @@
+"""Scripts of faults: drawn by chance, and all of it."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tocsin.simulation.faults import AMID, KINDS, script
+from tocsin.simulation.run import TROUBLE, script_of
+from tocsin.simulation.scenario import STRATEGIES, draw
+
+
+def test_every_kind_is_drawn_and_some_wait_for_a_move():
+    drawn = [fault for seed in range(200) for fault in script_of(seed)]
+    assert {fault.kind for fault in drawn} == set(KINDS)
+    assert {fault.kind for fault in drawn if fault.amid} == set(AMID)
+    assert all(0 < fault.at <= TROUBLE for fault in drawn)
+
+
+def test_a_script_is_in_the_order_of_its_times():
+    for seed in range(20):
+        times = [fault.at for fault in script_of(seed)]
+        assert times == sorted(times)
+
+
+def test_where_brokers_take_only_so_many_none_of_them_is_taken_away():
+    drawn = [fault.kind for seed in range(200) for fault in script(Random(seed), TROUBLE, tight=True)]
+    assert not {"retire", "drain"} & set(drawn)
+
+
+def test_networks_of_all_kinds_are_drawn():
+    drawn = [draw(Random(seed)) for seed in range(300)]
+    assert {each.strategy for each in drawn} == {name for name, _ in STRATEGIES}
+    assert {each.masked for each in drawn} == {True, False}
+    assert {len(each.channels) for each in drawn} == {1, 2, 3}
+    assert any(client.pace for each in drawn for client in each.clients)
+    assert any(each.most < 100 for each in drawn) and any(each.spare for each in drawn)
