@@ -23,6 +23,7 @@ from tocsin.cli.init import init
 from tocsin.cli.output import report
 from tocsin.cli.pub import pub
 from tocsin.cli.query import query
+from tocsin.cli.reproduce import reproduce
 from tocsin.cli.simulate import simulate
 from tocsin.cli.sql import sql
 from tocsin.cli.sub import sub
@@ -37,7 +38,24 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (demo, up, cluster, broker, coordinator, sql, pub, sub, query, channels, top, drain, undrain, config, init)
+COMMANDS = (
+    demo,
+    up,
+    cluster,
+    broker,
+    coordinator,
+    sql,
+    pub,
+    sub,
+    query,
+    channels,
+    top,
+    drain,
+    undrain,
+    config,
+    init,
+    reproduce,
+)
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(bench.app, name="bench")

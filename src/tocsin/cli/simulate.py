@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
+from typer.core import TyperGroup
 
 from tocsin.cli.output import Json, print_json, print_line, print_table, progress
+from tocsin.cli.whatif import what_if
 from tocsin.errors import UserError
 
 # What is simulated is imported where it is run: NumPy and all state machines would slow down every other command.
@@ -16,7 +18,21 @@ if TYPE_CHECKING:
     from tocsin.simulation.campaign import Summary
     from tocsin.simulation.run import Outcome
 
-simulate = typer.Typer(no_args_is_help=True, help="Run the network's own state machines under a simulated clock.")
+
+class FileFirst(TyperGroup):
+    """``tocsin simulate scenario.toml`` is short for ``tocsin simulate run scenario.toml``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["run", *args]
+        found: list[str] = super().parse_args(ctx, args)
+        return found
+
+
+simulate = typer.Typer(
+    cls=FileFirst, no_args_is_help=True, help="Run the network's own state machines under a simulated clock."
+)
+simulate.command("run")(what_if)
 
 #: Seeds with a violation that are told in detail.
 DETAILED = 3

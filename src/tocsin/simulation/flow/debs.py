@@ -27,7 +27,9 @@ MINUTE = 60.0
 
 @dataclass(frozen=True)
 class Size:
-    """``skew``: the weight of the last site as a share of the first's. ``rate``: bytes a second, mean and deviation."""
+    """``skew``: the weight of the last spot that people crowd around as a share of the first's. ``spots``: how many,
+    0 for one a broker. ``rate``: bytes a second, mean and deviation. ``zipf``: 0 if all are wanted alike.
+    """
 
     brokers: int = 10
     subscribers: int = 10_000
@@ -37,24 +39,30 @@ class Size:
     fewest: int = 10
     most: int = 30
     subscribed_by: float = 480.0
-    skew: float = 0.137
+    skew: float = 0.11
     rate: tuple[float, float] = (25_000.0, 6_000.0)
     raised: float = 2.0
+    periods: tuple[float, ...] = PERIODS
+    spots: int = 0
+    zipf: float = 0.0
+    capacity: float = 1.0  # of each broker
 
 
 def debs_simulation(seed: int = 1, size: Size | None = None) -> Workload:
     size = size or Size()
     rng = np.random.default_rng([2019, seed])
     sites = grid(size.brokers)
-    people = around(rng, sites[rng.permutation(size.brokers)], falling(size.brokers, size.skew), size.subscribers)
+    spots = grid(size.spots or size.brokers)
+    people = around(rng, spots[rng.permutation(len(spots))], falling(len(spots), size.skew), size.subscribers)
     login = rng.uniform(0.0, min(8.0, size.subscribed_by / 2), size.subscribers)
     count = rng.integers(size.fewest, size.most + 1, size.subscribers)
-    wanted = distinct(rng, count, size.backs)
+    popularity = np.arange(1.0, size.backs + 1) ** -size.zipf if size.zipf else None
+    wanted = distinct(rng, count, size.backs, popularity)
     owner = np.repeat(np.arange(size.subscribers), count)
     made = within(rng, owner, len(owner), min(10.0, size.subscribed_by / 2), size.subscribed_by)
     return Workload(
         size.seconds,
-        np.ones(size.brokers),
+        np.full(size.brokers, size.capacity),
         sites,
         people,
         login,
@@ -72,7 +80,7 @@ def executions(rng: Generator, size: Size) -> list[Execution]:
     begin, end, which = raises(rng, size)
     found = []
     for number, ks in enumerate(np.array_split(np.arange(size.backs), size.channels)):
-        period = PERIODS[number % len(PERIODS)]
+        period = size.periods[number % len(size.periods)]
         times = np.arange(rng.uniform(0.0, period), size.seconds, period)
         mine = (ks[0] <= which) & (which <= ks[-1])
         changes = np.zeros((len(times) + 1, len(ks)), dtype=np.int64)

@@ -1,0 +1,125 @@
+"""``tocsin reproduce``: the papers' figures again, beside what the papers say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tocsin.cli.output import Json, print_json, print_line, progress
+from tocsin.errors import NotFound, SystemTrouble
+
+if TYPE_CHECKING:
+    from tocsin.experiments.debs2019.figure import Figure
+    from tocsin.experiments.debs2019.variants import Runs, Variant
+    from tocsin.experiments.outcome import Outcome
+
+
+def reproduce(
+    names: Annotated[list[str], typer.Argument(help="D-5 to D-14, D-10s, or all.", metavar="FIGURE...")],
+    seeds: Annotated[int, typer.Option(min=1, max=1_000, help="Runs of each, with different random numbers.")] = 5,
+    out: Annotated[Path, typer.Option(help="Folder for data, charts and pages.")] = Path("artifacts/reproduce"),
+    png: Annotated[bool, typer.Option("--png/--no-png", help="Charts as PNG too; needs matplotlib.")] = True,
+    small: Annotated[bool, typer.Option("--small", help="A smaller network, to see that it works.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a paper's experiment and print its claim beside what came out.
+
+    Each figure leaves a Parquet file, charts (PNG, and HTML to look into) and a page; index.html has all of them.
+    The same seeds give the same figures. All of them take some minutes.
+
+    \b
+    Example:
+      tocsin reproduce D-8 D-10 --seeds 3
+      tocsin reproduce all
+    """
+    from tocsin.experiments.debs2019.figures import FIGURES
+    from tocsin.experiments.debs2019.variants import Runs
+    from tocsin.experiments.png import pyplot
+    from tocsin.experiments.report import write
+
+    wanted = chosen(names, FIGURES)
+    # What is missing is better said before the work than after it.
+    if png:
+        pyplot()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        trouble = f"{out} cannot be written: {error.strerror}"
+        raise SystemTrouble(trouble, hint="choose another folder: --out") from error
+    shape = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with progress(*shape) as bar:
+        runs = Runs(tuple(range(1, seeds + 1)), small)
+        if bar is not None:
+            watch(bar, runs, wanted)
+        outcomes = [figure.outcome(runs) for figure in wanted]
+    files = write(outcomes, out, png=png)
+    if json:
+        print_json({"figures": [plain(each) for each in outcomes], "page": str(files[-1])})
+        return
+    for outcome in outcomes:
+        show(outcome)
+    print_line(f"{len(files)} files in {out}; look at {files[-1]}")
+
+
+def chosen(names: Sequence[str], known: dict[str, Figure]) -> list[Figure]:
+    """In the order of the paper, none twice; ``all`` is all of them."""
+    upper = {name.upper(): name for name in known}
+    wanted = set()
+    for name in names:
+        if name.lower() == "all":
+            wanted |= set(known)
+        elif name.upper() in upper:
+            wanted.add(upper[name.upper()])
+        else:
+            raise NotFound("figure", name, hint=f"there are: {', '.join(known)}, all")
+    return [figure for name, figure in known.items() if name in wanted]
+
+
+#: A run of the large simulation takes so many times as long as one of the prototype.
+WEIGHTS = {"proto": 1.0, "sim": 12.0}
+
+
+def watch(bar: Progress, runs: Runs, wanted: Sequence[Figure]) -> None:
+    variants = dict.fromkeys(variant for figure in wanted for variant in figure.variants)
+    total = sum(WEIGHTS[variant.setup] for variant in variants) * len(runs.seeds)
+    task = bar.add_task("", total=total)
+    done = 0.0
+
+    def tell(variant: Variant, seed: int, share: float) -> None:
+        nonlocal done
+        weight = WEIGHTS[variant.setup]
+        bar.update(task, completed=done + weight * share, description=f"{variant.name}, seed {seed}")
+        done += weight if share == 1.0 else 0.0
+
+    runs.tell = tell
+
+
+def plain(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "id": outcome.id,
+        "title": outcome.title,
+        "claim": outcome.claim,
+        "verdict": outcome.verdict.value,
+        "checks": [{"says": each.says, "found": each.found, "holds": list(each.holds)} for each in outcome.checks],
+        "variants": [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows],
+    }
+
+
+def show(outcome: Outcome) -> None:
+    print_line(f"{outcome.id}: {outcome.title}")
+    print_line(f"  the paper: {outcome.claim}")
+    for check in outcome.checks:
+        mark = "yes " if check.mostly else "half" if check.half else "no  "
+        print_line(f"  {mark} {check.says}: {check.found} ({check.often})")
+    print_line(f"  verdict: {outcome.verdict.value}")
+    print_line("")

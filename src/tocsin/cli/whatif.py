@@ -1,0 +1,129 @@
+"""``tocsin simulate run``: a question of an operator's, answered by simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tocsin.cli.output import Json, print_json, print_line, print_table, progress
+from tocsin.errors import SystemTrouble
+
+if TYPE_CHECKING:
+    from tocsin.experiments.whatif.answer import Found
+    from tocsin.experiments.whatif.scenario import Scenario
+
+
+def what_if(
+    file: Annotated[Path, typer.Argument(help="The scenario, as TOML.", metavar="SCENARIO.TOML")],
+    out: Annotated[Path | None, typer.Option(help="Write the chart here: .html, or .png with matplotlib.")] = None,
+    json: Json = False,
+) -> None:
+    """Say how many brokers a population needs, and which placement and strategy.
+
+    Every candidate of the file is tried on the same people with the coordinator's own decisions and limits. A broker
+    is busy by what it fetches and delivers. The exit code is 1 if none of the candidates is enough.
+
+    \b
+    Example:
+      tocsin simulate run examples/scenario.toml --out answer.html
+      tocsin simulate examples/scenario.toml
+    """
+    from tocsin.experiments.whatif.answer import attempt, candidates, chart, enough, workload
+    from tocsin.experiments.whatif.scenario import load
+
+    scenario = load(file)
+    if out is not None:
+        _check(out)
+    tried = candidates(scenario)
+    found: list[Found] = []
+    with progress() as bar:
+        task = None if bar is None else bar.add_task("", total=float(len(tried)))
+        works = {brokers: workload(scenario, brokers) for brokers in {each.brokers for each in tried}}
+        for number, candidate in enumerate(tried):
+
+            def tell(share: float, number: int = number, what: str = candidate.balancing) -> None:
+                if bar is not None and task is not None:
+                    bar.update(task, completed=number + share, description=what)
+
+            found.append(attempt(scenario, candidate, works[candidate.brokers], tell))
+    best = enough(scenario, found)
+    if out is not None:
+        _draw(out, scenario, found, chart(scenario, found))
+    if json:
+        print_json(
+            {"name": scenario.name, "candidates": [plain(each) for each in found], "answer": best and plain(best)}
+        )
+    else:
+        show(scenario, found, best)
+    if best is None:
+        raise typer.Exit(1)
+
+
+def _check(out: Path) -> None:
+    if out.suffix not in (".html", ".png"):
+        raise typer.BadParameter("the chart is .html or .png", param_hint="--out")
+    if not out.parent.is_dir():
+        raise SystemTrouble(f"there is no folder {out.parent}", hint="choose another place: --out")
+    if out.suffix == ".png":
+        from tocsin.experiments.png import pyplot
+
+        pyplot()
+
+
+def _draw(out: Path, scenario: Scenario, found: list[Found], drawing: Any) -> None:
+    from tocsin.experiments import page
+    from tocsin.experiments.png import draw
+
+    if out.suffix == ".png":
+        draw(drawing, out)
+        return
+    table = page.table(COLUMNS, [row(each) for each in found])
+    intro = (
+        "What each candidate comes to. The busiest broker is the highest load of any at any look of the second half."
+    )
+    body = f"<section>{page.drawn(drawing)}{table}</section>"
+    out.write_text(page.page(scenario.name, intro, body, [drawing]), encoding="utf-8")
+
+
+COLUMNS = ["brokers", "placement", "balancing", "busiest broker", "cov", "migrations"]
+
+
+def row(found: Found) -> list[str]:
+    candidate = found.candidate
+    figures = [f"{found.busiest:.0%}", f"{found.cov:.3f}", f"{found.migrations:,}"]
+    return [str(candidate.brokers), candidate.placement, candidate.balancing, *figures]
+
+
+def plain(found: Found) -> dict[str, Any]:
+    candidate = found.candidate
+    return {
+        "brokers": candidate.brokers,
+        "placement": candidate.placement,
+        "strategy": candidate.strategy,
+        "alpha": candidate.alpha,
+        "busiest": found.busiest,
+        "cov": found.cov,
+        "migrations": found.migrations,
+        "deliveries": int(found.run.deliveries.sum()),
+    }
+
+
+def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:
+    people = scenario.population.subscribers
+    print_line(f"{scenario.name}: {people:,} subscribers, {scenario.minutes:g} minutes")
+    print_table(COLUMNS, [row(each) for each in found], [True, False, False, True, True, True])
+    limit = f"{scenario.brokers.at_most:.0%}"
+    if best is None:
+        most = max(each.candidate.brokers for each in found)
+        lowest = min(found, key=lambda each: each.busiest)
+        print_line(
+            f"None is enough: with {most} brokers the busiest is at {lowest.busiest:.0%}, above {limit}. Try more."
+        )
+        return
+    candidate = best.candidate
+    print_line(
+        f"{candidate.brokers} brokers are enough with {candidate.placement} placement and {candidate.balancing}: "
+        f"the busiest reaches {best.busiest:.0%} of at most {limit}, with {best.migrations:,} migrations."
+    )

@@ -1,0 +1,1 @@
+"""The papers' experiments again: one folder a paper, one file a figure."""

@@ -1,0 +1,62 @@
+"""A chart as data: the PNG and the page are drawn from the same one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tocsin.balancing.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Series:
+    """``low`` and ``high`` are the smallest and the largest of all seeds, where there are several.
+
+    ``tone`` is its place in the palette; the same thing has the same one in every chart.
+    """
+
+    name: str
+    x: Floats
+    y: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    tone: int = 0
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over time, or bars: then ``labels`` names the groups and x counts them."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: list[Series]
+    kind: Literal["lines", "bars"] = "lines"
+    labels: list[str] = field(default_factory=list)
+    level: float | None = None  # a threshold
+    level_name: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    name: str  # of its files
+    title: str
+    panels: list[Panel]
+    columns: int = 3
+    shared: bool = False  # all panels have the same scale
+
+
+#: Colours for the light and the dark page: told apart by those who do not see red and green alike, too.
+PALETTE = (
+    ("#5b6472", "#9aa4b2"),
+    ("#0072b2", "#56b4e9"),
+    ("#d55e00", "#ff8c42"),
+    ("#009e73", "#2fd1a0"),
+    ("#cc79a7", "#e8a0c9"),
+    ("#b8860b", "#f0c94a"),
+    ("#7b4fa3", "#b794e0"),
+    ("#8b3a3a", "#e07a7a"),
+    ("#2a6f77", "#6fc7cf"),
+    ("#6b7a1e", "#b5c957"),
+)

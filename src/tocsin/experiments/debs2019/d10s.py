@@ -1,0 +1,57 @@
+"""Section 6.1.3 on figures 6 and 10: LDM and SDM end up close to each other."""
+
+from __future__ import annotations
+
+from tocsin.experiments.chart import Chart
+from tocsin.experiments.debs2019 import d5, d7, d8
+from tocsin.experiments.debs2019.drawing import TONES, bars
+from tocsin.experiments.debs2019.figure import Figure
+from tocsin.experiments.debs2019.summary import cov, maximum, migrations, scale, spread, volume
+from tocsin.experiments.debs2019.variants import Runs
+from tocsin.experiments.outcome import Check
+
+PLACES = (d5, d7, d8)
+#: Maximum loads within a tenth, cov within a twentieth of the mean load.
+CLOSE, CLOSE_COV = 0.1, 0.05
+
+
+def checks(runs: Runs) -> list[Check]:
+    found = []
+    for place in PLACES:
+        name = place.LDM.placement
+        a, b = (spread(runs.of(variant), maximum) for variant in (place.LDM, place.SDM))
+        holds = tuple(abs(x - y) <= CLOSE * x for x, y in zip(a.values, b.values, strict=True))
+        found.append(Check(f"{name}: maximum loads are close", f"LDM {volume(a)}, SDM {volume(b)}", holds))
+        a, b = (spread(runs.of(variant), cov) for variant in (place.LDM, place.SDM))
+        holds = tuple(abs(x - y) <= CLOSE_COV for x, y in zip(a.values, b.values, strict=True))
+        found.append(Check(f"{name}: cov is close", f"LDM {a}, SDM {b}", holds))
+    return found
+
+
+def charts(runs: Runs) -> list[Chart]:
+    labels = [place.LDM.placement for place in PLACES]
+    ways = ("LDM", "SDM", "peal")
+    top = max(maximum(run) for place in PLACES for run in runs.of(place.LDM))
+    unit, name = scale(top)
+
+    def values(way: str, figure: object, divide: float = 1.0) -> list[list[float]]:
+        chosen = [getattr(place, way.upper()) for place in PLACES]
+        return [[figure(run) / divide for run in runs.of(variant)] for variant in chosen]  # type: ignore[operator]
+
+    tones = [TONES[way] for way in ways]
+    panels = [
+        bars("Maximum load in the end", name, labels, {way: values(way, maximum, unit) for way in ways}, tones),
+        bars("Imbalance in the end", "cov", labels, {way: values(way, cov) for way in ways}, tones),
+        bars("Migrations", "subscribers", labels, {way: values(way, migrations) for way in ways}, tones),
+    ]
+    return [Chart("D-10s", "LDM and SDM beside each other, and ours", panels)]
+
+
+FIGURE = Figure(
+    "D-10s",
+    "SDM beside LDM",
+    "SDM and LDM end up close to each other",
+    tuple(variant for place in PLACES for variant in (place.LDM, place.SDM, place.PEAL)),
+    checks,
+    charts,
+)

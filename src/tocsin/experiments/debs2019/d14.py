@@ -1,0 +1,60 @@
+"""Figure 14: how α changes cov and the number of migrations in the large simulation."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tocsin.experiments.chart import Chart, Panel
+from tocsin.experiments.debs2019 import d13
+from tocsin.experiments.debs2019.drawing import MINUTES, bars, series
+from tocsin.experiments.debs2019.figure import Figure
+from tocsin.experiments.debs2019.summary import cov, migrations, spread
+from tocsin.experiments.debs2019.variants import ALPHA, Runs, Variant
+from tocsin.experiments.outcome import Check
+
+ALPHAS = (0.05, 0.1, ALPHA, 0.25)
+LDMS = tuple(Variant("sim", "NR", "LDM", alpha) for alpha in ALPHAS)
+#: "As good as": cov within a twentieth of the mean load.
+AS_GOOD = 0.05
+
+
+def checks(runs: Runs) -> list[Check]:
+    covs = [spread(runs.of(variant), cov) for variant in LDMS]
+    moves = [spread(runs.of(variant), migrations) for variant in LDMS]
+    shuffled = spread(runs.of(d13.GSH), cov)
+    names = "α " + ", ".join(f"{alpha:g}" for alpha in ALPHAS)
+    rising = tuple(all(a < b for a, b in pairwise(each)) for each in zip(*(c.values for c in covs), strict=True))
+    falling = tuple(all(a > b for a, b in pairwise(each)) for each in zip(*(m.values for m in moves), strict=True))
+    close = tuple(a - b <= AS_GOOD for a, b in zip(covs[0].values, shuffled.values, strict=True))
+    return [
+        Check("the smaller α, the lower cov", f"{names}: {'; '.join(map(str, covs))}", rising),
+        Check("the smaller α, the more migrations", f"{names}: {'; '.join(map(str, moves))}", falling),
+        Check("at α .05 LDM ends as balanced as GSH", f"cov {covs[0]}, GSH {shuffled}", close),
+    ]
+
+
+def charts(runs: Runs) -> list[Chart]:
+    variants = (*LDMS, d13.GSH, d13.PEAL)
+    lines = []
+    for tone, variant in enumerate(variants):
+        all_ = runs.of(variant)
+        name = f"LDM, α {variant.alpha:g}" if variant.balancing == "LDM" else variant.balancing
+        drawn = series(variant, [run.samples.cov for run in all_], all_[0])
+        lines.append(type(drawn)(name, drawn.x, drawn.y, drawn.low, drawn.high, tone + 1))
+    counts = {"migrations": [[migrations(run) for run in runs.of(variant)] for variant in variants]}
+    labels = [f"α {variant.alpha:g}" if variant.balancing == "LDM" else variant.balancing for variant in variants]
+    panels = [
+        Panel("Imbalance", MINUTES, "cov", lines),
+        bars("Migrations in all", "subscribers", labels, counts, [1]),
+    ]
+    return [Chart("D-14", "The threshold α of LDM", panels, columns=2)]
+
+
+FIGURE = Figure(
+    "D-14",
+    "effect of α",
+    "the smaller α, the lower cov and the more migrations; at α = .05 LDM ends as balanced as GSH",
+    (*LDMS, d13.GSH, *d13.ADDED),
+    checks,
+    charts,
+)

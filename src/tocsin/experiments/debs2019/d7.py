@@ -1,0 +1,36 @@
+"""Figure 7: the load of every broker under round robin placement."""
+
+from __future__ import annotations
+
+from tocsin.experiments.chart import Chart
+from tocsin.experiments.debs2019.claims import acted, few, lowers, no_shuffle
+from tocsin.experiments.debs2019.drawing import broker_loads, metrics
+from tocsin.experiments.debs2019.figure import Figure
+from tocsin.experiments.debs2019.variants import Runs, Variant
+from tocsin.experiments.outcome import Check
+
+NONE, LDM, SDM, PEAL = (Variant("proto", "RR", how) for how in ("no LB", "LDM", "SDM", "peal"))
+READY = tuple(Variant("proto", "RR", how) for how in ("LDM + GSH", "SDM + GSH"))
+ADDED = (PEAL, Variant("proto", "LL", "no LB"), Variant("proto", "two choices", "no LB"))
+
+
+def checks(runs: Runs) -> list[Check]:
+    found = [*lowers(runs, NONE, LDM, strictly=False), *lowers(runs, NONE, SDM, strictly=False)]
+    return [*found, few(runs, LDM), few(runs, SDM), no_shuffle(runs, READY), acted(runs, LDM)]
+
+
+def charts(runs: Runs) -> list[Chart]:
+    return [
+        broker_loads("D-7", "Broker load, round robin placement", runs, (NONE, LDM, SDM, *ADDED)),
+        metrics("D-7-metrics", "Round robin: maximum load, cov, migrations", runs, (NONE, LDM, SDM, *ADDED)),
+    ]
+
+
+FIGURE = Figure(
+    "D-7",
+    "broker load distribution in RR placement",
+    "under round robin placement, as under random: LDM and SDM lower maximum load and cov with few migrations",
+    (NONE, LDM, SDM, *READY, *ADDED),
+    checks,
+    charts,
+)

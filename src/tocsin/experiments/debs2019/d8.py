@@ -1,0 +1,47 @@
+"""Figure 8: the load of every broker under nearest placement, without balancing, with LDM, with SDM."""
+
+from __future__ import annotations
+
+from tocsin.experiments.chart import Chart
+from tocsin.experiments.debs2019.claims import lowers
+from tocsin.experiments.debs2019.drawing import broker_loads
+from tocsin.experiments.debs2019.figure import Figure
+from tocsin.experiments.debs2019.summary import cov, spread
+from tocsin.experiments.debs2019.variants import ALPHA, GAMMA, Runs, Variant
+from tocsin.experiments.outcome import Check
+
+NONE, LDM, SDM, PEAL = (Variant("proto", "NR", how) for how in ("no LB", "LDM", "SDM", "peal"))
+ADDED = (PEAL, Variant("proto", "LL", "no LB"), Variant("proto", "two choices", "no LB"))
+
+
+def checks(runs: Runs) -> list[Check]:
+    found = [extreme(runs), *lowers(runs, NONE, LDM), *lowers(runs, NONE, SDM)]
+    return [*found, *(repaired(runs, variant) for variant in (LDM, SDM))]
+
+
+def extreme(runs: Runs) -> Check:
+    before = spread(runs.of(NONE), cov)
+    return Check(
+        f"it is extremely skewed (cov > γ = {GAMMA})", f"cov {before}", tuple(x > GAMMA for x in before.values)
+    )
+
+
+def repaired(runs: Runs, variant: Variant) -> Check:
+    after = spread(runs.of(variant), cov)
+    says = f"{variant.balancing} repairs it (cov ≤ α = {ALPHA})"
+    return Check(says, f"cov {after}", tuple(x <= ALPHA for x in after.values))
+
+
+def charts(runs: Runs) -> list[Chart]:
+    title = "Broker load, nearest placement: without balancing, LDM, SDM, and ours"
+    return [broker_loads("D-8", title, runs, FIGURE.variants)]
+
+
+FIGURE = Figure(
+    "D-8",
+    "broker load distribution in NR placement",
+    "nearest placement is extremely skewed; LDM and SDM repair it",
+    (NONE, LDM, SDM, *ADDED),
+    checks,
+    charts,
+)

@@ -1,0 +1,65 @@
+"""What a figure's file says of itself, and how its outcome is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.experiments.chart import Chart
+from tocsin.experiments.debs2019.summary import COLUMNS, row
+from tocsin.experiments.debs2019.variants import Runs, Variant
+from tocsin.experiments.outcome import Check, Outcome
+
+
+@dataclass(frozen=True)
+class Figure:
+    """``variants`` are the paper's first, then what we set beside them."""
+
+    id: str
+    title: str
+    claim: str
+    variants: tuple[Variant, ...]
+    checks: Callable[[Runs], list[Check]]
+    charts: Callable[[Runs], list[Chart]]
+    remarks: tuple[str, ...] = ()
+
+    def outcome(self, runs: Runs) -> Outcome:
+        return Outcome(
+            self.id,
+            self.title,
+            self.claim,
+            self.checks(runs),
+            list(COLUMNS),
+            [row(variant.name, runs.of(variant)) for variant in self.variants],
+            self.charts(runs),
+            list(self.remarks),
+            samples(runs, self.variants),
+        )
+
+
+def samples(runs: Runs, variants: Sequence[Variant]) -> dict[str, list[Any]]:
+    """Every look at every broker of every run: what is written as Parquet."""
+    names = ("setup", "placement", "balancing", "alpha", "seed", "seconds", "broker", "load_in", "load_out")
+    counts = ("subscribers", "bytes_fetched", "bytes_delivered", "migrations_so_far")
+    out: dict[str, list[Any]] = {name: [] for name in (*names, *counts)}
+    for variant in variants:
+        for seed, run in zip(runs.seeds, runs.of(variant), strict=True):
+            looks = run.samples
+            rows, brokers = looks.load.shape
+            many = rows * brokers
+            for name, value in zip(
+                names[:5],
+                (variant.setup, variant.placement, variant.balancing, variant.alpha, seed),
+                strict=True,
+            ):
+                out[name] += [value] * many
+            out["seconds"] += looks.time.repeat(brokers).tolist()
+            out["broker"] += list(range(brokers)) * rows
+            out["load_in"] += looks.incoming.ravel().tolist()
+            out["load_out"] += looks.outgoing.ravel().tolist()
+            out["subscribers"] += looks.subscribers.ravel().tolist()
+            out["bytes_fetched"] += looks.fetched.ravel().tolist()
+            out["bytes_delivered"] += looks.delivered.ravel().tolist()
+            out["migrations_so_far"] += looks.migrations.repeat(brokers).tolist()
+    return out

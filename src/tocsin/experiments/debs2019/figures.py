@@ -1,0 +1,10 @@
+"""All figures, by their names."""
+
+from __future__ import annotations
+
+from tocsin.experiments.debs2019 import d5, d6, d7, d8, d9, d10, d10s, d11, d12, d13, d14
+from tocsin.experiments.debs2019.figure import Figure
+
+FIGURES: dict[str, Figure] = {
+    each.FIGURE.id: each.FIGURE for each in (d5, d6, d7, d8, d9, d10, d10s, d11, d12, d13, d14)
+}

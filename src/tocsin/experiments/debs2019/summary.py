@@ -1,0 +1,83 @@
+"""The few numbers that a run comes down to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tocsin.experiments.outcome import Spread, number
+from tocsin.simulation.flow import Run
+
+#: The last third, ten minutes of thirty: everybody has subscribed, and what could be balanced has been.
+STEADY = 1 / 3
+
+
+def steady(run: Run) -> slice:
+    time = run.samples.time
+    return slice(int(np.searchsorted(time, time[-1] * (1 - STEADY))), None)
+
+
+def maximum(run: Run) -> float:
+    """Mean over the last third of the highest load of a broker."""
+    return float(run.samples.maximum[steady(run)].mean())
+
+
+def cov(run: Run) -> float:
+    return float(run.samples.cov[steady(run)].mean())
+
+
+def mean(run: Run) -> float:
+    return float(run.samples.mean[steady(run)].mean())
+
+
+def migrations(run: Run) -> float:
+    return float(len(run.migrations))
+
+
+def shuffled(run: Run) -> float:
+    """Migrations that a shuffle made."""
+    return float(sum(each.why.startswith("GSH") for each in run.migrations))
+
+
+def migrated(run: Run) -> float:
+    """Those that dynamic migration made."""
+    return migrations(run) - shuffled(run)
+
+
+def last(run: Run) -> float:
+    """Minutes until the last migration."""
+    return run.migrations[-1].time / 60 if run.migrations else 0.0
+
+
+def spread(runs: Sequence[Run], figure: Callable[[Run], float]) -> Spread:
+    return Spread(tuple(figure(run) for run in runs))
+
+
+COLUMNS = ["variant", "maximum load", "mean load", "cov", "migrations", "of a shuffle", "last after, min"]
+
+
+def row(name: str, runs: Sequence[Run]) -> list[str]:
+    return [
+        name,
+        volume(spread(runs, maximum)),
+        volume(spread(runs, mean)),
+        str(spread(runs, cov)),
+        str(spread(runs, migrations)),
+        str(spread(runs, shuffled)),
+        str(spread(runs, last)),
+    ]
+
+
+def volume(found: Spread) -> str:
+    """Bytes a second, in the unit that suits them."""
+    unit, name = scale(found.mean)
+    return f"{number(found.mean / unit)} ± {number(found.deviation / unit)} {name}"
+
+
+def scale(size: float) -> tuple[float, str]:
+    return next(
+        (unit, name)
+        for unit, name in ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
+        if size >= unit or unit == 1.0
+    )

@@ -1,0 +1,109 @@
+"""What is compared: a set-up, a placement and a way of balancing. Runs are made once and kept for every figure.
+
+The paper's strategies run as the paper's system does, a whole plan at once. Ours runs within the coordinator's limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from tocsin.config import CoordinatorLimits
+from tocsin.experiments.debs2019.proto import prototype
+from tocsin.simulation.flow import PAPER, Run, Workload, settings, simulate
+from tocsin.simulation.flow.debs import Size, debs_simulation
+from tocsin.simulation.flow.settings import Settings
+
+ALPHA, GAMMA = 0.15, 0.5
+#: Mean load of a broker, bytes a second, below which nothing is done (β), nor shuffled (θ). The paper gives β of D-sim.
+FLOORS = {"proto": 30e3, "sim": 300e6}
+#: The coordinator's own, but every gain counts: one of a thousand subscribers is less than its usual 0.2% of the mean.
+OURS = msgspec.structs.replace(CoordinatorLimits(), least_gain=0.0)
+
+PLACEMENTS = {
+    "RND": "random",
+    "RR": "round-robin",
+    "NR": "nearest",
+    "LL": "least-loaded",
+    "two choices": "two-choices",
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    setup: str
+    placement: str
+    balancing: str
+    alpha: float = ALPHA
+
+    @property
+    def name(self) -> str:
+        alpha = "" if self.alpha == ALPHA else f" (α {self.alpha:g})"
+        return f"{self.placement} + {self.balancing}{alpha}"
+
+    @property
+    def settings(self) -> Settings:
+        strategy, parameters = self._strategy()
+        limits = OURS if self.balancing == "peal" else PAPER
+        return settings(strategy, PLACEMENTS[self.placement], limits=limits, **parameters)
+
+    def _strategy(self) -> tuple[str, dict[str, Any]]:
+        floor = FLOORS[self.setup]
+        migration = {"alpha": self.alpha, "beta": floor}
+        match self.balancing:
+            case "no LB":
+                return "", {}
+            case "LDM" | "SDM":
+                return self.balancing.lower(), migration
+            case "GSH":
+                return "gsh", {"gamma": GAMMA, "theta": floor}
+            case "LDM + GSH" | "SDM + GSH":
+                scheme = self.balancing[:3].lower()
+                return "multistage", {"scheme": scheme, **migration, "gamma": GAMMA, "theta": floor}
+            case "peal":
+                return "peal", {"gear": "repair"}
+            case _:
+                raise ValueError(self.balancing)
+
+
+@dataclass
+class Runs:
+    """``tell`` hears of each run that has to be made; ``small`` makes a smaller network, for tests."""
+
+    seeds: tuple[int, ...]
+    small: bool = False
+    tell: Callable[[Variant, int, float], None] = lambda variant, seed, share: None
+    _kept: dict[tuple[Variant, int], Run] = field(default_factory=dict)
+
+    def of(self, variant: Variant) -> list[Run]:
+        return [self.one(variant, seed) for seed in self.seeds]
+
+    def one(self, variant: Variant, seed: int) -> Run:
+        if (variant, seed) not in self._kept:
+            work = workload(variant.setup, seed, self.small)
+            self.tell(variant, seed, 0.0)
+            self._kept[variant, seed] = simulate(
+                work,
+                variant.settings,
+                seed=seed,
+                progress=lambda at: self.tell(variant, seed, at / work.seconds),
+            )
+            self.tell(variant, seed, 1.0)
+        return self._kept[variant, seed]
+
+
+#: A fiftieth of the people with fifty times the rates is as much load.
+SMALL = Size(
+    subscribers=200, backs=50, channels=5, seconds=600.0, fewest=5, most=15, subscribed_by=160.0, rate=(2.5e6, 0.6e6)
+)
+
+
+@cache
+def workload(setup: str, seed: int, small: bool) -> Workload:
+    if setup == "proto":
+        return prototype(seed, people=60, reports=24_000, seconds=600) if small else prototype(seed)
+    return debs_simulation(seed, SMALL if small else Size())

@@ -1,0 +1,101 @@
+"""What came out beside what the paper says, and a verdict that a reader can check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from statistics import fmean, pstdev
+from typing import Any
+
+from tocsin.experiments.chart import Chart
+
+
+class Verdict(Enum):
+    REPRODUCED = "reproduced"
+    DIRECTION = "direction only"
+    NOT = "not reproduced"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One figure of every seed."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+    @property
+    def deviation(self) -> float:
+        return pstdev(self.values)
+
+    def __str__(self) -> str:
+        return f"{number(self.mean)} ± {number(self.deviation)}"
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated; bytes in their unit are the caller's matter."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    return (
+        f"{value:,.0f}"
+        if size >= 100
+        else f"{value:.1f}"
+        if size >= 10
+        else f"{value:.2f}"
+        if size >= 1
+        else f"{value:.3f}"
+    )
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sentence of the claim. ``holds`` of every seed; a ``direction`` is what has to hold at the very least."""
+
+    says: str
+    found: str
+    holds: tuple[bool, ...]
+    direction: bool = True
+
+    @property
+    def often(self) -> str:
+        return f"{sum(self.holds)} of {len(self.holds)} seeds"
+
+    @property
+    def mostly(self) -> bool:
+        return sum(self.holds) * 5 >= len(self.holds) * 4
+
+    @property
+    def half(self) -> bool:
+        return sum(self.holds) * 2 >= len(self.holds)
+
+
+def judge(checks: Sequence[Check]) -> Verdict:
+    """Reproduced: every sentence holds in four seeds of five. Direction only: what has to hold does in half of them."""
+    if all(check.mostly for check in checks):
+        return Verdict.REPRODUCED
+    if all(check.half for check in checks if check.direction):
+        return Verdict.DIRECTION
+    return Verdict.NOT
+
+
+@dataclass
+class Outcome:
+    """One figure of the paper, again. ``rows`` are its figures, one variant a row; ``data`` all of it, for Parquet."""
+
+    id: str
+    title: str
+    claim: str
+    checks: list[Check]
+    columns: list[str]
+    rows: list[list[str]]
+    charts: list[Chart]
+    remarks: list[str] = field(default_factory=list)
+    data: dict[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        return judge(self.checks)

@@ -1,0 +1,54 @@
+"""What a reproduction leaves behind: data, charts, a page for each figure and one with all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tocsin.experiments.outcome import Outcome
+from tocsin.experiments.page import overview, page, section
+from tocsin.experiments.png import draw
+
+INTRO = (
+    "Every figure again, from our own simulation of the network. Each value is a mean over several seeds of the random "
+    "generators, with its standard deviation; shaded areas go from the smallest to the largest. A claim is reproduced "
+    "if every sentence of it holds in at least four of five seeds, and reproduced in direction only if what matters "
+    "holds in at least half of them."
+)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Claim, what came out, verdict: a Markdown table for the documentation."""
+    lines = ["| figure | the paper says | came out | verdict |", "|---|---|---|---|"]
+    for each in outcomes:
+        found = "<br>".join(f"{check.says}: {check.found} ({check.often})" for check in each.checks)
+        lines.append(f"| {each.id} | {each.claim} | {found} | **{each.verdict.value}** |")
+    return "\n".join(lines) + "\n"
+
+
+def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True) -> list[Path]:
+    """The files that were written, the page with all of them last."""
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for outcome in outcomes:
+        data = out / f"{outcome.id}.parquet"
+        pq.write_table(pa.table(outcome.data), data, compression="zstd")
+        written.append(data)
+        if png:
+            for chart in outcome.charts:
+                draw(chart, out / f"{chart.name}.png")
+                written.append(out / f"{chart.name}.png")
+        alone = out / f"{outcome.id}.html"
+        title = f"{outcome.id}: {outcome.title}"
+        alone.write_text(page(title, INTRO, section(outcome), outcome.charts), encoding="utf-8")
+        written.append(alone)
+    (out / "table.md").write_text(table(outcomes), encoding="utf-8")
+    written.append(out / "table.md")
+    whole = out / "index.html"
+    body = f"<section>{overview(outcomes)}</section>" + "".join(section(each) for each in outcomes)
+    charts = [chart for outcome in outcomes for chart in outcome.charts]
+    whole.write_text(page("DEBS 2019, figures 5 to 14, again", INTRO, body, charts), encoding="utf-8")
+    return [*written, whole]

@@ -1,0 +1,139 @@
+"""Tries every candidate on the same people and says which will do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tocsin.balancing import strategies
+from tocsin.experiments.chart import Chart, Panel, Series
+from tocsin.experiments.whatif.scenario import Scenario
+from tocsin.simulation.flow import Run, Workload, settings, simulate
+from tocsin.simulation.flow.debs import Size, debs_simulation
+
+#: Everybody has subscribed after this share of the time, and is looked at from the next on.
+SUBSCRIBED, LOOKED = 0.25, 0.5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    brokers: int
+    placement: str
+    strategy: str
+    alpha: float | None  # None: it has no such threshold
+
+    @property
+    def balancing(self) -> str:
+        return self.strategy if self.alpha is None else f"{self.strategy}, α {self.alpha:g}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """``busiest``: the highest load of any broker at any look, as a share of its capacity."""
+
+    candidate: Candidate
+    busiest: float
+    cov: float
+    migrations: int
+    run: Run
+
+
+def candidates(scenario: Scenario) -> list[Candidate]:
+    found = []
+    for brokers in sorted(set(scenario.brokers.count)):
+        for placement in dict.fromkeys(scenario.compare.placements):
+            for strategy in dict.fromkeys(scenario.compare.strategies):
+                has = strategy != "none" and "alpha" in strategies.parameters(strategy)
+                alphas = list(dict.fromkeys(scenario.compare.alpha)) if has else [None]
+                found += [Candidate(brokers, placement, strategy, alpha) for alpha in alphas]
+    return found
+
+
+def workload(scenario: Scenario, brokers: int) -> Workload:
+    people, wants, rates = scenario.population, scenario.interests, scenario.rates
+    seconds = scenario.minutes * 60
+    size = Size(
+        brokers=brokers,
+        subscribers=people.subscribers,
+        channels=wants.channels,
+        backs=wants.subscriptions,
+        seconds=seconds,
+        fewest=wants.each[0],
+        most=wants.each[1],
+        subscribed_by=seconds * SUBSCRIBED,
+        skew=people.skew,
+        rate=(rates.bytes_per_second, rates.deviation),
+        raised=rates.raised,
+        periods=tuple(rates.periods),
+        spots=people.spots,
+        zipf=wants.zipf,
+        capacity=scenario.brokers.bytes_per_second,
+    )
+    return debs_simulation(scenario.seed, size)
+
+
+def attempt(scenario: Scenario, candidate: Candidate, work: Workload, progress: Callable[[float], None]) -> Found:
+    strategy = "" if candidate.strategy == "none" else candidate.strategy
+    parameters: dict[str, Any] = {} if candidate.alpha is None else {"alpha": candidate.alpha}
+    how = settings(strategy, candidate.placement, **parameters)
+    run = simulate(work, how, seed=scenario.seed, progress=lambda at: progress(at / work.seconds))
+    steady = slice(int(np.searchsorted(run.samples.time, work.seconds * LOOKED)), None)
+    return Found(
+        candidate,
+        float(run.samples.maximum[steady].max()),
+        float(run.samples.cov[steady].mean()),
+        len(run.migrations),
+        run,
+    )
+
+
+def enough(scenario: Scenario, found: list[Found]) -> Found | None:
+    """The fewest brokers that stay below what they may be loaded with, and of equals the fewest migrations."""
+    fits = [each for each in found if each.busiest <= scenario.brokers.at_most]
+    return min(fits, key=lambda each: (each.candidate.brokers, each.migrations, each.busiest), default=None)
+
+
+def chart(scenario: Scenario, found: list[Found]) -> Chart:
+    """The busiest broker over the number of brokers, a line for each way; and over time with the chosen number."""
+    ways = list(dict.fromkeys((each.candidate.placement, each.candidate.balancing) for each in found))
+    chosen = enough(scenario, found)
+    count = chosen.candidate.brokers if chosen else max(each.candidate.brokers for each in found)
+    by_count, over_time = [], []
+    for tone, (placement, balancing) in enumerate(ways):
+        mine = [e for e in found if (e.candidate.placement, e.candidate.balancing) == (placement, balancing)]
+        name = f"{balancing}, {placement}"
+        x = np.array([float(each.candidate.brokers) for each in mine])
+        by_count.append(Series(name, x, np.array([100 * each.busiest for each in mine]), tone=tone))
+        run = next(each.run for each in mine if each.candidate.brokers == count)
+        over_time.append(Series(name, run.samples.time / 60, 100 * run.samples.maximum, tone=tone))
+    level, called = 100 * scenario.brokers.at_most, f"at most {scenario.brokers.at_most:.0%}"
+    return Chart(
+        "what-if",
+        scenario.name,
+        [
+            Panel(
+                "Busiest broker, by the number of brokers",
+                "brokers",
+                "% of capacity",
+                by_count,
+                "lines",
+                [],
+                level,
+                called,
+            ),
+            Panel(
+                f"Busiest broker of {count}, over time",
+                "minutes",
+                "% of capacity",
+                over_time,
+                "lines",
+                [],
+                level,
+                called,
+            ),
+        ],
+        columns=2,
+    )

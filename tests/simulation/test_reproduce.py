@@ -1,0 +1,178 @@
+"""``tocsin reproduce``: what it runs, what it says, what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tocsin.cli.main import run
+from tocsin.experiments.chart import Chart, Panel, Series
+from tocsin.experiments.debs2019.figures import FIGURES
+from tocsin.experiments.debs2019.proto import CHANNELS, asked, prototype
+from tocsin.experiments.debs2019.variants import Runs, Variant, workload
+from tocsin.experiments.outcome import Check, Spread, Verdict, judge, number
+from tocsin.experiments.page import page
+from tocsin.simulation.flow.near import nearest
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def call(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        run([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory: pytest.TempPathFactory):
+    """One figure of the prototype and one of the large simulation, both small."""
+    out = tmp_path_factory.mktemp("reproduced")
+    import contextlib
+    import io
+
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert call("reproduce", "d-8", "D-14", "--small", "--seeds", 1, "--json", "--out", out) == 0
+    return out, json.loads(said.getvalue())
+
+
+def test_the_claim_stands_beside_what_came_out_with_a_verdict(reproduced):
+    _, said = reproduced
+    assert [each["id"] for each in said["figures"]] == ["D-8", "D-14"]
+    eight = said["figures"][0]
+    assert "extremely skewed" in eight["claim"] and eight["verdict"] in {each.value for each in Verdict}
+    assert all(check["says"] and check["found"] and len(check["holds"]) == 1 for check in eight["checks"])
+    assert [each["variant"] for each in eight["variants"]][:4] == ["NR + no LB", "NR + LDM", "NR + SDM", "NR + peal"]
+
+
+def test_nearest_placement_is_skewed_and_migration_repairs_it(reproduced):
+    _, said = reproduced
+    assert said["figures"][0]["verdict"] == "reproduced"
+
+
+def test_every_figure_leaves_data_charts_and_a_page(reproduced):
+    out, said = reproduced
+    for name in ("D-8", "D-14"):
+        assert (out / f"{name}.png").read_bytes().startswith(PNG)
+        table = pq.read_table(out / f"{name}.parquet")
+        assert set(table.column("balancing").to_pylist()) >= {"LDM", "peal"}
+        assert table.num_rows > 500
+    assert said["page"] == str(out / "index.html")
+
+
+def test_the_pages_fetch_nothing_and_hold_every_chart(reproduced):
+    out, _ = reproduced
+    text = (out / "index.html").read_text()
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//|@import|url\(|fetch\(|XMLHttp""", text)
+    charts = json.loads(re.search(r"CHARTS = (\[.*?\]);\n", text, re.DOTALL)[1].replace("<\\/", "</"))
+    assert {chart["name"] for chart in charts} == {"D-8", "D-14"}
+    assert all(f'id="{chart["name"]}"' in text for chart in charts)
+    assert all(panel["series"] for chart in charts for panel in chart["panels"])
+    assert "prefers-color-scheme" in text and 'id="theme"' in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["reproduce"], 2, "FIGURE"),
+        (["reproduce", "D-99"], 1, "there are: D-5, D-6"),
+        (["reproduce", "D-5", "--seeds", "0"], 2, "--seeds"),
+        (["reproduce", "D-5", "--seeds", "many"], 2, "--seeds"),
+        (["reproduce", "D-14", "--small", "--out", "FILE"], 1, "--out"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_two_lines(words, code, said, tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert call(*[str(file) if word == "FILE" else word for word in words]) == code
+    told = capsys.readouterr().err
+    assert said in told and "Traceback" not in told and len(told.splitlines()) <= 3
+
+
+def test_a_missing_library_is_named_before_any_work(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    assert call("reproduce", "all", "--out", tmp_path) == 1
+    assert "tocsin[experiments]" in capsys.readouterr().err
+
+
+def test_every_figure_of_the_paper_is_there_with_ours_beside_it():
+    assert list(FIGURES) == [f"D-{n}" for n in (5, 6, 7, 8, 9, 10)] + ["D-10s"] + [f"D-{n}" for n in (11, 12, 13, 14)]
+    for figure in FIGURES.values():
+        assert any(variant.balancing == "peal" for variant in figure.variants), figure.id
+
+
+def test_what_is_asked_of_a_channel_is_what_its_query_finds():
+    where = np.array([[60.18, 24.93], [60.18, 24.94], [60.21, 25.04]])
+    kind, field, volume = np.array([1, 2, 1]), np.array([3, 3, 9]), np.array([100, 20, 3])
+    people = np.array([[60.18, 24.93]])
+
+    def ask(channel: int, *wish: int) -> int:
+        return int(asked(CHANNELS[channel], np.array([(channel, *wish)]), kind, field, volume, where, people)[0])
+
+    assert ask(0, 1, -1, -1) == 103  # of one kind, anywhere
+    assert ask(1, -1, 3, -1) == 120  # at a place, of any kind
+    assert ask(2, 8, -1, 0) == 120  # any kind, near
+    assert ask(3, 1, -1, 0) == 100
+    assert ask(4, 2, 3, -1) == 20
+    assert ask(4, 2, 9, -1) == 0
+
+
+def test_the_prototype_has_the_papers_shape():
+    work = prototype(1)
+    assert (work.brokers, work.subscribers) == (5, 400)
+    assert 2_000 < work.fronts < 2_500 and 500 < work.backs < 750
+    assert work.login.max() <= 240 <= work.made.min() and work.made.max() <= 480
+    count = np.bincount(nearest(work.people_at, work.brokers_at), minlength=5)
+    assert count.std() / count.mean() > 0.5
+
+
+def test_a_run_is_made_once_for_all_figures():
+    made = []
+    runs = Runs((1,), small=True, tell=lambda variant, seed, share: made.append(share))
+    variant = Variant("proto", "RR", "no LB")
+    assert runs.of(variant)[0] is runs.one(variant, 1) and made.count(0.0) == 1 and made[-1] == 1.0
+    assert workload("proto", 1, True).subscribers == 60
+
+
+@pytest.mark.parametrize(
+    ("holds", "direction", "verdict"),
+    [
+        ((True,) * 4 + (False,), True, Verdict.REPRODUCED),
+        ((True,) * 3 + (False,) * 2, True, Verdict.DIRECTION),
+        ((True,) + (False,) * 4, True, Verdict.NOT),
+        ((False,) * 5, False, Verdict.DIRECTION),
+    ],
+)
+def test_the_verdict_follows_from_the_seeds(holds, direction, verdict):
+    sure = Check("sure", "", (True,) * 5)
+    assert judge([sure, Check("asked", "", holds, direction)]) is verdict
+
+
+def test_a_spread_is_mean_and_deviation():
+    assert str(Spread((1.0, 3.0))) == "2.00 ± 1.00"
+    assert [number(value) for value in (0, 0.1234, 1.5, 12.34, 1234.5)] == ["0", "0.123", "1.50", "12.3", "1,234"]
+
+
+def test_what_looks_like_html_stays_text():
+    line = Series("</script><b>", np.array([0.0]), np.array([1.0]))
+    text = page("<i>", "a & b", "", [Chart("x", "t", [Panel("p", "", "", [line])])])
+    assert "<i>" not in text.split("<script>")[0] and "</script><b>" not in text and "a &amp; b" in text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_all_figures_at_the_papers_size(tmp_path, capsys):
+    assert call("reproduce", "all", "--seeds", 1, "--json", "--out", tmp_path) == 0
+    found = {each["id"]: each["verdict"] for each in json.loads(capsys.readouterr().out)["figures"]}
+    assert [name for name, verdict in found.items() if verdict == "not reproduced"] == []
+    assert {name for name, verdict in found.items() if verdict == "reproduced"} >= {
+        "D-8",
+        "D-9",
+        "D-10",
+        "D-12",
+        "D-13",
+    }

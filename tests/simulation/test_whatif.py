@@ -1,0 +1,132 @@
+"""``tocsin simulate scenario.toml``: what it answers, and what it says about a file that makes no sense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tocsin.cli.main import run
+from tocsin.experiments.whatif.answer import candidates, enough, workload
+from tocsin.experiments.whatif.scenario import line_of, load
+
+EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "scenario.toml"
+
+SMALL = """
+minutes = 2
+[population]
+subscribers = 40
+[interests]
+subscriptions = 20
+channels = 2
+each = [2, 5]
+[rates]
+bytes_per_second = 1_000
+[brokers]
+count = [4, 1]
+bytes_per_second = 150_000
+[compare]
+strategies = ["none", "ldm"]
+placements = ["round-robin"]
+alpha = [0.1, 0.3]
+"""
+
+
+def call(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        run([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "scenario.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_the_example_says_how_many_brokers_are_enough(capsys, tmp_path):
+    page = tmp_path / "answer.html"
+    assert call("simulate", EXAMPLE, "--out", page) == 0
+    said = capsys.readouterr().out
+    assert "3 brokers are enough with nearest placement and peal" in said
+    text = page.read_text()
+    assert "Busiest broker" in text and "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_every_candidate_is_tried_and_the_fewest_brokers_win(scenario, capsys):
+    assert call("simulate", "run", scenario, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    tried = [(each["brokers"], each["strategy"], each["alpha"]) for each in said["candidates"]]
+    assert tried == [(n, *how) for n in (1, 4) for how in (("none", None), ("ldm", 0.1), ("ldm", 0.3))]
+    by_count = {each["brokers"]: each["busiest"] for each in said["candidates"]}
+    assert by_count[1] > 0.8 >= said["answer"]["busiest"] and said["answer"]["brokers"] == 4
+    assert len({each["deliveries"] for each in said["candidates"]}) == 1  # the same people, the same results
+
+
+def test_if_none_is_enough_it_says_so_and_exits_with_1(scenario, capsys):
+    scenario.write_text(SMALL.replace("150_000", "3_000"))
+    assert call("simulate", scenario) == 1
+    assert "None is enough: with 4 brokers" in capsys.readouterr().out
+
+
+def test_people_do_not_depend_on_the_brokers(scenario):
+    found = load(scenario)
+    one, four = (workload(found, brokers) for brokers in (1, 4))
+    assert one.people_at.tolist() == four.people_at.tolist() and one.wanted.tolist() == four.wanted.tolist()
+    assert len(candidates(found)) == 6 and enough(found, []) is None
+
+
+BAD = {
+    "no such key": ("subscribers = 40", "subscriber = 40", "population", "subscriber"),
+    "no such table": ("[compare]", "[comparison]", "comparison", "there are: population"),
+    "missing key": ("subscribers = 40", "", "population: 'subscribers' is missing", "it takes: subscribers"),
+    "missing table": ("[rates]\nbytes_per_second = 1_000", "", "'rates' is missing", "it takes"),
+    "text for a number": ("subscribers = 40", 'subscribers = "many"', "population.subscribers", "expected `int`"),
+    "a number for a list": ("count = [4, 1]", "count = 4", "brokers.count", "expected `array`"),
+    "a fraction of a person": ("subscribers = 40", "subscribers = 4.5", "population.subscribers", "expected `int`"),
+    "nobody": ("subscribers = 40", "subscribers = 0", "population.subscribers", ">= 1"),
+    "no broker": ("count = [4, 1]", "count = [0]", "brokers.count", ">= 1"),
+    "nothing to try": ("count = [4, 1]", "count = []", "brokers.count", "length >= 1"),
+    "no capacity": ("bytes_per_second = 150_000", "bytes_per_second = -1", "brokers.bytes_per_second", "> 0"),
+    "more than all": ("each = [2, 5]", "each = [2, 50]", "interests.each", "nobody can want 50 of 20"),
+    "upside down": ("each = [2, 5]", "each = [5, 2]", "interests.each", "the fewest, 5"),
+    "three numbers": ("each = [2, 5]", "each = [2, 5, 6]", "interests.each", "length 2"),
+    "channels without subscriptions": ("channels = 2", "channels = 30", "interests.channels", "there are 20"),
+    "unknown strategy": ('"ldm"', '"best"', "compare.strategies", "there are: none, ldm"),
+    "unknown placement": ('"round-robin"', '"anywhere"', "compare.placements", "there are: nearest"),
+    "no time": ("minutes = 2", "minutes = 0", "minutes", ">= 2"),
+    "not TOML": ("minutes = 2", "minutes = ", "is not TOML", "line 2"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "key", "said"), BAD.values(), ids=list(BAD))
+def test_a_scenario_that_makes_no_sense_names_the_key(old, new, key, said, scenario, capsys):
+    assert old in SMALL
+    scenario.write_text(SMALL.replace(old, new))
+    assert call("simulate", scenario) == 1
+    told = capsys.readouterr().err
+    assert key in told and said in told and "Traceback" not in told and len(told.splitlines()) <= 3
+
+
+def test_the_line_is_named(scenario, capsys):
+    scenario.write_text(SMALL.replace("subscribers = 40", "subscribers = 0"))
+    assert call("simulate", scenario) == 1
+    assert f"{scenario}:4: population.subscribers" in capsys.readouterr().err
+    assert line_of(SMALL, ["brokers", "count"]) == 12 and line_of(SMALL, ["nothing"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["missing.toml"], 1, "cannot read missing.toml"),
+        (["run"], 2, "SCENARIO.TOML"),
+        (["run", EXAMPLE, "--out", "answer.pdf"], 2, ".html or .png"),
+        (["run", EXAMPLE, "--out", "nowhere/answer.html"], 1, "there is no folder nowhere"),
+    ],
+)
+def test_a_wrong_command_line_is_told(words, code, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("simulate", *words) == code
+    assert said in capsys.readouterr().err
