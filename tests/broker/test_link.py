@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +23,34 @@ from tocsin.config import BrokerConfig
 CHANNELS = {"channels": [{"name": "C", "last_execution": 9}]}
 
 
+@contextmanager
+def results(rig: Rig) -> Iterator[str]:
+    """A server for what is pulled and fetched; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            answer = rig.answers[f"GET {self.path.partition('?')[0]}"]
+            status, body = answer if isinstance(answer, tuple) else (200, answer)
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
 class Rig:
     """A link to a data cluster that answers as the test says; the state machine is a list of events."""
 
@@ -31,8 +62,9 @@ class Rig:
             "GET /channels/C/subscriptions": {"subscriptions": [{"subscription": 7, "args": ["fire"]}]},
         }
         self.asked: list[str] = []
+        self.held = ExitStack()
         driver: Any = SimpleNamespace(
-            config=BrokerConfig(name="b"),
+            config=BrokerConfig(name="b", cluster=self.held.enter_context(results(self))),
             loop=asyncio.get_running_loop(),
             state=SimpleNamespace(channels={}),
             handle=self.events.append,
@@ -67,6 +99,7 @@ def run(test: Callable[[Rig], Awaitable[None]]) -> None:
             await test(rig)
         finally:
             await rig.link.stop()
+            rig.held.close()
 
     asyncio.run(main())
 
@@ -186,5 +219,46 @@ def test_one_wrong_subscription_is_found_and_the_others_are_made():
         rig.link.carry_out(do.Want("C", [["1"], ["wrong"], ["3"], ["4"]]))
         await rig.until(lambda: bool(rig.events))
         assert rig.events == [ev.Wanted("C", [1, ev.Problem("type_mismatch", "no"), 3, 4], 4)]
+
+    run(test)
+
+
+def test_what_is_pulled_comes_line_by_line():
+    lines = b"".join(b'{"subscription":%d,"execution":4,"count":1,"results":[{"n": 1}]}\n' % n for n in (7, 8))
+
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/executions/4/results"] = lines
+        rig.link.carry_out(do.Pull("C", 4, 3))
+        await rig.until(lambda: len(rig.events) == 2)
+        first, last = rig.events
+        assert [(each.subscription, bytes(each.results)) for each in first.lines] == [
+            (7, b'[{"n": 1}]'),
+            (8, b'[{"n": 1}]'),
+        ]
+        assert last == ev.Pulled("C", 4, [], epoch=3)
+
+    run(test)
+
+
+def test_a_channel_that_was_made_anew_between_two_looks_was_dropped():
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels"] = {"channels": [{"name": "C", "last_execution": 9, "epoch": 200}]}
+        rig.link.driver.state.channels["c"] = SimpleNamespace(epoch=100, backs={7: None})
+        rig.link.start()
+        await rig.until(lambda: ev.Dropped("c", 100) in rig.events)
+
+    run(test)
+
+
+def test_a_fetch_that_is_large_is_cut_short_and_there_is_more():
+    line = b'{"subscription":7,"execution":%d,"count":1,"results":["' + b"x" * 100_000 + b'"]}\n'
+
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/subscriptions/7/results"] = b"".join(line % n for n in range(2, 40))
+        rig.link.carry_out(do.Fetch(3, "C", 7, 1))
+        await rig.until(lambda: bool(rig.events))
+        (fetched,) = rig.events
+        assert fetched.more and 10 <= len(fetched.lines) < 38
+        assert [each.execution for each in fetched.lines] == list(range(2, 2 + len(fetched.lines)))
 
     run(test)

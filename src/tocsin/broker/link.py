@@ -29,17 +29,24 @@ from tocsin.broker.events import (
     Unwanted,
     Wanted,
 )
+from tocsin.web.calling import Caller
 
 log = logging.getLogger(__name__)
 
 MIN_BACKOFF, MAX_BACKOFF = 0.1, 5.0
 #: Lines asked for in one fetch, and bytes after which it is cut short.
 FETCH_LINES, FETCH_BYTES = 256, 1 << 20
+#: Seconds of silence after which a request has failed.
+TIMEOUT = 60.0
 #: Seconds between two looks at what exists there.
 LOOK = 5.0
 
 
 as_line = msgspec.json.Decoder(Line).decode
+
+
+class _Enough(Exception):
+    """What was fetched is enough for now."""
 
 
 class Refused(Exception):
@@ -74,8 +81,9 @@ class Link:
         self._tasks: set[asyncio.Task[None]] = set()
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
-            base_url=driver.config.cluster, limits=limits, timeout=httpx.Timeout(60.0, connect=5.0), trust_env=False
+            base_url=driver.config.cluster, limits=limits, timeout=httpx.Timeout(TIMEOUT, connect=5.0), trust_env=False
         )
+        self._caller = Caller(driver.config.cluster)
 
     def start(self) -> None:
         self._spawn(self._look())
@@ -84,6 +92,7 @@ class Link:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._caller.close()
         await self._client.aclose()
 
     def carry_out(self, instruction: do.Want | do.Unwant | do.Pull | do.Fetch | do.Commit) -> None:
@@ -215,16 +224,19 @@ class Link:
 
     async def _pull(self, it: do.Pull) -> None:
         path = f"/channels/{quote(it.channel, safe='')}/executions/{it.execution}/results"
+        path += f"?broker={quote(self.name, safe='')}"
 
         async def pull() -> None:
             rest = b""
-            async with self._client.stream("GET", path, params={"broker": self.name}) as answer:
-                await self._check(answer)
-                async for piece in answer.aiter_bytes():
-                    *whole, rest = (rest + piece).split(b"\n")
-                    if whole:
-                        lines = [as_line(text) for text in whole]
-                        self.driver.handle(Pulled(it.channel, it.execution, lines, last=False, epoch=it.epoch))
+
+            def take(piece: bytes) -> None:
+                nonlocal rest
+                *whole, rest = (rest + piece).split(b"\n")
+                if whole:
+                    lines = [as_line(text) for text in whole]
+                    self.driver.handle(Pulled(it.channel, it.execution, lines, last=False, epoch=it.epoch))
+
+            await self._stream(path, take)
 
         try:
             await self._insist(pull)
@@ -239,19 +251,24 @@ class Link:
 
     async def _fetch(self, it: do.Fetch) -> None:
         path = f"/channels/{quote(it.channel, safe='')}/subscriptions/{it.subscription}/results"
+        path += f"?after={it.after}&limit={FETCH_LINES}&strict=true"
 
         async def fetch() -> tuple[list[Line], bool]:
             lines: list[Line] = []
             rest, size = b"", 0
-            query = {"after": str(it.after), "limit": str(FETCH_LINES), "strict": "true"}
-            async with self._client.stream("GET", path, params=query) as answer:
-                await self._check(answer)
-                async for piece in answer.aiter_bytes():
-                    *whole, rest = (rest + piece).split(b"\n")
-                    lines += [as_line(text) for text in whole]
-                    size += len(piece)
-                    if size >= FETCH_BYTES and lines:
-                        return lines, True
+
+            def take(piece: bytes) -> None:
+                nonlocal lines, rest, size
+                *whole, rest = (rest + piece).split(b"\n")
+                lines += [as_line(text) for text in whole]
+                size += len(piece)
+                if size >= FETCH_BYTES and lines:
+                    raise _Enough
+
+            try:
+                await self._stream(path, take)
+            except _Enough:
+                return lines, True
             return lines, len(lines) >= FETCH_LINES
 
         try:
@@ -276,7 +293,7 @@ class Link:
 
         async def post() -> Any:
             answer = await self._client.post(path, content=body, headers=headers)
-            await self._check(answer)
+            _check(answer.status_code, answer.content)
             return answer.json()
 
         try:
@@ -296,27 +313,19 @@ class Link:
 
     async def _get(self, path: str) -> Any:
         answer = await self._client.get(path)
-        await self._check(answer)
+        _check(answer.status_code, answer.content)
         return answer.json()
 
     async def _json(self, method: str, path: str, body: Any) -> Any:
         headers = {"content-type": "application/json"}
         answer = await self._client.request(method, path, content=msgspec.json.encode(body), headers=headers)
-        await self._check(answer)
+        _check(answer.status_code, answer.content)
         return answer.json()
 
-    @staticmethod
-    async def _check(answer: httpx.Response) -> None:
-        if answer.is_success:
-            return
-        await answer.aread()
-        try:
-            error = msgspec.json.decode(answer.content)["error"]
-        except (msgspec.DecodeError, KeyError, TypeError):
-            error = {"message": f"status {answer.status_code}"}
-        if answer.is_client_error and answer.status_code not in (408, 425, 429):
-            raise Refused(answer.status_code, error)
-        raise httpx.HTTPStatusError(str(error.get("message")), request=answer.request, response=answer)
+    async def _stream(self, path: str, take: Callable[[bytes], None]) -> None:
+        """Results: frequent, and nothing of them is looked at."""
+        status, refusal = await self._caller.get(path, take, TIMEOUT)
+        _check(status, refusal)
 
     async def _insist(self, call: Callable[[], Awaitable[Any]]) -> Any:
         failures = 0
@@ -335,3 +344,15 @@ class Link:
                     log.warning("the data cluster answers again")
                 self.last_error = None
                 return found
+
+
+def _check(status: int, content: bytes) -> None:
+    if 200 <= status < 300:
+        return
+    try:
+        error = msgspec.json.decode(content)["error"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        error = {"message": f"status {status}"}
+    if 400 <= status < 500 and status not in (408, 425, 429):
+        raise Refused(status, error)
+    raise OSError(str(error.get("message")))
