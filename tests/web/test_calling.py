@@ -66,6 +66,17 @@ def test_a_connection_is_used_again():
     assert server.requests[0].startswith(b"GET /base/x?a=1 HTTP/1.1\r\nhost: 127.0.0.1:")
 
 
+def test_what_is_posted_goes_in_one_piece_with_its_head():
+    server = Server(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async def test(caller: Caller) -> None:
+        assert await caller.post("/told?x", b'{"a":1}\r\n\r\n', lambda piece: None, 30.0) == (204, b"")
+
+    talk(server, test)
+    assert server.requests[0].startswith(b"POST /base/told?x HTTP/1.1\r\n")
+    assert b"content-type: application/json\r\ncontent-length: 11\r\n" in server.requests[0]
+
+
 def test_an_answer_in_chunks_is_put_together():
     chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
 

@@ -6,6 +6,7 @@ The catalog's outbox says what is left to tell, so a crash only repeats telling.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import logging
 import random
 import threading
@@ -15,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
-
-import httpx
+from urllib.parse import urlsplit
 
 from tocsin.cluster.model import Broker, Tell
 from tocsin.errors import TocsinError
+from tocsin.web.calling import Caller
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,10 @@ class Outbox(Protocol):
     def told(self, tells: Sequence[Tell]) -> None: ...
     def forget_tells(self, broker: int) -> Any: ...
     def all(self, kind: type[Broker]) -> list[Broker]: ...
+
+
+class _Enough(Exception):
+    """The answer is longer than anything of interest."""
 
 
 class _Gone(Exception):
@@ -145,9 +150,7 @@ class Teller:
         self._settling = asyncio.Event()
         # Many threads, made on demand: a slow message for one broker leaves others to the rest.
         self._pool = ThreadPoolExecutor(_THREADS, "teller")
-        # No limit on connections: brokers that hang hold theirs until the time-out.
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        self._client = httpx.AsyncClient(limits=limits, timeout=self._timeout, trust_env=False)
+        self._callers: dict[str, Caller] = {}
         tasks = [asyncio.create_task(self._settle()), asyncio.create_task(self._resume())]
         self._up.set()
         await self._ending.wait()
@@ -159,10 +162,8 @@ class Teller:
         self._lines.clear()
         self._told.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        try:
-            await self._client.aclose()
-        except Exception as error:  # connections that were cut in the middle; they end with the loop
-            log.debug("closing connections: %s", error)
+        for caller in self._callers.values():
+            caller.close()
 
     async def _resume(self) -> None:
         brokers = await self._insist(lambda: list(self._catalog.all(Broker)))
@@ -228,26 +229,31 @@ class Teller:
         return True
 
     async def _post(self, url: str, data: bytes) -> None:
-        headers = {"content-type": "application/json"}
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        caller = self._callers.get(origin)
+        if caller is None:
+            caller = self._callers[origin] = Caller(origin)
+        seen = 0
+
+        def take(piece: bytes) -> None:
+            nonlocal seen
+            seen += len(piece)
+            if seen > _ANSWER_BYTES:
+                raise _Enough
+
         # One limit over everything: an answer that drips must not hold the line.
-        async with (
-            asyncio.timeout(self._timeout),
-            self._client.stream("POST", url, content=data, headers=headers) as answer,
-        ):
-            if answer.status_code == 410:
-                raise _Gone
-            seen = 0
-            async for piece in answer.aiter_raw():
-                seen += len(piece)
-                if seen > _ANSWER_BYTES:
-                    break
-            if not answer.is_success:
-                refused = answer.is_client_error and answer.status_code not in _ASKS_AGAIN
-                raise httpx.HTTPStatusError(
-                    f"{'refused' if refused else 'answered'} {answer.status_code} {answer.reason_phrase}",
-                    request=answer.request,
-                    response=answer,
-                )
+        try:
+            async with asyncio.timeout(self._timeout):
+                status, _ = await caller.post(path, data, take, self._timeout)
+        except _Enough:
+            return
+        if status == 410:
+            raise _Gone
+        if not 200 <= status < 300:
+            refused = 400 <= status < 500 and status not in _ASKS_AGAIN
+            raise OSError(f"{'refused' if refused else 'answered'} {status} {http.client.responses.get(status, '')}")
 
     async def _failed(self, broker: Broker, line: _Line, error: str) -> None:
         now = self._monotonic()

@@ -95,19 +95,28 @@ class Connection(asyncio.Protocol):
 
 
 class Caller:
-    """``timeout`` bounds the silence before and within an answer, not the whole of it."""
+    """Of the server at a URL, whose path goes before those of the calls.
+
+    ``timeout`` bounds the silence before and within an answer, not the whole of it."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._host, self._tls = parts.hostname or "", parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else 80)
         self._path = parts.path.rstrip("/")
-        self._head = f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\n\r\n"
+        self._head = f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\n"
         self._idle: list[Connection] = []
 
     async def get(self, path: str, take: Take, timeout: float) -> tuple[int, bytes]:
         """The status, and the body where it is no success."""
-        request = f"GET {self._path}{path}{self._head}".encode("ascii")
+        return await self._call(f"GET {self._path}{path}{self._head}\r\n".encode("ascii"), take, timeout)
+
+    async def post(self, path: str, body: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
+        """JSON, in one piece with its head. To be used for what may be repeated."""
+        kind = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        return await self._call(f"POST {self._path}{path}{self._head}{kind}".encode("ascii") + body, take, timeout)
+
+    async def _call(self, request: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
         while True:
             used = bool(self._idle)
             connection = self._idle.pop() if used else await self._connect()
