@@ -42,17 +42,17 @@ def test_sql_prints_a_line_for_each_statement(url):
 def test_sql_prints_a_table_for_a_query(url):
     ran = tocsin("sql", "-e", "SELECT 'x' AS word, 12 AS n", "--url", url)
     head, _, row, count = ran.stdout.decode().splitlines()
-    assert (head.split(), row.split(), count) == (["word", "n"], ["x", "12"], "1 rows")
+    assert (head.split(), row.split(), count) == (["word", "n"], ["x", "12"], "1 row")
 
 
 def test_sql_reads_a_file(url, tmp_path):
     file = tmp_path / "script.sql"
     file.write_bytes(b"\xef\xbb\xbfSELECT 1 AS a;\n")
-    assert b"1 rows" in tocsin("sql", str(file), "--url", url).stdout
+    assert b"1 row" in tocsin("sql", str(file), "--url", url).stdout
 
 
 def test_sql_reads_standard_input(url):
-    assert b"1 rows" in tocsin("sql", "-", "--url", url, data=b"SELECT 1").stdout
+    assert b"1 row" in tocsin("sql", "-", "--url", url, data=b"SELECT 1").stdout
 
 
 def test_sql_takes_its_server_from_the_environment(url):
@@ -72,7 +72,7 @@ def test_sql_shows_where_a_script_is_wrong(url, tmp_path):
     assert ran.returncode == 1
     assert lines[0].startswith("error: ")
     assert lines[1:4] == [f" --> {file}:2:10", " 2 |   CREATE DATSET d (a int);", "   |          ^"]
-    assert "1 rows" in ran.stdout.decode()
+    assert "1 row" in ran.stdout.decode()
 
 
 def test_sql_writes_the_error_as_json_for_programs(url):

@@ -56,7 +56,7 @@ def cluster(module_cluster: Lab) -> Iterator[Lab]:
 
 def test_insert_refuses_a_key_that_is_there_and_upsert_replaces_it(cluster: Lab) -> None:
     cluster.execute("INSERT INTO Shelters VALUES (1, 'school', true), (2, 'hall', false)")
-    with pytest.raises(Conflict, match="1 rows have a key that exists"):
+    with pytest.raises(Conflict, match="1 row with a key that exists"):
         cluster.execute("INSERT INTO Shelters VALUES (2, 'church', true), (3, 'barn', true)")
     cluster.execute("UPSERT INTO Shelters VALUES (2, 'church', true), (3, 'barn', true)")
     assert cluster.rows("SELECT id, name FROM Shelters ORDER BY id") == [(1, "school"), (2, "church"), (3, "barn")]

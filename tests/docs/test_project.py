@@ -43,5 +43,5 @@ def test_a_broker_that_is_not_there_is_said_so(tmp_path: Path, script: str) -> N
     command = [sys.executable, script, "--broker", "http://127.0.0.1:1"]
     ran = subprocess.run(command, cwd=tmp_path / "air", capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout) == (1, "")
-    expected = "error: no broker answers at http://127.0.0.1:1: connection refused (start one with `tocsin broker`)\n"
-    assert ran.stderr == expected
+    hint = "(start one with `tocsin up` or `tocsin broker`)"
+    assert ran.stderr == f"error: no broker answers at http://127.0.0.1:1: connection refused {hint}\n"

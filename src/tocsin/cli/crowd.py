@@ -132,7 +132,7 @@ class Crowd:
             raise UserError(f"{self.place.http} does not answer like a broker: {error}") from error
         except (OSError, WebSocketException) as error:
             raise Unreachable(
-                f"no broker answers at {self.place.http}: {error}", hint="start one with `tocsin broker`"
+                f"no broker answers at {self.place.http}: {error}", hint="start one with `tocsin up` or `tocsin broker`"
             ) from error
         hello = wire.encode(wire.Hello(0, agent="tocsin bench"))
         request = wire.encode(wire.Subscribe(1, self.channel, self.args))

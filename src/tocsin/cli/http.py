@@ -116,6 +116,6 @@ def unreachable(url: str, error: Exception) -> Unreachable:
         reason = "timed out" if isinstance(error, httpx.ConnectTimeout) else str(error).removeprefix("[Errno 111] ")
         return Unreachable(
             f"no server answers at {url}: {reason.lower()}",
-            hint="start one with `tocsin cluster`, or name it with --url or TOCSIN_URL",
+            hint="start one with `tocsin up` or `tocsin cluster`, or name it with --url or TOCSIN_URL",
         )
     return Unreachable(f"the server at {url} broke off: {str(error) or type(error).__name__}", hint="see its log")

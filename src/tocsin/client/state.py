@@ -344,7 +344,11 @@ class ClientState:
         most = max(TRIES, places) if self._coordinator else places
         if not (self.connects or self._patient) and self._backoff.failures >= most:
             where = " or ".join(self.places.urls)
-            self._stop(Unreachable(f"no broker answers at {where}: {problem}", hint="start one with `tocsin broker`"))
+            self._stop(
+                Unreachable(
+                    f"no broker answers at {where}: {problem}", hint="start one with `tocsin up` or `tocsin broker`"
+                )
+            )
             return
         if self._coordinator and not self._same:
             self.places.fail()

@@ -20,6 +20,7 @@ from tocsin.cluster.compaction import Compactor
 from tocsin.cluster.defining import Definer
 from tocsin.cluster.desk import Desk
 from tocsin.cluster.feeds import Feeds
+from tocsin.cluster.formats import counted
 from tocsin.cluster.ingestion import Gateway, Receipt
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.metrics import Metrics
@@ -211,21 +212,20 @@ class DataCluster:
         match statement:
             case st.Query():
                 table = self.query(statement.sql)
-                return done(f"{table.num_rows} rows", table.num_rows, table)
+                return done(counted(table.num_rows), table.num_rows, table)
             case st.Insert():
                 rows = self.writer.insert(statement)
-                return done(
-                    f"{rows} rows {'upserted' if statement.upsert else 'inserted'} into {statement.dataset}", rows
-                )
+                did = "upserted" if statement.upsert else "inserted"
+                return done(f"{counted(rows)} {did} into {statement.dataset}", rows)
             case st.Delete():
                 rows = self.writer.delete(statement)
-                return done(f"{rows} rows deleted from {statement.dataset}", rows)
+                return done(f"{counted(rows)} deleted from {statement.dataset}", rows)
             case st.LoadDataset():
                 loaded = self.writer.load(
                     statement,
                     lambda part, rows: progress(Progress(parsed.index, part, rows, f"loading {statement.dataset}")),
                 )
-                message = f"{loaded.taken} rows loaded into {statement.dataset}"
+                message = f"{counted(loaded.taken)} loaded into {statement.dataset}"
                 if loaded.refused:
                     message += f", {loaded.refused} refused"
                 return done(message, loaded.taken, refused=loaded.refused, reasons=loaded.reasons)

@@ -16,6 +16,10 @@ from tocsin.errors import QueryFailed
 ROWS = 5_000
 
 
+def counted(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows} rows"
+
+
 def plain(value: Any) -> Any:
     return str(value)
 

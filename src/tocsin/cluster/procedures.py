@@ -11,6 +11,7 @@ from msgspec import Struct
 from tocsin.cluster import statements as st
 from tocsin.cluster import types
 from tocsin.cluster.channels import Channels
+from tocsin.cluster.formats import counted
 from tocsin.cluster.model import Procedure, Schedule
 from tocsin.cluster.parser import parse_one
 from tocsin.cluster.retrospection import Retrospection
@@ -73,10 +74,10 @@ class Procedures:
         statement = parse_one(procedure.body)
         if isinstance(statement, st.Insert):
             rows = self.writer.insert(statement, procedure.parameters, values)
-            return Done(f"{rows} rows {'upserted' if statement.upsert else 'inserted'}", rows)
+            return Done(f"{counted(rows)} {'upserted' if statement.upsert else 'inserted'}", rows)
         if isinstance(statement, st.Delete):
             rows = self.writer.delete(statement, procedure.parameters, values)
-            return Done(f"{rows} rows deleted", rows)
+            return Done(f"{counted(rows)} deleted", rows)
         assert isinstance(statement, st.Query)
         table = self.retrospection.query(statement.sql, procedure.parameters, values)
-        return Done(f"{table.num_rows} rows", table.num_rows, table)
+        return Done(counted(table.num_rows), table.num_rows, table)

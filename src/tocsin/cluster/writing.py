@@ -15,6 +15,7 @@ from tocsin.cluster.body import CompiledQuery, Use, compile_query
 from tocsin.cluster.compaction import DRIVER_ROWS, Compactor
 from tocsin.cluster.dataset import ORDINAL, DatasetStore, Snapshot
 from tocsin.cluster.filefeeds import load_files
+from tocsin.cluster.formats import counted
 from tocsin.cluster.ingestion import MOST_REASONS, Gateway
 from tocsin.cluster.model import Column, Dataset, Parameter
 from tocsin.cluster.records import time_ordered_key
@@ -150,7 +151,7 @@ class Writer:
             count = table.num_rows - fresh.num_rows
             hint = "UPSERT replaces rows with the same key"
             raise Conflict(
-                f"{count} rows have a key that exists, the first is {first}", hint=hint, dataset=store.dataset.name
+                f"{counted(count)} with a key that exists, the first is {first}", hint=hint, dataset=store.dataset.name
             )
 
     # -- delete ------------------------------------------------------------------------------------------------------
