@@ -82,7 +82,7 @@ def root(
 
     \b
     Example:
-      tocsin cluster & tocsin sql examples/emergency.sql
+      tocsin init air && cd air && tocsin up --sql app.sql
     """
 
 
