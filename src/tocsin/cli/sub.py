@@ -120,4 +120,6 @@ def show_missed(item: Missed, json: bool) -> None:
         print_json({"missed": item})
     else:
         text = f"missed: executions {item.after + 1} to {item.next - 1} are not kept any more ({item.reason})"
+        if item.reason == "dropped":
+            text = f"missed: {item.channel} was dropped behind execution {item.after}; another one has its name now"
         err().print(clean(text), markup=False)
