@@ -47,7 +47,7 @@ def demo(
     least_move: Annotated[
         float,
         typer.Option(
-            min=-1, help="Metres to move before a location is published again; -1: 0, or 25 with many people."
+            min=-1, help="Metres to move before a location is published again; -1: 0, or more with many people."
         ),
     ] = -1,
     home: Annotated[str, typer.Option(help="Keep the data in this folder; without it nothing is kept.")] = "",
@@ -148,6 +148,8 @@ def watch(console: Console, town: Town, seconds: float | None, *, plain: bool, s
     if silent or plain:
         watch_lines(console, town, end, silent=silent)
         return
+    # One that folds what is too long for the window.
+    console = Console(highlight=False)
     with Live(console=console, refresh_per_second=1 / PICTURE, transient=True) as live:
         while (left := end - time.monotonic()) > 0:
             live.update(picture(town, console.width))

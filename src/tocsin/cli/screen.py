@@ -39,10 +39,11 @@ def brokers_table(life: Life, width: int) -> Table:
     for name, justify in (("broker", "left"), ("state", "left"), ("people", "right"), ("in/s", "right")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("out/s", justify="right", no_wrap=True)
-    table.add_column("load", no_wrap=True)
+    if width > 66:
+        table.add_column("load", no_wrap=True)
     found = {each["name"]: each for each in life.topology.get("brokers", [])}
     most = max((each["load_in"] + each["load_out"] for each in found.values()), default=0.0) or 1.0
-    room = max(10, min(40, width - 50))
+    room = max(0, min(40, width - 58))
     for number, name in enumerate(life.parts.brokers):
         each, colour = found.get(name), COLOURS[number % len(COLOURS)]
         if each is None:
@@ -50,14 +51,10 @@ def brokers_table(life: Life, width: int) -> Table:
             continue
         load = each["load_in"] + each["load_out"]
         state = "killed" if name in life.parts.killed else each["state"]
-        table.add_row(
-            Text(name, colour),
-            Text(state, "" if state == "up" else "bold red"),
-            f"{each['subscribers']:,}",
-            size(each["load_in"]),
-            size(each["load_out"]),
-            Text("█" * round(room * load / most), colour),
-        )
+        cells: list[Any] = [Text(name, colour), Text(state, "" if state == "up" else "bold red")]
+        cells += [f"{each['subscribers']:,}", size(each["load_in"]), size(each["load_out"])]
+        bar = Text("█" * round(room * load / most), colour)
+        table.add_row(*[*cells, bar][: len(table.columns)])
     return table
 
 
@@ -68,9 +65,10 @@ def balance(life: Life) -> Text:
         f"{sums['moves']:,} migrations",
         f"{sums['notifications']:,} notifications to {int(life.tally.reached.sum()):,} people",
     ]
+    text = "   ".join(figures)
     if late.get("count"):
-        figures.append(f"latency {late['p50_ms'] / 1e3:.1f} s, p99 {late['p99_ms'] / 1e3:.1f} s")
-    return Text("   ".join(figures), style="bold")
+        text += f"\nlatency {late['p50_ms'] / 1e3:.1f} s, 99% within {late['p99_ms'] / 1e3:.1f} s"
+    return Text(text, style="bold")
 
 
 def size(number: float) -> str:
@@ -100,7 +98,9 @@ def sentence(life: Life, told: dict[str, Any]) -> str:
 
 
 def channels_table(facts: dict[str, Any]) -> Table:
-    table = Table(title="What the channels did", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(
+        title="What the channels did", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     table.add_column("channel", no_wrap=True)
     for name in ("every s", "runs", "results", "mean ms"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -28,6 +28,8 @@ LOCATIONS, REPORTS = "UserLocationFeed", "EmergencyReportFeed"
 KEPT = 50
 #: Seconds between two words to the town.
 BEAT = 0.5
+#: Clients that are looked at in one beat; the others have their turn in the next.
+LOOKED_AT = 2_000
 #: Clients that are being connected at the same time.
 AT_ONCE = 50
 
@@ -55,6 +57,7 @@ class Audience:
         self._door = asyncio.Semaphore(AT_ONCE)
         self._beat = self._empty()
         self._shown: dict[str, dict[str, Any]] = {}
+        self._round: deque[Member] = deque()
 
     @staticmethod
     def _empty() -> frames.Beat:
@@ -73,6 +76,7 @@ class Audience:
                 case frames.Begin(coordinator, people, kinds):
                     for person in people:
                         self.members[person.number] = Member(person)
+                        self._round.append(self.members[person.number])
                         self.spawn(self._live(self.members[person.number], coordinator))
                     for kind in kinds:
                         self.spawn(self._open_publisher(kind, coordinator))
@@ -184,7 +188,9 @@ class Audience:
 
     def _look(self) -> None:
         """Who is with which broker."""
-        for member in self.members.values():
+        for _ in range(min(LOOKED_AT, len(self._round))):
+            member = self._round[0]
+            self._round.rotate(-1)
             if member.client is None:
                 continue
             status = member.client.status

@@ -35,7 +35,7 @@ SHELTERS = "CREATE FEED ShelterFeed; CONNECT FEED ShelterFeed TO DATASET Shelter
 #: People whose clients one process holds.
 PEOPLE_PER_PROCESS = 5_000
 #: More people than this publish their location only when they have moved a little.
-MANY, LEAST_MOVE = 2_000, 25.0
+MANY, LEAST_MOVE = 2_000, 50.0
 NOWHERE = 255
 RIDING, NOTIFIED, DISCONNECTED = 1, 2, 4
 #: Seconds that somebody counts as just notified.
@@ -202,7 +202,8 @@ class Life:
         """Locations of those who have moved, through the brokers they are with; reports through the publishers."""
         at = self.city.people.positions()
         few = self.options.subscribers <= MANY
-        least = self.options.least_move if self.options.least_move >= 0 else 0.0 if few else LEAST_MOVE
+        enough = 0.0 if few else LEAST_MOVE * self.options.speed
+        least = self.options.least_move if self.options.least_move >= 0 else enough
         with np.errstate(invalid="ignore"):
             gone = np.hypot(*(at - published).T)
         moved = np.nonzero((self.broker != NOWHERE) & ((gone > least) | ~np.isfinite(gone)))[0]

@@ -1,0 +1,103 @@
+"""What the demo draws, in the narrowest window there is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tocsin.city import City
+from tocsin.cli.screen import channels_table, picture, sentence, size, summary_lines
+from tocsin.town.options import CityOptions
+from tocsin.town.tally import Tally
+
+CHANNEL = "EmergenciesOfTypeAtLocationWithShelter"
+
+
+def told(**more: Any) -> dict[str, Any]:
+    row = {"kind": "fire", "location": "Weavers' Row", "severity": 4, "metres": 1744.0}
+    shelter = {"name": "Orchard Park Community Centre 172", "metres": 812.0}
+    return {
+        "person": 3,
+        "at": 1.0,
+        "channel": CHANNEL,
+        "rows": [row | {"shelters": [shelter, shelter, shelter]}, row],
+        "latency_ms": 1234.5,
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def life() -> Any:
+    brokers = [
+        {"name": f"broker-{n}", "state": "up", "subscribers": 99_999, "load_in": 123e6, "load_out": 9e9, "capacity": 1}
+        for n in (1, 2)
+    ]
+    return SimpleNamespace(
+        options=CityOptions(),
+        city=City(3, 400),
+        broker=np.zeros(400, np.uint8),
+        newest={CHANNEL: told()},
+        topology={"brokers": brokers, "cov": 0.123, "maximum": 1.0},
+        parts=SimpleNamespace(brokers=["broker-1", "broker-2", "broker-3"], killed={"broker-2"}),
+        tally=Tally(400),
+        latency={"count": 7, "p50_ms": 1500.0, "p99_ms": 4500.0},
+    )
+
+
+def drawn(thing: Any, width: int = 80) -> str:
+    console = Console(width=width, highlight=False, force_terminal=False)
+    with console.capture() as captured:
+        console.print(thing)
+    return captured.get()
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_nothing_is_cut_off(life: Any, width: int) -> None:
+    town = SimpleNamespace(life=life, addresses={"page": "http://127.0.0.1:8482/ui/"})
+    text = drawn(picture(town, width), width)  # type: ignore[arg-type]
+    assert "…" not in text and all(len(line) <= width for line in text.splitlines())
+    flat = " ".join(text.split())
+    for words in (
+        CHANNEL,
+        "killed",
+        "starting",
+        "http://127.0.0.1:8482/ui/",
+        "Orchard Park Community Centre 172 812 m",
+    ):
+        assert words in flat
+    assert "cov 0.123" in flat and "latency 1.5 s, 99% within 4.5 s" in flat
+
+
+def test_a_notification_reads_like_a_sentence(life: Any) -> None:
+    text = drawn(sentence(life, told()), 200)
+    assert "Dina 4: Fire in Weavers' Row, level 4 of 5, 1744 m away (and 1 more)" in text
+    assert f"{CHANNEL}, 1.2 s after the report" in text and "→ Orchard Park" in text
+
+
+def test_what_a_publisher_wrote_does_not_drive_the_terminal(life: Any) -> None:
+    odd = told(rows=[{"kind": "[red]fire", "location": "[/]", "severity": 1, "metres": None}], latency_ms=None)
+    assert "[red]fire in [/], level 1 of 5" in drawn(sentence(life, odd), 200)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (2.5e6, "2.5 MB"), (3e9, "3.0 GB")]
+)
+def test_sizes_are_short(number: float, text: str) -> None:
+    assert size(number) == text
+
+
+def test_the_summary_of_a_run_in_which_nothing_came() -> None:
+    facts = Tally(3).summary() | {"city_seconds": 60.0, "channels": []}
+    assert "reached 0 of 0 people, the first after –" in summary_lines(facts)[0]
+    assert len(summary_lines(facts)) == 2
+
+
+def test_the_table_of_channels_has_whole_names_in_80_columns() -> None:
+    row = {"channel": CHANNEL, "period": 30.0, "executions": 1234, "results": 1_234_567, "mean_ms": 12345.6}
+    facts = {"channels": [row | {"state": "failing"}, row | {"mean_ms": None, "state": "running"}]}
+    text = drawn(channels_table(facts))
+    assert text.count(CHANNEL) == 2 and "1,234,567" in text and "failing" in text and "…" not in text
