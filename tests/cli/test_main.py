@@ -47,7 +47,6 @@ def test_the_version_is_printed():
 @pytest.mark.parametrize(
     "words",
     [
-        [],
         ["nonsense"],
         ["sql"],
         ["sql", "file", "-e", "SELECT 1"],
@@ -71,7 +70,14 @@ def test_a_wrong_command_line_is_exit_code_2(words):
     ran = tocsin(*words)
     assert (ran.returncode, ran.stdout) == (2, b"")
     assert b"Traceback" not in ran.stderr
-    assert ran.stderr.startswith(b"error: " if words else b"Usage: ")
+    assert ran.stderr.startswith(b"error: ")
+
+
+@pytest.mark.parametrize("words", [[], ["balance"], ["bench"], ["simulate"]])
+def test_a_command_that_is_only_begun_is_answered_with_what_there_is(words):
+    ran = tocsin(*words)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert ran.stderr.startswith(f"Usage: {' '.join(['tocsin', *words])} ".encode()) and b"Commands:" in ran.stderr
 
 
 @pytest.mark.parametrize("words", [["sql", "-e", "SELECT 1"], ["pub", "f", "-"], ["query", "SELECT 1"], ["channels"]])

@@ -97,7 +97,7 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
         code = 1
     except UsageError as error:
         context = getattr(error, "ctx", None)
-        if not words:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help, of tocsin or of a group of commands
             sys.stderr.write(error.format_message() + "\n")
             quiet_exit(2)
         name = context.command_path if context is not None else "tocsin"
