@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.trial import Trial
 from tocsin.broker.moving import Moves
 from tocsin.broker.state import BrokerState
 from tocsin.client.entry import Entry
@@ -81,6 +83,10 @@ def the_broker_does_not_say_who_has_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Moves, "changes", silent)
 
 
+def the_coordinator_forgets_moves_that_are_under_way(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Balancer, "projected", lambda self, only=None: Trial(self.load, self.distance))
+
+
 #: What is broken, the rule that must notice, and the first seed.
 BROKEN = [
     (the_client_does_not_drop_duplicates, "in order, and once", 0),
@@ -88,7 +94,8 @@ BROKEN = [
     (the_client_breaks_before_it_makes, "nothing is lost", 5),
     (the_broker_does_not_look_again_at_what_it_may_have_missed, "nothing is lost", 40),
     (the_broker_lets_go_of_what_somebody_still_has, "nothing crashes", 10),
-    (the_broker_does_not_say_who_has_left, "the coordinator is right", 20),
+    (the_broker_does_not_say_who_has_left, "the coordinator is right", 10),
+    (the_coordinator_forgets_moves_that_are_under_way, "a plan lowers the maximum", 20),
 ]
 
 

@@ -93,15 +93,22 @@ class CoordinatorNode(Node):
         self.tell(ev.Pondered(it.number, answer(it.question)))
 
     def _weigh(self, before: dict[str, Transfer]) -> None:
-        """A plan never raises the highest load, counted as if all moves were done; emptying a broker may."""
+        """A plan counts on the load as if all moves under way were done, and never raises the highest of it.
+
+        Emptying a broker may.
+        """
         now, load = self.state.transfers, self.state.load
         old = [each.move for name, each in before.items() if now.get(name) is each]
         new = [each.move for name, each in now.items() if before.get(name) is not each]
-        if new and not any(move.must for move in old + new):
-            was = load.as_if(move for move in old if load.at[move.subscriber] == move.source).maximum
-            then = load.as_if(move for move in old + new if load.at[move.subscriber] == move.source).maximum
-            if then > was * (1 + 1e-9):
-                self.complaints.append(f"at {self.clock.now:.1f} a plan raises the highest load from {was} to {then}")
+        if not new:
+            return
+        was = load.as_if(move for move in old if load.at[move.subscriber] == move.source).maximum
+        then = load.as_if(move for move in old + new if load.at[move.subscriber] == move.source).maximum
+        counted = next(each.before for each in self.state.balancer.latest.decisions if each.accepted)
+        if abs(counted - was) > 1e-9 * was:
+            self.complaints.append(f"at {self.clock.now:.1f} a plan takes the highest load for {counted}, it is {was}")
+        if then > was * (1 + 1e-9) and not any(move.must for move in old + new):
+            self.complaints.append(f"at {self.clock.now:.1f} a plan raises the highest load from {was} to {then}")
 
     def order(self, event: ev.Event) -> None:
         """What an operator wants; whether it is refused is the operator's business."""
