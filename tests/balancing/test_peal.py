@@ -61,12 +61,12 @@ def test_an_imbalance_below_the_trigger_is_left_alone():
 
 def test_groups_are_found():
     load = network("clustered", **SIZE, noise=0.02)
-    groups = find_groups(Trial(load), 0.5)
+    groups = find_groups(Trial(load), 0.5, 0.4)
     truth = np.arange(500) // 50
     for community in range(10):
         assert np.bincount(groups.of_subscription[truth == community]).max() >= 45
     assert groups.cohesion > 0.9
-    assert find_groups(Trial(network("uniform", **SIZE)), 0.5).cohesion < 0.4
+    assert find_groups(Trial(network("uniform", **SIZE)), 0.5, 0.4) is None
 
 
 def test_among_equals_the_nearest_is_preferred():

@@ -21,6 +21,10 @@ SAMPLE, FEWEST, MOST = 4, 2_000, 20_000
 WIDTH = 16
 #: Pairs beyond which those seen only once are left out.
 MANY = 50_000
+#: Subscribers × groups looked at in one go.
+CELLS = 1 << 20
+#: The share of what is asked for below which a sample decides.
+CLEARLY = 0.8
 #: Rounds after which nothing is left to merge.
 ROUNDS = 40
 
@@ -35,14 +39,30 @@ class Groups:
     cohesion: float  # the share of all that is delivered that goes to people of the subscription's own group
 
 
-def find_groups(view: Trial, largest: float) -> Groups:
-    """``largest``: the most that one group may have of all that is delivered, as a share."""
+def find_groups(view: Trial, largest: float, least: float) -> Groups | None:
+    """``largest``: the most that one group may have of all that is delivered, as a share. None: below ``least``."""
     here = np.flatnonzero((view.at >= 0) & (view.rows.size > 0))
-    label = merged(*together(view, here), weights(view), largest)
+    sample = sampled(view, here)
+    label = merged(*together(view, sample), weights(view), largest)
     _, label = np.unique(label, return_inverse=True)
-    of_subscriber, inside = belonging(view, here, label)
-    total = float(view.u[here].sum())
-    return Groups(label, of_subscriber, int(label.max(initial=-1)) + 1, inside / total if total else 0.0)
+    # Where there are no groups a part of the people shows it.
+    if cohesion(view, sample, belonging(view, sample, label)[1]) < least * CLEARLY:
+        return None
+    own, inside = belonging(view, here, label)
+    of_subscriber = np.full(len(view.at), -1, dtype=np.int64)
+    of_subscriber[here] = own
+    found = cohesion(view, here, inside)
+    return Groups(label, of_subscriber, int(label.max(initial=-1)) + 1, found) if found >= least else None
+
+
+def cohesion(view: Trial, us: Longs, inside: float) -> float:
+    total = float(view.u[us].sum())
+    return inside / total if total else 0.0
+
+
+def sampled(view: Trial, here: Longs) -> Longs:
+    wanted = min(max(SAMPLE * len(view.lam), FEWEST), MOST)
+    return here[:: max(1, -(-len(here) // wanted))]
 
 
 def weights(view: Trial) -> Floats:
@@ -50,10 +70,8 @@ def weights(view: Trial) -> Floats:
     return np.asarray(view.n.sum(axis=1) * view.lam, dtype=np.float64)
 
 
-def together(view: Trial, here: Longs) -> tuple[Longs, Longs, Floats]:
+def together(view: Trial, sample: Longs) -> tuple[Longs, Longs, Floats]:
     """Pairs of subscriptions a < b and how many of the sample have both."""
-    wanted = min(max(SAMPLE * len(view.lam), FEWEST), MOST)
-    sample = here[:: max(1, -(-len(here) // wanted))]
     size, items = view.rows.gather(sample)
     # Which ones are left out of a long row must not depend on their order in it.
     rank = np.concatenate([np.arange(n) for n in size.tolist()]) if len(items) else np.empty(0, dtype=np.int64)
@@ -118,18 +136,16 @@ def combined(a: Longs, b: Longs, weight: Floats, q: int) -> tuple[Longs, Longs, 
     return pairs // q, pairs % q, summed(place, weight[apart], len(pairs))
 
 
-def belonging(view: Trial, here: Longs, label: Longs) -> tuple[Longs, float]:
-    """Each subscriber's group, the one that most of its load belongs to; and how much load that is in all."""
-    out = np.full(len(view.at), -1, dtype=np.int64)
-    count, inside = int(label.max(initial=-1)) + 1, 0.0
-    for begin in range(0, len(here), 200_000):
-        some = here[begin : begin + 200_000]
+def belonging(view: Trial, us: Longs, label: Longs) -> tuple[Longs, float]:
+    """The group of each of these, the one that most of its load belongs to; and how much load that is in all."""
+    out, count, inside = np.empty(len(us), dtype=np.int64), int(label.max(initial=-1)) + 1, 0.0
+    step = max(1, CELLS // max(count, 1))
+    for begin in range(0, len(us), step):
+        some = us[begin : begin + step]
         size, items = view.rows.gather(some)
-        keys, place = np.unique(np.repeat(np.arange(len(some)), size) * count + label[items], return_inverse=True)
-        load = summed(place, view.lam[items], len(keys))
-        owner = keys // count
-        order = np.lexsort((-load, owner))
-        first = order[np.flatnonzero(np.diff(owner[order], prepend=-1))]
-        out[some[owner[first]]] = keys[first] % count
-        inside += float(load[first].sum())
+        cells = np.repeat(np.arange(len(some)) * count, size) + label[items]
+        load = summed(cells, view.lam[items], len(some) * count).reshape(len(some), count)
+        best = load.argmax(axis=1)
+        out[begin : begin + step] = best
+        inside += float(load[np.arange(len(some)), best].sum())
     return out, inside

@@ -171,13 +171,17 @@ class Load:
         loads = self.loads
         if not len(us):
             return loads
-        size, items = self.rows.gather(us)
-        m = self.m
-        keys = items.astype(np.int64) * m
-        target = np.array([last[int(u)] for u in us], dtype=np.int64)
-        cells = np.concatenate([keys + np.repeat(self.at[us], size), keys + np.repeat(target, size)])
-        changed, place = np.unique(cells, return_inverse=True)
-        change = np.bincount(place, np.repeat([-1.0, 1.0], len(items)), len(changed)).astype(np.int32)
+        m, target = self.m, np.array([last[u] for u in us.tolist()], dtype=np.int64)
+        change, changed = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        for part, some in self.rows.parts(us):
+            size, items = self.rows.gather(some)
+            keys = items.astype(np.int64) * m
+            cells = np.concatenate(
+                [changed, keys + np.repeat(self.at[some], size), keys + np.repeat(target[part], size)]
+            )
+            signs = np.concatenate([change, np.repeat([-1, 1], len(items))])
+            changed, place = np.unique(cells, return_inverse=True)
+            change = np.bincount(place, signs, len(changed)).astype(np.int64)
         k, j = changed // m, changed % m
         old = self.n[k, j]
         held = ((old + change) > 0).astype(np.int32) - (old > 0)

@@ -90,8 +90,9 @@ class Peal(MinMax):
         bound = view.bound
         if view.loads.maximum <= bound * (1 + self.goal):
             return []
-        groups = find_groups(view, float(view.capacity[view.live].max() / view.capacity[view.live].sum()))
-        if groups.cohesion < COHESION:
+        largest = float(view.capacity[view.live].max() / view.capacity[view.live].sum())
+        groups = find_groups(view, largest, COHESION)
+        if groups is None:
             return []
         enough = bound * (1 + self.goal)
         played: list[Move] = []
