@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.harness import Table
 from benchmarks.herd import run as herd
-from benchmarks.interests import KINDS, network
+from benchmarks.interests import COMMUNITY, KINDS, network
 from tocsin.balancing import strategies
 from tocsin.balancing.gsh import shuffle
 from tocsin.balancing.load import Load
@@ -30,7 +30,7 @@ SECONDS = 20.0
 
 
 def run(full: bool) -> list[Table]:
-    tables = [quality(False), quality(True), noise(), optimum(12 if full else 6)]
+    tables = [quality(False), quality(True), noise(), fresh(6 if full else 3), optimum(12 if full else 6)]
     return [*tables, *herd(full)]
 
 
@@ -66,6 +66,48 @@ def noise() -> Table:
     for share in (0.0, 0.01, 0.02, 0.05, 0.1):
         rows(table, f"{share:.0%} outside", network("clustered", noise=share))
     return table
+
+
+def fresh(count: int) -> Table:
+    """On seeds that nothing was tuned on."""
+    table = Table(
+        "Clustered interests on other seeds: peal, automatic",
+        ["seed", "brokers", "noise", "packed / bound", "max / bound", "moves", "GSH's moves", "GSH's max / bound"],
+        notes=[
+            "packed: the mean load if every community is put together, one after the other, without regard to who "
+            "is where. What lies outside of communities has to be fetched nearly everywhere.",
+        ],
+    )
+    for seed in range(101, 101 + count):
+        for unequal in (False, True):
+            for share in (0.02, 0.05):
+                harness.progress(f"seed {seed} {'unequal' if unequal else 'equal'} {share:.0%}")
+                load = network("clustered", seed=seed, unequal=unequal, noise=share)
+                bound = load.lower_bound()
+                moves = list(strategies.make("peal", trigger=0.0).suggest(Trial(load)))
+                us, targets, shuffled = shuffle(Trial(load))  # type: ignore[misc]
+                table.add(
+                    seed,
+                    "unequal" if unequal else "equal",
+                    f"{share:.0%}",
+                    f"{packed(load) / bound:.4f}",
+                    f"{load.as_if(moves).maximum / bound:.4f}",
+                    len(moves),
+                    int((load.at[us] != targets).sum()),
+                    f"{shuffled / bound:.4f}",
+                )
+    return table
+
+
+def packed(load: Load) -> float:
+    """The mean relative load with all communities packed into the brokers in order."""
+    view = Trial(load)
+    community = np.array([np.bincount(load.rows[u] // COMMUNITY).argmax() for u in range(len(load.at))])
+    order = np.argsort(community, kind="stable")
+    filled = np.cumsum(view.u[order])
+    room = np.cumsum(load.capacity) / load.capacity.sum() * filled[-1]
+    view.move_all(order, np.minimum(np.searchsorted(room, filled - view.u[order] / 2), load.m - 1))
+    return view.mean
 
 
 def optimum(count: int) -> Table:

@@ -30,8 +30,11 @@ LEAST = 50
 def run(full: bool) -> list[Table]:
     growth = Table(
         "Seconds for a plan (uniform interests, skewed placement, 10 to 30 subscriptions each)",
-        ["subscribers", "BE", "brokers", "strategy", "seconds", "moves", "max / bound", "peak memory, MB"],
-        notes=["Each plan in a process of its own; its memory includes the load itself and Python."],
+        ["subscribers", "BE", "brokers", "strategy", "seconds", "growth", "moves", "max / bound", "peak memory, MB"],
+        notes=[
+            "Each plan in a process of its own; its memory includes the load itself and Python.",
+            "Growth: seconds over those of the smallest size, per subscriber. 1 is linear.",
+        ],
     )
     ours: dict[str, float] = {}
     for size in SIZES + (FULL if full else []):
@@ -40,9 +43,10 @@ def run(full: bool) -> list[Table]:
             label = name if name != "peal" else f"peal, {settings['gear']}"
             harness.progress(f"{size} {label}")
             took, moves, ratio, memory = apart(plan, load, name, settings)
-            growth.add(*size, label, took, moves, ratio, memory)
             if size == SIZES[0]:
                 ours[label] = took
+            slope = took / ours[label] * SIZES[0][0] / size[0]
+            growth.add(*size, label, took, slope, moves, ratio, memory)
     return [against_printed(ours), growth]
 
 
@@ -60,8 +64,8 @@ def plan(load: Any, name: str, settings: dict[str, Any]) -> tuple[float, int, fl
     started = time.perf_counter()
     moves = list(strategies.make(name, **settings).suggest(Trial(load)))
     took = time.perf_counter() - started
-    ratio = load.as_if(moves).maximum / load.lower_bound()
-    return took, len(moves), ratio, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return took, len(moves), load.as_if(moves).maximum / load.lower_bound(), memory
 
 
 def against_printed(ours: dict[str, float]) -> Table:

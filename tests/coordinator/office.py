@@ -98,6 +98,15 @@ class Office:
         self.register(broker, **fields)
         return self.report(broker, subscribers, full=True, rates=rates)
 
+    def welcome(self, broker: str, subscribers: dict[str, list[int]]) -> reports.Orders:
+        """A broker gets these, and they were sent there."""
+        if broker not in self._tokens:
+            self.join(broker)
+        others = [each for each in self.state.members if each != broker]
+        for name in subscribers:
+            assert self.place(name, avoid=others).broker == broker
+        return self.report(broker, subscribers)
+
     def place(self, subscriber: str = "subscriber", **fields: Any) -> reports.Placement:
         found: reports.Placement = self.tell(ev.Place(0, reports.Request(subscriber, **fields)))
         return found

@@ -7,7 +7,7 @@ from office import Office
 
 from tocsin.coordinator import events as ev
 from tocsin.errors import Busy, NotFound, Unauthorized
-from tocsin.wire.tickets import key_for
+from tocsin.wire.tickets import Wicket, key_for
 
 
 def states(office):
@@ -261,3 +261,26 @@ def test_a_broker_that_is_back_is_not_taken_for_uneven():
     office.alive(3, "a")
     office.tick(11)
     assert states(office) == {"a": "gone"}
+
+
+def test_a_ticket_of_before_the_broker_was_restarted_is_void():
+    office = Office()
+    office.join("a", boot="first")
+    ticket = office.place("subscriber").ticket
+    first, second = (Wicket("a", lambda: 1e9 + office.now) for _ in range(2))
+    first.key = bytes.fromhex(office.register("a", boot="first").key)
+    assert first.refuses(ticket, "subscriber") is None
+    second.key = bytes.fromhex(office.register("a", boot="second").key)
+    assert second.refuses(ticket, "subscriber") == "the signature is wrong"
+    office.report("a", full=True)
+    assert second.refuses(office.place("subscriber").ticket, "subscriber") is None
+
+
+def test_a_ticket_of_before_the_coordinator_was_restarted_is_good():
+    office = Office()
+    office.join("a", boot="first")
+    ticket = office.place("subscriber").ticket
+    office.restart()
+    door = Wicket("a", lambda: 1e9 + office.now)
+    door.key = bytes.fromhex(office.register("a", boot="first").key)
+    assert door.refuses(ticket, "subscriber") is None

@@ -123,7 +123,7 @@ def test_one_who_went_elsewhere_by_itself_is_not_moved():
     office = lopsided()
     office.join("c")
     order = ordered(office)[0]
-    office.report("c", {order.subscriber: [0]})
+    office.welcome("c", {order.subscriber: [0]})
     assert office.at(order.subscriber) == "c" and "dropped: it went elsewhere by itself" in moved(office)
 
 

@@ -69,7 +69,7 @@ def test_who_came_instead_is_not_moved():
 
 def test_who_went_by_itself_is_not_moved():
     office = asked()
-    office.report("b", {"subscriber-0000": [0]})
+    office.welcome("b", {"subscriber-0000": [0]})
     office.ponder()
     assert Reason.ELSEWHERE.value in refused(office) and "subscriber-0000" not in begun(office)
 

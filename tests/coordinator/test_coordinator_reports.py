@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from office import Office
 
-from tocsin.coordinator.reporting import BOTH
+from tocsin.coordinator.picture import BOTH, IDLE, UNASKED
 from tocsin.errors import Unauthorized
 
 
@@ -142,7 +142,7 @@ def test_a_broker_that_was_silent_for_long_reports_everything():
 def test_of_two_brokers_the_last_to_claim_a_subscriber_counts():
     office = Office()
     office.join("a", {"one": [1, 2]})
-    office.join("b", {"one": [1]})
+    office.welcome("b", {"one": [1]})
     assert office.at("one") == "b" and office.has("one") == [1]
     assert office.topology()["subscribers"] == 1
 
@@ -150,7 +150,7 @@ def test_of_two_brokers_the_last_to_claim_a_subscriber_counts():
 def test_the_older_claim_counts_again_if_the_newer_is_withdrawn():
     office = Office()
     office.join("a", {"one": [1, 2]})
-    office.join("b", {"one": [3]})
+    office.welcome("b", {"one": [3]})
     office.report("b", left=["one"])
     assert office.at("one") == "a" and office.has("one") == [1, 2]
 
@@ -158,7 +158,7 @@ def test_the_older_claim_counts_again_if_the_newer_is_withdrawn():
 def test_tidying_up_at_the_older_broker_does_not_bring_the_subscriber_back():
     office = Office()
     office.join("a", {"one": [1, 2]})
-    office.join("b", {"one": [1, 2]})
+    office.welcome("b", {"one": [1, 2]})
     office.report("a", {"one": [1]})
     assert office.at("one") == "b"
     office.report("a", left=["one"])
@@ -168,7 +168,7 @@ def test_tidying_up_at_the_older_broker_does_not_bring_the_subscriber_back():
 def test_the_older_claim_is_as_it_was_last_told():
     office = Office()
     office.join("a", {"one": [1, 2]})
-    office.join("b", {"one": [3]})
+    office.welcome("b", {"one": [3]})
     office.report("a", {"one": [9]})
     office.report("b", left=["one"])
     assert office.has("one") == [9]
@@ -177,7 +177,7 @@ def test_the_older_claim_is_as_it_was_last_told():
 def test_of_three_the_newest_two_count_in_turn():
     office = Office()
     for broker in "abc":
-        office.join(broker, {"one": [1]})
+        office.welcome(broker, {"one": [1]})
     office.report("c", left=["one"])
     assert office.at("one") == "b"
     office.report("a", left=["one"])
@@ -188,7 +188,7 @@ def test_of_three_the_newest_two_count_in_turn():
 def test_if_the_newer_broker_dies_the_older_claim_counts():
     office = Office()
     office.join("a", {"one": [1]})
-    office.join("b", {"one": [1]})
+    office.welcome("b", {"one": [1]})
     office.alive(20, "a")
     assert office.at("one") == "a"
 
@@ -196,7 +196,7 @@ def test_if_the_newer_broker_dies_the_older_claim_counts():
 def test_if_the_older_broker_dies_nothing_changes():
     office = Office()
     office.join("a", {"one": [1]})
-    office.join("b", {"one": [1]})
+    office.welcome("b", {"one": [1]})
     office.alive(20, "b")
     office.report("b", left=["one"])
     assert office.at("one") is None
@@ -205,7 +205,7 @@ def test_if_the_older_broker_dies_nothing_changes():
 def test_a_full_report_withdraws_older_claims_too():
     office = Office()
     office.join("a", {"one": [1]})
-    office.join("b", {"one": [1]})
+    office.welcome("b", {"one": [1]})
     office.report("a", full=True)
     office.report("b", left=["one"])
     assert office.at("one") is None
@@ -223,7 +223,7 @@ def dropped(office, seconds):
 def test_the_older_broker_is_told_to_drop_a_subscriber_that_two_have():
     office = Office()
     office.join("a", {"one": [1]})
-    office.join("b", {"one": [1]})
+    office.welcome("b", {"one": [1]})
     assert dropped(office, BOTH) == {"a": [], "b": []}
     assert dropped(office, 2) == {"a": ["one"], "b": []}
 
@@ -231,17 +231,105 @@ def test_the_older_broker_is_told_to_drop_a_subscriber_that_two_have():
 def test_it_is_told_again_if_it_did_not_hear():
     office = Office()
     office.join("a", {"one": [1]})
-    office.join("b", {"one": [1]})
+    office.welcome("b", {"one": [1]})
     assert dropped(office, 2 * BOTH + 4)["a"] == ["one", "one"]
 
 
 def test_it_is_not_told_what_it_has_done_already():
     office = Office()
     office.join("a", {"one": [1]})
-    office.join("b", {"one": [1]})
+    office.welcome("b", {"one": [1]})
     for _ in range(int(BOTH) + 2):
         office.tick()
         office.report("b")
         if office.now % 5 == 0 and not office.state.members["a"].drop:
             office.report("a")
     assert office.report("a", left=["one"]).drop == []
+
+
+def test_a_claim_that_nobody_was_sent_for_does_not_count():
+    office = Office()
+    office.join("a", {"one": [1, 2]})
+    office.join("b", {"one": [3]})
+    assert office.at("one") == "a" and office.has("one") == [1, 2]
+    assert office.said("refused") == ["b says that it has a subscriber of a, and was not sent it"]
+    office.report("b", {"one": [3, 4]})
+    assert office.at("one") == "a" and len(office.said("refused")) == 1
+
+
+def test_it_counts_when_the_other_has_let_go():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [3]})
+    office.report("a", left=["one"])
+    assert office.at("one") == "b" and office.has("one") == [3]
+
+
+def test_it_counts_when_the_other_is_dead():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [3]})
+    office.alive(20, "b")
+    assert office.at("one") == "b"
+
+
+def test_a_broker_cannot_have_others_drop_their_subscribers():
+    office = Office()
+    office.join("a", {"one": [1]})
+    office.join("b", {"one": [1]})
+    assert dropped(office, UNASKED) == {"a": [], "b": []}
+    assert dropped(office, 3) == {"a": [], "b": ["one"]}
+
+
+def test_a_ticket_of_long_ago_is_no_reason():
+    office = Office()
+    office.join("a")
+    office.join("b")
+    office.place("one", avoid=["a"])
+    office.alive(200, "a", "b")
+    office.report("a", {"one": [1]})
+    office.report("b", {"one": [1]})
+    assert office.at("one") == "a" and not office.state._expected
+
+
+def test_an_order_is_a_reason():
+    office = Office(strategy="ldm")
+    office.join("a", {f"subscriber-{number}": [number] for number in range(4)}, rates=dict.fromkeys(range(4), 9.0))
+    office.join("b")
+    office.tick(1)
+    order = office.report("a").moves[0]
+    office.report("b", {order.subscriber: [1]})
+    assert office.at(order.subscriber) == "b" and office.said("refused") == []
+
+
+def test_what_nobody_has_is_forgotten_after_a_while_and_its_number_given_again():
+    office = Office()
+    office.join("a", {"one": [1]}, rates={1: 10.0})
+    for number in range(2, 40):
+        office.report("a", {"one": [number]}, rates={number: 10.0})
+        office.alive(120, "a")
+    picture = office.state.picture
+    assert len(picture.backs) <= IDLE / 120 + 3 and office.has("one") == [39]
+    assert len(picture.load.lam) <= 32
+    office.report("a", {"one": [1]})
+    assert office.topology()["brokers"][0]["load_out"] == 0.0, "its rate was forgotten too"
+
+
+def test_what_somebody_may_come_back_to_is_not_forgotten():
+    office = Office()
+    office.join("a", {"one": [7]}, rates={7: 10.0})
+    office.welcome("b", {"one": [8]})
+    office.alive(2 * IDLE, "a", "b")
+    office.report("b", left=["one"])
+    assert office.at("one") == "a" and office.has("one") == [7]
+    assert office.topology()["brokers"][0]["load_out"] == 10.0
+
+
+def test_what_a_broker_tells_the_rate_of_is_not_forgotten():
+    office = Office()
+    office.join("a", rates={7: 10.0})
+    for second in range(3):
+        office.alive(IDLE / 2, "a")
+        office.report("a", rates={7: 10.0 + second})
+    office.report("a", {"one": [7]})
+    assert office.topology()["brokers"][0]["load_out"] == 12.0

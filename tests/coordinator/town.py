@@ -120,6 +120,7 @@ class Town:
         self.handed: list[tuple[str, float]] = []
         self.history: list[Any] = []
         self._since = 0
+        self.office.state.picture.unasked = 20.0
 
     # -- what can happen
 
@@ -210,6 +211,7 @@ class Town:
     def restart(self) -> None:
         """Of the coordinator, with its store only."""
         self.office.restart()
+        self.office.state.picture.unasked = 20.0
         self._since = len(self.office.notes)
 
     def do_later(self) -> None:

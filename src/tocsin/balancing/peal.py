@@ -34,6 +34,11 @@ ROUNDS = 5
 ROOM = 0.1
 #: How far above the mean the regrouped brokers may end.
 TIGHT = 0.001
+#: How far above it single subscribers may lift a broker at first: with room they find better places, and the repair
+#: that follows undoes some of it, so there is less room each time.
+LOOSE, COOLING = 0.01, 0.75
+#: Rounds without an improvement of at least this share after which tidying ends.
+PATIENCE, WORTHWHILE = 4, 5e-5
 #: Groups that hold less of their people's load than this are not worth looking at.
 COHESION = 0.4
 ROUNDING = 1e-9
@@ -103,13 +108,17 @@ class Peal(MinMax):
             played += repair(view, view.mean * (1 + 3 * TIGHT), thrifty=True)
             if view.mean <= enough:
                 break
-        best, kept = float("inf"), 0
-        for _ in range(ROUNDS):
-            played += tidy(view, price=price, limit=view.mean * (1 + 10 * TIGHT))
+        best, kept, since, loose = float("inf"), 0, 0, LOOSE
+        while since < PATIENCE:
+            played += tidy(view, price=price, limit=view.mean * (1 + loose))
             for _ in range(2):  # whoever moves may have to be fetched for, which raises the mean
-                played += repair(view, view.mean * (1 + TIGHT), thrifty=True)
+                played += repair(view, view.mean * (1 + min(TIGHT, loose / 2)), thrifty=True)
+            since += 1
             if view.loads.maximum < best:
+                if view.loads.maximum < best * (1 - WORTHWHILE):
+                    since = 0
                 best, kept = view.loads.maximum, len(played)
+            loose = max(loose * COOLING, TIGHT)
         return collapsed(at, played[:kept])
 
     def _pays(self, view: Trial, repaired: Trial, grouped: Trial, more: int) -> bool:

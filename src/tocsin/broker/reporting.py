@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import secrets
 from typing import Any
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ class Reporter:
         self, driver: Driver, wicket: Wicket, url: str, identity: str, rng: random.Random | None = None
     ) -> None:
         self.identity = identity
+        self.boot = secrets.token_urlsafe(12)
         self.driver = driver
         self.wicket = wicket
         self.url = url
@@ -84,6 +86,7 @@ class Reporter:
             config.limits.connections,
             config.latitude,
             config.longitude,
+            self.boot,
         )
         about = msgspec.json.decode(await self._post("/registerbroker", place), type=Registered)
         self.wicket.key = bytes.fromhex(about.key)

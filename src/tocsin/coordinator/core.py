@@ -19,6 +19,9 @@ from tocsin.coordinator.picture import Picture
 from tocsin.errors import NotFound, Unauthorized
 from tocsin.wire.tickets import Ticket, key_for, sign
 
+#: Seconds after the end of a ticket until which its subscriber may be seen: clocks differ, and a report takes a while.
+GRACE = 60.0
+
 
 class Core:
     """``wall`` is the time that tickets are dated by, ``nonce`` makes them unlike; both are the driver's.
@@ -59,6 +62,9 @@ class Core:
         self._by_number: dict[int, Member] = {}
         self._started: float | None = None
         self._ticked: float | None = None
+        self._tidied = 0.0
+        #: Which brokers a ticket was written for, for each subscriber, and until when it may be seen there.
+        self._expected: dict[str, dict[int, float]] = {}
         self._lag = 0.0  # seconds by which ticks come late, the worst of the last ones
         self._balanced = float("-inf")
         self._questions = 0
@@ -85,5 +91,16 @@ class Core:
         return member
 
     def _ticket(self, subscriber: str, member: Member, seconds: float) -> str:
+        """From now on the broker may say that it has this subscriber, as long as the ticket is good."""
+        self._expected.setdefault(subscriber, {})[member.number] = self._now + seconds + GRACE
         ticket = Ticket(subscriber, member.name, self.wall() + seconds, self.nonce())
-        return sign(ticket, key_for(self.secret, member.name))
+        return sign(ticket, key_for(self.secret, member.name, member.boot))
+
+    def _sent(self, subscriber: str, member: Member) -> bool:
+        return self._expected.get(subscriber, {}).get(member.number, -1.0) >= self._now
+
+    def _expect_no_more(self) -> None:
+        """Tickets that have expired."""
+        for name, brokers in list(self._expected.items()):
+            if max(brokers.values()) < self._now:
+                del self._expected[name]

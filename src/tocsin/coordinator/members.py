@@ -39,6 +39,7 @@ class Member(Struct, eq=False):
     wobble: float = 0.0
     alive: bool = False
     token: str = ""
+    boot: str = ""  # of its process; tickets are for one process of a broker
     report: int = 0  # number of the last report
     behind: bool = True  # the next report has to be full
     last: LoadReport | None = None

@@ -52,9 +52,9 @@ class Membership(Moving):
         # Also if it is known: what could not be written the last time is written now.
         self._out.append(ev.KeepBroker(row))
         member = self._admit(row)
-        member.report, member.behind = 0, True
+        member.report, member.behind, member.boot = 0, True, wish.boot
         member.token = hmac.new(self.secret, f"report\0{row.name}\0{self.nonce()}".encode(), "sha256").hexdigest()
-        key = key_for(self.secret, row.name).hex()
+        key = key_for(self.secret, row.name, member.boot).hex()
         self._out.append(Reply(event.call, Registered(row.name, key, member.token, self.config.interval)))
 
     def _alive(self, member: Member) -> None:

@@ -1,7 +1,8 @@
 """Who is where with what, as the brokers tell it.
 
 A subscriber may be with two brokers for a while: it connects to the next one before it leaves the last. The one that
-claimed it last counts; the older claims are kept beside, so that one of them counts again if the newest is withdrawn.
+claimed it last counts, if the coordinator has sent it there. The other claims are kept beside, so that one of them
+counts as soon as the first is withdrawn.
 """
 
 from __future__ import annotations
@@ -14,12 +15,19 @@ from msgspec import Struct
 from tocsin.balancing.load import NOWHERE, Load, Status
 from tocsin.balancing.names import Names
 
+#: Seconds that two brokers may claim the same subscriber, as they do while it moves.
+BOTH = 30.0
+#: The same for one that nobody has sent there: until then a broker has noticed that a connection is dead.
+UNASKED = 100.0
+#: Seconds that a BE subscription that nobody has keeps its number and rate; brokers forget it earlier.
+IDLE = 900.0
+
 
 class Claim(Struct):
-    """An older claim: what the subscriber has at that broker, and since when another one has it too."""
+    """A claim that does not count: what the subscriber has at that broker, and when that has to be cleared up."""
 
     subscriptions: list[int]
-    since: float
+    due: float
 
 
 class Picture:
@@ -27,29 +35,39 @@ class Picture:
 
     def __init__(self) -> None:
         self.load = Load()
+        self.unasked = UNASKED
         self.subscribers: Names[str] = Names()
         self.backs: Names[int] = Names()
         self.away: set[str] = set()
         self._older: dict[str, dict[int, Claim]] = {}
         self._said = np.empty(0, dtype=np.int64)  # the broker whose λ counts, by BE subscription
+        self._idle: dict[int, float] = {}
 
     def at(self, name: str) -> int:
         u = self.subscribers.find(name)
         return NOWHERE if u is None else int(self.load.at[u])
 
-    def join(self, name: str, broker: int, numbers: Iterable[int], now: float) -> None:
-        """A broker has this subscriber, with these BE subscriptions."""
+    def join(self, name: str, broker: int, numbers: Iterable[int], now: float, sent: bool = True) -> bool:
+        """A broker has this subscriber, with these BE subscriptions. ``sent``: the coordinator knows why.
+
+        False if another one has it and this claim does not count until that one has let go.
+        """
         subscriptions = [self.backs.number(each) for each in numbers]
         before, older = self.at(name), self._older.get(name, {})
         if broker in older:
             # News of an older claim do not make it the newest: the subscriber tidies up there.
             older[broker].subscriptions = subscriptions
-            return
+            return True
+        taken = before not in (NOWHERE, broker) and name not in self.away
+        if taken and not sent:
+            self._older.setdefault(name, {})[broker] = Claim(subscriptions, now + self.unasked)
+            return False
         u = self.subscribers.number(name)
-        if before not in (NOWHERE, broker) and name not in self.away:
-            self._older.setdefault(name, {})[before] = Claim(self.load.rows[u].tolist(), now)
+        if taken:
+            self._older.setdefault(name, {})[before] = Claim(self.load.rows[u].tolist(), now + BOTH)
         self.away.discard(name)
         self.load.join(u, broker, subscriptions)
+        return True
 
     def leave(self, name: str, broker: int) -> bool:
         """A broker has it no longer; True if nobody else has it either, and it is still in the picture."""
@@ -93,6 +111,27 @@ class Picture:
         stands[others] = (self.load.n[ks[others], said[others]] > 0) & (told[others] < self.load.lam[ks[others]])
         self.load.rates(ks[~stands], told[~stands])
         self._said[ks[~stands]] = broker
+        for number in ks.tolist():
+            self._idle.pop(number, None)  # a broker holds it
+
+    def tidy(self, now: float) -> None:
+        """Forgets BE subscriptions that nobody has had for long: otherwise every one there ever was would be kept."""
+        wanted = np.asarray(self.load.n.any(axis=1))
+        claimed = {k for older in self._older.values() for claim in older.values() for k in claim.subscriptions}
+        idle = {}
+        for name in list(self.backs):
+            k = self.backs.number(name)
+            if (k < len(wanted) and wanted[k]) or k in claimed:
+                continue
+            since = self._idle.get(k, now)
+            if now - since > IDLE:
+                if k < len(wanted):
+                    self.load.rate(k, 0.0)
+                self._said[k : k + 1] = NOWHERE
+                self.backs.forget(name)
+            else:
+                idle[k] = since
+        self._idle = idle
 
     def claimed(self, broker: int) -> list[str]:
         """All that this broker has said to have, older claims too."""
@@ -102,12 +141,12 @@ class Picture:
     def is_older(self, name: str, broker: int) -> bool:
         return broker in self._older.get(name, {})
 
-    def overdue(self, now: float, patience: float) -> Iterator[tuple[str, int]]:
-        """Claims that have been older ones for this long; the next time is as long from now."""
+    def overdue(self, now: float) -> Iterator[tuple[str, int]]:
+        """Claims that have not counted for too long; once more after a while if nothing happens."""
         for name, older in self._older.items():
             for broker, claim in older.items():
-                if now - claim.since > patience:
-                    claim.since = now
+                if now > claim.due:
+                    claim.due = now + BOTH
                     yield name, broker
 
     def takes(self, broker: int, arriving: int = 0) -> bool:

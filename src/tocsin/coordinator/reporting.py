@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from tocsin.coordinator import events as ev
-from tocsin.coordinator.events import Reply
+from tocsin.coordinator.events import Note, Reply
 from tocsin.coordinator.members import Member
 from tocsin.coordinator.placing import Placing
 from tocsin.wire.reports import LoadReport, Orders
-
-#: Seconds that two brokers may claim the same subscriber, as they do while it moves.
-BOTH = 30.0
 
 
 class Reporting(Placing):
@@ -42,8 +39,13 @@ class Reporting(Placing):
                 if name not in report.subscribers:
                     self._left(member, name)
         for name, numbers in report.subscribers.items():
-            self.picture.join(name, member.number, numbers, self._now)
-            self._look_after(name)
+            before = self.picture.at(name)
+            if self.picture.join(name, member.number, numbers, self._now, self._sent(name, member)):
+                self._look_after(name)
+            else:
+                other = self._by_number[before].name
+                text = f"{member.name} says that it has a subscriber of {other}, and was not sent it"
+                self._out.append(Note("refused", text, name, other, member.name))
         for name in report.left:
             self._left(member, name)
         if report.rates:
@@ -53,5 +55,5 @@ class Reporting(Placing):
 
     def _settle(self) -> None:
         """Whoever is with two brokers for too long is dropped by the older one, which is asked again until it has."""
-        for name, number in self.picture.overdue(self._now, BOTH):
+        for name, number in self.picture.overdue(self._now):
             self._by_number[number].drop[name] = None

@@ -17,6 +17,8 @@ from tocsin.coordinator.switching import Switching
 #: Seconds between two ticks after which the coordinator must have slept; they come every second.
 LATE = 2.5
 TICK = 1.0
+#: Seconds between two looks for what can be forgotten.
+TIDY = 60.0
 #: How much of what it was late is still counted a tick later.
 CALMING = 0.8
 
@@ -38,6 +40,10 @@ class CoordinatorState(Switching):
         self._bury()
         self._give_up()
         self._settle()
+        if self._now - self._tidied >= TIDY:
+            self._tidied = self._now
+            self.picture.tidy(self._now)
+            self._expect_no_more()
         if self._now - self._balanced >= self.config.balance_every and self._complete():
             self._balanced = self._now
             self._balance()

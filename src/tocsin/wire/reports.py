@@ -23,6 +23,9 @@ class Registration(Struct, frozen=True, forbid_unknown_fields=True):
     most: Annotated[int, Meta(ge=1)] = 2**31 - 1
     lat: Annotated[float, Meta(ge=-90, le=90)] | None = None
     lon: Annotated[float, Meta(ge=-360, le=360)] | None = None
+    boot: Annotated[
+        str, Meta(max_length=128, description="another one each time it is started: tickets of before are void")
+    ] = ""
 
 
 class Registered(Struct, frozen=True):
