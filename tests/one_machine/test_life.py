@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -16,14 +18,18 @@ from hamlet import options
 from tocsin.city.ground import BOUNDS
 from tocsin.errors import UserError
 from tocsin.town import CityOptions, Town
+from tocsin.town.supervisor import News
 
 PEOPLE = 24
+HEARD: list[News] = []
 
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     city = CityOptions(seed=3, subscribers=PEOPLE, speed=24)
-    with Town(options(tmp_path_factory.mktemp("life"), brokers=2, placement="nearest", city=city)) as found:
+    with Town(
+        options(tmp_path_factory.mktemp("life"), brokers=2, placement="nearest", city=city), HEARD.append
+    ) as found:
         yield found
 
 
@@ -164,6 +170,14 @@ def test_the_summary_counts(town: Town) -> None:
     assert facts["latency_ms"]["count"] == 0 and facts["first_notification_seconds"] is None
     assert facts["cov"] is None, "there was no load to be out of balance"
     assert {each["channel"] for each in facts["channels"]} >= set(town.life.channels)
+
+
+def test_a_process_of_clients_that_ends_is_told_and_its_people_are_shown_as_gone(town: Town) -> None:
+    os.kill(town.parts.parts["clients 1"].pid, signal.SIGKILL)
+    when(town, lambda found: all(each[2] == 255 and each[3] & 4 for each in found))
+    assert any(news.kind == "note" and "clients" in news.text for news in HEARD)
+    assert get(town, "/people/3").json()["notifications"] == []
+    assert town.summary()["people_connected"] == 0
 
 
 def test_a_town_without_a_city_has_no_life(tmp_path: Path) -> None:

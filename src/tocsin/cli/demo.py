@@ -73,8 +73,9 @@ def demo(
         raise UserError("--stay and --seconds contradict each other", hint="give one of them")
     from tocsin.town import CityOptions, Options, Town
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
     watched = console.is_terminal and not json
+    console.soft_wrap = not watched  # a window folds what is too long; a file need not
     city = CityOptions(seed=seed, subscribers=subscribers, speed=speed, clients=clients, least_move=least_move)
     options = Options(
         home=home,
@@ -148,8 +149,6 @@ def watch(console: Console, town: Town, seconds: float | None, *, plain: bool, s
     if silent or plain:
         watch_lines(console, town, end, silent=silent)
         return
-    # One that folds what is too long for the window.
-    console = Console(highlight=False)
     with Live(console=console, refresh_per_second=1 / PICTURE, transient=True) as live:
         while (left := end - time.monotonic()) > 0:
             live.update(picture(town, console.width))

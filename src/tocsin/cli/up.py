@@ -150,6 +150,7 @@ SENTENCES = {
     "again": "{0.part} is back at {0.text} after {0.seconds:.1f} s",
     "killed": "{0.part} was killed, as somebody wished",
     "added": "{0.part} was added: {0.text}",
+    "note": "{0.part}: {0.text}",
 }
 
 

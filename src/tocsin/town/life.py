@@ -73,6 +73,7 @@ class Life:
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.Server | None = None
         self._secret = secrets.token_hex(16)
+        self._ending = False
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
@@ -154,7 +155,11 @@ class Life:
             while (message := await frames.read(reader)) is not None:
                 self._hear(message)
         self._writers.pop(hello.process, None)
+        if not self._ending:
+            log = self.parts.home / "logs" / f"clients-{hello.process + 1}.log"
+            self._tell(News("note", "people", f"a process of their clients has ended, see {log}"))
         self.broker[hello.process :: self.processes] = NOWHERE
+        self.tally.connected[hello.process :: self.processes] = False
         writer.close()
 
     def _hear(self, message: frames.Message) -> None:
@@ -240,7 +245,7 @@ class Life:
         try:
             await drill(self.parts.coordinator, self.channels)
         except TocsinError as error:
-            self._tell(News("failed", "drill", error.message))
+            self._tell(News("note", "drill", error.message))
         else:
             self._tell(News("up", "drill", "all channels have run once", time.monotonic() - began))
 
@@ -312,6 +317,7 @@ class Life:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def end(self) -> None:
+        self._ending = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

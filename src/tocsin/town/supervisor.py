@@ -30,7 +30,7 @@ TOCSIN = (sys.executable, "-m", "tocsin.cli")
 
 
 class News(Struct, frozen=True):
-    """``kind``: starting, up, ended, again, killed, added, failed. ``seconds``: how long it took."""
+    """``kind``: starting, up, ended, again, killed, added, failed, note. ``seconds``: how long it took."""
 
     kind: str
     part: str

@@ -56,6 +56,7 @@ class Tally:
             "trouble": self.sums["trouble"],
             "latency_ms": figures(everything),
             "cov": {"worst": round(max(covs), 4), "last": round(covs[-1], 4)} if covs else None,
+            "samples": [[round(at, 1), round(cov, 4), round(maximum, 1)] for at, cov, maximum in self.covs],
         }
 
 
