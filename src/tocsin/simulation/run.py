@@ -18,7 +18,7 @@ from tocsin.simulation.world import Parts, World
 #: Seconds in which faults begin, in which they end, and in which results go on after that.
 TROUBLE, HEALED, STEADY = 28.0, 32.0, 44.0
 #: Seconds between two looks at whether it is quiet, and after which it must have been.
-LOOK, DEADLINE = 5.0, 300.0
+LOOK, DEADLINE = 5.0, 900.0
 
 
 class Outcome(Struct, frozen=True):
