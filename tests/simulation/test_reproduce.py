@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,11 +14,13 @@ import pytest
 
 from tocsin.cli.main import run
 from tocsin.experiments.chart import Chart, Panel, Series
+from tocsin.experiments.debs2019 import live
 from tocsin.experiments.debs2019.figures import FIGURES
 from tocsin.experiments.debs2019.proto import CHANNELS, asked, prototype
 from tocsin.experiments.debs2019.variants import Runs, Variant, workload
 from tocsin.experiments.outcome import Check, Spread, Verdict, judge, number
 from tocsin.experiments.page import page
+from tocsin.experiments.report import write
 from tocsin.simulation.flow.near import nearest
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -31,9 +36,6 @@ def call(*words: object) -> int:
 def reproduced(tmp_path_factory: pytest.TempPathFactory):
     """One figure of the prototype and one of the large simulation, both small."""
     out = tmp_path_factory.mktemp("reproduced")
-    import contextlib
-    import io
-
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         assert call("reproduce", "d-8", "D-14", "--small", "--seeds", 1, "--json", "--out", out) == 0
@@ -94,7 +96,7 @@ def test_a_wrong_command_line_is_told_in_two_lines(words, code, said, tmp_path, 
 
 
 def test_a_missing_library_is_named_before_any_work(monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert call("reproduce", "all", "--out", tmp_path) == 1
     assert "tocsin[experiments]" in capsys.readouterr().err
 
@@ -176,3 +178,45 @@ def test_all_figures_at_the_papers_size(tmp_path, capsys):
         "D-12",
         "D-13",
     }
+
+
+def history(skew: float) -> list[dict[str, object]]:
+    """As ``GET /history`` answers."""
+    brokers = {"b1": [100.0, 900.0 * skew, 7], "b2": [100.0, 900.0, 3]}
+    return [
+        {"time": 1_000.0 + look, "cov": skew / 10, "maximum": 100 + 900 * skew, "brokers": brokers} for look in range(6)
+    ]
+
+
+FACTS = {"migrations": 3, "notifications": 1_000, "people_reached": 10}
+
+
+def test_a_live_run_is_read_from_the_coordinators_history():
+    found = live.read("LDM", history(2.0), 30.0, FACTS)
+    assert found.time.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]  # minutes of the city
+    assert found.load[0].tolist() == [1_900.0, 1_000.0] and found.subscribers[0].tolist() == [7, 3]
+
+
+def test_live_runs_are_judged_and_drawn_as_the_simulated_ones(tmp_path):
+    runs = [live.read("no LB", history(4.0), 30.0, FACTS), live.read("LDM", history(2.0), 30.0, FACTS)]
+    found = live.outcome(runs, 10, 30.0)
+    assert [check.says for check in found.checks] == ["LDM lowers the maximum load", "LDM lowers the cov"]
+    assert found.verdict is Verdict.REPRODUCED
+    written = write([found], tmp_path)
+    assert {path.name for path in written} >= {"D-proto.parquet", "D-proto.png", "D-proto-metrics.png", "D-proto.html"}
+
+
+@pytest.mark.parametrize("words", [["D-proto"], ["D-8", "--live"], ["D-proto", "D-8", "--live"]])
+def test_live_is_for_the_prototype_alone(words, capsys):
+    assert call("reproduce", *words) == 1
+    assert "tocsin reproduce D-proto --live" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_the_prototype_live_on_real_processes(tmp_path, capsys):
+    words = ["--live", "--speed", 30, "--people", 40, "--minutes", 10]
+    assert call("reproduce", "D-proto", *words, "--json", "--out", tmp_path) == 0
+    (found,) = json.loads(capsys.readouterr().out)["figures"]
+    assert len(found["variants"]) == 5
+    assert all(int(each["notifications"].replace(",", "")) > 0 for each in found["variants"])

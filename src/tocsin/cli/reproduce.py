@@ -10,7 +10,8 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from tocsin.cli.output import Json, print_json, print_line, progress
-from tocsin.errors import NotFound, SystemTrouble
+from tocsin.cli.up import terminable
+from tocsin.errors import NotFound, SystemTrouble, UserError
 
 if TYPE_CHECKING:
     from tocsin.experiments.debs2019.figure import Figure
@@ -19,11 +20,17 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    names: Annotated[list[str], typer.Argument(help="D-5 to D-14, D-10s, or all.", metavar="FIGURE...")],
+    names: Annotated[
+        list[str], typer.Argument(help="D-5 to D-14, D-10s, or all; D-proto with --live.", metavar="FIGURE...")
+    ],
     seeds: Annotated[int, typer.Option(min=1, max=1_000, help="Runs of each, with different random numbers.")] = 5,
     out: Annotated[Path, typer.Option(help="Folder for data, charts and pages.")] = Path("artifacts/reproduce"),
     png: Annotated[bool, typer.Option("--png/--no-png", help="Charts as PNG too; needs matplotlib.")] = True,
     small: Annotated[bool, typer.Option("--small", help="A smaller network, to see that it works.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="D-proto on real processes with Spark, one run a way.")] = False,
+    speed: Annotated[float, typer.Option(min=0.1, max=60, help="With --live: seconds of the city in a second.")] = 10.0,
+    people: Annotated[int, typer.Option(min=1, max=200_000, help="With --live: how many subscribers.")] = 400,
+    minutes: Annotated[float, typer.Option(min=1, max=1_440, help="With --live: minutes of the city.")] = 30.0,
     json: Json = False,
 ) -> None:
     """Run a paper's experiment and print its claim beside what came out.
@@ -35,13 +42,17 @@ def reproduce(
     Example:
       tocsin reproduce D-8 D-10 --seeds 3
       tocsin reproduce all
+      tocsin reproduce D-proto --live --speed 20
     """
     from tocsin.experiments.debs2019.figures import FIGURES
     from tocsin.experiments.debs2019.variants import Runs
     from tocsin.experiments.png import pyplot
     from tocsin.experiments.report import write
 
-    wanted = chosen(names, FIGURES)
+    alone = [name.upper() for name in names] == [LIVE.upper()]
+    if live != alone:
+        raise UserError(f"--live and {LIVE} go together", hint=f"tocsin reproduce {LIVE} --live")
+    wanted = [] if live else chosen(names, FIGURES)
     # What is missing is better said before the work than after it.
     if png:
         pyplot()
@@ -50,7 +61,7 @@ def reproduce(
     except OSError as error:
         trouble = f"{out} cannot be written: {error.strerror}"
         raise SystemTrouble(trouble, hint="choose another folder: --out") from error
-    shape = (
+    shape: tuple[Any, ...] = (
         TextColumn("{task.description}"),
         BarColumn(),
         TimeElapsedColumn(),
@@ -61,7 +72,7 @@ def reproduce(
         runs = Runs(tuple(range(1, seeds + 1)), small)
         if bar is not None:
             watch(bar, runs, wanted)
-        outcomes = [figure.outcome(runs) for figure in wanted]
+        outcomes = [figure.outcome(runs) for figure in wanted] if not live else [alive(bar, people, speed, minutes)]
     files = write(outcomes, out, png=png)
     if json:
         print_json({"figures": [plain(each) for each in outcomes], "page": str(files[-1])})
@@ -83,6 +94,29 @@ def chosen(names: Sequence[str], known: dict[str, Figure]) -> list[Figure]:
         else:
             raise NotFound("figure", name, hint=f"there are: {', '.join(known)}, all")
     return [figure for name, figure in known.items() if name in wanted]
+
+
+#: What can be run live.
+LIVE = "D-proto"
+
+
+def alive(bar: Progress | None, people: int, speed: float, minutes: float) -> Outcome:
+    from tocsin.experiments.debs2019 import live
+
+    task = None if bar is None else bar.add_task("", total=float(len(live.WAYS)))
+    begun = 0
+
+    def tell(way: str) -> None:
+        nonlocal begun
+        if bar is not None and task is not None:
+            bar.update(task, completed=begun, description=f"{LIVE}, {way}")
+        begun += 1
+
+    with terminable():  # the processes that it has started end with it
+        try:
+            return live.live(people=people, speed=speed, minutes=minutes, tell=tell)
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
 
 
 #: A run of the large simulation takes so many times as long as one of the prototype.

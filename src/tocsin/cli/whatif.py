@@ -23,12 +23,12 @@ def what_if(
     """Say how many brokers a population needs, and which placement and strategy.
 
     Every candidate of the file is tried on the same people with the coordinator's own decisions and limits. A broker
-    is busy by what it fetches and delivers. The exit code is 1 if none of the candidates is enough.
+    is busy by what it fetches and delivers. The exit code is 1 if none of the candidates is enough. `run` may be left
+    out.
 
     \b
     Example:
       tocsin simulate run examples/scenario.toml --out answer.html
-      tocsin simulate examples/scenario.toml
     """
     from tocsin.experiments.whatif.answer import attempt, candidates, chart, enough, workload
     from tocsin.experiments.whatif.scenario import load

@@ -14,8 +14,8 @@ from tocsin.experiments.outcome import Check
 
 ALPHAS = (0.05, 0.1, ALPHA, 0.25)
 LDMS = tuple(Variant("sim", "NR", "LDM", alpha) for alpha in ALPHAS)
-#: "As good as": cov within a twentieth of the mean load.
-AS_GOOD = 0.05
+#: "As good as": cov within a fiftieth of the mean load.
+AS_GOOD = 0.02
 
 
 def checks(runs: Runs) -> list[Check]:
@@ -29,7 +29,7 @@ def checks(runs: Runs) -> list[Check]:
     return [
         Check("the smaller α, the lower cov", f"{names}: {'; '.join(map(str, covs))}", rising),
         Check("the smaller α, the more migrations", f"{names}: {'; '.join(map(str, moves))}", falling),
-        Check("at α .05 LDM ends as balanced as GSH", f"cov {covs[0]}, GSH {shuffled}", close),
+        Check("at α .05 LDM ends as balanced as GSH", f"cov {covs[0]}, GSH {shuffled}", close, direction=False),
     ]
 
 
@@ -57,4 +57,8 @@ FIGURE = Figure(
     (*LDMS, d13.GSH, *d13.ADDED),
     checks,
     charts,
+    (
+        "LDM stops as soon as cov is below α, and ends there; the shuffle is not bound by α and ends far below it. The "
+        "maximum load of the two is within a few percent.",
+    ),
 )

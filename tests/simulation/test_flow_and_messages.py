@@ -1,0 +1,96 @@
+"""The flow simulation counts what the message-level simulator delivers, broker by broker, one by one.
+
+There every notification is a message through the state machines of data cluster, broker and client. Nothing is taken
+over from it but when channels ran and what they found; who gets what from whom is worked out by both.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from tocsin.simulation.chance import Chance
+from tocsin.simulation.flow import Execution, Run, Workload, settings, simulate
+from tocsin.simulation.scenario import ChannelPlan, ClientPlan, Scenario
+from tocsin.simulation.world import World
+
+KINDS = ("p", "q", "r", "s")
+CHANNELS = {"A": 0.4, "B": 0.8, "C": 1.5}
+BROKERS, CLIENTS = 3, 30
+#: Everybody has subscribed by then; results until then; everything is delivered by then.
+QUIET, UNTIL, END = 10.0, 40.0, 60.0
+
+
+def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> World:
+    rng = Random(seed)
+    wishes = [(channel, kind) for channel in CHANNELS for kind in KINDS]
+    clients = [
+        ClientPlan(
+            rng.sample(wishes, rng.randint(1, 6)),
+            bandwidth=1e9,
+            at=min(rng.randrange(BROKERS), rng.randrange(BROKERS)) if at else None,
+        )
+        for _ in range(CLIENTS)
+    ]
+    channels = [
+        ChannelPlan(name, period, 0.7, {kind: rng.choice((60, 120, 400)) for kind in KINDS}, name == "B", 1e9)
+        for name, period in CHANNELS.items()
+    ]
+    scenario = Scenario(BROKERS, 0, channels, clients, strategy, buffer_bytes=1 << 20, **changes)  # type: ignore[arg-type]
+    world = World(scenario, Chance(seed))
+    world.cluster.producing = False
+    world.start()
+    world.clock.run(QUIET)
+    world.cluster.producing = True
+    world.clock.run(UNTIL)
+    world.cluster.producing = False
+    world.clock.run(END)
+    return world
+
+
+def counted(world: World) -> Run:
+    """The same people and results in the flow simulation, each person beside the broker that it goes to."""
+    keys = [(channel, kind) for channel in CHANNELS for kind in KINDS]
+    executions = [
+        Execution(
+            execution.started,
+            np.array([keys.index((channel.name, kind)) for kind in execution.found]),
+            np.array([len(found) for found in execution.found.values()]),
+        )
+        for channel in world.cluster.channels.values()
+        for execution in channel.executions
+    ]
+    plans = world.scenario.clients
+    sites = np.array([[60.0, float(j)] for j in range(BROKERS)])
+    size = np.array([len(plan.wishes) for plan in plans])
+    work = Workload(
+        END,
+        np.ones(BROKERS),
+        sites,
+        sites[[plan.at or 0 for plan in plans]],
+        np.zeros(CLIENTS),
+        size,
+        np.array([keys.index(wish) for plan in plans for wish in plan.wishes], dtype=np.int32),
+        np.full(int(size.sum()), QUIET - 1.0),
+        sorted(executions, key=lambda execution: execution.time),
+        len(keys),
+    )
+    return simulate(work, settings("", "nearest"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_broker_delivers_as_often(seed):
+    world = town(seed, at=True)
+    delivered = [broker.state.counters.deliveries for broker in world.brokers.values()]
+    assert counted(world).deliveries.tolist() == delivered
+    assert min(delivered) > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_everybody_gets_as_much_while_people_are_moved(seed):
+    world = town(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", cool_down=2.0)
+    assert world.coordinator.moves > 0
+    received = sum(len(each.received) for client in world.clients.values() for each in client.interests.values())
+    assert int(counted(world).deliveries.sum()) == received
