@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parent.parent / "broker"))
 def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The addresses of one ``tocsin up`` for all pages: each page has names of its own."""
     options = ("--home", str(tmp_path_factory.mktemp("documented")), "--brokers", "1")
-    running = Process(*options, part="up", TOCSIN_MASTER="local[2]")
+    running = Process(*options, part="up", TOCSIN_MASTER="local[2]", TOCSIN_DRIVER_MEMORY="1g")
     try:
         yield running.event("ready")
     finally:
