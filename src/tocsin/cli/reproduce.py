@@ -73,13 +73,20 @@ def reproduce(
         if bar is not None:
             watch(bar, runs, wanted)
         outcomes = [figure.outcome(runs) for figure in wanted] if not live else [alive(bar, people, speed, minutes)]
-    files = write(outcomes, out, png=png)
+    files = write(outcomes, out, png=png, intro=intro(live))
     if json:
         print_json({"figures": [plain(each) for each in outcomes], "page": str(files[-1])})
         return
     for outcome in outcomes:
         show(outcome)
     print_line(f"{len(files)} files in {out}; look at {files[-1]}")
+
+
+def intro(live: bool) -> str:
+    from tocsin.experiments.debs2019 import live as living
+    from tocsin.experiments.report import INTRO
+
+    return living.INTRO if live else INTRO
 
 
 def chosen(names: Sequence[str], known: dict[str, Figure]) -> list[Figure]:

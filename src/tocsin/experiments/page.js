@@ -1,5 +1,5 @@
 // Draws every chart of the page from the data in it. Nothing is fetched.
-const W = 420, H = 250, L = 52, R = 10, T = 8, B = 38;
+const W = 420, H = 250, L = 52, R = 16, T = 8, B = 38;
 const NS = "http://www.w3.org/2000/svg";
 const tip = document.getElementById("tip");
 const dark = () => {
@@ -8,6 +8,8 @@ const dark = () => {
 };
 const colour = (series) => PALETTE[series.tone % PALETTE.length][dark() ? 1 : 0];
 const text = (v) => v === 0 ? "0" : Math.abs(v) >= 100 ? Math.round(v).toLocaleString("en") : Math.abs(v) >= 10 ? v.toFixed(1) : Math.abs(v) >= 1 ? v.toFixed(2) : v.toFixed(3);
+// The numbers along the axes: no more digits than they need.
+const short = (v) => (+v.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 });
 function el(name, attributes, parent) {
   const made = document.createElementNS(NS, name);
   for (const key in attributes) made.setAttribute(key, attributes[key]);
@@ -31,10 +33,10 @@ function draw(panel, box, hidden, top) {
   const x = (v) => L + (W - L - R) * (v - left) / (right - left || 1), y = (v) => H - B - (H - T - B) * v / top;
   for (const v of ticks(top, 4)) {
     el("line", { class: "grid", x1: L, x2: W - R, y1: y(v), y2: y(v) }, svg);
-    el("text", { x: L - 6, y: y(v) + 4, "text-anchor": "end" }, svg).textContent = text(v);
+    el("text", { x: L - 6, y: y(v) + 4, "text-anchor": "end" }, svg).textContent = short(v);
   }
   if (bars) panel.labels.forEach((label, i) => { el("text", { x: x(i + .5), y: H - B + 15, "text-anchor": "middle" }, svg).textContent = label; });
-  else for (const v of ticks(right, 5)) if (v >= left) el("text", { x: x(v), y: H - B + 15, "text-anchor": "middle" }, svg).textContent = text(v);
+  else for (const v of ticks(right, 5)) if (v >= left) el("text", { x: x(v), y: H - B + 15, "text-anchor": "middle" }, svg).textContent = short(v);
   el("text", { x: (L + W - R) / 2, y: H - 5, "text-anchor": "middle" }, svg).textContent = panel.x_label;
   el("text", { transform: `translate(11 ${(H - B + T) / 2}) rotate(-90)`, "text-anchor": "middle" }, svg).textContent = panel.y_label;
   shown.forEach((s, n) => {

@@ -29,7 +29,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True) -> list[Path]:
+def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True, intro: str = INTRO) -> list[Path]:
     """The files that were written, the page with all of them last."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
@@ -43,12 +43,12 @@ def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True) -> list[P
                 written.append(out / f"{chart.name}.png")
         alone = out / f"{outcome.id}.html"
         title = f"{outcome.id}: {outcome.title}"
-        alone.write_text(page(title, INTRO, section(outcome), outcome.charts), encoding="utf-8")
+        alone.write_text(page(title, intro, section(outcome), outcome.charts), encoding="utf-8")
         written.append(alone)
     (out / "table.md").write_text(table(outcomes), encoding="utf-8")
     written.append(out / "table.md")
     whole = out / "index.html"
     body = f"<section>{overview(outcomes)}</section>" + "".join(section(each) for each in outcomes)
     charts = [chart for outcome in outcomes for chart in outcome.charts]
-    whole.write_text(page("DEBS 2019, figures 5 to 14, again", INTRO, body, charts), encoding="utf-8")
+    whole.write_text(page("DEBS 2019, figures 5 to 14, again", intro, body, charts), encoding="utf-8")
     return [*written, whole]

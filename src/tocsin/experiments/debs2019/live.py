@@ -22,6 +22,11 @@ from tocsin.experiments.outcome import Check, Outcome, number
 from tocsin.town import CityOptions, Options, Town
 
 BROKERS = 5
+#: What a page says first.
+INTRO = (
+    "On real processes: a data cluster with Spark, a coordinator, brokers and a client for each of the people. One run "
+    "of each way of balancing, so there is no spread; loads are what the coordinator was told."
+)
 #: Seconds of the city, and between two looks of the coordinator at least.
 HALF_HOUR, LEAST_LOOK = 1_800.0, 1.0
 WAYS = {"no LB": "", "LDM": "ldm", "SDM": "sdm", "LDM + GSH": "multistage", "peal": "peal"}
