@@ -12,7 +12,7 @@ PYTEST := $(RUN) -m pytest -n 2
 LOCKING := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-slow lint bench format lock clean
+.PHONY: help demo up test test-slow lint bench picture format lock clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
@@ -39,6 +39,9 @@ lint: $(READY) ## check style, types, layers and the repository itself
 
 bench: $(READY) ## run the benchmarks and print their tables
 	$(RUN) -m benchmarks $(ARGS)
+
+picture: $(READY) ## make docs/pictures/city.png anew, from a demo that runs for it
+	$(RUN) tests/dashboard/picture.py $(ARGS)
 
 format: $(READY) ## put the code into shape
 	$(RUN) -m ruff check --fix .

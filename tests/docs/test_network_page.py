@@ -1,4 +1,4 @@
-"""The page on networks of brokers: its commands run, against a coordinator and a broker of their own."""
+"""The pages on networks of brokers: their commands run, against a coordinator and a broker of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parent.parent / "coordinator"))
 from coordinator_lab import coordinator
 
 
-def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
+def test_every_command_does_what_the_pages_say(tmp_path: Path) -> None:
     settings = {"interval": 0.2, "balance_every": 0.5}
     with (
         sparkless(tmp_path / "data") as (_, cluster),
@@ -32,6 +32,7 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
         shell = Shell(cluster, north.url, tmp_path, running.url)
         try:
             assert shell.run_page(DOCS / "how-to" / "run-a-network.md") > 6
+            assert shell.run_page(DOCS / "how-to" / "operate-a-network.md") > 4
         finally:
             with contextlib.suppress(OSError, ValueError):
                 os.kill(int((tmp_path / "south.pid").read_text()), signal.SIGKILL)

@@ -58,7 +58,7 @@ function entry(name) {
   const parts = {
     dot: el("i"), state: el("span", { class: "state" }), people: el("strong"), mean: el("div", { class: "meter-mean" }),
     in: el("div", { class: "meter-in" }), out: el("div", { class: "meter-out" }), row: null, node: null, buttons: [],
-    facts: { in: fact("in"), out: fact("out"), waiting: fact("queued"), lagging: fact("lagging"), leaving: fact("leaving"), capacity: fact("capacity") },
+    facts: { in: fact("in"), out: fact("out"), waiting: fact("queued") }, also: el("span", { class: "broker-also" }),
   };
   parts.buttons = Object.entries(ACTIONS).map(([what, { label, alarm, run }]) => el("button", {
     type: "button", class: `button small${alarm ? " alarm" : ""}`, "data-do": what, "aria-label": `${label} ${name}`,
@@ -69,6 +69,7 @@ function entry(name) {
     el("div", { class: "broker-top" },
       el("button", { type: "button", class: "broker-name", "aria-pressed": "false", title: "Show its people", onclick: () => choose(name) }, parts.dot, el("span", {}, name)),
       parts.state,
+      parts.also,
       el("span", { class: "broker-people" }, parts.people, " people"),
       el("div", { class: "broker-do" }, ...parts.buttons)),
     el("div", { class: "broker-bottom" },
@@ -97,14 +98,13 @@ function update(found, row, now, names) {
   found.mean.style.left = share(now.mean);
   say(found.facts.in.lastChild, format.load(row.load_in));
   say(found.facts.out.lastChild, format.load(row.load_out));
-  for (const key of ["waiting", "lagging", "leaving"]) {
-    say(found.facts[key].lastChild, format.count(row[key]));
-    found.facts[key].classList.toggle("wrong", row[key] > 0 && key !== "leaving");
-  }
-  say(found.facts.capacity.lastChild, String(row.capacity));
-  show(found.facts.lagging, row.lagging > 0);
-  show(found.facts.leaving, row.leaving > 0);
-  show(found.facts.capacity, now.brokers.some((each) => each.capacity !== 1));
+  say(found.facts.waiting.lastChild, format.count(row.waiting));
+  found.facts.waiting.classList.toggle("wrong", row.waiting > 0);
+  const also = [];
+  if (now.brokers.some((each) => each.capacity !== 1)) also.push(`capacity ${row.capacity}`);
+  if (row.leaving) also.push(`${format.count(row.leaving)} leaving`);
+  if (row.lagging) also.push(`${format.count(row.lagging)} lagging`);
+  say(found.also, also.join(", "));
   for (const button of found.buttons) {
     show(button, clock.live && ACTIONS[button.dataset.do].when(row));
   }

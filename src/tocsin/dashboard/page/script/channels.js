@@ -26,7 +26,7 @@ function row(channel, found) {
     : slow ? el("span", { class: "badge", title: "It took longer than its period" }, "late") : null;
   return el(
     "tr", { "data-channel": channel.name },
-    el("td", {}, channel.name, badge),
+    el("td", {}, ...channel.name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((word) => [word, el("wbr")]), badge),
     el("td", {}, channel.period === null ? "at once" : format.duration(channel.period)),
     el("td", { class: slow ? "late" : "" }, channel.last_seconds === null ? "–" : format.duration(channel.last_seconds)),
     el("td", {}, found === null ? "–" : format.count(found)),

@@ -92,21 +92,24 @@ function built() {
 
 function label() {
   show($("map-empty"), !tape.people.length || Boolean(town.away));
-  say($("map-empty"), town.away ? `${town.away} Trying again…` : "The city is being built…");
+  say($("map-empty"), town.away ? `${town.away} Trying again…` : town.map ? "Nobody is out yet. People come when the data cluster is ready." : "The city is being built…");
 }
 
+const CHIPS = 6;
+
 function list() {
-  const found = emergencies(clock.end);
+  const all = emergencies(clock.end).filter((each) => each.phase !== "fading");
+  const found = all.slice(-CHIPS);
   const state = found.map((each) => each.id + each.phase).join();
   const box = $("emergencies");
   if (box.dataset.state === state) return;
   box.dataset.state = state;
   box.replaceChildren(...found.map((each) => el("li", {}, el(
     "button",
-    { type: "button", class: each.phase, "data-id": each.id, onclick: () => camera.look(...camera.place(each.lon, each.lat), 3) },
+    { type: "button", "data-id": each.id, onclick: () => camera.look(...camera.place(each.lon, each.lat), 3) },
     sign(each.kind),
-    `${format.words(each.kind)}${each.phase === "fading" ? ", fading" : ""}`,
-  ))));
+    format.words(each.kind),
+  ))), all.length > CHIPS ? el("li", { class: "more" }, `and ${all.length - CHIPS} more`) : "");
 }
 
 const at = (event) => {

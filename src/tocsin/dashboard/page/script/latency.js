@@ -40,6 +40,6 @@ export function start() {
     show($("latency"), Boolean(town.facts?.city));
     show($("figure-latency-box"), Boolean(town.facts?.city));
   });
-  for (const kind of ["latency", "clock", "moment", "theme"]) on(kind, render);
+  for (const kind of ["town", "picture", "latency", "clock", "moment", "theme"]) on(kind, render);
   $("span").addEventListener("change", render);
 }

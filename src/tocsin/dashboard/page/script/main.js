@@ -12,6 +12,7 @@ import * as log from "./log.js";
 import * as network from "./network.js";
 import * as phone from "./phone.js";
 import * as replay from "./replay.js";
+import { tape } from "./tape.js";
 import * as theme from "./theme.js";
 import * as town from "./town.js";
 
@@ -27,5 +28,5 @@ function frame(now) {
 }
 requestAnimationFrame(frame);
 
-// For the benchmark of the page: how many frames, and how long the script took for them.
-globalThis.tocsin = { view: city.view };
+// For tests and the benchmark: what is shown, how many frames that took, and what is on the tape.
+globalThis.tocsin = { view: city.view, tape };

@@ -69,7 +69,7 @@ export class People {
       const [ox, oy] = [camera.x(0) * ratio, camera.y(0) * ratio];
       const count = Math.min(countOf(before), countOf(after));
       const [a, b, bytes] = [new Uint16Array(before), new Uint16Array(after), new Uint8Array(after)];
-      const radius = Math.max(1, Math.min(4, (count > 5000 ? 0.9 : 1.6) * camera.zoom ** 0.5)) * ratio;
+      const radius = Math.max(1, Math.min(4, (count > 5000 ? 0.9 : count > 1500 ? 1.5 : 2.1) * camera.zoom ** 0.5)) * ratio;
       const dots = Array.from({ length: 256 }, (_, index) =>
         this.dot(radius, brokerColour(index), this.chosen >= 0 && index !== this.chosen));
       const cut = this.dot(radius, GREY, false);

@@ -71,10 +71,16 @@ function render() {
   shown = state;
   say($("phone-name"), phone.person.name || `Person ${phone.number}`);
   const where = broker ? [el("i", { colour: brokerColour(town.brokers.indexOf(broker)) }), ` with ${broker}`] : ["not connected"];
-  const channels = phone.person.subscriptions.length;
-  $("phone-where").replaceChildren(...where, ` · ${channels} ${channels === 1 ? "subscription" : "subscriptions"}`);
+  $("phone-where").replaceChildren(...where);
+  $("phone-what").replaceChildren(...phone.person.subscriptions.map(({ channel, params }) => el("li", {}, wish(channel, params))));
   const list = $("phone-list");
   list.replaceChildren(...(items.length ? items.slice(0, 60).map(entry) : [el("li", { class: "moved" }, "Nothing yet. It rings when something happens to what this person subscribed to.")]));
+}
+
+/** A subscription in words: the channel and what it was asked for. */
+function wish(channel, params) {
+  const values = Object.values(params ?? {}).filter((value) => value !== phone.person.id);
+  return `${format.words(channel)}${values.length ? `: ${values.join(", ")}` : ""}`;
 }
 
 function entry(each) {
@@ -93,7 +99,7 @@ function card(each) {
     el("div", { class: "card-top" }, sign(kind), el("span", {}, title), each.time ? el("time", {}, format.clock(each.time).slice(0, 8)) : null),
     ...each.rows.slice(0, ROWS).map((row, index) => facts(row, index > 0)),
     each.rows.length > ROWS ? el("p", {}, `and ${each.rows.length - ROWS} more`) : null,
-    el("small", {}, `${format.words(each.channel)} #${each.execution}${late}`),
+    el("details", {}, el("summary", {}, `${format.words(each.channel)} #${each.execution}${late}`), el("pre", {}, JSON.stringify(each.rows, null, 1))),
   );
 }
 
@@ -107,7 +113,7 @@ function facts(row, named) {
   if (row.severity) about.push(el("span", { class: "severity", title: `severity ${row.severity}` }, "▲".repeat(Math.min(5, row.severity))));
   if (row.metres !== undefined && row.metres !== null) about.push(` ${format.metres(row.metres)} away`);
   if (about.length) box.append(el("p", {}, ...about));
-  if (row.message) box.append(el("p", {}, row.message));
+  if (row.message) box.append(el("p", { class: "message" }, row.message));
   const others = Object.entries(row).filter(([name]) => !TOLD.has(name));
   if (others.length) box.append(el("dl", {}, ...others.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))])));
   if (row.shelters?.length) {

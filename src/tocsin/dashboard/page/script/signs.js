@@ -41,15 +41,21 @@ export class Signs {
 
   drawShelters() {
     const { camera, context } = this;
-    const size = Math.min(18, 7 + camera.zoom * 2);
+    // From far away a dot is enough: there are many.
+    const size = Math.min(18, 3 + camera.zoom * 2.2);
+    const ground = colour("panel");
     for (const { u, v } of this.shelters) {
       const [x, y] = [camera.x(u), camera.y(v)];
       if (x < -20 || y < -20 || x > camera.width + 20 || y > camera.height + 20) continue;
-      context.fillStyle = "#1d7a52";
+      const near = size > 9;
+      context.fillStyle = near ? "#1d7a52" : ground;
+      context.strokeStyle = "#1d7a52";
+      context.lineWidth = 1.4;
       context.beginPath();
-      context.roundRect(x - size / 2, y - size / 2, size, size, 3);
+      context.roundRect(x - size / 2, y - size / 2, size, size, size / 5);
       context.fill();
-      this.glyph("shelter", x, y, size - 3);
+      if (near) this.glyph("shelter", x, y, size - 3);
+      else context.stroke();
     }
   }
 
@@ -128,7 +134,7 @@ export class Signs {
       const reach = format.metres(found.radius);
       return `${format.words(found.kind)}, ${found.phase}\nseverity ${found.severity}, within ${reach}`;
     }
-    const shelter = this.shelters.find((each) => close(each.u, each.v, 10));
+    const shelter = this.shelters.find((each) => close(each.u, each.v, 8));
     return shelter ? `${shelter.name}\nshelter for ${format.count(shelter.capacity)}` : "";
   }
 }
