@@ -22,7 +22,7 @@ from tocsin.city.reports import KINDS, ndjson
 from tocsin.city.wishes import Plan, plans
 from tocsin.cluster.parser import iter_statements
 from tocsin.cluster.statements import CreateChannel
-from tocsin.errors import SystemTrouble, TocsinError
+from tocsin.errors import Busy, SystemTrouble, TocsinError
 from tocsin.town import frames
 from tocsin.town.drill import drill
 from tocsin.town.listeners import Listeners
@@ -40,6 +40,8 @@ NOWHERE = 255
 RIDING, NOTIFIED, DISCONNECTED = 1, 2, 4
 #: Seconds that somebody counts as just notified.
 GLOW = 3.0
+#: Seconds that a process of clients has to answer.
+PATIENCE = 10.0
 #: Seconds between two looks at the coordinator.
 LOOK = 2.0
 
@@ -288,8 +290,13 @@ class Life:
         waiting: asyncio.Future[list[dict[str, Any]]]
         waiting = self._asked[call] = asyncio.get_running_loop().create_future()
         frames.write(writer, frames.Ask(call, number))
-        async with asyncio.timeout(10):
-            return await waiting
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await waiting
+        except TimeoutError:
+            raise Busy("the people's clients have too much to do to answer", hint="ask again") from None
+        finally:
+            self._asked.pop(call, None)
 
     def follow(self, number: int) -> Listeners:
         """The phone of one person."""
