@@ -137,7 +137,9 @@ class Looking(Reporting):
         """One line for all that a look at the balance has decided."""
         reasons = Counter(move.why or self.config.strategy for move in moves)
         why = "; ".join(f"{count} × {text}" for text, count in reasons.most_common(3))
-        return Note("plan", f"{len(moves)} moves, cov {before:.3f} to {self._cov():.3f}: {why}")
+        return Note(
+            "plan", f"{len(moves)} move{'s' if len(moves) != 1 else ''}, cov {before:.3f} to {self._cov():.3f}: {why}"
+        )
 
     def _cov(self) -> float:
         """As if all pending moves were done."""

@@ -35,6 +35,7 @@ function state(how) {
     down = 0;
     fresh = false;
     show($("banner"), false);
+    document.body.classList.remove("away");
     if (back) emit("back");
     return;
   }
@@ -44,6 +45,7 @@ function state(how) {
     ? `The coordinator has not answered since ${since}. Trying again…`
     : `The coordinator has not answered since ${since}. What you see is from before; brokers and subscribers go on without it. Trying again…`);
   show($("banner"), true);
+  document.body.classList.add("away");
 }
 
 let stream;
