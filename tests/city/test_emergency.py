@@ -106,7 +106,9 @@ class World:
                 self.expected[channel, args].append(found)
 
     def _nearest(self, place: Place) -> list[Place]:
-        return sorted(self.shelters, key=lambda shelter: metres(shelter, place))[:3]
+        """The application shows whole metres, and those that are equally far by name."""
+        three = sorted(self.shelters, key=lambda shelter: metres(shelter, place))[:3]
+        return sorted(three, key=lambda shelter: (math.floor(metres(shelter, place) + 0.5), shelter["name"]))
 
     def _deliver(self, delivery: Delivery) -> None:
         with self._change:
