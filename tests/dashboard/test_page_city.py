@@ -1,0 +1,25 @@
+"""The page of a real city: ``tocsin demo`` with Spark behind it. Minutes long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from dashboard_lab import shoot, text
+from picture import city, prepare
+from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+def test_the_city_is_shown_and_a_flood_is_raised_in_it(look: Callable[..., Page]) -> None:
+    with city() as coordinator:
+        page = look(f"{coordinator}/ui/")
+        prepare(page)
+        assert text(page, "#place") == "Tocsin Bay" and page.locator("[data-broker] .state.up").count() == 5
+        assert page.locator("[data-channel]").count() == 7
+        page.get_by_role("button", name="Raise a flood").click()
+        page.locator(".toast", has_text="A flood in").wait_for()
+        page.locator("#emergencies button", has_text="Flood").first.wait_for()
+        shoot(page, "city")
+        page.close()  # before the city goes
