@@ -119,7 +119,9 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
     per_broker: Annotated[int, Meta(ge=1, description="most moves under way from or to one broker")] = 100
     per_second: Annotated[float, Meta(gt=0, description="most moves begun in a second at one broker")] = 50.0
     cool_down: Annotated[float, Meta(ge=0, description="seconds a subscriber that was moved is left alone")] = 60.0
-    least_gain: Annotated[float, Meta(ge=0, description="what a move has to gain, as a share of the mean load")] = 0.002
+    least_gain: Annotated[
+        float, Meta(ge=0, description="what a move gains at least, as a share of a subscriber's load")
+    ] = 0.1
     move_seconds: Annotated[
         float, Meta(gt=0, description="seconds after which a move that was not seen to arrive has failed")
     ] = 45.0

@@ -104,6 +104,16 @@ def test_a_move_that_gains_too_little_is_refused():
     assert reasons(load, Move(0, 0, 2), limits=Limits(least_gain=0.1)) == [Reason.ACCEPTED]
 
 
+def test_what_a_move_has_to_gain_does_not_grow_with_the_number_of_people():
+    load = Load()
+    for j in range(2):
+        load.broker(j)
+    load.rates([0], [1.0])
+    for u in range(3_000):
+        load.join(u, int(u >= 2_000), [0])
+    assert reasons(load, Move(0, 0, 1), limits=Limits(least_gain=0.1)) == [Reason.ACCEPTED]
+
+
 def test_limits_hold_in_all_and_per_broker():
     moves = [Move(0, 0, 2), Move(1, 0, 1)]
     assert reasons(small(), *moves, limits=Limits(moves=1)) == [Reason.ACCEPTED, Reason.MOVES]

@@ -111,7 +111,7 @@ class ModelBroker:
 
 class Town:
     def __init__(self, **settings: Any) -> None:
-        self.office = Office(**{"balance_every": 3.0, "gone_after": 6.0, "least_gain": 0.01} | LIMITS | settings)
+        self.office = Office(**{"balance_every": 3.0, "gone_after": 6.0, "least_gain": 0.1} | LIMITS | settings)
         self.brokers: dict[str, ModelBroker] = {}
         self.wants: dict[str, set[int]] = {}  # who is online, and with what
         self.rates: dict[int, float] = {k: 10.0 * (k + 1) for k in range(BACKS)}

@@ -226,7 +226,8 @@ class Balancer:
         if arriving > ceiling * (1 + ROUNDING):
             return Reason.RAISES
         if self.limits.least_gain > 0:
-            least = self.limits.least_gain * trial.loads.mu
+            # Of what a subscriber weighs on average: a share of a broker's load would be more people the more it has.
+            least = self.limits.least_gain * float(trial.relative[trial.live].sum()) / max(1, int(trial.count.sum()))
             leaving = float(trial.relative[source] - trial.release(u) / trial.capacity[source])
             gain = max(trial.relative[source], trial.relative[target]) - max(leaving, arriving)
             if gain < least and move.worth < least:

@@ -31,7 +31,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """``least_gain`` is a share of μ: a move has to lower the higher of its two brokers by it, or be worth it."""
+    """``least_gain`` is a share of a mean subscriber's load: what a move takes off the higher of its two brokers."""
 
     moves: int = 1_000
     per_broker: int = 100

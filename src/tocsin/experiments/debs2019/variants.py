@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import msgspec
-
 from tocsin.config import CoordinatorLimits
 from tocsin.experiments.debs2019.proto import prototype
 from tocsin.simulation.flow import PAPER, Run, Workload, settings, simulate
@@ -21,8 +19,8 @@ from tocsin.simulation.flow.settings import Settings
 ALPHA, GAMMA = 0.15, 0.5
 #: Mean load of a broker, bytes a second, below which nothing is done (β), nor shuffled (θ). The paper gives β of D-sim.
 FLOORS = {"proto": 30e3, "sim": 300e6}
-#: The coordinator's own, but every gain counts: one of a thousand subscribers is less than its usual 0.2% of the mean.
-OURS = msgspec.structs.replace(CoordinatorLimits(), least_gain=0.0)
+#: Ours runs as a coordinator does when nobody sets anything.
+OURS = CoordinatorLimits()
 
 PLACEMENTS = {
     "RND": "random",
