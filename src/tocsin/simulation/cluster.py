@@ -67,6 +67,7 @@ class DataCluster(Node):
         self.channels: dict[str, Channel] = {}
         self.subscriptions: dict[int, Subscription] = {}
         self.names: dict[int, tuple[str, str]] = {}  # of all that ever were: channel, kind
+        self.made: dict[int, float] = {}  # when each of them was
         self.brokers: dict[str, str] = {}  # up or gone
         self.outbox: dict[str, dict[tuple[str, int], None]] = {}
         self.teller = Teller(self, rng, gone_after)
@@ -160,6 +161,7 @@ class DataCluster(Node):
                 self._number += 1
                 number = channel.numbers[kind] = self._number
                 self.names[number] = (name, kind)
+                self.made[number] = self.clock.now
                 self.subscriptions[number] = Subscription(number, channel, kind)
             self.subscriptions[number].holders[broker] = None
             outcomes.append(number)

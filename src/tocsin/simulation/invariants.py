@@ -86,7 +86,11 @@ def _excused(cluster: DataCluster, it: Interest, who: str, execution: Execution)
     if not numbers and execution.started < it.confirmed:
         return  # it had begun before anything was promised
     gaps = [gap for gap in it.missed if gap.after < number < gap.next]
-    if not numbers and any(gap.reason == "released" and gap.next == number for gap in it.missed):
+    mine = (it.channel, it.kind)
+    if not numbers and any(
+        execution.started <= made <= execution.time and cluster.names[each] == mine
+        for each, made in cluster.made.items()
+    ):
         return  # it was under way when the subscription was wanted again, and could not see it any more
     if not gaps:
         yield Violation("nothing is lost", f"{who} never got {it.channel}/{number}, and was not told so")
