@@ -42,9 +42,8 @@ def test_the_script_has_the_seven_channels_with_their_periods() -> None:
 
 @pytest.mark.parametrize("speed", [0.5, 4, 60])
 def test_speed_divides_the_periods(speed: float) -> None:
-    assert channels(script(speed)) == {
-        name: pytest.approx(period / speed, abs=1e-6) for name, period in PERIODS.items()
-    }
+    expected = {name: pytest.approx(period / speed, abs=1e-6) for name, period in PERIODS.items()}
+    assert channels(script(speed)) == expected
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:

@@ -6,8 +6,8 @@ BE subscriptions; about 10,000 reports of 8 types and 200 to 700 bytes in 30 min
 shelters. Results of a channel are found here by the same conditions as its query has.
 
 What it leaves open, and what we take: near means within 2 km; there are 16 locations, the fields of a grid over the
-city; a shelter adds 110 bytes, and a report names the 3 nearest; channels about oneself are taken 0.15 times as often as
-the others, which makes about 600 BE; people's places crowd around five hot spots, one for each broker, very unevenly.
+city; a shelter adds 110 bytes, and a report names the 3 nearest; channels about oneself are taken 0.15 times as often
+as the others, which makes about 600 BE; people's places crowd around five hot spots, one for each broker, very unevenly.
 """
 
 from __future__ import annotations
