@@ -7,7 +7,7 @@ shelters. Results of a channel are found here by the same conditions as its quer
 
 What it leaves open, and what we take: near means within 2 km; there are 16 locations, the fields of a grid over the
 city; a shelter adds 110 bytes, and a report names the 3 nearest; channels about oneself are taken 0.15 times as often
-as the others, which makes about 600 BE; people's places crowd around five hot spots, one for each broker, very unevenly.
+as the others, which makes 600 BE; people's places crowd around five hot spots, one for each broker, very unevenly.
 """
 
 from __future__ import annotations
