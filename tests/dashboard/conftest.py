@@ -15,13 +15,14 @@ from chromium import chromium
 from dashboard_lab import Network, Viewed, network
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Let go with the last test of a file: while Playwright is there, no other test of this process can run a loop."""
     with chromium() as found:
         yield found
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def watched_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     with network(tmp_path_factory.mktemp("village")) as found:
         yield found
