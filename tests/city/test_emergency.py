@@ -17,18 +17,10 @@ from served import served
 from tocsin.city import City
 from tocsin.city.reports import ndjson, timestamp
 from tocsin.city.wishes import plans
-from tocsin.town.life import script
+from tocsin.town.application import channels, script
 
 NOON = 1_790_000_000.0
-CHANNELS = {
-    "EmergenciesOfType": ["kind"],
-    "EmergenciesAtLocation": ["location"],
-    "EmergenciesNearMe": ["kind", "user"],
-    "EmergenciesOfTypeNearMe": ["kind", "user"],
-    "EmergenciesOfTypeAtLocation": ["kind", "location"],
-    "EmergenciesOfTypeWithShelterNearMe": ["kind", "user"],
-    "EmergenciesOfTypeAtLocationWithShelter": ["kind", "location"],
-}
+CHANNELS = channels()
 #: Its report comes last: once it is delivered, so is everything before it.
 WATCHMAN = {"kind": "end", "location": "End", "user": "watchman"}
 Place = dict[str, Any]

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from served import environment, tocsin
-from tocsin.cluster.parser import iter_statements
-from tocsin.cluster.statements import CreateChannel
-from tocsin.town.life import script
+from tocsin.town.application import periods
 
 sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
 
@@ -31,19 +29,14 @@ PERIODS = {
 }
 
 
-def channels(text: str) -> dict[str, float | None]:
-    statements = [parsed.statement for parsed in iter_statements(text)]
-    return {each.name: each.period for each in statements if isinstance(each, CreateChannel)}
-
-
 def test_the_script_has_the_seven_channels_with_their_periods() -> None:
-    assert channels(script()) == PERIODS
+    assert periods() == PERIODS
 
 
 @pytest.mark.parametrize("speed", [0.5, 4, 60])
 def test_speed_divides_the_periods(speed: float) -> None:
     expected = {name: pytest.approx(period / speed, abs=1e-6) for name, period in PERIODS.items()}
-    assert channels(script(speed)) == expected
+    assert periods(speed) == expected
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:

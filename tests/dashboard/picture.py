@@ -90,7 +90,7 @@ def prepare(page: Page) -> None:
     page.wait_for_function("() => document.getElementById('figure-latency').textContent !== '–'", timeout=300_000)
     page.wait_for_function("() => tocsin.tape.pictures.length > 90", timeout=300_000)
     page.wait_for_function(f"async () => (await ({TOLD})()) >= 0", timeout=300_000)
-    page.get_by_label("Follow a person by number").fill(str(page.evaluate(TOLD)))
+    page.get_by_label("Follow a person").fill(str(page.evaluate(TOLD)))
     page.get_by_role("button", name="Follow").click()
     page.wait_for_selector("#phone .card")
     page.locator("#search-who").fill("")

@@ -67,7 +67,7 @@ def test_a_person_is_followed_by_a_click_on_the_map(page: Page) -> None:
 def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Page, watched_network: Network) -> None:
     village = watched_network.village
     village.announce("flood", "Old Town", *spot(0.8, 0.2))
-    page.get_by_label("Follow a person by number").fill("0")
+    page.get_by_label("Follow a person").fill("0")
     page.get_by_role("button", name="Follow").click()
     phone = page.locator("#phone")
     phone.get_by_text("Flood in Old Town").first.wait_for()
@@ -83,7 +83,7 @@ def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Pag
 @pytest.mark.parametrize("who", ["", "24", "-1", "nobody"])
 def test_nobody_is_followed_who_is_not_there(page: Page, who: str) -> None:
     until(page, "() => tocsin.view.frames > 0 && tocsin.view.people.pixels?.some(Boolean)")
-    page.get_by_label("Follow a person by number").fill(who)
+    page.get_by_label("Follow a person").fill(who)
     page.get_by_role("button", name="Follow").click()
     toast = page.locator(".toast.wrong")
     toast.wait_for()
@@ -193,7 +193,7 @@ def test_it_fits_every_screen(
     page = look(watched_network.url, viewport={"width": width, "height": height}, color_scheme=scheme)
     page.wait_for_selector("[data-broker] .state")
     until(page, f"() => ({PAINTED})('map-people') > 24")
-    page.get_by_label("Follow a person by number").fill("4")
+    page.get_by_label("Follow a person").fill("4")
     page.get_by_role("button", name="Follow").click()
     page.wait_for_selector("#phone:not([hidden])")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width

@@ -63,10 +63,10 @@ def test_a_broker_is_drained_until_nobody_is_there_and_undrained(page: Page) -> 
 
 
 def test_a_flood_is_raised_in_a_district_and_rings(page: Page) -> None:
-    page.get_by_label("Follow a person by number").fill("8")
+    page.get_by_label("Follow a person").fill("8")
     page.get_by_role("button", name="Follow").click()
     page.wait_for_selector("#phone:not([hidden])")
-    page.get_by_label("District").select_option("Ropewalk")
+    page.get_by_label("District", exact=True).select_option("Ropewalk")
     page.get_by_role("button", name="Raise a flood").click()
     toast(page, "A flood in Ropewalk.")
     page.locator("#emergencies button", has_text="Flood").first.wait_for()

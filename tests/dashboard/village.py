@@ -25,6 +25,7 @@ from brokers import Broker
 from sparkless import Sparkless
 from tocsin.client import Client, connect
 from tocsin.errors import Malformed, NotFound
+from tocsin.town.past import Past
 from tocsin.town.server import App
 from tocsin.web.answers import answer, stream
 
@@ -32,6 +33,7 @@ KINDS = ("fire", "flood", "storm", "gas leak", "power cut", "road accident", "ch
 BOUNDS = {"west": 24.90, "south": 60.15, "east": 24.99, "north": 60.18}
 NAMES = ("Mill Hill", "Saltmarket", "Old Town", "Ropewalk", "Bell Yard", "Tannery", "Fairfield", "Quayside", "Weir")
 SHELTERS = ("Bell Yard School", "Quayside Hall", "St Olaf's Church", "Mill Library", "Ropewalk Gym")
+CALLED = ("Ada Hale", "Ben Moor", "Cleo Vale", "Dina Penn", "Emil Lark")
 TICK = 0.5
 
 
@@ -118,6 +120,7 @@ class Village(App):
         self.raised: dict[int, float] = {}
         self.tasks: list[asyncio.Task[Any]] = []
         self.over = False
+        self.past = Past()
         super().__init__(self)
 
     def routes(self) -> list[Route]:
@@ -125,9 +128,11 @@ class Village(App):
             Route("/facts", self.facts),
             Route("/map", self.show_map),
             Route("/people", self.positions),
+            Route("/people/past", self.moments),
             Route("/people/{number:int}", self.person),
             Route("/people/{number:int}/phone", self.phone),
             Route("/stream", self.follow),
+            Route("/find", self.find),
             Route("/flood", self.flood, methods=["POST"]),
             Route("/brokers", self.add, methods=["POST"]),
             Route("/brokers/{name}/kill", self.kill, methods=["POST"]),
@@ -198,6 +203,7 @@ class Village(App):
                     person.broker = now
             async with self.ticked:
                 self.tick += 1
+                self.past.saw(time.time(), self.packed())
                 self.ticked.notify_all()
             await asyncio.sleep(TICK)
 
@@ -208,6 +214,7 @@ class Village(App):
             found = {"at": time.time(), "count": len(delays), "p50_ms": 0.0, "p99_ms": 0.0}
             if delays:
                 found |= {"p50_ms": delays[len(delays) // 2], "p99_ms": delays[int(len(delays) * 0.99)]}
+            self.past.heard("latency", found)
             self.tell("latency", found)
 
     async def end(self) -> None:
@@ -244,6 +251,7 @@ class Village(App):
             "at": time.time(),
         }
         self.emergencies[found["id"]] = found
+        self.past.heard("emergency", found)
         self.tell("emergency", found)
         shelters = [
             {"metres": 140 + 260 * n, "name": name, "capacity": 100 + 50 * n} for n, name in enumerate(SHELTERS[:3])
@@ -288,6 +296,9 @@ class Village(App):
             await self.ticked.wait_for(lambda: self.tick > after or self.over)
         return Response(self.packed(), media_type="application/octet-stream")
 
+    async def moments(self, request: Request) -> Response:
+        return Response(self.past.moments(), media_type="application/octet-stream")
+
     def packed(self) -> bytes:
         numbers = {name: n for n, name in enumerate(self.brokers)}
         now, out = time.monotonic(), bytearray(struct.pack("<II", self.tick, len(self.people)))
@@ -303,7 +314,7 @@ class Village(App):
         return answer(
             {
                 "id": f"person-{found.number:05}",
-                "name": f"Person {found.number}",
+                **self.shown(found),
                 "lat": spot(found.x, found.y)[1],
                 "lon": spot(found.x, found.y)[0],
                 "riding": False,
@@ -312,6 +323,17 @@ class Village(App):
                 "notifications": list(found.got),
             }
         )
+
+    def shown(self, person: Person) -> dict[str, Any]:
+        district = NAMES[min(2, int(person.y * 3)) * 3 + min(2, int(person.x * 3))]
+        return {"number": person.number, "name": CALLED[person.number % len(CALLED)], "district": district}
+
+    async def find(self, request: Request) -> Response:
+        who = request.query_params["who"].casefold()
+        all_of_them = [self.shown(person) for person in self.people]
+        fits = [each for each in all_of_them if str(each["number"]) == who]
+        fits += [each for each in all_of_them if who in each["name"].casefold() or who in each["district"].casefold()]
+        return answer({"found": fits[:8]})
 
     def _person(self, request: Request) -> Person:
         number = request.path_params["number"]
@@ -323,7 +345,7 @@ class Village(App):
         return self._events(self._person(request).phones, [])
 
     async def follow(self, request: Request) -> Response:
-        return self._events(self.watchers, [("emergency", each) for each in self.emergencies.values()])
+        return self._events(self.watchers, self.past.events())
 
     def _events(self, listeners: set[Listener], first: list[tuple[str, Any]]) -> Response:
         queue: Listener = asyncio.Queue()

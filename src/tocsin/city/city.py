@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tocsin.city.districts import outline
 from tocsin.city.emergencies import Emergencies, Emergency
@@ -48,6 +49,12 @@ class City:
     @cached_property
     def users(self) -> list[str]:
         return [f"user-{n:05}" for n in range(self.people.count)]
+
+    def whereabouts(self) -> NDArray[np.int64]:
+        """The number of the district in which everybody is."""
+        here, _ = self.people.streets_of()
+        found: NDArray[np.int64] = self.streets.district[here]
+        return found
 
     def advance(self, seconds: int) -> list[dict[str, Any]]:
         """Lets time pass; the reports that were sent meanwhile, without their time."""

@@ -16,6 +16,12 @@ FIRST = (
     "Ada", "Ben", "Cleo", "Dina", "Emil", "Fay", "Gus", "Hana", "Ivo", "Jun", "Kira", "Leo", "Mina",
     "Noor", "Otis", "Pia", "Quin", "Rosa", "Sami", "Tove", "Uma", "Vito", "Wren", "Yara", "Zeno",
 )  # fmt: skip
+LAST = (
+    "Alder", "Barrow", "Birch", "Bridger", "Calder", "Carver", "Cooper", "Croft", "Dale", "Dyer", "Ellwood", "Farrow",
+    "Fenn", "Garland", "Hale", "Hartley", "Holm", "Ives", "Keel", "Lark", "Linden", "Marsh", "Merrick", "Moor",
+    "Nash", "Oakes", "Penn", "Quarry", "Reed", "Rowan", "Sailor", "Selby", "Thorne", "Tiller", "Underhill", "Vale",
+    "Wick", "Winter", "Yardley", "York",
+)  # fmt: skip
 
 
 class People:
@@ -80,7 +86,9 @@ class People:
         return here.astype(np.int64), there.astype(np.int64)
 
     def name(self, number: int) -> str:
-        return f"{FIRST[number % len(FIRST)]} {number + 1}"
+        """A thousand different ones; then they come again."""
+        round_, first = divmod(number, len(FIRST))
+        return f"{FIRST[first]} {LAST[(round_ + 7 * first) % len(LAST)]}"
 
     def _arrive(self, who: NDArray[np.int64]) -> None:
         self._place[who] = self._last[who]

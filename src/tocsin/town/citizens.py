@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -11,6 +12,7 @@ from starlette.routing import Route
 
 from tocsin.city.city import NAME
 from tocsin.errors import NotFound
+from tocsin.town.finding import Finder
 from tocsin.town.life import Life
 from tocsin.town.listeners import shown
 from tocsin.town.server import App
@@ -24,6 +26,10 @@ class After(Struct, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=0)] = 0
 
 
+class Who(Struct, forbid_unknown_fields=True):
+    who: Annotated[str, Meta(min_length=1, max_length=60)]
+
+
 class Flood(Struct, forbid_unknown_fields=True):
     district: str
 
@@ -31,6 +37,7 @@ class Flood(Struct, forbid_unknown_fields=True):
 class CityApp(App):
     def __init__(self, life: Life) -> None:
         self.life = life
+        self.finder = Finder(life.city)
         self._map: bytes | None = None
         super().__init__(life.parts)
 
@@ -38,9 +45,11 @@ class CityApp(App):
         mine = [
             Route("/map", self.map, methods=["GET"]),
             Route("/people", self.people, methods=["GET"]),
+            Route("/people/past", self.past, methods=["GET"]),
             Route("/people/{number}", self.person, methods=["GET"]),
             Route("/people/{number}/phone", self.phone, methods=["GET"]),
             Route("/stream", self.stream, methods=["GET"]),
+            Route("/find", self.find, methods=["GET"]),
             Route("/flood", self.flood, methods=["POST"]),
         ]
         return [*mine, *(each for each in super().routes() if each.path not in {route.path for route in mine})]
@@ -70,10 +79,18 @@ class CityApp(App):
         life = self.life
         async with life.ticked:
             await life.ticked.wait_for(lambda: life.tick > after or after > life.tick + 1)
-        return Response(life.packed(), media_type="application/octet-stream")
+        return Response(life.packed, media_type="application/octet-stream")
+
+    async def past(self, request: Request) -> Response:
+        return Response(self.life.past.moments(), media_type="application/octet-stream")
+
+    async def find(self, request: Request) -> Response:
+        wanted = from_query(request.scope["query_string"], Who).who
+        return answer({"found": [self.finder.shown(number) for number in self.finder.find(wanted)]})
 
     async def person(self, request: Request) -> Response:
-        return answer(await self.life.person(self._number(request)))
+        number = self._number(request)
+        return answer(self.finder.shown(number) | await self.life.person(number))
 
     async def phone(self, request: Request) -> Response:
         number = self._number(request)
@@ -83,7 +100,8 @@ class CityApp(App):
     async def stream(self, request: Request) -> Response:
         city = self.life.city
         first: list[tuple[str, Any]] = [("brokers", {"brokers": self.parts.brokers})]
-        first += [("emergency", city.show(each)) for each in city.emergencies.active]
+        first += self.life.past.events()
+        first += [("emergency", city.show(each) | {"at": time.time()}) for each in city.emergencies.active]
         return stream(self.life.watchers.listen([shown(*each) for each in first]), "text/event-stream")
 
     async def flood(self, request: Request) -> Response:

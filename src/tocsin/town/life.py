@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import re
 import secrets
 import sys
 import time
 from collections.abc import Callable
-from importlib import resources
 from typing import Any
 
 import httpx
@@ -18,20 +16,17 @@ import numpy as np
 
 from tocsin.city import City
 from tocsin.city.ground import HEIGHT, WIDTH, degrees, latitude, longitude
-from tocsin.city.reports import KINDS, ndjson
-from tocsin.city.wishes import Plan, plans
-from tocsin.cluster.parser import iter_statements
-from tocsin.cluster.statements import CreateChannel
-from tocsin.errors import Busy, SystemTrouble, TocsinError
-from tocsin.town import frames
+from tocsin.city.reports import KINDS
+from tocsin.city.wishes import plans
+from tocsin.errors import Busy, TocsinError
+from tocsin.town import application, frames
 from tocsin.town.drill import drill
 from tocsin.town.listeners import Listeners
 from tocsin.town.options import CityOptions
+from tocsin.town.past import Past
 from tocsin.town.supervisor import News, Supervisor
 from tocsin.town.tally import Tally
 
-#: A feed is the quickest way into a dataset: it needs no Spark.
-SHELTERS = "CREATE FEED ShelterFeed; CONNECT FEED ShelterFeed TO DATASET Shelters; START FEED ShelterFeed;"
 #: People whose clients one process holds.
 PEOPLE_PER_PROCESS = 5_000
 #: More people than this publish their location only when they have moved a little.
@@ -46,18 +41,15 @@ PATIENCE = 10.0
 LOOK = 2.0
 
 
-def script(speed: float = 1.0) -> str:
-    """``examples/emergency.sql``, with its periods divided by ``speed``."""
-    text = resources.files("tocsin.city").joinpath("emergency.sql").read_text(encoding="utf-8")
-    return re.sub(r'duration\("PT(\d+)S"\)', lambda found: f'duration("PT{int(found[1]) / speed:g}S")', text)
-
-
 class Life:
     """``tick`` counts the seconds of this machine; ``city.now`` those of the city."""
 
     def __init__(self, options: CityOptions, parts: Supervisor, tell: Callable[[News], None]) -> None:
         self.options, self.parts = options, parts
+        self.channels = application.channels()
         self.tick = 0
+        self.packed = b""
+        self.past = Past()
         self.ticked = asyncio.Condition()
         self.watchers = Listeners()
         self.phones: dict[int, Listeners] = {}
@@ -83,6 +75,7 @@ class Life:
         """The city itself: a second of arithmetic, meant for a thread."""
         self.city = City(self.options.seed, self.options.subscribers)
         self._stations = self.city.stations(16)
+        self.plans = plans(self.options.seed, self.city.users, self.channels, self.city.districts)
 
     def station(self, number: int) -> tuple[float, float]:
         return self._stations[(number - 1) % len(self._stations)]
@@ -102,26 +95,9 @@ class Life:
 
     async def _prepare(self) -> None:
         async with httpx.AsyncClient(base_url=self.parts.cluster, timeout=None, trust_env=False) as client:
-            text = script(self.options.speed)
-            mine = {each.statement.name for each in iter_statements(text) if isinstance(each.statement, CreateChannel)}
-            if not mine <= set(await self._known(client)):  # a home that is kept has them from before
-                await self._post(client, "/sql", (text + SHELTERS).encode(), "text/plain")
-            await self._post(client, "/feeds/ShelterFeed", ndjson(self.city.shelters), "application/x-ndjson")
-            names = {name: each for name, each in (await self._known(client)).items() if name in mine}
-        self.channels = names
-        self.plans: list[Plan] = plans(self.options.seed, self.city.users, names, self.city.districts)
-
-    @staticmethod
-    async def _post(client: httpx.AsyncClient, path: str, body: bytes, media: str) -> None:
-        answer = await client.post(path, content=body, headers={"content-type": media})
-        if answer.is_error:
-            raise SystemTrouble(f"the application cannot be made: {answer.json()['error']['message']}")
-
-    @staticmethod
-    async def _known(client: httpx.AsyncClient) -> dict[str, list[str]]:
-        """The parameters of each channel."""
-        found = (await client.get("/channels")).json()["channels"]
-        return {each["name"]: [p["name"] for p in each["parameters"]] for each in found}
+            said = await application.make(client, self.options.speed, self.city.shelters)
+        if said:
+            self._tell(News("note", "application", said))
 
     async def _start_clients(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**26)
@@ -190,14 +166,15 @@ class Life:
         published = np.full((self.options.subscribers, 2), np.inf)
         brokers: list[str] = []
         while True:
-            self.tick += 1
-            await asyncio.sleep(max(0.0, began + self.tick - loop.time()))
+            await asyncio.sleep(max(0.0, began + self.tick + 1 - loop.time()))
             # On a machine that has too much to do the city's clock goes slower, rather than ever further behind.
             due += min(2.0, loop.time() - before) * self.options.speed
             before = loop.time()
             reports = self.city.advance(int(due))
             due -= int(due)
             self._publish(published, reports)
+            self.tick += 1
+            self._show()
             async with self.ticked:
                 self.ticked.notify_all()
             self._announce()
@@ -225,11 +202,17 @@ class Life:
             frames.write(self._writers[0], frames.Reports(reports))
 
     def _announce(self) -> None:
-        changed = self.city.emergencies.news()
-        for each in changed if self.tick % 2 else [*changed, *self.city.emergencies.active]:
+        for each in self.city.emergencies.news():
+            self._tell_all("emergency", self.city.show(each) | {"at": time.time()})
+        for each in self.city.emergencies.active if self.tick % 2 == 0 else ():
             self.watchers.tell("emergency", self.city.show(each) | {"at": time.time()})
         self.latency = self.tally.second()
-        self.watchers.tell("latency", {"at": time.time(), **self.latency})
+        self._tell_all("latency", {"at": time.time(), **self.latency})
+
+    def _tell_all(self, event: str, data: dict[str, Any]) -> None:
+        """Those who watch, and those who will."""
+        self.past.heard(event, data)
+        self.watchers.tell(event, data)
 
     async def _look(self) -> None:
         """What the coordinator sees, for the terminal and the summary."""
@@ -253,7 +236,7 @@ class Life:
 
     # -- what can be asked and done ------------------------------------------------------------------------------------
 
-    def packed(self) -> bytes:
+    def _show(self) -> None:
         """Where everybody is: see the contract of ``GET /people``."""
         at, flags = self.city.people.positions(), np.zeros(len(self.broker), np.uint8)
         flags |= self.city.people.riding.astype(np.uint8) * RIDING
@@ -263,14 +246,14 @@ class Life:
         rows["x"] = np.clip(at[:, 0] / WIDTH, 0, 1) * 65_535
         rows["y"] = np.clip(1 - at[:, 1] / HEIGHT, 0, 1) * 65_535
         rows["broker"], rows["flags"] = self.broker, flags
-        return np.array([self.tick, len(rows)], "<u4").tobytes() + rows.tobytes()
+        self.packed = np.array([self.tick, len(rows)], "<u4").tobytes() + rows.tobytes()
+        self.past.saw(time.time(), self.packed)
 
     async def person(self, number: int) -> dict[str, Any]:
         lat, lon = degrees(self.city.people.positions()[number])
         broker = int(self.broker[number])
         return {
             "id": self.city.users[number],
-            "name": self.city.people.name(number),
             "lat": lat,
             "lon": lon,
             "riding": bool(self.city.people.riding[number]),
@@ -318,7 +301,7 @@ class Life:
     def flood(self, district: str) -> dict[str, Any]:
         """Raises KeyError if there is no such district."""
         found = self.city.show(self.city.emergencies.flood(district)) | {"at": time.time()}
-        self.watchers.tell("emergency", found)
+        self._tell_all("emergency", found)
         return found
 
     # -- the end -------------------------------------------------------------------------------------------------------

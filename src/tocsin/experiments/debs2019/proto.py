@@ -18,6 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from tocsin.balancing.arrays import Floats, Longs
+from tocsin.city.wishes import ONESELF
 from tocsin.simulation.flow.workload import Execution, Workload
 
 SECONDS = 1_800
@@ -55,7 +56,7 @@ CHANNELS = (
 #: How common each kind of emergency is.
 COMMON = 1.0 / np.arange(1, KINDS + 1) ** 1.0
 #: How likely a channel is taken: those about oneself less.
-TAKEN = np.array([0.15 if channel.about == "user" else 1.0 for channel in CHANNELS])
+TAKEN = np.array([ONESELF if channel.about == "user" else 1.0 for channel in CHANNELS])
 
 
 def prototype(seed: int = 1, people: int = 400, reports: int = 10_000, seconds: int = SECONDS) -> Workload:

@@ -7,9 +7,10 @@ import { clock } from "./clock.js";
 import { colour } from "./colours.js";
 import { $, calm, el, say, show } from "./dom.js";
 import * as format from "./format.js";
+import { gestures } from "./gestures.js";
 import { Ground } from "./ground.js";
 import { sign } from "./icons.js";
-import { countOf, People } from "./people.js";
+import { People } from "./people.js";
 import { follow, phone } from "./phone.js";
 import { Signs } from "./signs.js";
 import { tape } from "./tape.js";
@@ -33,6 +34,7 @@ function around() {
   const newest = items.length - 1;
   const lag = clock.live && newest ? Math.min(3, times[newest] - times[newest - 1]) : 0;
   const moment = clock.now - lag;
+  if (moment < times[0] - 2) return [null, null, 0];
   const next = Math.min(tape.people.until(moment), newest);
   const before = Math.max(0, next - 1);
   const span = times[next] - times[before];
@@ -85,7 +87,6 @@ function built() {
   if (!town.map || ground.districts) return;
   camera.city(town.map.bounds);
   ground.city(town.map);
-  signs.city(town.map);
   $("flood-district").replaceChildren(...town.map.districts.map(({ name }) => el("option", {}, name)));
   resize();
 }
@@ -95,7 +96,7 @@ function label() {
   say($("map-empty"), town.away ? `${town.away} Trying again…` : town.map ? "Nobody is out yet. People come when the data cluster is ready." : "The city is being built…");
 }
 
-const CHIPS = 6;
+const CHIPS = 5;
 
 function list() {
   const all = emergencies(clock.end).filter((each) => each.phase !== "fading");
@@ -108,80 +109,39 @@ function list() {
     "button",
     { type: "button", "data-id": each.id, onclick: () => camera.look(...camera.place(each.lon, each.lat), 3) },
     sign(each.kind),
-    format.words(each.kind),
+    each.district ? `${format.words(each.kind)}, ${each.district}` : format.words(each.kind),
   ))), all.length > CHIPS ? el("li", { class: "more" }, `and ${all.length - CHIPS} more`) : "");
 }
 
-const at = (event) => {
-  const box = signsCanvas.getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
-};
-
-function point(event) {
-  const [x, y] = at(event);
-  const text = signs.under(x, y, emergencies(clock.end));
+/** Says what is under the pointer; `x` null: it has left. */
+function point(x, y) {
   const tip = $("map-tip");
-  const newest = tape.people.at(clock.end);
-  signsCanvas.classList.toggle("pointing", Boolean(text) || (newest && people.near(newest, x, y) >= 0));
+  const text = x === null ? "" : signs.under(x, y, emergencies(clock.end)) || whose(x, y) || ground.under(x, y);
+  signsCanvas.classList.toggle("pointing", Boolean(text));
   show(tip, Boolean(text));
   if (!text) return;
   say(tip, text);
   tip.style.transform = `translate(${Math.min(x + 14, camera.width - tip.offsetWidth - 4)}px, ${Math.max(4, y - 40)}px)`;
 }
 
-function pointer() {
-  let held = null;
-  signsCanvas.addEventListener("pointerdown", (event) => {
-    held = { x: event.clientX, y: event.clientY, far: 0 };
-    signsCanvas.setPointerCapture(event.pointerId);
-  });
-  signsCanvas.addEventListener("pointermove", (event) => {
-    if (!held) return point(event);
-    const [x, y] = [event.clientX - held.x, event.clientY - held.y];
-    held = { x: event.clientX, y: event.clientY, far: held.far + Math.hypot(x, y) };
-    if (held.far > 4) {
-      signsCanvas.classList.add("dragging");
-      camera.pan(x, y);
-    }
-  });
-  const release = (event) => {
-    signsCanvas.classList.remove("dragging");
-    const clicked = held && held.far <= 4 && event.type === "pointerup";
-    held = null;
-    const newest = tape.people.at(clock.end);
-    if (!clicked || !newest) return;
-    const found = people.near(newest, ...at(event));
-    if (found >= 0) follow(found);
-  };
-  signsCanvas.addEventListener("pointerup", release);
-  signsCanvas.addEventListener("pointercancel", release);
-  signsCanvas.addEventListener("pointerleave", () => show($("map-tip"), false));
-  signsCanvas.addEventListener("wheel", (event) => {
-    // The wheel scrolls the page until the map is what one works with.
-    if (!event.ctrlKey && document.activeElement !== signsCanvas) return;
-    event.preventDefault();
-    camera.closer(Math.exp(-event.deltaY / 400), ...at(event));
-  }, { passive: false });
-}
-
-const KEYS = {
-  ArrowLeft: () => camera.pan(60, 0),
-  ArrowRight: () => camera.pan(-60, 0),
-  ArrowUp: () => camera.pan(0, 60),
-  ArrowDown: () => camera.pan(0, -60),
-  "+": () => camera.closer(1.4),
-  "=": () => camera.closer(1.4),
-  "-": () => camera.closer(1 / 1.4),
-  0: () => camera.all(),
+const nearest = (x, y) => {
+  const newest = tape.people.at(clock.end);
+  return newest ? people.near(newest, x, y) : -1;
 };
 
+function whose(x, y) {
+  const found = nearest(x, y);
+  if (found < 0) return "";
+  const broker = town.brokers[people.broker(tape.people.at(clock.end), found)];
+  return `person no. ${found}\n${broker ? `with ${broker}` : "not connected"}`;
+}
+
+function choose(x, y) {
+  const found = nearest(x, y);
+  if (found >= 0) follow(found);
+}
+
 function actions() {
-  signsCanvas.addEventListener("keydown", (event) => {
-    const act = KEYS[event.key];
-    if (!act || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    act();
-  });
   $("zoom-in").addEventListener("click", () => camera.closer(1.5));
   $("zoom-out").addEventListener("click", () => camera.closer(1 / 1.5));
   $("zoom-all").addEventListener("click", () => camera.all());
@@ -192,17 +152,6 @@ function actions() {
       await call("POST", "/town/flood", { district });
       toast(`A flood in ${district}.`, "Whoever subscribed to floods there is told with the channel's next execution.");
     });
-  });
-  $("search").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const wish = $("search-who").value.trim();
-    const newest = tape.people.items.at(-1);
-    const most = newest ? countOf(newest) : (town.facts?.subscribers ?? 0);
-    if (!/^\d+$/.test(wish) || Number(wish) >= most) {
-      toast(`There is no person ${wish || "without a number"}.`, `People are numbered from 0 to ${format.count(Math.max(0, most - 1))}.`, true);
-    } else {
-      follow(Number(wish));
-    }
   });
 }
 
@@ -226,6 +175,6 @@ export function start() {
   });
   for (const kind of ["emergency", "clock", "moment"]) on(kind, list);
   new ResizeObserver(resize).observe($("map"));
-  pointer();
+  gestures(signsCanvas, camera, point, choose);
   actions();
 }

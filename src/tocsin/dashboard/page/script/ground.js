@@ -1,9 +1,12 @@
-// Streets, districts and the river. Drawn anew when the view rests; while it moves, the last drawing moves with it.
+// Streets, districts, the river and shelters. Drawn anew when the view rests; while it moves, the last drawing moves with it.
 
 import { colour } from "./colours.js";
+import * as format from "./format.js";
+import { glyph } from "./icons.js";
 
 const WIDTHS = { lane: 0.0022, street: 0.0038, avenue: 0.0075, bridge: 0.0075, river: 0.03 };
 const REST = 120;
+const SHELTER = "#1d7a52";
 
 export class Ground {
   constructor(canvas, camera) {
@@ -34,6 +37,10 @@ export class Ground {
       const corners = each.polygon.map(([lon, lat]) => this.camera.place(lon, lat));
       const [u, v] = [0, 1].map((axis) => corners.reduce((sum, corner) => sum + corner[axis], 0) / corners.length);
       return { name: each.name, share: each.density / most, path: path(each.polygon, true), u, v };
+    });
+    this.shelters = map.shelters.map((each) => {
+      const [u, v] = this.camera.place(each.lon, each.lat);
+      return { ...each, u, v };
     });
     this.forget();
   }
@@ -88,6 +95,8 @@ export class Ground {
     context.fillRect(0, 0, layer.width, layer.height);
     context.setTransform(scale, 0, 0, scale, camera.x(0) * this.ratio, camera.y(0) * this.ratio);
     this.paint(context);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    this.signs(context);
     this.names(context);
     const { u, v, middle, height } = camera;
     this.drawn = { u, v, middle, height, scale: camera.scale };
@@ -119,9 +128,34 @@ export class Ground {
     stroke("bridge", "avenue");
   }
 
+  signs(context) {
+    const { camera } = this;
+    // From far away a dot is enough: there are many.
+    const size = Math.min(18, 3 + camera.zoom * 2.2);
+    const near = size > 9;
+    context.fillStyle = near ? SHELTER : colour("panel");
+    context.strokeStyle = SHELTER;
+    context.lineWidth = 1.4;
+    for (const { u, v } of this.shelters) {
+      const [x, y] = [camera.x(u), camera.y(v)];
+      if (x < -20 || y < -20 || x > camera.width + 20 || y > camera.height + 20) continue;
+      context.beginPath();
+      context.roundRect(x - size / 2, y - size / 2, size, size, size / 5);
+      context.fill();
+      if (near) glyph(context, "shelter", x, y, size - 3);
+      else context.stroke();
+    }
+  }
+
+  /** The shelter under the pointer, in words. */
+  under(x, y) {
+    const { camera } = this;
+    const found = this.shelters.find(({ u, v }) => Math.hypot(camera.x(u) - x, camera.y(v) - y) < 8);
+    return found ? `${found.name}\nshelter for ${format.count(found.capacity)}` : "";
+  }
+
   names(context) {
-    const { camera, ratio } = this;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const { camera } = this;
     context.font = "600 11px ui-sans-serif, system-ui, sans-serif";
     context.textAlign = "center";
     context.lineJoin = "round";

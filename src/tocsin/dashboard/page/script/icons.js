@@ -18,9 +18,19 @@ const BELL = "M12 2a2 2 0 0 0-2 2v.5A6 6 0 0 0 6 10v5l-2 3h16l-2-3v-5a6 6 0 0 0-
 
 const paths = new Map();
 
-export function signPath(kind) {
+function signPath(kind) {
   if (!paths.has(kind)) paths.set(kind, new Path2D(SIGNS[kind] ?? BELL));
   return paths.get(kind);
+}
+
+/** Draws a sign in white, with its middle at (x, y). */
+export function glyph(context, kind, x, y, size) {
+  context.save();
+  context.translate(x - size / 2, y - size / 2);
+  context.scale(size / 24, size / 24);
+  context.fillStyle = "#ffffff";
+  context.fill(signPath(kind), "evenodd");
+  context.restore();
 }
 
 export function sign(kind) {

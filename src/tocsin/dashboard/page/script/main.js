@@ -6,6 +6,7 @@ import * as brokers from "./brokers.js";
 import * as channels from "./channels.js";
 import * as city from "./city.js";
 import { clock } from "./clock.js";
+import * as find from "./find.js";
 import * as figures from "./figures.js";
 import * as latency from "./latency.js";
 import * as log from "./log.js";
@@ -16,7 +17,7 @@ import { tape } from "./tape.js";
 import * as theme from "./theme.js";
 import * as town from "./town.js";
 
-for (const part of [theme, figures, brokers, log, balance, latency, balancing, city, phone, replay]) part.start();
+for (const part of [theme, figures, brokers, log, balance, latency, balancing, city, find, phone, replay]) part.start();
 for (const source of [network, town, channels]) source.start();
 
 let before = performance.now();

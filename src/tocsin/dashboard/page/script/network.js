@@ -62,5 +62,19 @@ export function start() {
   stream = follow(`/events?backlog=${BACKLOG}`, told, state);
 }
 
-/** The picture of the moment that is shown. */
-export const picture = () => tape.pictures.at(clock.end) ?? tape.pictures.items[0];
+/** The picture of the moment that is shown; from before this page came, what a look at the balance says. */
+export function picture() {
+  const found = tape.pictures.at(clock.end);
+  const first = tape.pictures.items[0];
+  const sample = found || !first ? undefined : tape.samples.at(clock.end);
+  return found ?? (sample ? remembered(sample, first) : first);
+}
+
+function remembered(sample, first) {
+  const known = new Map(first.brokers.map((each) => [each.name, each]));
+  const brokers = Object.entries(sample.brokers).map(([name, [load_in, load_out, subscribers]]) => ({
+    name, state: "up", load_in, load_out, subscribers, capacity: known.get(name)?.capacity ?? 1, waiting: 0, leaving: 0, lagging: 0,
+  }));
+  const subscribers = brokers.reduce((sum, each) => sum + each.subscribers, 0);
+  return { ...first, ...sample, brokers, subscribers };
+}

@@ -103,6 +103,11 @@ export class People {
     return found;
   }
 
+  /** The number of the broker that somebody is with. */
+  broker(buffer, number) {
+    return new Uint8Array(buffer)[12 + 6 * number];
+  }
+
   /** Where a person is between two ticks, in the city's coordinates. */
   where(number, before, after, part) {
     if (number < 0 || !before || number >= countOf(before) || number >= countOf(after)) return null;

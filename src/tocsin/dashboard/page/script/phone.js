@@ -30,8 +30,8 @@ export async function follow(number) {
   leave();
   phone.number = number;
   phone.person = person;
-  // Newest first as they are told; on the phone's own tape they come in order, before everything else.
-  for (const each of [...person.notifications].reverse()) phone.got.push(0, { kind: "notification", ...each });
+  // Newest first as they are told; on the phone's own tape they come in order.
+  for (const each of [...person.notifications].reverse()) phone.got.push(each.at, { kind: "notification", ...each });
   phone.stream = stream(`/town/people/${number}/phone`, told);
   show($("phone"), true);
   render();
@@ -40,7 +40,7 @@ export async function follow(number) {
 
 function told(event, data) {
   if (event === "notification") {
-    phone.got.push(clock.present, { kind: "notification", time: clock.present, ...data });
+    phone.got.push(data.at, { kind: "notification", ...data });
   } else if (event === "moved") {
     phone.person.broker = data.to;
     phone.got.push(clock.present, { kind: "moved", ...data });
@@ -70,7 +70,8 @@ function render() {
   if (state === shown) return;
   shown = state;
   say($("phone-name"), phone.person.name || `Person ${phone.number}`);
-  const where = broker ? [el("i", { colour: brokerColour(town.brokers.indexOf(broker)) }), ` with ${broker}`] : ["not connected"];
+  const about = `no. ${phone.number}${phone.person.riding ? ", riding" : ""}`;
+  const where = broker ? [`${about}, with `, el("i", { colour: brokerColour(town.brokers.indexOf(broker)) }), ` ${broker}`] : [`${about}, not connected`];
   $("phone-where").replaceChildren(...where);
   $("phone-what").replaceChildren(...phone.person.subscriptions.map(({ channel, params }) => el("li", {}, wish(channel, params))));
   const list = $("phone-list");
@@ -96,7 +97,7 @@ function card(each) {
   return el(
     "li",
     { class: "card" },
-    el("div", { class: "card-top" }, sign(kind), el("span", {}, title), each.time ? el("time", {}, format.clock(each.time).slice(0, 8)) : null),
+    el("div", { class: "card-top" }, sign(kind), el("span", {}, title), el("time", {}, format.clock(each.at))),
     ...each.rows.slice(0, ROWS).map((row, index) => facts(row, index > 0)),
     each.rows.length > ROWS ? el("p", {}, `and ${each.rows.length - ROWS} more`) : null,
     el("details", {}, el("summary", {}, `${format.words(each.channel)} #${each.execution}${late}`), el("pre", {}, JSON.stringify(each.rows, null, 1))),
@@ -117,7 +118,7 @@ function facts(row, named) {
   const others = Object.entries(row).filter(([name]) => !TOLD.has(name));
   if (others.length) box.append(el("dl", {}, ...others.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))])));
   if (row.shelters?.length) {
-    box.append(el("ul", { "aria-label": "Nearest shelters" }, ...row.shelters.map((each) => el("li", {}, el("span", {}, `⌂ ${each.name}`), el("span", {}, format.metres(each.metres)), each.capacity ? el("span", {}, `${each.capacity} places`) : null))));
+    box.append(el("ul", { "aria-label": "Nearest shelters" }, ...row.shelters.map((each) => el("li", { title: each.capacity ? `${format.count(each.capacity)} places` : null }, el("span", {}, `⌂ ${each.name}`), el("span", {}, format.metres(each.metres))))));
   }
   return box;
 }

@@ -56,8 +56,10 @@ export function start() {
   });
   slider.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -20, PageUp: 20 }[event.key];
-    if (!step) return;
+    if (!step && event.key !== "Home" && event.key !== "End") return;
     event.preventDefault();
+    if (event.key === "Home") return clock.seek(tape.start ?? clock.now);
+    if (event.key === "End") return clock.goLive();
     if (clock.now + step >= clock.present) clock.goLive();
     else clock.seek(clock.now + step);
   });

@@ -3,7 +3,7 @@
 /** Things by their time, the oldest let go: by age, by number, or by size in bytes. */
 export class Track {
   constructor({ seconds = Infinity, most = Infinity, bytes = Infinity } = {}) {
-    Object.assign(this, { seconds, most, bytes, times: [], items: [], held: 0 });
+    Object.assign(this, { seconds, most, bytes, times: [], items: [], held: 0, version: 0 });
   }
 
   push(time, item, size = 0) {
@@ -11,6 +11,7 @@ export class Track {
     const at = Math.max(time, this.times.at(-1) ?? -Infinity);
     this.times.push(at);
     this.items.push(item);
+    this.version += 1;
     this.held += size;
     this.each = size;
     let old = 0;
@@ -30,6 +31,7 @@ export class Track {
     this.times.length = 0;
     this.items.length = 0;
     this.held = 0;
+    this.version += 1;
   }
 
   get length() {
@@ -61,15 +63,26 @@ export class Track {
 }
 
 const MINUTES = 15 * 60;
+/** Seconds without a look at the balance: what was before such a pause is another story. */
+const PAUSE = 3600;
+
+/** The first look at the balance after the last pause. */
+function begun({ times }) {
+  let first = times.length - 1;
+  while (first > 0 && times[first] - times[first - 1] < PAUSE) first -= 1;
+  return times[first];
+}
 
 export const tape = {
   pictures: new Track({ seconds: MINUTES }),
   samples: new Track({ most: 2000 }),
   notes: new Track({ most: 5000 }),
-  emergencies: new Track({ most: 5000 }),
-  latency: new Track({ seconds: MINUTES }),
-  people: new Track({ seconds: MINUTES, bytes: 96 * 1024 * 1024 }),
+  emergencies: new Track({ most: 20_000 }),
+  latency: new Track({ most: 8000 }),
+  people: new Track({ bytes: 96 * 1024 * 1024 }),
+  /** Where it begins: the network second by second as this page saw it, before that looks at the balance. */
   get start() {
-    return tape.pictures.times[0];
+    const [seen] = tape.pictures.times;
+    return seen === undefined ? undefined : Math.min(seen, begun(tape.samples) ?? seen);
   },
 };

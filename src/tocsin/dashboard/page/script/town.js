@@ -37,6 +37,11 @@ export async function start() {
   if (town.facts.city) town.map = await ask("/town/map");
   emit("town");
   follow("/town/stream", told, (how) => {
+    if (how === "open") {
+      // It tells of the past first.
+      tape.emergencies.clear();
+      tape.latency.clear();
+    }
     // A town without a city has nothing to stream.
     town.away = how === "open" || how === 404 ? "" : "The town does not answer.";
     emit("town");
@@ -49,16 +54,30 @@ function told(event, data) {
     town.brokers = data.brokers;
     emit("town");
   } else if (event === "emergency") {
-    tape.emergencies.push(clock.present, data);
+    tape.emergencies.push(data.at, data);
     emit("emergency");
   } else if (event === "latency") {
-    tape.latency.push(clock.present, data);
+    tape.latency.push(data.at, data);
     emit("latency");
+  }
+}
+
+/** Where people were before this page came: moments, each with its time and its length before it. */
+async function past() {
+  const response = await fetch("/town/people/past", { cache: "no-store" }).catch(() => null);
+  if (!response?.ok) return;
+  const buffer = await response.arrayBuffer();
+  const view = new DataView(buffer);
+  for (let at = 0; at < buffer.byteLength;) {
+    const [time, size] = [view.getFloat64(at, true), view.getUint32(at + 8, true)];
+    tape.people.push(time, buffer.slice(at + 12, at + 12 + size), size);
+    at += 12 + size;
   }
 }
 
 /** People, tick by tick: the answer waits for the next one. Nobody looks at a page that is hidden. */
 async function walk() {
+  await past();
   let tick = 0;
   for (;;) {
     while (document.hidden) await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
@@ -79,15 +98,23 @@ async function walk() {
   }
 }
 
-/** Emergencies at a moment, the newest word on each. */
+let known = { key: "", found: [] };
+
+/** Emergencies at a moment, the newest word on each. Asked with every frame, and found anew only when there is news. */
 export function emergencies(moment) {
-  const found = new Map();
+  const { items, version } = tape.emergencies;
   const end = tape.emergencies.until(moment);
-  for (const each of tape.emergencies.items.slice(0, end)) {
-    if (each.phase === "over") found.delete(each.id);
-    else found.set(each.id, each);
+  const key = `${version} ${end}`;
+  if (key !== known.key) {
+    const found = new Map();
+    for (let index = 0; index < end; index += 1) {
+      const each = items[index];
+      if (each.phase === "over") found.delete(each.id);
+      else found.set(each.id, each);
+    }
+    known = { key, found: [...found.values()] };
   }
-  return [...found.values()];
+  return known.found;
 }
 
 /** A broker's place in the list that people's colours come from. */

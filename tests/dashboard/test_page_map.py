@@ -1,0 +1,142 @@
+"""Finding somebody, moving the map with wheel and fingers, and going back to before the page came."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from dashboard_lab import Network, text, until
+from playwright.sync_api import Page
+from village import spot
+
+FOUND = "#search-found li"
+ZOOM = "() => tocsin.view.camera.zoom"
+
+
+def search(page: Page) -> Any:
+    return page.get_by_label("Follow a person")
+
+
+@pytest.fixture
+def drawn(page: Page) -> Page:
+    until(page, "() => tocsin.view.people.pixels?.some(Boolean)")
+    return page
+
+
+def test_people_are_found_by_name_while_one_types(drawn: Page) -> None:
+    search(drawn).press_sequentially("cleo")
+    options = drawn.locator(FOUND)
+    options.first.wait_for()
+    assert all("Cleo Vale" in each for each in options.all_inner_texts())
+    assert search(drawn).get_attribute("aria-expanded") == "true"
+    drawn.keyboard.press("ArrowDown")
+    drawn.keyboard.press("ArrowDown")
+    marked = drawn.locator(f"{FOUND}[aria-selected=true]")
+    assert search(drawn).get_attribute("aria-activedescendant") == marked.get_attribute("id")
+    number = marked.locator("span").first.inner_text()
+    drawn.keyboard.press("Enter")
+    drawn.wait_for_selector("#phone:not([hidden])")
+    assert text(drawn, "#phone-name") == "Cleo Vale" and number in text(drawn, "#phone-where")
+    assert options.count() == 0 and search(drawn).input_value() == ""
+
+
+def test_who_is_in_a_district_is_found_and_taken_with_the_pointer(drawn: Page) -> None:
+    search(drawn).press_sequentially("ropewalk")
+    first = drawn.locator(FOUND).first
+    first.wait_for()
+    assert "Ropewalk" in first.inner_text()
+    first.click()
+    drawn.wait_for_selector("#phone:not([hidden])")
+
+
+def test_escape_closes_what_was_found(drawn: Page) -> None:
+    search(drawn).press_sequentially("ada")
+    drawn.locator(FOUND).first.wait_for()
+    drawn.keyboard.press("Escape")
+    drawn.locator(FOUND).first.wait_for(state="detached")
+    assert search(drawn).input_value() == "ada"
+
+
+def test_the_wheel_brings_the_map_closer_where_the_page_does_not_scroll(drawn: Page) -> None:
+    drawn.locator("#map-signs").hover()
+    drawn.mouse.wheel(0, -300)
+    until(drawn, f"() => ({ZOOM})() > 1.5")
+
+
+def test_the_wheel_scrolls_a_page_that_is_longer_than_the_window(
+    look: Callable[..., Page], watched_network: Network
+) -> None:
+    page = look(watched_network.url, viewport={"width": 1000, "height": 700})
+    until(page, "() => tocsin.view.people.pixels?.some(Boolean)")
+    page.locator("#map-signs").hover()
+    page.mouse.wheel(0, 300)
+    until(page, "() => scrollY > 100")
+    assert page.evaluate(ZOOM) == 1
+    page.locator("#map-signs").focus()
+    page.mouse.wheel(0, -300)
+    until(page, f"() => ({ZOOM})() > 1.5")
+
+
+def test_two_fingers_bring_the_map_closer_and_one_moves_it(look: Callable[..., Page], watched_network: Network) -> None:
+    page = look(watched_network.url, viewport={"width": 390, "height": 844}, has_touch=True)
+    until(page, "() => tocsin.view.people.pixels?.some(Boolean)")
+    page.locator("#map-signs").scroll_into_view_if_needed()
+    box = page.locator("#map-signs").bounding_box()
+    assert box is not None
+    fingers = page.context.new_cdp_session(page)
+    middle, high = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def touch(kind: str, *xs: float) -> None:
+        points = [{"x": middle + x, "y": high, "id": n} for n, x in enumerate(xs)]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", -20)
+    touch("touchStart", -20, 20)
+    for reach in range(20, 90, 10):
+        touch("touchMove", -reach, reach)
+    touch("touchEnd")
+    until(page, f"() => ({ZOOM})() > 2.5")
+    where = page.evaluate("() => tocsin.view.camera.u")
+    touch("touchStart", 0)
+    for x in range(0, 60, 10):
+        touch("touchMove", x)
+    touch("touchEnd")
+    until(page, "([u]) => tocsin.view.camera.u < u", where)
+    assert page.locator("#phone").is_hidden(), "neither was a click"
+
+
+def test_the_pointer_is_told_what_is_under_it(drawn: Page, watched_network: Network) -> None:
+    watched_network.village.announce("gas leak", "Fairfield", *spot(0.12, 0.85))
+    drawn.locator("#emergencies button", has_text="Gas leak").first.wait_for()
+    at = drawn.evaluate(
+        """([lon, lat]) => {
+      const { camera } = tocsin.view;
+      const [u, v] = camera.place(lon, lat);
+      const box = document.getElementById("map-signs").getBoundingClientRect();
+      return [box.left + camera.x(u), box.top + camera.y(v)];
+    }""",
+        list(spot(0.12, 0.85)),
+    )
+    drawn.mouse.move(*at)
+    drawn.locator("#map-tip", has_text="Gas leak").wait_for()
+    drawn.mouse.move(5, 5)
+    drawn.locator("#map-tip").wait_for(state="hidden")
+
+
+def test_the_past_begins_before_the_page_came(look: Callable[..., Page], watched_network: Network) -> None:
+    village = watched_network.village
+    village.announce("power cut", "Weir", *spot(0.85, 0.8))
+    opened = time.time()
+    page = look(watched_network.url)
+    page.wait_for_selector("[data-broker] .state.up")
+    until(page, "([opened]) => tocsin.tape.start < opened && tocsin.tape.people.times[0] < opened", opened)
+    until(page, "([opened]) => tocsin.tape.emergencies.times.some(at => at <= opened)", opened)
+    people = page.locator("[data-broker] .broker-people strong")
+    page.get_by_label("Moment that is shown").focus()
+    page.keyboard.press("Home")
+    assert page.get_by_role("button", name="Live").get_attribute("aria-pressed") == "false"
+    until(page, "() => document.querySelectorAll('[data-broker]').length > 0")
+    assert all(each.replace(",", "").isdigit() for each in people.all_inner_texts())
+    until(page, "([opened]) => document.getElementById('tape-slider').value < opened", opened)

@@ -1,0 +1,55 @@
+"""The emergency application of a city in a data cluster without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sparkless import sparkless
+from tocsin.city import City
+from tocsin.errors import SystemTrouble
+from tocsin.town import application
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with sparkless(tmp_path) as (cluster, found):
+        cluster.definer._analyse = lambda compiled: None
+        yield found
+
+
+def make(url: str, speed: float) -> str:
+    async def ask() -> str:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            return await application.make(client, speed, City(1, 0).shelters)
+
+    return asyncio.run(ask())
+
+
+def test_it_is_made_once_and_then_found(url: str) -> None:
+    assert make(url, 10) == "" and make(url, 10) == ""
+    found = httpx.get(f"{url}/channels").json()["channels"]
+    channels = application.channels()
+    for each in found:
+        if each["name"] in channels:
+            assert tuple(parameter["name"] for parameter in each["parameters"]) == channels[each["name"]]
+            assert each["period"] == application.periods(10)[each["name"]]
+    assert {each["name"] for each in found} >= set(channels) and len(channels) == 7
+
+
+def test_channels_that_were_made_for_another_speed_are_said_to_keep_it(url: str) -> None:
+    make(url, 10)
+    said = make(url, 2)
+    assert "made for --speed 10" in said and "--speed 2 take another --home" in said
+    found = {each["name"]: each["period"] for each in httpx.get(f"{url}/channels").json()["channels"]}
+    assert application.periods(10).items() <= found.items()
+
+
+def test_what_is_in_the_way_is_told(url: str) -> None:
+    httpx.post(f"{url}/sql", content=b"CREATE DATASET Shelters (a string)", headers={"content-type": "text/plain"})
+    with pytest.raises(SystemTrouble, match=r"cannot be made: .*Shelters"):
+        make(url, 10)
