@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from tocsin.config import ClusterConfig  # noqa: E402
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from postgres import Server
     from tocsin.cluster.spark import SparkRuntime
 
 
@@ -65,3 +66,18 @@ def standalone_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
     with standalone(tmp_path_factory.mktemp("standalone")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """One PostgreSQL server for all tests of this pytest session."""
+    from postgres import Server
+
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def fresh_postgres(postgres_server: Server) -> Callable[[], str]:
+    """Makes a new, empty database and gives its postgresql:// address."""
+    return postgres_server.fresh

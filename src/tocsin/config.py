@@ -126,12 +126,14 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(gt=0, description="seconds after which a move that was not seen to arrive has failed")
     ] = 45.0
     report_bytes: Annotated[int, Meta(ge=1, description="largest report of a broker")] = 64 * 1024 * 1024
+    users: Annotated[int, Meta(ge=0, description="most users that may register")] = 1_000_000
 
 
 class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The coordinator."""
 
     home: Annotated[str, Meta(description="folder of what it remembers")] = "tocsin-coordinator"
+    store: Annotated[str, Meta(description="'' for SQLite in home, or a postgresql:// address")] = ""
     host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8482
     secret: Annotated[str, Meta(description="what brokers have to know; '' lets any broker register")] = ""

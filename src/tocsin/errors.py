@@ -28,8 +28,8 @@
         ├── Unreachable           no server answers
         ├── ConnectionLost        a client's connection ended for good (close)
         ├── Uncertain             sent, and no answer came: it may have been done or not (taken)
-        ├── StorageError          the segment path or the catalog cannot be read or written
-        └── LeaseHeld             another data cluster serves this catalog
+        ├── StorageError          the segment path, the catalog or a store cannot be read or written
+        └── LeaseHeld             another data cluster serves this catalog, another coordinator this store
 
 Each has a stable ``code`` for machines, a message for people, a ``hint`` that says what to do, and ``fields``.
 """

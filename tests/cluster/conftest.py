@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,21 +13,8 @@ from tocsin.cluster.catalog import Catalog, open_catalog
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Server]:
-    """One PostgreSQL server for all tests of this pytest session."""
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
 def postgres_url(postgres_server: Server) -> str:
     return postgres_server.url
-
-
-@pytest.fixture
-def fresh_postgres(postgres_server: Server) -> Callable[[], str]:
-    """Makes a new, empty database and gives its postgresql:// address."""
-    return postgres_server.fresh
 
 
 @pytest.fixture(scope="session")

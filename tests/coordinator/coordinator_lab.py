@@ -17,7 +17,7 @@ class Coordinator:
     """It can be killed and started again on the same port."""
 
     def __init__(self, home: Path, **settings: Any) -> None:
-        self.home, self.port = home, 0
+        self.home, self.port, self.settings = home, 0, settings
         settings |= {f"limits_{key}": it for key, it in settings.pop("limits", {}).items()}
         texts = {key: it if isinstance(it, str) else json.dumps(it) for key, it in settings.items()}
         self._env = environment(**{f"TOCSIN_COORDINATOR_{key.upper()}": text for key, text in texts.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -139,6 +140,34 @@ def test_a_user_gets_the_same_subscriber_with_the_same_password(http):
     first, again = (http.post("/registeruser", json=ann).json() for _ in range(2))
     assert first == again and len(first["subscriber"]) >= 8
     refused(http.post("/registeruser", json=ann | {"password": "wrong horse"}), 401, "unauthorized")
+
+
+def test_a_name_or_password_that_makes_no_sense_is_refused(http):
+    for wrong in ({"user": ""}, {"user": "x" * 129}, {"password": "short"}, {"password": "x" * 257}, {"user": 5}):
+        refused(http.post("/registeruser", json={"user": "ann", "password": "correct horse"} | wrong), 400, "malformed")
+
+
+def test_no_more_users_than_allowed_register(tmp_path):
+    with coordinator(tmp_path, limits={"users": 1}) as running, httpx.Client(base_url=running.url, timeout=120) as http:
+        ann, eve = ({"user": name, "password": "correct horse"} for name in ("ann", "eve"))
+        assert http.post("/registeruser", json=ann).status_code == 200
+        error = refused(http.post("/registeruser", json=eve), 413, "limit_exceeded")
+        assert error["hint"] == "whoever runs the coordinator can raise limits.users"
+        assert http.post("/registeruser", json=ann).status_code == 200
+
+
+def test_a_flood_of_users_is_refused_and_does_not_hold_up_others(process):
+    async def flood():
+        async with httpx.AsyncClient(base_url=process.url, timeout=120, limits=httpx.Limits()) as http:
+            wishes = [{"user": f"bot-{number}", "password": "correct horse"} for number in range(300)]
+            asked = [asyncio.create_task(http.post("/registeruser", json=wish)) for wish in wishes]
+            assert (await http.get("/healthz")).status_code == 200
+            return await asyncio.gather(*asked)
+
+    answers = asyncio.run(flood())
+    assert {answer.status_code for answer in answers} == {200, 503}
+    busy = next(answer for answer in answers if answer.status_code == 503)
+    assert busy.json()["error"]["code"] == "busy" and busy.headers["retry-after"] == "1"
 
 
 def started(*options, **settings):

@@ -1,152 +1,236 @@
-"""What the coordinator remembers is there after a restart, and no more of it than was asked for."""
+"""What the coordinator remembers is there after a restart, and no more of it than was asked for: SQLite, PostgreSQL."""
 
 from __future__ import annotations
 
 import sqlite3
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
+import psycopg
 import pytest
 
+from postgres import Server
 from tocsin.coordinator import store as module
-from tocsin.coordinator.events import BrokerRow, Note, Sample
-from tocsin.coordinator.store import Store
-from tocsin.errors import AlreadyExists, StorageError
+from tocsin.coordinator.events import BrokerRow, Choice, Note, Sample
+from tocsin.coordinator.store import Changes, Store, open_store
+from tocsin.errors import AlreadyExists, LeaseHeld, LimitExceeded, StorageError, UserError
 
+CHOICE = Choice("gsh", {"alpha": 0.2}, "random", ("peal", {}, "two-choices"))
 NORTH = BrokerRow("north", "http://north", 2.0, 10, 1.0, 2.0, True, "identity")
 
-
-def sample(pending):
-    return Sample(1.0, 2.0, 0.5, 1.0, {"a": (1.0, 2.0, 3)}, pending)
+Open = Callable[..., Store]
 
 
-def test_brokers_and_the_secret_are_there_after_a_restart(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        store.keep_broker(NORTH)
-        secret = store.secret
-    with closing(Store(tmp_path, 10)) as store:
-        assert store.brokers() == [NORTH] and store.secret == secret
+@pytest.fixture(scope="module")
+def shared(postgres_server: Server) -> str:
+    return postgres_server.fresh()
 
 
-def test_the_newest_word_on_a_broker_counts(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        store.keep_broker(NORTH)
-        store.keep_broker(BrokerRow("north", "http://moved", 1.0, 5))
-        assert [row.url for row in store.brokers()] == ["http://moved"]
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest) -> str:
+    """Of an empty store, on each database in turn: what the configuration calls ``store``."""
+    if request.param == "sqlite":
+        return ""
+    server: Server = request.getfixturevalue("postgres_server")
+    return server.empty(request.getfixturevalue("shared"))
 
 
-def test_a_dropped_broker_is_gone(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        store.keep_broker(NORTH)
-        store.drop_broker("north")
-        assert store.brokers() == []
+@pytest.fixture
+def opened(address: str, tmp_path: Path) -> Iterator[Open]:
+    """Opens the same store, as often as it is called."""
+    found: list[Store] = []
+
+    def open_it(history: int = 10, users: int = 10) -> Store:
+        found.append(open_store(str(tmp_path), address, history, users))
+        return found[-1]
+
+    yield open_it
+    for each in found:
+        each.close()
 
 
-def test_the_secret_is_nobody_elses_to_read(tmp_path):
-    with closing(Store(tmp_path, 10)):
+@pytest.fixture
+def store(opened: Open) -> Store:
+    return opened()
+
+
+def brokers(*rows: BrokerRow) -> Changes:
+    return Changes(brokers={row.name: row for row in rows})
+
+
+def notes(*texts: str) -> Changes:
+    return Changes(notes=[(0.0, Note("placed", text)) for text in texts])
+
+
+def sample(pending: int) -> Changes:
+    return Changes(samples=[(float(pending), Sample(1.0, 2.0, 0.5, 1.0, {"a": (1.0, 2.0, 3)}, pending))])
+
+
+def test_brokers_the_choice_and_the_secret_are_there_after_a_restart(opened: Open) -> None:
+    store = opened()
+    store.write(Changes({"north": NORTH}, (CHOICE,)))
+    store.close()
+    again = opened()
+    assert again.brokers() == [NORTH] and again.choice() == CHOICE
+    assert again.secret == store.secret and len(store.secret) == 32
+
+
+def test_the_newest_word_on_a_broker_counts(store: Store) -> None:
+    store.write(brokers(NORTH))
+    store.write(brokers(BrokerRow("north", "http://moved", 1.0, 5)))
+    assert [row.url for row in store.brokers()] == ["http://moved"]
+
+
+def test_a_dropped_broker_is_gone(store: Store) -> None:
+    store.write(brokers(NORTH, BrokerRow("south", "http://south", 1.0, 5)))
+    store.write(Changes(brokers={"north": None, "unknown": None}))
+    assert [row.name for row in store.brokers()] == ["south"]
+
+
+def test_a_choice_is_taken_back(store: Store) -> None:
+    store.write(Changes(choice=(CHOICE,)))
+    store.write(brokers(NORTH))
+    assert store.choice() is not None
+    store.write(Changes(choice=(None,)))
+    assert store.choice() is None
+
+
+def test_a_store_has_one_coordinator_at_a_time(opened: Open) -> None:
+    first = opened()
+    with pytest.raises(LeaseHeld, match="another coordinator serves this store") as refused:
+        opened()
+    assert refused.value.hint == "stop it first, or give this one another --home or --store"
+    first.close()
+    opened()
+
+
+def test_the_log_is_there_after_a_restart(opened: Open) -> None:
+    store = opened()
+    store.write(Changes(notes=[(5.0, Note("move", "done", "somebody", "a", "b"))]))
+    store.close()
+    (found,) = opened().log(0, 10)
+    whole = {"kind": "move", "subscriber": "somebody", "source": "a", "target": "b", "text": "done"}
+    assert found == {"number": 1, "time": 5.0, **whole}
+
+
+def test_the_log_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOG", 5)
+    for number in range(12):
+        store.write(notes(str(number)))
+    assert [each["text"] for each in store.log(0, 100)] == ["7", "8", "9", "10", "11"]
+
+
+def test_the_log_gives_the_newest_after_a_number(store: Store) -> None:
+    store.write(notes(*map(str, range(6))))
+    assert [each["text"] for each in store.log(2, 2)] == ["4", "5"]
+
+
+def test_the_history_is_bounded(opened: Open) -> None:
+    store = opened(history=3)
+    for pending in range(8):
+        store.write(sample(pending))
+    assert [each["pending"] for each in store.samples(100)] == [5, 6, 7]
+    assert [each["pending"] for each in store.samples(1)] == [7]
+
+
+def test_notes_and_samples_come_in_the_order_of_time(store: Store) -> None:
+    store.write(Changes(notes=[(1.5, Note("placed", "between"))]))
+    store.write(sample(1))
+    store.write(sample(2))
+    assert [kind for kind, _ in store.newest(10)] == ["sample", "note", "sample"]
+
+
+def test_what_cannot_be_written_leaves_nothing_half_done(store: Store) -> None:
+    wrong = Changes({"north": NORTH}, notes=[(0.0, Note("placed", "a lone \ud800"))])
+    with pytest.raises(UserError, match="the store cannot hold such a value"):
+        store.write(wrong)
+    assert store.brokers() == [] and store.log(0, 10) == []
+
+
+def test_a_user_keeps_its_subscriber(opened: Open) -> None:
+    store = opened()
+    salt, known, subscriber = store.user("ann")
+    assert known is None
+    store.add_user("ann", salt, b"hash", subscriber)
+    store.close()
+    assert opened().user("ann") == (salt, b"hash", subscriber)
+
+
+def test_of_two_who_register_a_name_at_the_same_moment_one_gets_it(store: Store) -> None:
+    assert store.add_user("ann", b"salt", b"hash", "first-subscriber") == "first-subscriber"
+    with pytest.raises(AlreadyExists):
+        store.add_user("ann", b"other", b"other hash", "second-subscriber")
+    assert store.add_user("ann", b"salt", b"hash", "other-subscriber") == "first-subscriber"
+
+
+def test_no_more_users_than_allowed_are_taken(opened: Open) -> None:
+    store = opened(users=2)
+    for name in ("ann", "bob"):
+        store.add_user(name, b"salt", b"hash", f"subscriber-of-{name}")
+    with pytest.raises(LimitExceeded, match="there are 2 users"):
+        store.user("eve")
+    with pytest.raises(LimitExceeded, match="there are 2 users"):
+        store.add_user("eve", b"salt", b"hash", "subscriber-of-eve")
+    assert store.user("ann")[2] == "subscriber-of-ann"
+
+
+def test_a_damaged_broker_is_told_of(store: Store, address: str, tmp_path: Path) -> None:
+    if address:
+        with psycopg.connect(address) as server:
+            server.execute("INSERT INTO tocsin_coordinator.brokers VALUES ('a', '{')")
+    else:
+        with closing(sqlite3.connect(tmp_path / "coordinator.db")) as file, file:
+            file.execute("INSERT INTO brokers VALUES ('a', x'7b')")
+    with pytest.raises(StorageError, match="damaged"):
+        store.brokers()
+
+
+@pytest.mark.parametrize("wrong", ["mysql://localhost/x", "coordinator.db", " "])
+def test_an_address_of_something_else_is_refused(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(UserError, match="the store must be '' or a postgresql:// address"):
+        open_store(str(tmp_path), wrong, 10, 10)
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def in_home(home: Path) -> Store:
+    return open_store(str(home), "", 10, 10)
+
+
+def test_the_secret_is_nobody_elses_to_read(tmp_path: Path) -> None:
+    with closing(in_home(tmp_path)):
         assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
 
-def test_two_homes_have_two_secrets(tmp_path):
-    with closing(Store(tmp_path / "a", 10)) as one, closing(Store(tmp_path / "b", 10)) as other:
-        assert one.secret != other.secret and len(one.secret) == 32
+def test_two_homes_have_two_secrets(tmp_path: Path) -> None:
+    with closing(in_home(tmp_path / "a")) as one, closing(in_home(tmp_path / "b")) as other:
+        assert one.secret != other.secret
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
-def test_a_damaged_secret_is_not_used(tmp_path, content):
+def test_a_damaged_secret_is_not_used(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "secret").write_bytes(content)
     with pytest.raises(StorageError, match="damaged"):
-        Store(tmp_path, 10)
+        in_home(tmp_path)
 
 
-def test_a_secret_that_was_half_written_is_made_again(tmp_path):
+def test_a_secret_that_was_half_written_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "secret.new").write_bytes(b"half")
-    with closing(Store(tmp_path, 10)) as store:
+    with closing(in_home(tmp_path)) as store:
         assert len(store.secret) == 32
 
 
-def test_a_damaged_database_is_not_used(tmp_path):
+def test_a_damaged_database_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "coordinator.db").write_bytes(b"this is no database at all, " * 100)
     with pytest.raises(StorageError, match="not a database"):
-        Store(tmp_path, 10)
+        in_home(tmp_path)
 
 
-def test_a_damaged_broker_is_told_of(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        store._db.execute("INSERT INTO brokers VALUES ('a', '{')")
-        with pytest.raises(StorageError, match="damaged"):
-            store.brokers()
-
-
-def test_a_folder_that_cannot_be_made_is_told_of(tmp_path):
+def test_a_folder_that_cannot_be_made_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError) as refused:
-        Store(tmp_path / "file" / "home", 10)
-    assert refused.value.hint == "choose another --home"
-
-
-def test_a_home_has_one_coordinator_at_a_time(tmp_path):
-    with closing(Store(tmp_path, 10)), pytest.raises(StorageError, match="another coordinator uses it"):
-        Store(tmp_path, 10)
-
-
-def test_the_log_is_there_after_a_restart(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        store.write([(5.0, Note("move", "done", "somebody", "a", "b"))], [])
-    with closing(Store(tmp_path, 10)) as store:
-        (found,) = store.log(0, 10)
-    assert found == {
-        "number": 1,
-        "time": 5.0,
-        "kind": "move",
-        "subscriber": "somebody",
-        "source": "a",
-        "target": "b",
-        "text": "done",
-    }
-
-
-def test_the_log_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "LOG", 5)
-    with closing(Store(tmp_path, 10)) as store:
-        for number in range(12):
-            store.write([(float(number), Note("placed", str(number)))], [])
-        assert [each["text"] for each in store.log(0, 100)] == ["7", "8", "9", "10", "11"]
-
-
-def test_the_log_gives_the_newest_after_a_number(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        store.write([(0.0, Note("placed", str(number))) for number in range(6)], [])
-        assert [each["text"] for each in store.log(2, 2)] == ["4", "5"]
-
-
-def test_the_history_is_bounded(tmp_path):
-    with closing(Store(tmp_path, 3)) as store:
-        for pending in range(8):
-            store.write([], [(float(pending), sample(pending))])
-        assert [each["pending"] for each in store.samples(100)] == [5, 6, 7]
-        assert [each["pending"] for each in store.samples(1)] == [7]
-
-
-def test_what_cannot_be_written_leaves_nothing_half_done(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        store._db.execute("DROP TABLE history")
-        with pytest.raises(sqlite3.Error):
-            store.write([(0.0, Note("placed", "one"))], [(0.0, sample(1))])
-        assert store.log(0, 10) == []
-
-
-def test_a_user_keeps_its_subscriber(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        salt, known, subscriber = store.user("ann")
-        assert known is None
-        store.add_user("ann", salt, b"hash", subscriber)
-    with closing(Store(tmp_path, 10)) as store:
-        assert store.user("ann") == (salt, b"hash", subscriber)
-
-
-def test_of_two_who_register_a_name_at_the_same_moment_one_gets_it(tmp_path):
-    with closing(Store(tmp_path, 10)) as store:
-        store.add_user("ann", b"salt", b"hash", "first-subscriber")
-        with pytest.raises(AlreadyExists):
-            store.add_user("ann", b"other", b"other hash", "second-subscriber")
+        in_home(tmp_path / "file" / "home")
+    assert refused.value.hint == "choose another home"

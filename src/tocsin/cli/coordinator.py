@@ -17,6 +17,7 @@ from tocsin.cli.starter import end_with_starter
 
 def coordinator(
     home: Annotated[str | None, typer.Option(help="Folder of what it remembers.")] = None,
+    store: Annotated[str | None, typer.Option(help="A postgresql:// address instead of SQLite.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     placement: Annotated[
@@ -48,7 +49,7 @@ def coordinator(
         stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     given: dict[str, Any] = {"home": home, "port": port, "host": host, "placement": placement, "strategy": strategy}
-    given |= {"cluster": cluster, "town": town, "admin_token": admin_token}
+    given |= {"store": store, "cluster": cluster, "town": town, "admin_token": admin_token}
     options = settings.load_coordinator(config, None, **given)
     from tocsin.coordinator.server import Server
     from tocsin.web.listening import address, bind, raise_file_limit

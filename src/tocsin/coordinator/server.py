@@ -8,10 +8,8 @@ import logging
 import random
 import secrets
 import socket
-import sqlite3
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
@@ -24,12 +22,13 @@ from tocsin.coordinator import events as ev
 from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.planner import Planner
 from tocsin.coordinator.routes import ROUTES
+from tocsin.coordinator.scribe import Scribe
 from tocsin.coordinator.state import CoordinatorState
-from tocsin.coordinator.store import Store
+from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.viewing import Viewing, is_browser
 from tocsin.coordinator.watching import Watch
 from tocsin.coordinator.wishes import PlacementWish, StrategyWish
-from tocsin.errors import SystemTrouble, Unauthorized
+from tocsin.errors import Busy, LeaseHeld, SystemTrouble, Unauthorized
 from tocsin.web.answers import answer, error_answer
 from tocsin.web.listening import BrokeOff, Sent, WebServer, no_such_path
 from tocsin.web.passwords import hash_password
@@ -40,6 +39,8 @@ log = logging.getLogger("tocsin.server")
 
 GRACE = 5
 BODY_BYTES = 64 * 1024
+#: Passwords that are hashed, or wait for it, at the same time.
+HASHING = 64
 #: Notes and looks at the balance from before the start that watchers can still see.
 PAST = 2_000
 
@@ -52,9 +53,15 @@ class Since(Struct, forbid_unknown_fields=True):
 class Coordinator:
     """Drives the state machine: every call is an event, and its Reply the answer."""
 
-    def __init__(self, config: CoordinatorConfig, store: Store, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        store: Store,
+        clock: Callable[[], float],
+        lost: Callable[[LeaseHeld], None] = lambda error: None,
+    ) -> None:
         self.config = config
-        self.store = store
+        self.scribe = Scribe(store, lost)
         self.clock = clock
         self.state = CoordinatorState(
             config, store.secret, random.Random(), time.time, lambda: secrets.token_urlsafe(12), apart=True
@@ -64,8 +71,6 @@ class Coordinator:
         self.watch = Watch()
         for kind, row in store.newest(PAST):
             self.watch.publish(kind, row)
-        self._notes: list[tuple[float, ev.Note]] = []
-        self._samples: list[tuple[float, ev.Sample]] = []
         self.tell(ev.Restored(store.brokers(), store.choice()))
 
     def tell(self, event: ev.Event) -> Any:
@@ -89,16 +94,16 @@ class Coordinator:
                 case ev.Refuse():
                     refused = instruction.error
                 case ev.KeepBroker():
-                    self.store.keep_broker(instruction.row)
+                    self.scribe.broker(instruction.row.name, instruction.row)
                 case ev.DropBroker():
-                    self.store.drop_broker(instruction.name)
+                    self.scribe.broker(instruction.name, None)
                 case ev.KeepChoice():
-                    self.store.keep_choice(instruction.choice)
+                    self.scribe.choice(instruction.choice)
                 case ev.Note():
-                    self._notes.append((time.time(), instruction))
+                    self.scribe.note(time.time(), instruction)
                     self.watch.publish("note", {"time": time.time(), **structs.asdict(instruction)})
                 case ev.Sample():
-                    self._samples.append((time.time(), instruction))
+                    self.scribe.sample(time.time(), instruction)
                     self.watch.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
         if isinstance(event, ev.Report | ev.Place | ev.Register):
             self.watch.changed()
@@ -121,26 +126,23 @@ class Coordinator:
             log.error("no plan: %s", error, exc_info=None if isinstance(error, SystemTrouble) else error)
         self.tell(ev.Pondered(instruction.number, plan))
 
-    def close(self) -> None:
+    async def told(self, event: ev.Event) -> Any:
+        """The reply, once all that it rests on is remembered."""
+        found = self.tell(event)
+        await self.scribe.kept()
+        return found
+
+    async def close(self) -> None:
         for task in self._pondering:
             task.cancel()
         self.planner.close()
-        self.write()
-
-    def write(self) -> None:
-        """What is only for looking back: lost for a second's worth in a crash, and nothing depends on it."""
-        notes, self._notes = self._notes, []
-        samples, self._samples = self._samples, []
-        if notes or samples:
-            try:
-                self.store.write(notes, samples)
-            except sqlite3.Error as error:
-                log.error("the log of decisions cannot be written: %s", error)
+        await self.scribe.close()
 
 
 class App(Viewing):
     def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
         super().__init__(coordinator, admin)
+        self._hashing = 0
         self.router = Router(
             [Route(each.path, getattr(self, each.name), methods=[each.method]) for each in ROUTES],
             redirect_slashes=False,
@@ -158,8 +160,6 @@ class App(Viewing):
         except Exception as error:
             if sent.status:
                 raise BrokeOff(scope["path"]) from error
-            if isinstance(error, sqlite3.Error):
-                error = SystemTrouble(f"what has to be remembered cannot be written: {error}")
             await error_answer(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
 
     async def index(self, request: Request) -> Response:
@@ -171,7 +171,7 @@ class App(Viewing):
         return answer({"status": "alive"})
 
     async def registerbroker(self, request: Request) -> Response:
-        return answer(self.coordinator.tell(ev.Register(None, await body(request, reports.Registration))))
+        return answer(await self.coordinator.told(ev.Register(None, await body(request, reports.Registration))))
 
     async def requestbroker(self, request: Request) -> Response:
         return answer(self.coordinator.tell(ev.Place(None, await body(request, reports.Request))))
@@ -187,50 +187,59 @@ class App(Viewing):
         return answer(self.coordinator.tell(ev.Leave(None, request.path_params["broker"], token)))
 
     async def registeruser(self, request: Request) -> Response:
-        who = await body(request, reports.User)
-        salt, known, subscriber = self.coordinator.store.user(who.user)
-        # Costly on purpose, and so not in the loop.
-        hashed = await asyncio.to_thread(hash_password, who.password, salt)
+        who, ask = await body(request, reports.User), self.coordinator.scribe.ask
+        salt, known, subscriber = await ask(lambda store: store.user(who.user))
+        hashed = await self._hash(who.password, salt)
         if known is None:
-            subscriber = self.coordinator.store.add_user(who.user, salt, hashed, subscriber)
+            subscriber = await ask(lambda store: store.add_user(who.user, salt, hashed, subscriber))
         elif not hmac.compare_digest(known, hashed):
             raise Unauthorized("the user exists, with another password")
         return answer(reports.UserRegistered(who.user, subscriber))
 
+    async def _hash(self, password: str, salt: bytes) -> bytes:
+        """Costly on purpose: not in the loop, and not for any number at the same time."""
+        if self._hashing >= HASHING:
+            raise Busy("too many users register at the same time", hint="try again in a second")
+        self._hashing += 1
+        try:
+            return await asyncio.to_thread(hash_password, password, salt)
+        finally:
+            self._hashing -= 1
+
     async def drain(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        return answer(self.coordinator.tell(ev.Drain(None, request.path_params["broker"])))
+        return answer(await self.coordinator.told(ev.Drain(None, request.path_params["broker"])))
 
     async def undrain(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        return answer(self.coordinator.tell(ev.Drain(None, request.path_params["broker"], undo=True)))
+        return answer(await self.coordinator.told(ev.Drain(None, request.path_params["broker"], undo=True)))
 
     async def forget(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        return answer(self.coordinator.tell(ev.Forget(None, request.path_params["broker"])))
+        return answer(await self.coordinator.told(ev.Forget(None, request.path_params["broker"])))
 
     async def put_strategy(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
         wish = await body(request, StrategyWish)
-        return answer(self.coordinator.tell(ev.Switch(None, wish.strategy, wish.settings)))
+        return answer(await self.coordinator.told(ev.Switch(None, wish.strategy, wish.settings)))
 
     async def put_placement(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
         wish = await body(request, PlacementWish)
-        return answer(self.coordinator.tell(ev.Switch(None, placement=wish.placement)))
+        return answer(await self.coordinator.told(ev.Switch(None, placement=wish.placement)))
 
     async def history(self, request: Request) -> Response:
         wish = from_query(request.scope["query_string"], Since)
-        self.coordinator.write()
-        return answer({"samples": self.coordinator.store.samples(wish.limit)})
+        await self.coordinator.scribe.kept()
+        return answer({"samples": await self.coordinator.scribe.ask(lambda store: store.samples(wish.limit))})
 
     async def plan(self, request: Request) -> Response:
         return answer(await self.coordinator.ask(ev.Plan))
 
     async def log(self, request: Request) -> Response:
         wish = from_query(request.scope["query_string"], Since)
-        self.coordinator.write()
-        return answer({"log": self.coordinator.store.log(wish.after, wish.limit)})
+        await self.coordinator.scribe.kept()
+        return answer({"log": await self.coordinator.scribe.ask(lambda store: store.log(wish.after, wish.limit))})
 
 
 async def body(request: Request, kind: type[Any], limit: int = BODY_BYTES) -> Any:
@@ -247,6 +256,7 @@ class Server(WebServer):
         self.settings = config
         self.sock = sock
         self.tell = tell
+        self._lost: LeaseHeld | None = None
         super().__init__(self.answer, grace=GRACE)
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
@@ -254,17 +264,24 @@ class Server(WebServer):
 
     async def main(self) -> None:
         config = self.settings
-        store = Store(Path(config.home), config.history)
+        store = open_store(config.home, config.store, config.history, config.limits.users)
         try:
             loop = asyncio.get_running_loop()
-            coordinator = Coordinator(config, store, loop.time)
+            coordinator = Coordinator(config, store, loop.time, self._end)
             self.app = App(coordinator, Admin(config.admin_token, self.sock))
             ticking = asyncio.create_task(self._tick(coordinator))
             await self.serve([self.sock])
             ticking.cancel()
-            coordinator.close()
+            await coordinator.close()
         finally:
             store.close()
+        if self._lost is not None:
+            raise self._lost
+
+    def _end(self, error: LeaseHeld) -> None:
+        """Another one has taken over: two would each know half."""
+        self._lost = error
+        self.should_exit = True
 
     @staticmethod
     async def _tick(coordinator: Coordinator) -> None:
@@ -274,7 +291,7 @@ class Server(WebServer):
                 coordinator.tell(ev.Tick())
             except Exception:
                 log.exception("the balance could not be looked at")
-            coordinator.write()
+            await coordinator.scribe.try_again()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

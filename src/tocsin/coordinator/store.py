@@ -1,148 +1,164 @@
-"""What the coordinator remembers: its secret, its brokers, the log of decisions, the history of the balance. SQLite."""
+"""What the coordinator remembers: its secret, brokers, users, the log of decisions, the history of the balance."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import secrets
-import sqlite3
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from tocsin.coordinator.events import BrokerRow, Choice, Note, Sample
-from tocsin.errors import AlreadyExists, StorageError
+from tocsin.coordinator.secret import secret_file
+from tocsin.database import Database, Layout, is_postgres, open_database
+from tocsin.errors import AlreadyExists, LimitExceeded, StorageError
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS brokers (name TEXT PRIMARY KEY, row BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS choice (number INTEGER PRIMARY KEY CHECK (number = 1), choice BLOB NOT NULL);
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value {int} NOT NULL) {keyed};
+CREATE TABLE IF NOT EXISTS brokers (name TEXT PRIMARY KEY, row {bytes} NOT NULL) {plain};
+CREATE TABLE IF NOT EXISTS choice (number {int} PRIMARY KEY CHECK (number = 1), choice {bytes} NOT NULL) {plain};
 CREATE TABLE IF NOT EXISTS users (
-    name TEXT PRIMARY KEY, salt BLOB NOT NULL, hash BLOB NOT NULL, subscriber TEXT NOT NULL
-);
+    name TEXT PRIMARY KEY, salt {bytes} NOT NULL, hash {bytes} NOT NULL, subscriber TEXT NOT NULL
+) {plain};
 CREATE TABLE IF NOT EXISTS log (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, kind TEXT NOT NULL, subscriber TEXT NOT NULL,
-    source TEXT NOT NULL, target TEXT NOT NULL, text TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS history (number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, sample BLOB NOT NULL);
+    number {count}, time {real} NOT NULL, kind TEXT NOT NULL, subscriber TEXT NOT NULL, source TEXT NOT NULL,
+    target TEXT NOT NULL, text TEXT NOT NULL
+) {plain};
+CREATE TABLE IF NOT EXISTS history (number {count}, time {real} NOT NULL, sample {bytes} NOT NULL) {plain};
 """
+#: A server may be read by many machines; a file in home is nobody else's.
+SECRET = "CREATE TABLE secret (number {int} PRIMARY KEY CHECK (number = 1), secret {bytes} NOT NULL);"
+LAYOUT = Layout(
+    what="store",
+    who="coordinator",
+    version=1,
+    tables=TABLES,
+    schema="tocsin_coordinator",
+    lock=0x746F6373696E00,  # not the catalog's, which may be in the same database
+    arrays={
+        **dict.fromkeys(("name", "subscriber"), "text"),
+        **dict.fromkeys(("salt", "hash"), "bytea"),
+    },
+    elsewhere="another --home or --store",
+)
+BROKER = "INSERT INTO brokers (name, row) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET row = excluded.row"
 #: Decisions that are kept.
 LOG = 100_000
 
 
+class Changes(Struct):
+    """What is to be written together. A broker that is None is forgotten; ``choice`` is empty if it is as it was."""
+
+    brokers: dict[str, BrokerRow | None] = field(default_factory=dict)
+    choice: tuple[Choice | None, ...] = ()
+    notes: list[tuple[float, Note]] = field(default_factory=list)
+    samples: list[tuple[float, Sample]] = field(default_factory=list)
+
+
+def open_store(home: str, address: str, history: int, users: int) -> Store:
+    """The only coordinator of it, until ``close`` or the end of the process."""
+    folder = Path(home)
+    layout = msgspec.structs.replace(LAYOUT, tables=TABLES + SECRET) if is_postgres(address) else LAYOUT
+    database = open_database(address, folder / "coordinator.db", layout)
+    try:
+        database.lease()
+        secret = secret_row(database) if is_postgres(address) else secret_file(folder / "secret")
+        return Store(database, secret, history, users)
+    except BaseException:
+        database.close()
+        raise
+
+
+def secret_row(database: Database) -> bytes:
+    """In the database, so that a coordinator on another machine can go on."""
+    with database.writing() as session:
+        sql = "INSERT INTO secret (number, secret) VALUES (1, ?) ON CONFLICT DO NOTHING"
+        session.run(sql, (secrets.token_bytes(32),))
+        return bytes(session.rows("SELECT secret FROM secret")[0][0])
+
+
 class Store:
-    """Calls are short; what is only looked at later (log, history) is committed together."""
+    """Safe to call from any thread; every call is one transaction."""
 
-    def __init__(self, home: Path, history: int) -> None:
-        self.history = history
-        try:
-            home.mkdir(parents=True, exist_ok=True)
-            self._lock = self._locked(home / "lock")
-            self._db = sqlite3.connect(home / "coordinator.db", isolation_level=None, timeout=30)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.executescript(SCHEMA)
-            self.secret = self._secret(home / "secret")
-        except (OSError, sqlite3.Error) as error:
-            raise StorageError(f"cannot remember anything in {home}: {error}", hint="choose another --home") from error
-
-    @staticmethod
-    def _secret(file: Path) -> bytes:
-        """Made once; brokers' keys and tokens come from it, so it is nobody else's to read."""
-        if not file.exists():
-            # Whole or not at all: half of it would be found damaged for ever.
-            draft = file.with_suffix(".new")
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
-                output.write(secrets.token_bytes(32))
-                output.flush()
-                os.fsync(output.fileno())
-            draft.replace(file)
-        found = file.read_bytes()
-        if len(found) != 32:
-            raise OSError(f"{file} is damaged; without it brokers have to register anew: delete it if it is lost")
-        return found
-
-    @staticmethod
-    def _locked(file: Path) -> IO[str]:
-        """Held as long as the process lives: two coordinators of one home would each know half."""
-        held = file.open("a")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            held.close()
-            raise OSError("another coordinator uses it") from error
-        return held
+    def __init__(self, database: Database, secret: bytes, history: int, users: int) -> None:
+        self.secret = secret
+        self._db, self._history, self._most_users = database, history, users
 
     def close(self) -> None:
         self._db.close()
-        self._lock.close()
 
     def brokers(self) -> list[BrokerRow]:
-        rows = self._db.execute("SELECT row FROM brokers ORDER BY name").fetchall()
+        rows = self._db.query("SELECT row FROM brokers ORDER BY name")
         try:
             return [msgspec.json.decode(row, type=BrokerRow) for (row,) in rows]
         except msgspec.DecodeError as error:
             raise StorageError(f"what is remembered of a broker is damaged: {error}", hint="restore a copy") from error
 
-    def keep_broker(self, row: BrokerRow) -> None:
-        self._db.execute("INSERT OR REPLACE INTO brokers VALUES (?, ?)", (row.name, msgspec.json.encode(row)))
-
-    def drop_broker(self, name: str) -> None:
-        self._db.execute("DELETE FROM brokers WHERE name = ?", (name,))
-
     def choice(self) -> Choice | None:
-        row = self._db.execute("SELECT choice FROM choice").fetchone()
+        rows = self._db.query("SELECT choice FROM choice")
         try:
-            return None if row is None else msgspec.json.decode(row[0], type=Choice)
+            return msgspec.json.decode(rows[0][0], type=Choice) if rows else None
         except msgspec.DecodeError:
             return None  # the configuration is as good
 
-    def keep_choice(self, choice: Choice | None) -> None:
-        if choice is None:
-            self._db.execute("DELETE FROM choice")
-        else:
-            self._db.execute("INSERT OR REPLACE INTO choice VALUES (1, ?)", (msgspec.json.encode(choice),))
-
     def user(self, name: str) -> tuple[bytes, bytes | None, str]:
         """(salt, hash, subscriber); a name that is not known gets a new salt and subscriber, and no hash."""
-        row = self._db.execute("SELECT salt, hash, subscriber FROM users WHERE name = ?", (name,)).fetchone()
-        return row if row is not None else (secrets.token_bytes(16), None, secrets.token_urlsafe(16))
+        rows = self._db.query("SELECT salt, hash, subscriber FROM users WHERE name = ?", (name,))
+        if rows:
+            salt, hashed, subscriber = rows[0]
+            return salt, hashed, subscriber
+        self._refuse_more(self._db.query("SELECT count(*) FROM users")[0][0])
+        return secrets.token_bytes(16), None, secrets.token_urlsafe(16)
 
     def add_user(self, name: str, salt: bytes, hashed: bytes, subscriber: str) -> str:
         """The subscriber of the name: of two who register it at the same moment the first one's."""
-        self._db.execute("INSERT OR IGNORE INTO users VALUES (?, ?, ?, ?)", (name, salt, hashed, subscriber))
-        _, known, found = self.user(name)
+        with self._db.writing() as session:
+            if session.insert("users", ("name", "salt", "hash", "subscriber"), [(name, salt, hashed, subscriber)]):
+                self._refuse_more(session.rows("SELECT count(*) FROM users")[0][0] - 1)
+                return subscriber
+            known, found = session.rows("SELECT hash, subscriber FROM users WHERE name = ?", (name,))[0]
         if known != hashed:
             raise AlreadyExists("user", name)
-        return found
+        return str(found)
 
-    def write(self, notes: list[tuple[float, Note]], samples: list[tuple[float, Sample]]) -> None:
-        self._db.execute("BEGIN")
-        try:
-            self._db.executemany(
+    def _refuse_more(self, count: int) -> None:
+        if count >= self._most_users:
+            raise LimitExceeded(
+                f"there are {count} users, and no more are taken",
+                hint="whoever runs the coordinator can raise limits.users",
+                limit=self._most_users,
+            )
+
+    def write(self, changes: Changes) -> None:
+        with self._db.writing() as session:
+            for name, row in changes.brokers.items():
+                if row is None:
+                    session.run("DELETE FROM brokers WHERE name = ?", (name,))
+                else:
+                    session.run(BROKER, (name, msgspec.json.encode(row)))
+            for choice in changes.choice:
+                session.run("DELETE FROM choice")
+                if choice is not None:
+                    session.run("INSERT INTO choice (number, choice) VALUES (1, ?)", (msgspec.json.encode(choice),))
+            session.each(
                 "INSERT INTO log (time, kind, subscriber, source, target, text) VALUES (?, ?, ?, ?, ?, ?)",
-                [(at, it.kind, it.subscriber, it.source, it.target, it.text) for at, it in notes],
+                [(at, it.kind, it.subscriber, it.source, it.target, it.text) for at, it in changes.notes],
             )
-            self._db.executemany(
+            session.each(
                 "INSERT INTO history (time, sample) VALUES (?, ?)",
-                [(at, msgspec.json.encode(sample)) for at, sample in samples],
+                [(at, msgspec.json.encode(sample)) for at, sample in changes.samples],
             )
-            for table, most in (("log", LOG), ("history", self.history)):
-                self._db.execute(f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?", (most,))
-            self._db.execute("COMMIT")
-        except sqlite3.Error:
-            self._db.execute("ROLLBACK")
-            raise
+            for table, most in (("log", LOG), ("history", self._history)):
+                session.run(f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?", (most,))
 
     def log(self, after: int, limit: int) -> list[dict[str, Any]]:
         names = ("number", "time", "kind", "subscriber", "source", "target", "text")
         sql = f"SELECT {', '.join(names)} FROM log WHERE number > ? ORDER BY number DESC LIMIT ?"
-        return [
-            dict(zip(names, row, strict=True)) for row in reversed(self._db.execute(sql, (after, limit)).fetchall())
-        ]
+        return [dict(zip(names, row, strict=True)) for row in reversed(self._db.query(sql, (after, limit)))]
 
     def samples(self, limit: int) -> list[dict[str, Any]]:
-        sql = "SELECT time, sample FROM history ORDER BY number DESC LIMIT ?"
-        rows = self._db.execute(sql, (limit,)).fetchall()
+        rows = self._db.query("SELECT time, sample FROM history ORDER BY number DESC LIMIT ?", (limit,))
         return [{"time": at, **msgspec.json.decode(sample)} for at, sample in reversed(rows)]
 
     def newest(self, limit: int) -> list[tuple[str, dict[str, Any]]]:

@@ -6,16 +6,11 @@ the two tables with millions of rows, where they would double the cost; the stor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from tocsin.database import Layout
 
-from tocsin.errors import StorageError
-
-VERSION = 1
-
-# {int}, {real}, {bytes} are the types of the database; {keyed} and {plain} end a table with or without a clustered key.
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value {int} NOT NULL) {keyed};
+INSERT INTO meta (name, value) VALUES ('id', 0);
 CREATE TABLE definitions (
     id {int} PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, spec TEXT NOT NULL, UNIQUE (kind, name)
 ) {plain};
@@ -69,19 +64,17 @@ CREATE TABLE schedules (
 CREATE INDEX schedules_procedure ON schedules (procedure);
 """
 
-
-def statements(**dialect: str) -> list[str]:
-    """The statements that lay down an empty catalog, for one database's types."""
-    return [part.strip() for part in TABLES.format(**dialect).split(";") if part.strip()]
-
-
-def check_version(rows: Sequence[tuple[Any, ...]]) -> None:
-    """Refuses what this release cannot read."""
-    found = rows[0][0] if rows else None
-    if found != VERSION:
-        raise StorageError(
-            f"the catalog has schema version {found}, this release knows {VERSION}",
-            hint="it was written by a newer Tocsin: upgrade this one, or give it another home or catalog",
-            found=found,
-            known=VERSION,
-        )
+LAYOUT = Layout(
+    what="catalog",
+    who="data cluster",
+    version=1,
+    tables=TABLES,
+    schema="tocsin",
+    lock=0x746F6373696E,  # "tocsin"; advisory locks are numbers that all programs of a database share
+    arrays={
+        **dict.fromkeys(("path", "kind", "name", "spec", "key", "args"), "text"),
+        **dict.fromkeys(("time", "finished", "started"), "double precision"),
+        "receipt": "bytea",
+    },
+    elsewhere="another home or catalog",
+)

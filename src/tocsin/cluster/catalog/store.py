@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from tocsin.cluster.catalog import tables
-from tocsin.cluster.catalog.database import Database, Session
 from tocsin.cluster.catalog.interface import Catalog, Commit, Committed, T
 from tocsin.cluster.model import (
     Broker,
@@ -26,6 +25,7 @@ from tocsin.cluster.model import (
     Segment,
     Tell,
 )
+from tocsin.database import Database, Session
 from tocsin.errors import AlreadyExists, Conflict, NotFound, StorageError, UserError
 
 ID_BLOCK = 1024

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from tocsin.cluster.catalog.database import Row, Session
 from tocsin.cluster.model import Broker, Channel, Column, Dataset, Feed, Function, Parameter, Procedure
+from tocsin.database import Row, Session
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""The catalog's database in a PostgreSQL server, in a schema of its own."""
+"""A database in a PostgreSQL server, in a schema of its own."""
 
 from __future__ import annotations
 
@@ -10,27 +10,34 @@ from typing import Any
 
 import psycopg
 from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import LockNotAvailable
 
-from tocsin.cluster.catalog import schema
-from tocsin.cluster.catalog.database import Pool, Row, lease_held, myself
+from tocsin.database.interface import Pool, Row, myself
+from tocsin.database.layout import Layout
 from tocsin.errors import Conflict, StorageError, UserError
 
-SCHEMA = "tocsin"
-LOCK = 0x746F6373696E  # "tocsin"; advisory locks are numbers that all programs of a database share
-DIALECT = {"int": "BIGINT", "real": "DOUBLE PRECISION", "bytes": "BYTEA", "keyed": "", "plain": ""}
+DIALECT = {
+    "int": "BIGINT",
+    "real": "DOUBLE PRECISION",
+    "bytes": "BYTEA",
+    "count": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "keyed": "",
+    "plain": "",
+}
 LEASE = "CREATE TABLE lease (epoch BIGINT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL)"
 HINT = "check that the server runs and that the address is right"
 
-# The types of the arrays that bulk inserts send; every other column is a bigint.
-ARRAYS = {
-    **dict.fromkeys(("path", "kind", "name", "spec", "key", "args"), "text"),
-    **dict.fromkeys(("time", "finished", "started"), "double precision"),
-    "receipt": "bytea",
+#: What the address may say otherwise: a server that vanished is not waited for for hours either.
+CONNECTING = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
 }
-
 SETTINGS = (
-    f"SET search_path = {SCHEMA}; SET synchronous_commit = on; SET standard_conforming_strings = on; "
+    "SET search_path = {schema}; SET synchronous_commit = on; SET standard_conforming_strings = on; "
     # A machine that vanished must not hold the lease for hours.
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
@@ -42,27 +49,28 @@ def _native(sql: str) -> bytes:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(what: str) -> Iterator[None]:
     """PostgreSQL's errors as ours."""
     try:
         yield
     except psycopg.IntegrityError as error:
-        raise Conflict(f"the catalog refuses it: {error}") from error
+        raise Conflict(f"the {what} refuses it: {error}") from error
     except (psycopg.DataError, UnicodeEncodeError, OverflowError) as error:
-        raise UserError(f"the catalog cannot hold such a value: {error}") from error
+        raise UserError(f"the {what} cannot hold such a value: {error}") from error
     except psycopg.Error as error:
         # Without a state it came from the client's side; 08 and 57 are lost connections and shutdowns.
         state = error.sqlstate or "08000"
         if state == "53100":
-            raise StorageError(f"the disk of the catalog is full: {error}", hint="make room and try again") from error
+            raise StorageError(f"the disk of the {what} is full: {error}", hint="make room and try again") from error
         if isinstance(error, psycopg.OperationalError) and state[:2] in ("08", "57"):
-            raise StorageError(f"the catalog cannot be reached: {error}", hint=HINT) from error
-        raise StorageError(f"the catalog fails: {error}") from error
+            raise StorageError(f"the {what} cannot be reached: {error}", hint=HINT) from error
+        raise StorageError(f"the {what} fails: {error}") from error
 
 
 class _Session:
-    def __init__(self, connection: Connection[Row]) -> None:
+    def __init__(self, connection: Connection[Row], layout: Layout) -> None:
         self._connection = connection
+        self._layout = layout
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> int:
         return self._connection.execute(_native(sql), _checked(values)).rowcount
@@ -78,7 +86,7 @@ class _Session:
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> int:
         if not rows:
             return 0
-        arrays = ", ".join(f"?::{ARRAYS.get(column, 'bigint')}[]" for column in columns)
+        arrays = ", ".join(f"?::{self._layout.arrays.get(column, 'bigint')}[]" for column in columns)
         sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING"
         return self.run(sql, [list(column) for column in zip(*rows, strict=True)])
 
@@ -87,13 +95,14 @@ def _checked(values: Sequence[Any]) -> Sequence[Any]:
     # PostgreSQL would take a larger number as a decimal, and find nothing.
     for value in values:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise UserError(f"the catalog cannot hold such a value: {value} needs more than 64 bits")
+            raise OverflowError(f"{value} needs more than 64 bits")
     return values
 
 
 class PostgresDatabase:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, layout: Layout) -> None:
         self._url = url
+        self._layout = layout
         self._lock = Lock()
         self._writer: Connection[Row] | None = None
         self._leaseholder: Connection[Row] | None = None
@@ -107,10 +116,12 @@ class PostgresDatabase:
             raise
 
     def _connect(self) -> Connection[Row]:
-        with _translated():
-            connection = psycopg.connect(self._url, autocommit=True, client_encoding="utf8", connect_timeout=10)
+        with _translated(self._layout.what):
+            said = conninfo_to_dict(self._url)
+            wanted = make_conninfo(self._url, **{name: it for name, it in CONNECTING.items() if name not in said})
+            connection = psycopg.connect(wanted, autocommit=True, client_encoding="utf8")
             try:
-                connection.execute(SETTINGS.encode())
+                connection.execute(SETTINGS.format(schema=self._layout.schema).encode())
             except BaseException:
                 connection.close()
                 raise
@@ -118,15 +129,15 @@ class PostgresDatabase:
 
     def _create(self) -> None:
         with self._transaction() as session:
-            session.run(f"SELECT pg_advisory_xact_lock({LOCK + 1})")
-            # Asked first: whoever only uses a catalog need not be allowed to make one.
+            session.run(f"SELECT pg_advisory_xact_lock({self._layout.lock + 1})")
+            # Asked first: whoever only uses one need not be allowed to make one.
             if not session.rows("SELECT to_regclass('meta')::text")[0][0]:
-                session.run(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-                for statement in (*schema.statements(**DIALECT), LEASE):
+                session.run(f"CREATE SCHEMA IF NOT EXISTS {self._layout.schema}")
+                for statement in (*self._layout.statements(DIALECT), LEASE):
                     session.run(statement)
-                session.run("INSERT INTO meta (name, value) VALUES ('version', ?), ('id', 0)", (schema.VERSION,))
+                session.run("INSERT INTO meta (name, value) VALUES ('version', ?)", (self._layout.version,))
                 session.run("INSERT INTO lease (epoch, host, pid) VALUES (0, '', 0)")
-            schema.check_version(session.rows("SELECT value FROM meta WHERE name = 'version'"))
+            self._layout.check_version(session.rows("SELECT value FROM meta WHERE name = 'version'"))
 
     def _begin(
         self, connection: Connection[Row] | None, sql: str, values: Sequence[Any] = ()
@@ -158,8 +169,8 @@ class PostgresDatabase:
     def _transaction(self) -> Iterator[_Session]:
         with self._lock:
             if self._closed:
-                raise StorageError("the catalog is closed")
-            with _translated():
+                raise self._layout.closed()
+            with _translated(self._layout.what):
                 begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
                 if self._epoch is not None:
                     # Who took the lease meanwhile has changed the row, or waits until this transaction is done.
@@ -171,21 +182,21 @@ class PostgresDatabase:
                     if self._epoch is not None and connection is not before:
                         self._keep_lease()
                     if self._epoch is not None and rows[0][0] != self._epoch:
-                        raise lease_held({"host": rows[0][1], "pid": rows[0][2]})
-                    yield _Session(connection)
+                        raise self._layout.held({"host": rows[0][1], "pid": rows[0][2]})
+                    yield _Session(connection, self._layout)
                 except BaseException:
                     _undo(connection)
                     raise
-                _commit(connection)
+                _commit(connection, self._layout.what)
 
     @contextmanager
     def reading(self) -> Iterator[_Session]:
         if self._closed:
-            raise StorageError("the catalog is closed")
-        with _translated():
+            raise self._layout.closed()
+        with _translated(self._layout.what):
             connection, _ = self._begin(self._readers.take(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                yield _Session(connection)
+                yield _Session(connection, self._layout)
                 connection.execute("COMMIT")
             except BaseException:
                 _undo(connection)
@@ -196,18 +207,18 @@ class PostgresDatabase:
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         if self._closed:
-            raise StorageError("the catalog is closed")
-        _checked(values)
-        with _translated():
+            raise self._layout.closed()
+        with _translated(self._layout.what):
+            _checked(values)
             connection, rows = self._begin(self._readers.take(), sql, values)
         self._readers.give(connection)
         return rows
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         if self._closed:
-            raise StorageError("the catalog is closed")
-        _checked(values)
-        with _translated():
+            raise self._layout.closed()
+        with _translated(self._layout.what):
+            _checked(values)
             connection, _ = self._begin(self._readers.take(), "BEGIN READ ONLY")
             try:
                 with connection.cursor(name="stream") as cursor:
@@ -223,9 +234,9 @@ class PostgresDatabase:
         """An advisory lock of a session of its own, and a row that shuts out whoever lost the lock unnoticed."""
         with self._lock:
             if self._closed:
-                raise StorageError("the catalog is closed")
+                raise self._layout.closed()
             if self._epoch is None:
-                with _translated():
+                with _translated(self._layout.what):
                     connection = self._locked()
                     try:
                         me = myself()
@@ -252,12 +263,12 @@ class PostgresDatabase:
         try:
             # The server needs a moment to see that a killed holder is gone.
             connection.execute("SET lock_timeout = '1s'")
-            connection.execute(f"SELECT pg_advisory_lock({LOCK})".encode())
+            connection.execute(f"SELECT pg_advisory_lock({self._layout.lock})".encode())
             connection.execute("SET lock_timeout = 0")
         except LockNotAvailable as error:
             row = connection.execute("SELECT host, pid FROM lease").fetchone() or ("unknown", 0)
             connection.close()
-            raise lease_held({"host": row[0], "pid": row[1]}) from error
+            raise self._layout.held({"host": row[0], "pid": row[1]}) from error
         except BaseException:
             connection.close()
             raise
@@ -289,7 +300,7 @@ def _undo(connection: Connection[Row]) -> None:
         connection.close()
 
 
-def _commit(connection: Connection[Row]) -> None:
+def _commit(connection: Connection[Row], what: str) -> None:
     try:
         connection.execute("COMMIT")
     except psycopg.OperationalError as error:
@@ -297,8 +308,8 @@ def _commit(connection: Connection[Row]) -> None:
         _undo(connection)
         if lost:
             raise StorageError(
-                f"uncertain: the connection to the catalog was lost during a commit: {error}",
-                hint="read the catalog to see whether it was done",
+                f"uncertain: the connection to the {what} was lost during a commit: {error}",
+                hint=f"read the {what} to see whether it was done",
                 uncertain=True,
             ) from error
         raise

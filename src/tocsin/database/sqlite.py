@@ -1,4 +1,4 @@
-"""The catalog's database in one SQLite file: WAL, and a commit is on the disk when it returns."""
+"""A database in one SQLite file: WAL, and a commit is on the disk when it returns."""
 
 from __future__ import annotations
 
@@ -12,36 +12,44 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from tocsin.cluster.catalog import schema
-from tocsin.cluster.catalog.database import Pool, Row, lease_held, myself
+from tocsin.database.interface import Pool, Row, myself
+from tocsin.database.layout import Layout
 from tocsin.errors import Conflict, StorageError, TocsinError, UserError
 
-DIALECT = {"int": "INTEGER", "real": "REAL", "bytes": "BLOB", "keyed": "STRICT, WITHOUT ROWID", "plain": "STRICT"}
+DIALECT = {
+    "int": "INTEGER",
+    "real": "REAL",
+    "bytes": "BLOB",
+    "count": "INTEGER PRIMARY KEY AUTOINCREMENT",
+    "keyed": "STRICT, WITHOUT ROWID",
+    "plain": "STRICT",
+}
 
 REASONS = {
-    sqlite3.SQLITE_FULL: ("the disk of the catalog is full", "make room and try again"),
-    sqlite3.SQLITE_READONLY: ("the catalog cannot be written", "check the permissions of the folder and the file"),
-    sqlite3.SQLITE_CANTOPEN: ("the catalog cannot be opened", "check that the folder exists and may be written"),
-    sqlite3.SQLITE_CORRUPT: ("the catalog file is damaged", "restore it from a backup"),
-    sqlite3.SQLITE_NOTADB: ("the catalog file is not a catalog", "restore it from a backup, or choose another home"),
-    sqlite3.SQLITE_BUSY: ("another process has locked the catalog", "stop whatever else has the file open"),
-    sqlite3.SQLITE_IOERR: ("the disk of the catalog fails", "check the disk"),
+    sqlite3.SQLITE_FULL: ("the disk of the {what} is full", "make room and try again"),
+    sqlite3.SQLITE_READONLY: ("the {what} cannot be written", "check the permissions of the folder and the file"),
+    sqlite3.SQLITE_CANTOPEN: ("the {what} cannot be opened", "check that the folder exists and may be written"),
+    sqlite3.SQLITE_CORRUPT: ("the {what} file is damaged", "restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: ("the {what} file is not a {what}", "restore it from a backup, or choose another home"),
+    sqlite3.SQLITE_BUSY: ("another process has locked the {what}", "stop whatever else has the file open"),
+    sqlite3.SQLITE_IOERR: ("the disk of the {what} fails", "check the disk"),
 }
 
 
 @contextmanager
-def _translated(path: Path, *, committing: bool = False) -> Iterator[None]:
+def _translated(what: str, path: Path, *, committing: bool = False) -> Iterator[None]:
     """SQLite's errors as ours."""
     try:
         yield
     except sqlite3.IntegrityError as error:
-        raise Conflict(f"the catalog refuses it: {error}") from error
+        raise Conflict(f"the {what} refuses it: {error}") from error
     except (OverflowError, UnicodeEncodeError, sqlite3.DataError) as error:
-        raise UserError(f"the catalog cannot hold such a value: {error}") from error
+        raise UserError(f"the {what} cannot hold such a value: {error}") from error
     except sqlite3.Error as error:
         # The low byte is the primary code; the rest says where it happened.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        reason, hint = REASONS.get(code, ("the catalog fails", ""))
+        reason, hint = REASONS.get(code, ("the {what} fails", ""))
+        reason = reason.format(what=what)
         # A failed write of the log is undone; a failed sync may still have reached the disk.
         if committing and code == sqlite3.SQLITE_IOERR:
             raise StorageError(f"uncertain: {reason}: {error}", hint=hint, path=str(path), uncertain=True) from error
@@ -68,16 +76,19 @@ class _Session:
 
 
 class SqliteDatabase:
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self._path = path
+        self._layout = layout
         self._lock = Lock()
         self._lease: int | None = None
         self._closed = False
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"cannot make the folder of the catalog: {error}", hint="choose another home") from error
-        with _translated(self._path):
+            raise StorageError(
+                f"cannot make the folder of the {layout.what}: {error}", hint="choose another home"
+            ) from error
+        with _translated(self._layout.what, self._path):
             self._writer = self._connect()
         self._readers = Pool(self._connect)
         try:
@@ -102,21 +113,21 @@ class SqliteDatabase:
     def _create(self) -> None:
         with self.writing() as session:
             if not session.rows("SELECT 1 FROM sqlite_master WHERE name = 'meta'"):
-                for statement in schema.statements(**DIALECT):
+                for statement in self._layout.statements(DIALECT):
                     session.run(statement)
-                session.run("INSERT INTO meta (name, value) VALUES ('version', ?), ('id', 0)", (schema.VERSION,))
-            schema.check_version(session.rows("SELECT value FROM meta WHERE name = 'version'"))
+                session.run("INSERT INTO meta (name, value) VALUES ('version', ?)", (self._layout.version,))
+            self._layout.check_version(session.rows("SELECT value FROM meta WHERE name = 'version'"))
 
     @contextmanager
     def writing(self) -> Iterator[_Session]:
         with self._lock:
             if self._closed:
-                raise StorageError("the catalog is closed")
+                raise StorageError("the {what} is closed")
             try:
-                with _translated(self._path):
+                with _translated(self._layout.what, self._path):
                     self._writer.execute("BEGIN IMMEDIATE")
                     yield _Session(self._writer)
-                with _translated(self._path, committing=True):
+                with _translated(self._layout.what, self._path, committing=True):
                     self._writer.execute("COMMIT")
             except BaseException:
                 # SQLite has undone it already where the disk is full.
@@ -128,8 +139,8 @@ class SqliteDatabase:
     @contextmanager
     def reading(self) -> Iterator[_Session]:
         if self._closed:
-            raise StorageError("the catalog is closed")
-        with _translated(self._path):
+            raise StorageError("the {what} is closed")
+        with _translated(self._layout.what, self._path):
             connection = self._readers.take()
             try:
                 connection.execute("BEGIN")
@@ -150,8 +161,8 @@ class SqliteDatabase:
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         if self._closed:
-            raise StorageError("the catalog is closed")
-        with _translated(self._path):
+            raise StorageError("the {what} is closed")
+        with _translated(self._layout.what, self._path):
             connection = self._connect()
             try:
                 cursor = connection.execute(sql, values)
@@ -161,14 +172,14 @@ class SqliteDatabase:
                 connection.close()
 
     def lease(self) -> None:
-        """A lock on a file beside the catalog, which the kernel gives back whatever ends the process."""
+        """A lock on a file beside it, which the kernel gives back whatever ends the process."""
         if self._lease is not None:
             return
         path = self._path.with_suffix(".lock")
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise StorageError(f"cannot open the lock file of the catalog: {error}") from error
+            raise StorageError(f"cannot open the lock file of the {self._layout.what}: {error}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(handle, 0)
@@ -177,10 +188,10 @@ class SqliteDatabase:
             text = os.pread(handle, 4096, 0)
             os.close(handle)
             # The holder may be between taking the lock and writing its name.
-            raise lease_held(json.loads(text or "{}")) from error
+            raise self._layout.held(json.loads(text or "{}")) from error
         except OSError as error:
             os.close(handle)
-            raise StorageError(f"cannot lock the catalog: {error}") from error
+            raise StorageError(f"cannot lock the {self._layout.what}: {error}") from error
         self._lease = handle
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The little that the catalog asks of a database; SQL is shared, with ``?`` for parameters."""
+"""The little that is asked of a database; SQL is shared, with ``?`` for parameters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
-
-from tocsin.errors import LeaseHeld
 
 Row = tuple[Any, ...]
 
@@ -42,7 +40,8 @@ class Database(Protocol):
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows of a snapshot of their own, without holding them all."""
 
-    def lease(self) -> None: ...
+    def lease(self) -> None:
+        """Makes this process the only one that writes, until ``close`` or its end."""
 
     def close(self) -> None: ...
 
@@ -89,13 +88,3 @@ class Pool(Generic[C]):
 def myself() -> dict[str, Any]:
     """What the holder of a lease leaves behind for others to read."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
-
-
-def lease_held(holder: dict[str, Any]) -> LeaseHeld:
-    host, pid = holder.get("host", "unknown"), holder.get("pid", 0)
-    return LeaseHeld(
-        f"another data cluster serves this catalog: process {pid} on {host}",
-        hint="stop it first, or give this one another home or catalog",
-        host=host,
-        pid=pid,
-    )
