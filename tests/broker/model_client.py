@@ -17,6 +17,7 @@ class Sub:
         self.channel, self.args, self.kind = channel, args, kind
         self.cursor: int | None = None
         self.start = 0
+        self.begun = 0  # executions, when it was confirmed
         self.known: int | None = None
         self.number: int | None = None
         self.live = False
@@ -48,12 +49,17 @@ class Sub:
     def _pass(self, execution: int, log: Log) -> None:
         """It is told that it has everything up to there: nothing may have been left out on the way."""
         assert self.cursor is not None
-        lost = [each for each in range(self.cursor + 1, execution + 1) if self.kind in log.found.get(each, {})]
+        lost = [each for each in range(self.cursor + 1, execution + 1) if self._promised(log, each)]
         assert not lost, f"{self.channel}({self.kind}) at {self.cursor} loses {lost}"
+
+    def _promised(self, log: Log, execution: int) -> bool:
+        """What had begun before it was confirmed need not have seen it."""
+        return self.kind in log.found.get(execution, {}) and log.which[execution] > self.begun
 
     def check(self, log: Log) -> None:
         """All is quiet: it has everything, or was told that it cannot be had."""
-        expected = {n: rows[self.kind] for n, rows in log.found.items() if n > self.start and self.kind in rows}
+        here = [n for n in log.found if n > self.start and (self._promised(log, n) or n in self.got)]
+        expected = {n: log.found[n][self.kind] for n in here}
         assert self.got == {n: expected[n] for n in expected if n not in self.missing or n in self.got}
         assert list(self.got) == sorted(self.got)
 
@@ -126,6 +132,7 @@ class Client:
                 sub.number = message.subscription
                 if sub.cursor is None:
                     sub.cursor = sub.start = message.after
+                    sub.begun = logs[sub.channel].begun if sub.channel in logs else 0
                     sub.known = message.subscription
                     sub.live = True
             case wire.Unsubscribed():

@@ -20,6 +20,11 @@ class Log:
     def __init__(self) -> None:
         self.first = 1
         self.last = 0
+        self.under_way: tuple[set[str], dict[str, int]] | None = None  # kinds, and the subscriptions it sees
+        self.late: set[int] = set()
+        self.begin: dict[int, int] = {}
+        self.begun = 0
+        self.which: dict[int, int] = {}  # execution: which of all that have begun it is
         self.found: dict[int, dict[str, bytes]] = {}
         self.stored: dict[int, dict[int, bytes]] = {}
 
@@ -36,13 +41,29 @@ class Cluster:
     # -- what happens there
 
     def execute(self, channel: str, kinds: set[str]) -> None:
+        self.begin(channel, kinds)
+        self.commit(channel)
+
+    def begin(self, channel: str, kinds: set[str]) -> None:
+        """Sees the subscriptions of now. One at a time: what had begun before is committed."""
         log = self.logs.get(channel)
         if log is None:
             return
+        self.commit(channel)
+        log.begun += 1
+        log.under_way = (kinds, {kind: number for (name, kind), number in self.numbers.items() if name == channel})
+
+    def commit(self, channel: str) -> None:
+        log = self.logs.get(channel)
+        if log is None or log.under_way is None:
+            return
+        (kinds, seen), log.under_way = log.under_way, None
         log.last += 1
+        log.begin.update(dict.fromkeys(log.late, log.last))
+        log.late.clear()
         rows = {kind: msgspec.json.encode([{"kind": kind, "n": log.last}]) for kind in sorted(kinds)}
-        log.found[log.last] = rows
-        held = {kind: self.numbers[channel, kind] for kind in rows if (channel, kind) in self.numbers}
+        log.found[log.last], log.which[log.last] = rows, log.begun
+        held = {kind: seen[kind] for kind in rows if kind in seen and seen[kind] in self.holders}
         log.stored[log.last] = {number: rows[kind] for kind, number in held.items()}
         if any(OURS in self.holders[number] for number in held.values()):
             self.outbox.append((channel, log.last))
@@ -60,6 +81,10 @@ class Cluster:
             self._number += 1
             self.numbers[key] = self._number
             self.holders[self._number] = set()
+            log = self.logs[channel]
+            log.begin[self._number] = log.last
+            if log.under_way is not None:
+                log.late.add(self._number)
         self.holders[self.numbers[key]].add(holder)
         return self.numbers[key]
 
@@ -128,6 +153,8 @@ class Cluster:
         log = self.logs.get(asked.channel)
         if log is None:
             return ev.Fetched(asked.job, [])
+        if asked.begin and asked.subscription in log.late:
+            return ev.FetchEarly(asked.job)
         if asked.after < log.first - 1:
             return ev.FetchGap(asked.job, log.first)
         lines = [
@@ -135,7 +162,8 @@ class Cluster:
             for execution in range(asked.after + 1, log.last + 1)
             if asked.subscription in log.stored[execution]
         ]
-        return ev.Fetched(asked.job, lines[:page], len(lines) >= page)
+        begin = log.begin.get(asked.subscription, 0) if asked.begin else 0
+        return ev.Fetched(asked.job, lines[:page], len(lines) >= page, begin)
 
 
 def kind_of(args: Any) -> str:

@@ -211,6 +211,10 @@ class World:
     def execute(self, channel: int, kinds: set[str]) -> None:
         self.cluster.execute("AB"[channel % 2], kinds)
 
+    def begin(self, channel: int, kinds: set[str]) -> None:
+        """An execution, which is committed later."""
+        self.cluster.begin("AB"[channel % 2], kinds)
+
     @property
     def ready(self) -> bool:
         """The driver lets nothing be told to a broker that does not know yet what it inherits, nor let go by it."""
@@ -334,13 +338,17 @@ class World:
         for client in self.clients:
             self.connect(client.name)
             self.drained(client.name)
+        for channel in self.cluster.logs:
+            self.cluster.commit(channel)
         for _ in range(QUIET):
             self._settle()
             self.tell()
             for client in self.clients:
                 self.read(client.name, len(client.inbox))
-            if not (self.asked or self.answers or self.cluster.outbox):
+            if not (self.asked or self.answers or self.cluster.outbox or self.state.catchup.early):
                 break
+            if not self.asked:
+                self.tick(0.0)
         else:
             raise AssertionError("the broker does not come to rest")
         for client in self.clients:

@@ -220,8 +220,8 @@ def test_the_rest_of_the_former_number_comes_first_and_then_what_lies_between_is
     stand.took("q")
     stand.handle(ev.Fetched(asked.job, [line(4, 5)]))
     asked = fetch(stand)
-    assert (asked.subscription, asked.after) == (7, 5)
-    stand.handle(ev.Fetched(asked.job, [line(7, 11), line(7, 12)]))
+    assert (asked.subscription, asked.after, asked.begin) == (7, 5, True)
+    stand.handle(ev.Fetched(asked.job, [line(7, 11), line(7, 12)], begin=10))
     notify, gap = stand.took("q")
     assert (notify.subscription, notify.execution) == (7, 5)
     assert gap == wire.Gap(7, 5, 11, "released")
@@ -232,7 +232,7 @@ def test_what_the_present_number_got_at_another_broker_is_no_gap(stand):
     stand.subscribe("q", after=3, former=4)
     stand.handle(ev.Fetched(fetch(stand).job, []))
     stand.took("q")
-    stand.handle(ev.Fetched(fetch(stand).job, [line(7, 4)]))
+    stand.handle(ev.Fetched(fetch(stand).job, [line(7, 4)], begin=10))
     assert stand.took("q") == []
     assert fetch(stand).after == 3
 
@@ -241,8 +241,49 @@ def test_a_former_number_without_results_leaves_a_gap_up_to_the_present_one(stan
     stand.subscribe("q", after=3, former=4)
     stand.handle(ev.Fetched(fetch(stand).job, []))
     stand.took("q")
-    stand.handle(ev.Fetched(fetch(stand).job, []))
+    stand.handle(ev.Fetched(fetch(stand).job, [], begin=10))
     assert stand.took("q") == [wire.Gap(7, 3, 11, "released")]
+
+
+def early(stand: Stand, after: int = 3) -> None:
+    """Asked where the present number begins while an execution is under way that has not seen it."""
+    stand.subscribe("q", after=after, former=4)
+    stand.handle(ev.Fetched(fetch(stand).job, []))
+    stand.took("q")
+    stand.handle(ev.FetchEarly(fetch(stand).job))
+
+
+@pytest.mark.parametrize("after", [3, 10])  # 10: nothing happened since, but for what is under way
+def test_an_execution_that_the_subscription_came_too_late_for_is_part_of_the_gap(stand, after):
+    early(stand, after)
+    assert stand.did(do.Fetch) == [] and stand.took("q") == []
+    stand.tick()
+    asked = fetch(stand)
+    assert (asked.subscription, asked.after, asked.begin) == (4, after, False)  # it may have got something by now
+    stand.handle(ev.Fetched(asked.job, []))
+    stand.handle(ev.Fetched(fetch(stand).job, [], begin=11))
+    gap, *rest = stand.took("q")
+    assert gap == wire.Gap(7, after, 12, "released")
+    assert executions(rest) == [12, 13]
+
+
+def test_who_has_left_is_not_asked_for_again(stand):
+    early(stand)
+    stand.close("q")
+    stand.took("q")
+    stand.tick()
+    assert stand.did(do.Fetch) == []
+
+
+def test_who_asked_anew_meanwhile_is_asked_for_once(stand):
+    early(stand)
+    stand.subscribe("q", after=3, former=4, id=2)
+    stand.tick()
+    assert len(stand.did(do.Fetch)) == 1
+
+
+def test_an_answer_that_nobody_waits_for_is_nothing(stand):
+    assert stand.handle(ev.FetchEarly(99)) == []
 
 
 def test_the_former_number_is_asked_in_pages(stand):

@@ -207,6 +207,25 @@ def test_a_fetch_from_before_what_is_kept_is_a_gap():
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("about", "event"),
+    [
+        ({"subscription": 7, "begins_after": 4}, ev.Fetched(3, [], False, 4)),
+        ({"subscription": 7, "begins_after": None}, ev.FetchEarly(3)),
+        (refusal("subscription"), ev.Fetched(3, [])),
+    ],
+)
+def test_where_a_subscription_begins_is_asked_first(about, event):
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/subscriptions/7"] = about
+        rig.answers["GET /channels/C/subscriptions/7/results"] = b""
+        rig.link.carry_out(do.Fetch(3, "C", 7, 1, begin=True))
+        await rig.until(lambda: bool(rig.events))
+        assert rig.events == [event]
+
+    run(test)
+
+
 def test_one_wrong_subscription_is_found_and_the_others_are_made():
     async def test(rig: Rig) -> None:
         async def subscribe(request: httpx.Request) -> httpx.Response:

@@ -71,6 +71,10 @@ class Histories(RuleBasedStateMachine):
         if told:
             self.world.tell()
 
+    @rule(channel=SMALL, kinds=st.sets(st.sampled_from(KINDS)))
+    def begin(self, channel, kinds):
+        self.world.begin(channel, kinds)
+
     @rule(push=BITS)
     def tell(self, push):
         (self.world.push if push else self.world.tell)()
@@ -170,6 +174,7 @@ def steps(world: World, rng: random.Random) -> list[tuple[int, Callable[[], None
         (4, lambda: world.drained(small())),
         (1, lambda: world.log_out(small())),
         (16, lambda: world.execute(small(), some())),
+        (6, lambda: world.begin(small(), some())),
         (12, lambda: world.tell()),
         (4, lambda: world.push()),
         (2, lambda: world.tell_again(small())),

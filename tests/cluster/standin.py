@@ -137,6 +137,12 @@ class StandIn:
     def subscriptions(self, channel: str, broker: str | None, after: int, limit: int) -> list[dict[str, Any]]:
         return []
 
+    def subscription(self, channel: str, id: int) -> dict[str, Any]:
+        self.channel(channel)
+        if id >= 100:
+            raise NotFound("subscription", str(id))
+        return {"subscription": id, "args": [], "brokers": ["b"], "begins_after": 41}
+
     def executions(self, channel: str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
         return []
 

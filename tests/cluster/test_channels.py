@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab import Lab, Listener, lab
 
+from tocsin.cluster import faults
 from tocsin.cluster.spark import SparkRuntime
 from tocsin.errors import NotFound
 
@@ -217,6 +219,61 @@ def test_a_confirmed_subscription_is_in_the_next_execution_and_a_given_up_one_is
     cluster.run_channel("c")
     assert cluster.results_of("c", early) == [[{"id": "1"}]]
     assert cluster.results_of("c", late) == [[{"id": "2"}], [{"id": "4"}]]
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_it_is_known_which_execution_a_subscription_came_too_late_for(
+    cluster: Lab, monkeypatch: pytest.MonkeyPatch, found: bool
+) -> None:
+    cluster.execute(
+        f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} "
+        "{ SELECT r.id FROM Reports r WHERE is_new(r) AND r.kind = kind }"
+    )
+    before = cluster.subscribed("c", "fire")
+    cluster.post("ReportFeed", report("1", "fire" if found else "flood"), report("2", "flood"))
+    meanwhile: list[dict[str, Any]] = []
+
+    def subscribe(point: str) -> None:
+        if point == "execution.queried":
+            late = cluster.subscribed("c", "flood")
+            meanwhile.extend(cluster.subscription("c", number) for number in (before, late))
+
+    monkeypatch.setattr(faults, "reach", subscribe)
+    run = cluster.run_channel("c")
+    monkeypatch.undo()
+    assert [each["begins_after"] for each in meanwhile] == [0, None]
+    late = meanwhile[1]["subscription"]
+    assert run.outcome == ("ok" if found else "empty")
+    assert cluster.subscription("c", late) == {
+        "subscription": late,
+        "args": ["flood"],
+        "brokers": ["b"],
+        "begins_after": int(found),
+    }
+    assert cluster.results_of("c", late) == []
+    cluster.post("ReportFeed", report("3", "flood"))
+    cluster.run_channel("c")
+    assert cluster.results_of("c", late) == [[{"id": "3"}]]
+
+
+def test_a_run_that_failed_leaves_nobody_waiting(cluster: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.execute(f"CREATE REPETITIVE CHANNEL d(k string) {HOURLY} {{ SELECT r.id FROM Reports r WHERE r.kind = k }}")
+    cluster.subscribed("d", "fire")
+    cluster.post("ReportFeed", report("1"))
+    late: list[int] = []
+
+    def fail(point: str) -> None:
+        if point == "execution.result_written":
+            late.append(cluster.subscribed("d", "flood"))
+            raise OSError("no space")
+
+    monkeypatch.setattr(faults, "reach", fail)
+    with pytest.raises(OSError, match="no space"):
+        cluster.run_channel("d")
+    monkeypatch.undo()
+    assert cluster.subscription("d", late[0])["begins_after"] is None
+    cluster.runner("d").resync()
+    assert cluster.subscription("d", late[0])["begins_after"] == 0
 
 
 def test_identical_subscriptions_of_two_brokers_are_one_and_both_are_told(cluster: Lab, listener: Listener) -> None:

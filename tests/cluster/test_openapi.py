@@ -82,6 +82,9 @@ CALLS = [
     call("list_subscriptions", "/channels/Alarms/subscriptions?broker=east&after=0&limit=1"),
     call("list_subscriptions", "/channels/Alarms/subscriptions?broker=west", status=404),
     call("list_subscriptions", "/channels/None/subscriptions", status=404),
+    call("get_subscription", "/channels/Alarms/subscriptions/{id}"),
+    call("get_subscription", "/channels/Alarms/subscriptions/x", status=400),
+    call("get_subscription", "/channels/Alarms/subscriptions/99999", status=404),
     call("put_broker", "/brokers/west", json={"url": "http://127.0.0.1:9/tell"}),
     call("put_broker", "/brokers/west", json={"url": "nonsense"}, status=400),
     call(

@@ -186,14 +186,38 @@ class AgainstADictionary(RuleBasedStateMachine):
         self.table = SubscriptionTable(channel(n="int"), None)  # type: ignore[arg-type]
         self.model: dict[int, set[int]] = {}
         self.used: set[int] = set()
+        self.begin: dict[int, int] = {}
+        self.late: set[int] | None = None
+        self.position = 0
 
     @rule(id=st.integers(1, 40), broker=st.integers(1, 4))
     def add(self, id: int, broker: int) -> None:
         if id in self.used and id not in self.model:
             return
         self.table.add(id, f"[{id}]", broker)
+        if id not in self.model:
+            self.begin[id] = self.position
+            if self.late is not None:
+                self.late.add(id)
         self.model.setdefault(id, set()).add(broker)
         self.used.add(id)
+
+    @rule()
+    def start_run(self) -> None:
+        self.table.start_run()
+        self.late = self.late or set()
+
+    @rule(found=st.booleans())
+    def end_run(self, found: bool) -> None:
+        """With a result it has a number."""
+        if self.late is None:
+            return
+        if found:
+            self.position += 1
+            self.table.executed(self.position)
+            self.begin |= dict.fromkeys(self.late, self.position)
+        self.table.end_run()
+        self.late = None
 
     @rule(id=st.integers(1, 40), broker=st.one_of(st.none(), st.integers(1, 4)))
     def discard(self, id: int, broker: int | None) -> None:
@@ -211,6 +235,8 @@ class AgainstADictionary(RuleBasedStateMachine):
     def agrees(self) -> None:
         ids = np.arange(0, 45)
         assert len(self.table) == len(self.model)
+        for id in self.model:
+            assert self.table.begins_after(id) == (None if id in (self.late or ()) else self.begin[id])
         assert self.table.ids().tolist() == sorted(self.model)
         assert self.table.live(ids).tolist() == [id in self.model for id in ids.tolist()]
         for broker in range(1, 5):
@@ -229,6 +255,13 @@ def test_many_removals_reclaim_their_place(table: SubscriptionTable) -> None:
     assert table._used < 2000
     assert table.ids().tolist() == list(range(3901, 4001))
     assert table.get(4000).args == ("type 4000", 4000)
+
+
+def test_what_was_loaded_begins_after_the_last_execution_at_the_latest(table: SubscriptionTable) -> None:
+    table.load([(7, '["fire",1]', [1]), (3, '["flood",2]', [2])], 41)
+    assert (table.begins_after(3), table.begins_after(7)) == (41, 41)
+    with pytest.raises(NotFound):
+        table.begins_after(5)
 
 
 # --- for Spark

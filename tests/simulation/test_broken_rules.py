@@ -15,6 +15,7 @@ from tocsin.client.entry import Entry
 from tocsin.client.notification import Notification
 from tocsin.client.session import Asking, Session
 from tocsin.simulation.campaign import attempt, command, shrink
+from tocsin.simulation.cluster import DataCluster
 from tocsin.wire import messages as wire
 
 #: Seeds within which each must be caught.
@@ -87,6 +88,10 @@ def the_coordinator_forgets_moves_that_are_under_way(patch: pytest.MonkeyPatch) 
     patch.setattr(Balancer, "projected", lambda self, only=None: Trial(self.load, self.distance))
 
 
+def the_data_cluster_does_not_say_what_was_too_late_for_an_execution(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DataCluster, "subscription", lambda self, number, done: done(self.subscriptions[number].begin, None))
+
+
 #: What is broken, the rule that must notice, and the first seed.
 BROKEN = [
     (the_client_does_not_drop_duplicates, "in order, and once", 0),
@@ -95,6 +100,7 @@ BROKEN = [
     (the_broker_does_not_look_again_at_what_it_may_have_missed, "nothing is lost", 40),
     (the_broker_lets_go_of_what_somebody_still_has, "nothing crashes", 10),
     (the_broker_does_not_say_who_has_left, "the coordinator is right", 10),
+    (the_data_cluster_does_not_say_what_was_too_late_for_an_execution, "nothing is lost", 310),
     (the_coordinator_forgets_moves_that_are_under_way, "a plan lowers the maximum", 20),
 ]
 

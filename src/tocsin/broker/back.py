@@ -31,9 +31,9 @@ class Asker(NamedTuple):
 
 
 class Former(NamedTuple):
-    """Gets the rest of what it had under another number first; only the answer to the latest job counts."""
+    """Gets the rest of what it had under another ``number`` first; only the answer to the latest job counts."""
 
-    source: int
+    number: int
     job: int
 
 

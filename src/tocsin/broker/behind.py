@@ -6,7 +6,6 @@ from tocsin.broker import events as ev
 from tocsin.broker.back import Back
 from tocsin.broker.catchup import Job
 from tocsin.broker.core import Core
-from tocsin.broker.events import Line
 from tocsin.broker.front import LIVE, Front
 from tocsin.wire import messages as wire
 
@@ -69,7 +68,7 @@ class Behind(Core):
                 continue
             back.slow.pop(front.peer, None)
             if front.peer in back.former:
-                self.catchup.former(back, front.peer, back.former[front.peer].source, after)
+                self.catchup.former(back, front.peer, back.former[front.peer].number, after)
             else:
                 self._resume(back, front, after)
 
@@ -78,7 +77,7 @@ class Behind(Core):
         if job is None:
             return
         if job.peer is not None:
-            self._fetched_former(job, event.lines, event.more)
+            self._fetched_former(job, event)
             return
         job, shares = self.catchup.fetched(event.job, event.lines, event.more)
         back = job.back
@@ -97,14 +96,14 @@ class Behind(Core):
                 self._resume(back, front, after)
         self.catchup.again(back)
 
-    def _fetched_former(self, job: Job, lines: list[Line], more: bool) -> None:
+    def _fetched_former(self, job: Job, event: ev.Fetched) -> None:
         """First the rest of the former number; then a look at where the results of the present one begin."""
         front = self._heir(job)
         if front is None:
             return
-        back = job.back
-        if job.source == back.id:
-            next = min(lines[0].execution if lines else back.born + 1, back.born + 1)
+        back, lines = job.back, event.lines
+        if job.begin:
+            next = min(lines[0].execution if lines else event.begin + 1, event.begin + 1)
             if next > job.after + 1:
                 self._gap(front, back, job.after, next, "released")
             del back.former[front.peer]
@@ -114,7 +113,12 @@ class Behind(Core):
         if lines:
             self._notify_lines(back, (front.peer,), lines)
         front.subscriptions[back.id] = after
-        self.catchup.former(back, front.peer, job.source if more else back.id, after)
+        self.catchup.former(back, front.peer, job.source, after, rest=event.more)
+
+    def _fetch_early(self, event: ev.FetchEarly) -> None:
+        """The gap that is to be announced ends with an execution that has no number yet: the next tick asks again."""
+        if event.job in self.catchup.jobs:
+            self.catchup.postpone(event.job)
 
     def _heir(self, job: Job) -> Front | None:
         """The one whom a job was for; None if it has left or asked for something else. Who is congested asks again."""
@@ -139,10 +143,11 @@ class Behind(Core):
         if front is None:
             return
         back, after = job.back, first - 1
+        number = back.former[front.peer].number
         self._gap(front, back, job.after, first, "retention")
         front.subscriptions[back.id] = after
-        if after < back.born:
-            self.catchup.former(back, front.peer, job.source, after)
+        if after <= back.born:
+            self.catchup.former(back, front.peer, number, after)
         else:
             del back.former[front.peer]
             self._resume(back, front, after)

@@ -25,6 +25,11 @@ class Job(Struct, eq=False):
     through: int = 0
     peer: Peer = None
 
+    @property
+    def begin(self) -> bool:
+        """Whether it is to be found out where the results of the back's own number begin."""
+        return self.peer is not None and self.source == self.back.id
+
 
 class Share(Struct, frozen=True):
     """What a group of peers with the same position gets out of a fetch."""
@@ -41,6 +46,7 @@ class CatchUp:
         self.most = most
         self.jobs: dict[int, Job] = {}
         self.queue: deque[Job] = deque()
+        self.early: list[Job] = []
         self._number = 0
 
     def wait(self, back: Back, peer: Peer, after: int) -> None:
@@ -48,11 +54,22 @@ class CatchUp:
         if not back.fetching:
             self._enqueue(back)
 
-    def former(self, back: Back, peer: Peer, source: int, after: int) -> None:
-        """For this peer alone: the rest of ``source``, which is the number that it had the subscription under."""
+    def former(self, back: Back, peer: Peer, number: int, after: int, *, rest: bool = True) -> None:
+        """For this peer alone: the ``rest`` of the number that it had the subscription under, or where the results of
+        the present one begin."""
         self._number += 1
-        back.former[peer] = Former(source, self._number)
-        self.queue.append(Job(self._number, back, source, after, peer=peer))
+        back.former[peer] = Former(number, self._number)
+        self.queue.append(Job(self._number, back, number if rest else back.id, after, peer=peer))
+
+    def postpone(self, number: int) -> None:
+        self.early.append(self.jobs.pop(number))
+
+    def retry(self) -> None:
+        """What was asked too early, from the rest of the former number on: it may have got something meanwhile."""
+        early, self.early = self.early, []
+        for job in early:
+            if self.current(job):
+                self.former(job.back, job.peer, job.back.former[job.peer].number, job.after)
 
     def start(self) -> list[Fetch]:
         """The fetches there is room for."""
@@ -68,7 +85,7 @@ class CatchUp:
                 continue
             job.through = job.back.through
             self.jobs[job.id] = job
-            found.append(Fetch(job.id, job.back.channel.name, job.source, job.after))
+            found.append(Fetch(job.id, job.back.channel.name, job.source, job.after, job.begin))
         return found
 
     def current(self, job: Job) -> bool:

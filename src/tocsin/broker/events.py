@@ -160,11 +160,13 @@ class Inherited(Struct, frozen=True):
 
 
 class Fetched(Struct, frozen=True):
-    """Answers Fetch. ``more``: there is more behind the last line."""
+    """Answers Fetch. ``more``: there is more behind the last line. ``begin`` is there if it was asked for: every
+    execution behind it has seen the subscription."""
 
     job: int
     lines: list[Line]
     more: bool = False
+    begin: int = 0
 
 
 class FetchGap(Struct, frozen=True):
@@ -172,6 +174,12 @@ class FetchGap(Struct, frozen=True):
 
     job: int
     first: int
+
+
+class FetchEarly(Struct, frozen=True):
+    """Answers Fetch: an execution is under way that began before the subscription was there. Ask again."""
+
+    job: int
 
 
 class Dropped(Struct, frozen=True):
@@ -236,6 +244,7 @@ Event = (
     | Inherited
     | Fetched
     | FetchGap
+    | FetchEarly
     | Dropped
     | Returned
     | Published

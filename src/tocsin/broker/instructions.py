@@ -71,12 +71,16 @@ class Pull(Struct, frozen=True):
 
 
 class Fetch(Struct, frozen=True):
-    """What a BE subscription got behind an execution. Answered by Fetched or FetchGap."""
+    """What a BE subscription got behind an execution. Answered by Fetched or FetchGap.
+
+    ``begin``: and where its results begin. Answered by FetchEarly too.
+    """
 
     job: int
     channel: str
     subscription: int
     after: int
+    begin: bool = False
 
 
 class Commit(Struct, frozen=True):

@@ -17,6 +17,7 @@ from tocsin.broker import instructions as do
 from tocsin.broker.driver import Driver
 from tocsin.broker.events import (
     Dropped,
+    FetchEarly,
     Fetched,
     FetchGap,
     Inherited,
@@ -250,8 +251,17 @@ class Link:
         self.driver.handle(Pulled(it.channel, it.execution, [], epoch=it.epoch))
 
     async def _fetch(self, it: do.Fetch) -> None:
-        path = f"/channels/{quote(it.channel, safe='')}/subscriptions/{it.subscription}/results"
-        path += f"?after={it.after}&limit={FETCH_LINES}&strict=true"
+        path = f"/channels/{quote(it.channel, safe='')}/subscriptions/{it.subscription}"
+        begin = 0
+        if it.begin:
+            try:
+                begin = (await self._insist(lambda: self._get(path)))["begins_after"]
+            except Refused as error:  # nobody has it any more, or nobody ever again
+                log.info("where %s begins cannot be had: %s", path, error)
+            if begin is None:
+                self.driver.handle(FetchEarly(it.job))
+                return
+        results = f"{path}/results?after={it.after}&limit={FETCH_LINES}&strict=true"
 
         async def fetch() -> tuple[list[Line], bool]:
             lines: list[Line] = []
@@ -266,7 +276,7 @@ class Link:
                     raise _Enough
 
             try:
-                await self._stream(path, take)
+                await self._stream(results, take)
             except _Enough:
                 return lines, True
             return lines, len(lines) >= FETCH_LINES
@@ -281,7 +291,7 @@ class Link:
                 if error.no("channel"):
                     self.driver.handle(Dropped(it.channel))
             return
-        self.driver.handle(Fetched(it.job, lines, more))
+        self.driver.handle(Fetched(it.job, lines, more, begin))
 
     # -- publishing
 

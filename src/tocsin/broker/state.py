@@ -54,6 +54,7 @@ class BrokerState(Moves):
             ev.Inherited: self._inherited,
             ev.Fetched: self._fetched,
             ev.FetchGap: self._fetch_gap,
+            ev.FetchEarly: self._fetch_early,
             ev.Dropped: self._dropped,
             ev.Returned: self._returned,
             ev.Published: self._published,
@@ -117,6 +118,7 @@ class BrokerState(Moves):
                 break
             self._close(peer, closes.HELLO_TIMEOUT, "no hello")
         self._release()
+        self.catchup.retry()
         if self.config.heartbeat > 0:
             self._beat_hearts()
 

@@ -88,7 +88,7 @@ class Subscriptions(Executions):
         front.behind += 1
         self._touch(front)
         former = None if anew else request.subscription
-        if former is not None and former != back.id and request.after is not None and after < back.born:
+        if former is not None and former != back.id and request.after is not None and after <= back.born:
             self.catchup.former(back, front.peer, former, after)
         else:
             self._resume(back, front, after, quiet=request.after is None)

@@ -35,7 +35,8 @@ def reproduce(
 ) -> None:
     """Run a paper's experiment and print its claim beside what came out.
 
-    Each figure leaves a Parquet file, charts (PNG, and HTML to look into) and a page; index.html has all of them.
+    Each figure leaves a Parquet file, charts (PNG, and HTML to look into) and a page; index.html has all of them, and
+    tables.md the figures of all as Markdown.
     The same seeds give the same figures. All of them take some minutes.
 
     \b
@@ -46,6 +47,7 @@ def reproduce(
     """
     from tocsin.experiments.debs2019.figures import FIGURES
     from tocsin.experiments.debs2019.variants import Runs
+    from tocsin.experiments.markdown import plain
     from tocsin.experiments.png import pyplot
     from tocsin.experiments.report import write
 
@@ -143,17 +145,6 @@ def watch(bar: Progress, runs: Runs, wanted: Sequence[Figure]) -> None:
         done += weight if share == 1.0 else 0.0
 
     runs.tell = tell
-
-
-def plain(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "id": outcome.id,
-        "title": outcome.title,
-        "claim": outcome.claim,
-        "verdict": outcome.verdict.value,
-        "checks": [{"says": each.says, "found": each.found, "holds": list(each.holds)} for each in outcome.checks],
-        "variants": [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows],
-    }
 
 
 def show(outcome: Outcome) -> None:

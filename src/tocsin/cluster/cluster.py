@@ -24,7 +24,7 @@ from tocsin.cluster.formats import counted
 from tocsin.cluster.ingestion import Gateway, Receipt
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.metrics import Metrics
-from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed
+from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, Subscription
 from tocsin.cluster.parser import Parsed, iter_statements
 from tocsin.cluster.procedures import Procedures
 from tocsin.cluster.retrospection import Retrospection
@@ -362,16 +362,15 @@ class DataCluster:
     def subscriptions(self, channel: str, broker: str | None, after: int, limit: int) -> list[dict[str, Any]]:
         table = self.world.tables[self.world.names.get(Channel, channel).id]
         ids = table.ids() if broker is None else table.of_broker(self.world.names.get(Broker, broker).id)
-        names = {item.id: item.name for item in self.world.names.all(Broker)}
-        found = (table.get(number) for number in ids[ids > after][:limit].tolist())
-        return [
-            {
-                "subscription": item.id,
-                "args": list(item.args),
-                "brokers": sorted(names[number] for number in item.brokers),
-            }
-            for item in found
-        ]
+        names = self._broker_names()
+        return [_subscription(table.get(number), names) for number in ids[ids > after][:limit].tolist()]
+
+    def subscription(self, channel: str, id: int) -> dict[str, Any]:
+        table = self.world.tables[self.world.names.get(Channel, channel).id]
+        return _subscription(table.get(id), self._broker_names()) | {"begins_after": table.begins_after(id)}
+
+    def _broker_names(self) -> dict[int, str]:
+        return {item.id: item.name for item in self.world.names.all(Broker)}
 
     # -- channels and results ----------------------------------------------------------------------------------------
 
@@ -516,6 +515,11 @@ def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise UserError(f"a subscription's id is a number, not {text[:40]!r}", hint="SUBSCRIBE answers with it")
     return int(text)
+
+
+def _subscription(item: Subscription, brokers: dict[int, str]) -> dict[str, Any]:
+    names = sorted(brokers[number] for number in item.brokers)
+    return {"subscription": item.id, "args": list(item.args), "brokers": names}
 
 
 def _execution(item: Execution) -> dict[str, Any]:

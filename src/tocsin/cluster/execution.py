@@ -59,6 +59,9 @@ class ChannelRunner:
         last = catalog.execution(self.channel.id, self.number)
         if last is not None:
             self.last_time = max(self.last_time, last.time)
+        table = self.world.tables[self.channel.id]
+        table.executed(self.number)
+        table.end_run()
 
     def behind(self) -> bool:
         """Whether there are commits that the channel has not seen."""
@@ -82,6 +85,7 @@ class ChannelRunner:
                 return Run("skipped")
             # The clock may jump back; channel time never does.
             now = max(time.time(), self.last_time + 1e-6)
+            table.start_run()
             with table.view(self.world.runtime) as subscriptions:
                 sql = self.query.render_channel(
                     reading.view,
@@ -97,6 +101,7 @@ class ChannelRunner:
                 )
             if not rows:
                 self._advance(positions)
+                table.end_run()
                 self.last_time = now
                 return Run("empty", time.monotonic() - started)
             faults.reach("execution.result_written")
@@ -106,6 +111,8 @@ class ChannelRunner:
                 brokers = tuple(sorted(table.brokers_of(matched)))
                 self.world.catalog.record(execution, positions, brokers)
                 faults.reach("execution.recorded")
+                table.executed(number)
+                table.end_run()
                 self.positions = {**self.positions, **positions}
                 self.number, self.last_time = number, now
             self.large = rows > self.world.config.collect_rows

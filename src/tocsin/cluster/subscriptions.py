@@ -53,6 +53,10 @@ class SubscriptionTable:
         self._sets: list[frozenset[int]] = [frozenset()]
         self._set_numbers: dict[frozenset[int], int] = {frozenset(): 0}
         self._fresh: list[int] = []
+        self._begin: Ids = np.empty(16, np.int64)
+        self._position = 0
+        self._running = False
+        self._late: dict[int, None] = {}
         folder = f"subscriptions/{channel.id}"
         self._view = ChunkedView(store, folder, self.schema, self._take_fresh, self.live, self.__len__)
 
@@ -110,8 +114,8 @@ class SubscriptionTable:
 
     # --- changes
 
-    def load(self, rows: Iterable[tuple[int, str, list[int]]]) -> None:
-        """Everything the catalog has; once, at the start."""
+    def load(self, rows: Iterable[tuple[int, str, list[int]]], position: int = 0) -> None:
+        """Everything the catalog has; once, at the start, when the last execution was ``position``."""
         with self._lock:
             if self._used:
                 raise ValueError("the table is loaded already")
@@ -128,6 +132,8 @@ class SubscriptionTable:
                 self._ids, self._set = self._ids[order], self._set[order]
                 self._text = [self._text[at] for at in order]
             self._fresh = ids
+            # When each of them was made is not known any more: before this in any case.
+            self._begin, self._position = np.full(len(ids), position, np.int64), position
             self._version += 1
 
     def add(self, id: int, canonical: str, broker: int) -> None:
@@ -168,11 +174,15 @@ class SubscriptionTable:
         if self._used == len(self._ids):
             self._ids = np.resize(self._ids, 2 * self._used + 16)
             self._set = np.resize(self._set, 2 * self._used + 16)
+            self._begin = np.resize(self._begin, 2 * self._used + 16)
         at = int(np.searchsorted(self._ids[: self._used], id))
         # Ids grow, so this is nearly always the end.
         self._ids[at + 1 : self._used + 1] = self._ids[at : self._used]
         self._set[at + 1 : self._used + 1] = self._set[at : self._used]
-        self._ids[at], self._set[at] = id, self._set_number(brokers)
+        self._begin[at + 1 : self._used + 1] = self._begin[at : self._used]
+        self._ids[at], self._set[at], self._begin[at] = id, self._set_number(brokers), self._position
+        if self._running:
+            self._late[id] = None
         self._text.insert(at, text)
         self._used += 1
         self._by_text[text] = id
@@ -182,6 +192,7 @@ class SubscriptionTable:
         keep = self._set[: self._used] != 0
         self._text = [text for text, kept in zip(self._text, keep.tolist(), strict=True) if kept]
         self._ids, self._set = self._ids[: self._used][keep], self._set[: self._used][keep]
+        self._begin = self._begin[: self._used][keep]
         self._used = len(self._ids)
 
     def _set_number(self, brokers: frozenset[int]) -> int:
@@ -190,6 +201,36 @@ class SubscriptionTable:
             number = self._set_numbers[brokers] = len(self._sets)
             self._sets.append(brokers)
         return number
+
+    # --- which execution sees what
+
+    def start_run(self) -> None:
+        """A run of the channel is about to take its view: what is added from now on may be too late for it."""
+        with self._lock:
+            self._running = True
+
+    def executed(self, number: int) -> None:
+        """The last execution is this one. What was too late for it begins behind it."""
+        with self._lock:
+            if number > self._position:
+                self._position = number
+                for id in self._late:
+                    at = self._at(id)
+                    if at is not None:
+                        self._begin[at] = number
+
+    def end_run(self) -> None:
+        with self._lock:
+            self._running = False
+            self._late.clear()
+
+    def begins_after(self, id: int) -> int | None:
+        """Every execution behind this one has seen the subscription. None: one is under way that may not."""
+        with self._lock:
+            at = self._at(id)
+            if at is None or self._set[at] == 0:
+                raise self._no(id)
+            return None if id in self._late else int(self._begin[at])
 
     # --- questions
 
@@ -214,7 +255,7 @@ class SubscriptionTable:
         with self._lock:
             at = self._at(id)
             if at is None or self._set[at] == 0:
-                raise NotFound("subscription", str(id), hint=f"channel {self.channel.name} does not have it")
+                raise self._no(id)
             args = tuple(msgspec.json.decode(self._text[at]))
             return Subscription(id, self.channel.id, args, self._sets[self._set[at]])
 
@@ -260,6 +301,9 @@ class SubscriptionTable:
             broker: groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))
             for broker, groups in sorted(pieces.items())
         }
+
+    def _no(self, id: int) -> NotFound:
+        return NotFound("subscription", str(id), hint=f"channel {self.channel.name} does not have it")
 
     def _at(self, id: int) -> int | None:
         at = int(np.searchsorted(self._ids[: self._used], id))

@@ -58,7 +58,7 @@ class World:
 
     def open_channel(self, channel: Channel) -> SubscriptionTable:
         table = SubscriptionTable(channel, self.segments)
-        table.load(self.catalog.subscriptions(channel.id))
+        table.load(self.catalog.subscriptions(channel.id), self.catalog.last_execution(channel.id))
         self.tables[channel.id] = table
         return table
 

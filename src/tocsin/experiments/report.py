@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tocsin.experiments.markdown import claims, plain, variants
 from tocsin.experiments.outcome import Outcome
 from tocsin.experiments.page import overview, page, section
 from tocsin.experiments.png import draw
+
+OUTCOMES = "outcomes.json"
 
 INTRO = (
     "Every figure again, from our own simulation of the network. Each value is a mean over several seeds of the random "
@@ -18,15 +22,6 @@ INTRO = (
     "if every sentence of it holds in at least four of five seeds, and reproduced in direction only if what matters "
     "holds in at least half of them."
 )
-
-
-def table(outcomes: Sequence[Outcome]) -> str:
-    """Claim, what came out, verdict: a Markdown table for the documentation."""
-    lines = ["| figure | the paper says | came out | verdict |", "|---|---|---|---|"]
-    for each in outcomes:
-        found = "<br>".join(f"{check.says}: {check.found} ({check.often})" for check in each.checks)
-        lines.append(f"| {each.id} | {each.claim} | {found} | **{each.verdict.value}** |")
-    return "\n".join(lines) + "\n"
 
 
 def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True, intro: str = INTRO) -> list[Path]:
@@ -45,8 +40,10 @@ def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True, intro: st
         title = f"{outcome.id}: {outcome.title}"
         alone.write_text(page(title, intro, section(outcome), outcome.charts), encoding="utf-8")
         written.append(alone)
-    (out / "table.md").write_text(table(outcomes), encoding="utf-8")
-    written.append(out / "table.md")
+    tables = [claims(outcomes), *(variants([each]) for each in outcomes)]
+    (out / "tables.md").write_text("\n".join(tables), encoding="utf-8")
+    (out / OUTCOMES).write_bytes(msgspec.json.format(msgspec.json.encode([plain(each) for each in outcomes])) + b"\n")
+    written += [out / "tables.md", out / OUTCOMES]
     whole = out / "index.html"
     body = f"<section>{overview(outcomes)}</section>" + "".join(section(each) for each in outcomes)
     charts = [chart for outcome in outcomes for chart in outcome.charts]

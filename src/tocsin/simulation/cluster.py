@@ -45,6 +45,7 @@ class Channel(Struct, eq=False):
     executions: list[Execution] = field(default_factory=list)
     first: int = 1  # the oldest that is kept
     numbers: dict[str, int] = field(default_factory=dict)  # kind: subscription
+    late: dict[int, None] = field(default_factory=dict)  # came too late for the execution that is under way
 
     @property
     def last(self) -> int:
@@ -52,9 +53,12 @@ class Channel(Struct, eq=False):
 
 
 class Subscription(Struct, eq=False):
+    """Every execution behind ``begin`` has seen it."""
+
     number: int
     channel: Channel
     kind: str
+    begin: int
     holders: dict[str, None] = field(default_factory=dict)
 
 
@@ -67,7 +71,6 @@ class DataCluster(Node):
         self.channels: dict[str, Channel] = {}
         self.subscriptions: dict[int, Subscription] = {}
         self.names: dict[int, tuple[str, str]] = {}  # of all that ever were: channel, kind
-        self.made: dict[int, float] = {}  # when each of them was
         self.brokers: dict[str, str] = {}  # up or gone
         self.outbox: dict[str, dict[tuple[str, int], None]] = {}
         self.teller = Teller(self, rng, gone_after)
@@ -79,7 +82,10 @@ class DataCluster(Node):
         self.teller.boot()
         for channel in self.channels.values():
             channel.running = False
+            channel.late.clear()
             self.later(channel.period * self.rng.random(), self._run, channel)
+        for each in self.subscriptions.values():
+            each.begin = each.channel.last  # nobody remembers where it began
         self.later(1.0, self._expire)
 
     # -- executions
@@ -102,10 +108,14 @@ class DataCluster(Node):
 
     def _commit(self, channel: Channel, kinds: list[str], seen: dict[str, int], started: float) -> None:
         channel.running = False
+        late, channel.late = channel.late, {}
         mine = {seen[kind]: kind for kind in kinds if kind in seen and seen[kind] in self.subscriptions}
         if not mine:
             return  # without a result it takes no number
         number = channel.last + 1
+        for each in late:
+            if each in self.subscriptions:
+                self.subscriptions[each].begin = number
         found = {kind: result(channel, kind, number) for kind in kinds}
         stored = {each: found[kind] for each, kind in mine.items()}
         channel.executions.append(Execution(number, started, self.clock.now, found, stored))
@@ -161,11 +171,20 @@ class DataCluster(Node):
                 self._number += 1
                 number = channel.numbers[kind] = self._number
                 self.names[number] = (name, kind)
-                self.made[number] = self.clock.now
-                self.subscriptions[number] = Subscription(number, channel, kind)
+                self.subscriptions[number] = Subscription(number, channel, kind, channel.last)
+                if channel.running:
+                    channel.late[number] = None
             self.subscriptions[number].holders[broker] = None
             outcomes.append(number)
         done((outcomes, channel.last, channel.epoch), None)
+
+    def subscription(self, number: int, done: Done) -> None:
+        """Behind which execution it begins; None while one is under way that has not seen it."""
+        found = self.subscriptions.get(number)
+        if found is None:
+            done(None, Refused("no such subscription", "subscription"))
+        else:
+            done(None if number in found.channel.late else found.begin, None)
 
     def unsubscribe(self, body: tuple[str, str, list[int]], done: Done) -> None:
         broker, _, numbers = body

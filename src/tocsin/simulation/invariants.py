@@ -86,9 +86,6 @@ def _excused(cluster: DataCluster, it: Interest, who: str, execution: Execution)
     if not numbers and execution.started < it.confirmed:
         return  # it had begun before anything was promised
     gaps = [gap for gap in it.missed if gap.after < number < gap.next]
-    mine = (made for each, made in cluster.made.items() if cluster.names[each] == (it.channel, it.kind))
-    if not numbers and any(execution.started <= made <= execution.time for made in mine):
-        return  # it was under way when the subscription was wanted again, and could not see it any more
     if not gaps:
         yield Violation("nothing is lost", f"{who} never got {it.channel}/{number}, and was not told so")
     elif numbers and not any(_justified(gap, numbers, execution) for gap in gaps):

@@ -126,9 +126,18 @@ class Link:
         self.node.handle(ev.Pulled(name, execution, [], epoch=epoch))
 
     def _fetch(self, it: do.Fetch) -> Work:
+        begin = 0
+        if it.begin:
+            try:
+                begin = yield from self._insist(self.cluster.subscription, it.subscription)
+            except Refused:
+                begin = 0
+            if begin is None:
+                self.node.handle(ev.FetchEarly(it.job))
+                return
         try:
             lines, more = yield from self._insist(self.cluster.results, (it.channel, it.subscription, it.after))
         except Refused as error:
             self.node.handle(ev.FetchGap(it.job, error.first))
             return
-        self.node.handle(ev.Fetched(it.job, lines, more))
+        self.node.handle(ev.Fetched(it.job, lines, more, begin))

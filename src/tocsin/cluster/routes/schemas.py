@@ -177,6 +177,13 @@ class Subscriptions(Struct, frozen=True):
     subscriptions: list[SubscriptionInfo]
 
 
+class OneSubscription(SubscriptionInfo, frozen=True):
+    begins_after: Annotated[
+        int | None,
+        Meta(description="every execution behind this one has seen it; null while one is under way that may not"),
+    ]
+
+
 class Unsubscribe(Request, frozen=True):
     subscriptions: list[Id]
     broker: Annotated[Text | None, Meta(description="null: for all brokers")] = None

@@ -12,6 +12,7 @@ from tocsin.cluster.routes.schemas import (
     Move,
     Moved,
     OneParameters,
+    OneSubscription,
     ResultLine,
     ResultParameters,
     Subscribe,
@@ -85,6 +86,11 @@ async def list_subscriptions(exchange: Exchange) -> Response:
     return answer({"subscriptions": found})
 
 
+async def one(exchange: Exchange) -> Response:
+    channel, id = exchange.path["channel"], exchange.path["id"]
+    return answer(await exchange.threads.quick.run(exchange.cluster.subscription, channel, id))
+
+
 async def unsubscribe(exchange: Exchange) -> Response:
     wish = await exchange.body(Unsubscribe)
     check_count(exchange, len(wish.subscriptions))
@@ -148,6 +154,15 @@ OPERATIONS = (
         (Answer("How many of them were there", Unsubscribed),),
         body={"application/json": Unsubscribe},
         errors=WRITE_ERRORS,
+    ),
+    Operation(
+        "GET",
+        PATH + "/{id}",
+        "get_subscription",
+        "One subscription",
+        one,
+        (Answer("With the execution behind which it begins", OneSubscription),),
+        errors=READ_ERRORS,
     ),
     Operation(
         "DELETE",

@@ -1,0 +1,64 @@
+"""Outcomes as tables in Markdown, for documentation; and as JSON, from which the same tables can be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tocsin.experiments.outcome import Check, Outcome, Verdict
+
+#: How a sentence of a claim turned out.
+MARKS = ("✓", "½", "✗")
+
+
+def plain(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "id": outcome.id,
+        "title": outcome.title,
+        "claim": outcome.claim,
+        "verdict": outcome.verdict.value,
+        "checks": [
+            {"says": each.says, "found": each.found, "holds": list(each.holds), "direction": each.direction}
+            for each in outcome.checks
+        ],
+        "variants": [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows],
+    }
+
+
+def restored(found: dict[str, Any]) -> Outcome:
+    """Without charts and data."""
+    checks = [Check(each["says"], each["found"], tuple(each["holds"]), each["direction"]) for each in found["checks"]]
+    columns = list(found["variants"][0])
+    rows = [[row[name] for name in columns] for row in found["variants"]]
+    outcome = Outcome(found["id"], found["title"], found["claim"], checks, columns, rows, [])
+    assert outcome.verdict is Verdict(found["verdict"])
+    return outcome
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in lines)
+
+
+def mark(check: Check) -> str:
+    return MARKS[0 if check.mostly else 1 if check.half else 2]
+
+
+def claims(outcomes: Sequence[Outcome]) -> str:
+    """Claim, what came out sentence by sentence, verdict."""
+    rows = [
+        [
+            each.id,
+            each.claim,
+            "<br>".join(f"{mark(check)} {check.says}: {check.found} ({check.often})" for check in each.checks),
+            f"**{each.verdict.value}**",
+        ]
+        for each in outcomes
+    ]
+    return table(["figure", "the paper says", "came out", "verdict"], rows)
+
+
+def variants(outcomes: Sequence[Outcome]) -> str:
+    """All that was compared in any of these figures, each once."""
+    rows = {row[0]: row for each in outcomes for row in each.rows}
+    return table(outcomes[0].columns, rows.values())
