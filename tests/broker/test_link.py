@@ -16,7 +16,7 @@ import pytest
 
 from tocsin.broker import events as ev
 from tocsin.broker import instructions as do
-from tocsin.broker import link as module
+from tocsin.broker import road
 from tocsin.broker.link import Link
 from tocsin.config import BrokerConfig
 
@@ -106,7 +106,7 @@ def run(test: Callable[[Rig], Awaitable[None]]) -> None:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK", 0.0)
+    monkeypatch.setattr(road, "LOOK", 0.0)
 
 
 def refusal(kind: str, **fields: Any) -> tuple[int, dict[str, Any]]:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tocsin.broker.steps import Lost, Pause, Refused, insist
 from tocsin.simulation.clock import Clock
 from tocsin.simulation.connection import BROKEN, Ended, Side, connect
 from tocsin.simulation.network import Network, Wall, Weather
 from tocsin.simulation.node import Node
-from tocsin.simulation.process import Lost, Process, Refused, insist
+from tocsin.simulation.process import Process, walk
 from tocsin.simulation.trace import Trace
 
 
@@ -168,7 +169,7 @@ def test_a_close_frame_comes_after_what_was_said_before(rig):
     assert rig.a.seen == [b"last words", Ended(4102, "moved")]
 
 
-def test_work_waits_asks_again_and_hears_a_refusal(rig):
+def test_productions_steps_wait_ask_again_and_hear_a_refusal(rig):
     tries, heard = [], []
 
     def question(done: Any) -> None:
@@ -176,18 +177,18 @@ def test_work_waits_asks_again_and_hears_a_refusal(rig):
         if len(tries) < 3:
             done(None, Lost("no"))
         else:
-            done(None, Refused("never", "channel"))
+            done(None, Refused({"message": "never"}))
 
     def work() -> Any:
-        yield 1.0
+        yield Pause(1.0)
         try:
-            yield from insist(lambda: question, Random(1), 0.1, 5.0)
+            yield from insist("may I?", 0.1, 5.0, Random(1))
         except Refused as error:
-            heard.append(error.kind)
+            heard.append(str(error))
 
-    Process(rig.a, work())
+    Process(rig.a, walk(work(), {"may I?": question}.__getitem__))
     rig.clock.run(10.0)
-    assert heard == ["channel"] and len(tries) == 3 and tries[0] == 1.0 < tries[1] < tries[2]
+    assert heard == ["never"] and len(tries) == 3 and tries[0] == 1.0 < tries[1] < tries[2]
 
 
 def test_work_ends_with_the_life_of_its_machine(rig):

@@ -19,8 +19,10 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from tocsin.cluster.model import Broker, Tell
+from tocsin.cluster.patience import Patience
 from tocsin.errors import TocsinError
 from tocsin.web.calling import Caller
+from tocsin.wire.backoff import backoff
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +57,11 @@ class _Line:
     """What is known of one broker. Only the loop's thread changes it."""
 
     id: int
+    patience: Patience
     task: asyncio.Task[None] | None = None
     again: bool = False
     cut: asyncio.Event = field(default_factory=asyncio.Event)
     pending: int = 0
-    failures: int = 0
-    silent_since: float | None = None
     last_error: str | None = None
     last_success: float | None = None
 
@@ -131,7 +132,7 @@ class Teller:
         return {
             line.id: {
                 "pending": line.pending,
-                "failures": line.failures,
+                "failures": line.patience.failures,
                 "last_error": line.last_error,
                 "last_success": line.last_success,
             }
@@ -173,10 +174,13 @@ class Teller:
         if self._ending.is_set():
             return
         for id in ids:
-            line = self._lines.setdefault(id, _Line(id))
+            line = self._lines.get(id)
+            if line is None:
+                patience = Patience(self._gone_after, self._rng, self._min_backoff, self._max_backoff)
+                line = self._lines[id] = _Line(id, patience)
             line.again = True
             if returned:
-                line.silent_since, line.failures = None, 0
+                line.patience.answered()
                 line.cut.set()
             if line.task is None:
                 line.task = asyncio.create_task(self._serve(line))
@@ -224,7 +228,8 @@ class Teller:
             await self._failed(broker, line, f"{type(error).__name__}: {error}".rstrip(": "))
             return False
         self._count("ok")
-        line.failures, line.silent_since, line.last_error = 0, None, None
+        line.patience.answered()
+        line.last_error = None
         line.last_success = self._now()
         return True
 
@@ -256,17 +261,15 @@ class Teller:
             raise OSError(f"{'refused' if refused else 'answered'} {status} {http.client.responses.get(status, '')}")
 
     async def _failed(self, broker: Broker, line: _Line, error: str) -> None:
-        now = self._monotonic()
         self._count("failed")
-        line.failures += 1
         line.last_error = error
-        if line.silent_since is None:
-            line.silent_since = now
+        if line.patience.silent_since is None:
             log.warning("broker %s does not answer: %s", broker.name, error)
-        if now - line.silent_since >= self._gone_after:
+        delay = line.patience.failed(self._monotonic())
+        if delay is None:
             await self._give_up(broker, line, error)
         else:
-            await self._back_off(line, line.failures)
+            await self._pause(line, delay)
 
     async def _give_up(self, broker: Broker, line: _Line, reason: str) -> None:
         self._count("gone")
@@ -279,10 +282,8 @@ class Teller:
             line.again = False
             self._wake((line.id,), False)
 
-    async def _back_off(self, line: _Line | None, failures: int) -> None:
-        """Exponential, with full jitter above half: brokers that failed together do not come back together."""
-        longest = min(self._max_backoff, self._min_backoff * 2.0 ** min(failures - 1, 60))
-        delay = longest * self._rng.uniform(0.5, 1.0)
+    async def _pause(self, line: _Line | None, delay: float) -> None:
+        """Cut short where the broker comes back meanwhile."""
         if line is None:
             await asyncio.sleep(delay)
             return
@@ -307,7 +308,7 @@ class Teller:
                 log.warning("telling has to wait: %s", error, exc_info=not isinstance(error, (TocsinError, OSError)))
                 if line is not None:
                     line.last_error = str(error)
-                await self._back_off(line, failures)
+                await self._pause(line, backoff(failures, self._min_backoff, self._max_backoff, self._rng))
 
     def _answered(self, tell: Tell) -> asyncio.Future[None]:
         assert self._loop is not None

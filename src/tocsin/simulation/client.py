@@ -198,7 +198,7 @@ class ClientNode(Node):
                 found = _placement.decode(value)
                 self.take(self.handle, ev.Placed(it.request, found.broker, found.url, found.ticket))
             else:
-                why = error.error if isinstance(error, Refusal) else Unreachable("no coordinator answers")
+                why = error.why if isinstance(error, Refusal) else Unreachable("no coordinator answers")
                 assert isinstance(why, TocsinError)
                 self.take(self.handle, ev.PlacementFailed(it.request, why))
 

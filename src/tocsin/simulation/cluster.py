@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-from tocsin.broker.events import Line, Problem
+from tocsin.broker.events import Line
+from tocsin.broker.road import PAGE as INHERITED
+from tocsin.broker.road import Seen
+from tocsin.broker.steps import Refused
 from tocsin.simulation.network import Network
 from tocsin.simulation.node import Node
-from tocsin.simulation.process import Done, Refused
+from tocsin.simulation.process import Done
 from tocsin.simulation.telling import Teller
 
 #: Lines that one answer to a catch-up holds: few, so that there are many answers.
@@ -147,25 +150,26 @@ class DataCluster(Node):
         done(returned, None)
 
     def list_channels(self, body: None, done: Done) -> None:
-        done({channel.name: (channel.last, channel.epoch) for channel in self.channels.values()}, None)
+        done([Seen(channel.name, channel.last, channel.epoch) for channel in self.channels.values()], None)
 
-    def list_subscriptions(self, body: tuple[str, str], done: Done) -> None:
-        name, broker = body
+    def list_subscriptions(self, body: tuple[str, str, int], done: Done) -> None:
+        name, broker, after = body
         mine = [each for each in self.subscriptions.values() if each.channel.name == name and broker in each.holders]
-        done([(each.number, [each.kind]) for each in mine], None)
+        done([(each.number, [each.kind]) for each in mine if each.number > after][:INHERITED], None)
 
     def subscribe(self, body: tuple[str, str, list[Any]], done: Done) -> None:
         broker, name, args = body
         channel = self.channels[name]
         if broker not in self.brokers:
-            done(None, Refused("no such broker", "broker"))
+            done(None, no("broker"))
             return
-        outcomes: list[int | Problem] = []
+        wrong = [str(each[0]) for each in args if each[0] not in channel.size]
+        if wrong:  # the whole request is refused
+            done(None, Refused({"code": "type_mismatch", "message": f"there is no kind {wrong[0]}"}, 400))
+            return
+        outcomes: list[int] = []
         for each in args:
             kind = str(each[0])
-            if kind not in channel.size:
-                outcomes.append(Problem("type_mismatch", f"there is no kind {kind}"))
-                continue
             number = channel.numbers.get(kind)
             if number is None:
                 self._number += 1
@@ -182,7 +186,7 @@ class DataCluster(Node):
         """Behind which execution it begins; None while one is under way that has not seen it."""
         found = self.subscriptions.get(number)
         if found is None:
-            done(None, Refused("no such subscription", "subscription"))
+            done(None, no("subscription"))
         else:
             done(None if number in found.channel.late else found.begin, None)
 
@@ -207,7 +211,7 @@ class DataCluster(Node):
         broker, name, number = body
         channel = self.channels[name]
         if number < channel.first:
-            done(None, Refused("it has expired", "execution", channel.first))
+            done(None, no("execution", first=channel.first))
         else:
             done(self.lines(broker, channel, number), None)
 
@@ -215,7 +219,7 @@ class DataCluster(Node):
         name, subscription, after = body
         channel = self.channels[name]
         if after < channel.first - 1:
-            done(None, Refused("it has expired", "execution", channel.first))
+            done(None, no("execution", first=channel.first))
             return
         lines = []
         for execution in channel.executions[after:]:
@@ -224,6 +228,11 @@ class DataCluster(Node):
                 if len(lines) == PAGE:
                     break
         done((lines, len(lines) == PAGE), None)
+
+
+def no(kind: str, **more: Any) -> Refused:
+    """There is none of this kind."""
+    return Refused({"code": "not_found", "message": f"no such {kind}", "kind": kind, **more})
 
 
 def result(channel: Channel, kind: str, number: int) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tocsin.balancing.balancer import answer
+from tocsin.broker.steps import Refused
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.members import Transfer
@@ -15,7 +16,7 @@ from tocsin.coordinator.state import CoordinatorState
 from tocsin.simulation.broker import EPOCH
 from tocsin.simulation.network import Network
 from tocsin.simulation.node import Node
-from tocsin.simulation.process import Done, Refused
+from tocsin.simulation.process import Done
 from tocsin.wire import reports
 
 _registration = msgspec.json.Decoder(reports.Registration)
@@ -27,8 +28,8 @@ class Refusal(Refused):
     """With the error that the client is to hear."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
+        super().__init__({"message": str(error)})
+        self.why = error
 
 
 class CoordinatorNode(Node):

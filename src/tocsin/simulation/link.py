@@ -1,4 +1,4 @@
-"""A broker's road to the data cluster, step by step as ``tocsin.broker.link`` goes it over HTTP."""
+"""A broker's road to the data cluster: the production steps, asked over the simulated network."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.simulation.process import Done, Process, Question, Refused, Work, insist
+from tocsin.broker import road
+from tocsin.broker.events import Line
+from tocsin.broker.road import Road
+from tocsin.broker.steps import Lost
+from tocsin.simulation.process import Done, Process, Question, walk
 from tocsin.simulation.telling import Tell
 
 if TYPE_CHECKING:
     from tocsin.simulation.broker import BrokerNode
     from tocsin.simulation.cluster import DataCluster
 
-MIN_BACKOFF, MAX_BACKOFF = 0.1, 5.0
-#: Seconds between two looks at what exists there.
-LOOK = 5.0
 TIMEOUT = 10.0
+#: Seconds between two looks of those who wait until the broker is registered.
+PATIENCE = 0.1
+#: Of the pulls that bring anything, so many break off in the middle.
+BREAKS = 0.02
 
 
 class Link:
@@ -27,21 +31,14 @@ class Link:
     def __init__(self, node: BrokerNode, cluster: DataCluster, rng: Random) -> None:
         self.node, self.cluster, self.rng = node, cluster, rng
         self.registered = self.settled = False
+        self.road = Road(node.handle, lambda: node.state.channels, rng, settle=self._settle, ready=self._ready)
         self._waiting: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        Process(self.node, self._look())
+        Process(self.node, walk(self.road.look(), self._perform))
 
     def carry_out(self, it: Any) -> None:
-        match it:
-            case do.Want():
-                Process(self.node, self._want(it))
-            case do.Unwant():
-                Process(self.node, self._unwant(it))
-            case do.Pull():
-                Process(self.node, self._pull(it))
-            case do.Fetch():
-                Process(self.node, self._fetch(it))
+        Process(self.node, walk(self.road.carry_out(it), self._perform))
 
     def told(self, tell: Tell, done: Done) -> None:
         """What comes too early waits with its answer."""
@@ -58,86 +55,58 @@ class Link:
             for each in waiting:
                 each()
 
-    def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Callable[[], Question]:
-        return lambda: self.node.network.ask(self.node, self.cluster, serve, body, TIMEOUT)
+    def _ready(self) -> None:
+        self.registered = True
+        self.node.ready()
 
-    def _insist(self, serve: Callable[[Any, Done], None], body: Any) -> Work:
-        return insist(self._ask(serve, body), self.rng, MIN_BACKOFF, MAX_BACKOFF)
+    def _perform(self, wish: Any) -> float | Question:
+        cluster, me = self.cluster, self.node.name
+        match wish:
+            case road.UntilRegistered():
+                return self._until_registered
+            case road.Register():
+                return self._ask(cluster.register, me)
+            case road.Look():
+                return self._ask(cluster.list_channels, None)
+            case road.Inherit():
+                return self._ask(cluster.list_subscriptions, (wish.channel, me, wish.after))
+            case road.Subscribe():
+                return self._ask(cluster.subscribe, (me, wish.channel, wish.args))
+            case road.Unsubscribe():
+                return self._ask(cluster.unsubscribe, (me, wish.channel, wish.subscriptions))
+            case road.Begin():
+                return self._ask(cluster.subscription, wish.subscription)
+            case road.Fetch():
+                return self._ask(cluster.results, (wish.channel, wish.subscription, wish.after))
+            case road.Pull():
+                return self._pull(wish)
+        raise AssertionError(wish)
 
-    def _look(self) -> Work:
-        node, cluster, first = self.node, self.cluster, True
-        while True:
-            self._settle(False)
-            returned = yield from self._registered()
-            if not first and not returned:
-                self._settle(True)
-            channels = yield from self._insist(cluster.list_channels, None)
-            if first:
-                for name, (position, epoch) in channels.items():
-                    mine = yield from self._insist(cluster.list_subscriptions, (name, node.name))
-                    node.handle(ev.Inherited(name, mine, position, epoch))
-                self.registered = True
-                node.ready()
-            if returned:
-                node.handle(ev.Returned({name: position for name, (position, _) in channels.items()}))
-            self._settle(True)
-            first = False
-            yield LOOK
+    def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Question:
+        return self.node.network.ask(self.node, self.cluster, serve, body, TIMEOUT)
 
-    def _registered(self) -> Work:
-        """Whether the data cluster had given this broker up, or may have."""
-        tries = 0
+    def _until_registered(self, done: Done) -> None:
+        if self.registered:
+            done(None, None)
+        else:
+            self.node.later(PATIENCE, self._until_registered, done)
 
-        def register() -> Question:
-            nonlocal tries
-            tries += 1
-            return self._ask(self.cluster.register, self.node.name)()
+    def _pull(self, wish: road.Pull) -> Question:
+        """Lines come in two parts, and the second part not always."""
+        node, life = self.node, self.node.life
 
-        returned = yield from insist(register, self.rng, MIN_BACKOFF, MAX_BACKOFF)
-        return returned or tries > 1
+        def question(done: Done) -> None:
+            def answered(lines: list[Line] | None, error: Exception | None) -> None:
+                if error is None and lines and node.life == life:
+                    half = len(lines) // 2
+                    if half:
+                        node.take(wish.take, lines[:half])
+                    if self.rng.random() < BREAKS:
+                        lines, error = None, Lost("it broke off")
+                    else:
+                        node.take(wish.take, lines[half:])
+                done(lines, error)
 
-    def _want(self, it: do.Want) -> Work:
-        found = yield from self._subscribe(it.channel, it.args)
-        self.node.handle(ev.Wanted(it.channel, *found))
+            self._ask(self.cluster.pull, (node.name, wish.channel, wish.execution))(answered)
 
-    def _subscribe(self, channel: str, args: list[Any]) -> Work:
-        try:
-            return (yield from self._insist(self.cluster.subscribe, (self.node.name, channel, args)))
-        except Refused:
-            yield from self._insist(self.cluster.register, self.node.name)
-            return (yield from self._subscribe(channel, args))
-
-    def _unwant(self, it: do.Unwant) -> Work:
-        while not self.registered:  # nothing is let go that may be on the list of what is inherited
-            yield 0.1
-        yield from self._insist(self.cluster.unsubscribe, (self.node.name, it.channel, it.subscriptions))
-        self.node.handle(ev.Unwanted(it.channel))
-
-    def _pull(self, it: do.Pull) -> Work:
-        name, execution, epoch = it.channel, it.execution, it.epoch
-        try:
-            lines = yield from self._insist(self.cluster.pull, (self.node.name, name, execution))
-            half = len(lines) // 2
-            if half:
-                self.node.handle(ev.Pulled(name, execution, lines[:half], last=False, epoch=epoch))
-            self.node.handle(ev.Pulled(name, execution, lines[half:], last=False, epoch=epoch))
-        except Refused:
-            self.node.handle(ev.Returned({name: execution}, epoch))
-        self.node.handle(ev.Pulled(name, execution, [], epoch=epoch))
-
-    def _fetch(self, it: do.Fetch) -> Work:
-        begin = 0
-        if it.begin:
-            try:
-                begin = yield from self._insist(self.cluster.subscription, it.subscription)
-            except Refused:
-                begin = 0
-            if begin is None:
-                self.node.handle(ev.FetchEarly(it.job))
-                return
-        try:
-            lines, more = yield from self._insist(self.cluster.results, (it.channel, it.subscription, it.after))
-        except Refused as error:
-            self.node.handle(ev.FetchGap(it.job, error.first))
-            return
-        self.node.handle(ev.Fetched(it.job, lines, more, begin))
+        return question

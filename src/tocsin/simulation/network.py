@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from tocsin.broker.steps import Lost
 from tocsin.simulation.clock import Clock
 from tocsin.simulation.node import Node
-from tocsin.simulation.process import Done, Lost, Question
+from tocsin.simulation.process import Done, Question
 from tocsin.simulation.trace import Trace
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from random import Random
 from typing import Any
 
+from tocsin.broker.steps import Lost, Pause, Refused, Steps
 from tocsin.simulation.node import Node
 
 #: Called with what came of it: a value, or an error.
@@ -13,19 +13,6 @@ Done = Callable[[Any, Exception | None], None]
 #: Asks somebody something.
 Question = Callable[[Done], None]
 Work = Generator[float | Question, Any, Any]
-
-
-class Lost(Exception):
-    """No answer came."""
-
-
-class Refused(Exception):
-    """The answer was no. ``kind`` is what there is none of; ``first`` the first execution that is kept."""
-
-    def __init__(self, why: str, kind: str = "", first: int = 0) -> None:
-        super().__init__(why)
-        self.kind = kind
-        self.first = first
 
 
 class Process:
@@ -50,12 +37,17 @@ class Process:
             self._node.take(self._step, value, error)
 
 
-def insist(ask: Callable[[], Question], rng: Random, least: float, most: float) -> Work:
-    """Asks until there is an answer; a refusal is one. Waits double, and half of each is left to chance."""
-    failures = 0
+def walk(steps: Steps[Any], perform: Callable[[Any], float | Question]) -> Work:
+    """Production's steps as work: what each of them needs is slept or asked here."""
+    value: Any = None
+    error: Exception | None = None
     while True:
         try:
-            return (yield ask())
-        except Lost:
-            failures += 1
-            yield min(most, least * 2.0 ** min(failures - 1, 20)) * rng.uniform(0.5, 1.0)
+            wish = steps.send(value) if error is None else steps.throw(error)
+        except StopIteration as end:
+            return end.value
+        value = error = None
+        try:
+            value = yield wish.seconds if isinstance(wish, Pause) else perform(wish)
+        except (Lost, Refused) as trouble:
+            error = trouble

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tocsin.broker.events import Line
-from tocsin.simulation.process import Lost, Process, Question, Refused, Work
+from tocsin.broker.steps import Lost, Refused
+from tocsin.cluster.patience import Patience
+from tocsin.simulation.process import Process, Question, Work
 
 if TYPE_CHECKING:
     from tocsin.simulation.broker import BrokerNode
     from tocsin.simulation.cluster import DataCluster
 
-MIN_BACKOFF, MAX_BACKOFF = 0.1, 30.0
 TIMEOUT = 10.0
 
 
@@ -32,10 +33,9 @@ class _Road(Struct, eq=False):
     """To one broker. ``turn``: a pause that was cut short is over, and whoever waited in it has nothing to do."""
 
     broker: str
+    patience: Patience
     busy: bool = False
     again: bool = False
-    failures: int = 0
-    silent_since: float | None = None
     waiting: bool = False
     turn: int = 0
 
@@ -52,10 +52,10 @@ class Teller:
 
     def wake(self, brokers: Iterable[str], *, returned: bool = False) -> None:
         for name in brokers:
-            road = self._roads.setdefault(name, _Road(name))
+            road = self._roads.setdefault(name, _Road(name, Patience(self.gone_after, self.rng)))
             road.again = True
             if returned:
-                road.silent_since, road.failures = None, 0
+                road.patience.answered()
                 if road.waiting:
                     road.turn += 1
                     road.waiting = road.busy = False
@@ -74,21 +74,17 @@ class Teller:
                     try:
                         yield self._post(road.broker, tell)
                     except (Lost, Refused):
-                        now = cluster.clock.now
-                        road.failures += 1
-                        if road.silent_since is None:
-                            road.silent_since = now
-                        if now - road.silent_since >= self.gone_after:
+                        delay = road.patience.failed(cluster.clock.now)
+                        if delay is None:
                             self._give_up(road)
                             break
                         road.waiting, turn = True, road.turn
-                        longest = min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(road.failures - 1, 60))
-                        yield longest * self.rng.uniform(0.5, 1.0)
+                        yield delay
                         if road.turn != turn:
                             return
                         road.waiting = False
                         continue
-                    road.failures, road.silent_since = 0, None
+                    road.patience.answered()
                 cluster.outbox[road.broker].pop((channel, execution), None)
         road.busy = False
 
@@ -110,4 +106,4 @@ class Teller:
             self.cluster.trace.say(self.cluster.name, f"declares {road.broker} gone")
         self.cluster.brokers[road.broker] = "gone"
         self.cluster.outbox.pop(road.broker, None)
-        road.failures, road.silent_since = 0, None
+        road.patience.answered()

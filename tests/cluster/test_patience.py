@@ -1,0 +1,40 @@
+"""How long a broker that does not answer is tried."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tocsin.cluster.patience import Patience
+
+
+@pytest.fixture
+def patience() -> Patience:
+    return Patience(100.0, Random(1), least=1.0, most=8.0)
+
+
+def test_pauses_grow_up_to_the_longest(patience):
+    found = [patience.failed(float(second)) for second in range(6)]
+    for pause, longest in zip(found, (1, 2, 4, 8, 8, 8), strict=True):
+        assert pause is not None and longest / 2 <= pause <= longest
+
+
+def test_after_too_long_a_silence_it_is_gone(patience):
+    assert patience.failed(50.0) is not None
+    assert patience.failed(149.9) is not None
+    assert patience.failed(150.0) is None
+
+
+def test_an_answer_forgives_everything(patience):
+    patience.failed(0.0)
+    patience.failed(99.0)
+    patience.answered()
+    assert (patience.failures, patience.silent_since) == (0, None)
+    pause = patience.failed(101.0)
+    assert pause is not None and pause <= 1.0
+    assert patience.failed(200.9) is not None
+
+
+def test_one_that_has_no_time_gives_up_at_once():
+    assert Patience(0.0, Random(1)).failed(5.0) is None
