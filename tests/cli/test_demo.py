@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from served import environment, tocsin
+from tocsin.cli.demo import usual_speed
 from tocsin.town.application import periods
 
 sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
@@ -37,6 +38,11 @@ def test_the_script_has_the_seven_channels_with_their_periods() -> None:
 def test_speed_divides_the_periods(speed: float) -> None:
     expected = {name: pytest.approx(period / speed, abs=1e-6) for name, period in PERIODS.items()}
     assert periods(speed) == expected
+
+
+@pytest.mark.parametrize(("people", "speed"), [(1, 10), (400, 10), (1_000, 10), (2_000, 5), (10_000, 1), (200_000, 1)])
+def test_the_more_people_the_slower_the_city_unless_one_says_so(people: int, speed: float) -> None:
+    assert usual_speed(people) == speed
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:

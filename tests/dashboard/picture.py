@@ -25,14 +25,10 @@ BYTES = 400_000
 DEMO = [sys.executable, "-m", "tocsin.cli", "demo", "--port", "0", "--stay", "--json"]
 #: A person who was told of something lately, with shelters if there is one.
 TOLD = """async () => {
-  let found = -1;
-  for (let number = 0; number < 120; number += 1) {
-    const person = await (await fetch(`/town/people/${number}`)).json();
-    if (person.notifications.length < 2) continue;
-    if (found < 0) found = number;
-    if (person.notifications[0].rows.some(row => row.shelters?.length)) return number;
-  }
-  return found;
+  const asked = Array.from({ length: 120 }, async (_, number) => (await fetch(`/town/people/${number}`)).json());
+  const told = (await Promise.all(asked)).filter(each => each.notifications.length > 1);
+  const enriched = told.filter(each => each.notifications[0].rows.some(row => row.shelters?.length));
+  return (enriched[0] ?? told[0])?.number ?? -1;
 }"""
 
 #: The pixels of a picture, each as one of the 256 colours that are used most.
@@ -89,11 +85,10 @@ def prepare(page: Page) -> None:
     page.wait_for_selector("#emergencies button", timeout=300_000)
     page.wait_for_function("() => document.getElementById('figure-latency').textContent !== '–'", timeout=300_000)
     page.wait_for_function("() => tocsin.tape.pictures.length > 90", timeout=300_000)
-    page.wait_for_function(f"async () => (await ({TOLD})()) >= 0", timeout=300_000)
+    page.wait_for_function(f"async () => (await ({TOLD})()) >= 0", timeout=300_000, polling=2_000)
     page.get_by_label("Follow a person").fill(str(page.evaluate(TOLD)))
     page.get_by_role("button", name="Follow").click()
     page.wait_for_selector("#phone .card")
-    page.locator("#search-who").fill("")
     page.locator("#city-title").click()
     frames = page.evaluate("() => tocsin.view.frames")
     page.wait_for_function("frames => tocsin.view.frames > frames + 30", arg=frames)

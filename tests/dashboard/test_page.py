@@ -75,7 +75,7 @@ def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Pag
     card = phone.locator(".card", has_text="Flood in Quayside").first
     card.wait_for()
     said = card.inner_text()
-    assert "Bell Yard School" in said and "140 m" in said and "Leave the area on foot" in said and "Of Kind #" in said
+    assert "Bell Yard School" in said and "140 m" in said and "Leave the area on foot" in said and "Of kind #" in said
     until(page, "() => document.getElementById('figure-latency').textContent.endsWith('ms')")
     shoot(page, "phone")
 
@@ -199,7 +199,8 @@ def test_it_fits_every_screen(
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     cut = """() => [...document.querySelectorAll("button, select, input, h2, dd")].filter(each => {
       const box = each.getBoundingClientRect();
-      return box.width && (box.right > innerWidth + 1 || box.left < -1);
+      // The row of emergencies scrolls by itself.
+      return box.width && !each.closest("#emergencies") && (box.right > innerWidth + 1 || box.left < -1);
     }).map(each => each.outerHTML)"""
     assert page.evaluate(cut) == []
     shoot(page, f"page-{width}-{scheme}", full_page=width < 1200)

@@ -18,6 +18,7 @@ from hamlet import options
 from tocsin.city.ground import BOUNDS
 from tocsin.errors import UserError
 from tocsin.town import CityOptions, Town
+from tocsin.town.life import least_move
 from tocsin.town.supervisor import News
 
 PEOPLE = 24
@@ -180,6 +181,14 @@ def test_a_process_of_clients_that_ends_is_told_and_its_people_are_shown_as_gone
     assert any(news.kind == "note" and "clients" in news.text for news in HEARD)
     assert get(town, "/people/3").json()["notifications"] == []
     assert town.summary()["people_connected"] == 0
+
+
+@pytest.mark.parametrize(
+    ("people", "speed", "wanted", "metres"),
+    [(400, 10, -1, 0), (2_000, 10, -1, 0), (5_000, 2, -1, 100), (20_000, 1, -1, 100), (20_000, 1, 0, 0), (9, 1, 7, 7)],
+)
+def test_many_people_publish_their_location_less_often(people: int, speed: float, wanted: float, metres: float) -> None:
+    assert least_move(CityOptions(subscribers=people, speed=speed, least_move=wanted)) == metres
 
 
 def test_a_town_without_a_city_has_no_life(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Seconds of the papers' experiment.
 HALF_HOUR = 1_800.0
+#: Seconds of the city in a second, for so many people and fewer.
+USUAL, FEW = 10.0, 1_000
 #: Seconds between two lines where nobody watches a terminal, and between two pictures where somebody does.
 LINE, PICTURE = 5.0, 0.5
 
@@ -30,9 +32,14 @@ def demo(
     subscribers: Annotated[int, typer.Option(min=1, max=200_000, help="People who move and subscribe.")] = 400,
     brokers: Annotated[int, typer.Option(min=1, max=64, help="How many brokers.")] = 5,
     speed: Annotated[
-        float,
-        typer.Option(min=0.1, max=60, help="Seconds of the city in a second; also divides the channels' periods."),
-    ] = 10,
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=60,
+            help="Seconds of the city in a second; also divides the channels' periods. 10 for up to 1,000 people, "
+            "less for more.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same city, people and emergencies.")] = 1,
     seconds: Annotated[
         float | None,
@@ -73,28 +80,33 @@ def demo(
         raise UserError("--stay and --seconds contradict each other", hint="give one of them")
     from tocsin.town import CityOptions, Options, Town
 
+    pace = usual_speed(subscribers) if speed is None else speed
     console = Console(highlight=False)
     watched = console.is_terminal and not json
     console.soft_wrap = not watched  # a window folds what is too long; a file need not
-    city = CityOptions(seed=seed, subscribers=subscribers, speed=speed, clients=clients, least_move=least_move)
+    city = CityOptions(seed=seed, subscribers=subscribers, speed=pace, clients=clients, least_move=least_move)
     options = Options(
         home=home,
         brokers=brokers,
         port=usual_or_free(brokers) if port is None else port,
         placement=placement,
         strategy=strategy,
-        balance_every=max(2.0, 10.0 / speed),
+        balance_every=max(2.0, 10.0 / pace),
         interval=1.0,
         city=city,
     )
-    last = seconds if seconds is not None else None if stay or watched else HALF_HOUR / speed
+    last = seconds if seconds is not None else None if stay or watched else HALF_HOUR / pace
     facts: dict[str, Any] | None = None
+    if speed is None and pace < USUAL and not json:
+        console.print(
+            f"{subscribers:,} people: the city takes its time, --speed {pace:g}, so that the machine keeps up."
+        )
     with terminable(), Progress(console, json) as progress:
         try:
             with Town(options, progress.tell) as town:
                 progress.rest()
                 if not json:
-                    console.print(f"\nThe page: [bold]{town.addresses['page']}[/]\n{ending(last, speed)}\n")
+                    console.print(f"\nThe page: [bold]{town.addresses['page']}[/]\n{ending(last, pace)}\n")
                 if open_page:
                     webbrowser.open(town.addresses["page"])
                 with contextlib.suppress(KeyboardInterrupt):
@@ -124,6 +136,11 @@ def usual_or_free(brokers: int) -> int:
     except UserError:
         return 0
     return PORT
+
+
+def usual_speed(subscribers: int) -> float:
+    """Ten times as many people have ten times as much to be told; they take their time for it."""
+    return max(1.0, min(USUAL, round(USUAL * FEW / subscribers, 1)))
 
 
 def ending(last: float | None, speed: float) -> str:
@@ -170,7 +187,7 @@ def watch_lines(console: Console, town: Town, end: float, *, silent: bool) -> No
             console.print(sentence(life, shown))
         if time.monotonic() >= due:
             due += LINE
-            sums, now = life.tally.sums, life.city.now
+            sums, now = life.tally.sums, life.now
             console.print(
                 f"{time.monotonic() - life.tally.began:6.0f} s  city {now / 60:4.1f} min  "
                 f"{int((life.broker != 255).sum()):5,} people  {sums['notifications']:7,} notifications  "

@@ -21,7 +21,7 @@ SHELTERS = 2
 
 def picture(town: Town, width: int) -> RenderableType:
     life = town.life
-    clock = f"{int(life.city.now // 60):02}:{int(life.city.now % 60):02}"
+    clock = f"{int(life.now // 60):02}:{int(life.now % 60):02}"
     here = int((life.broker != 255).sum())
     head = Text.assemble(
         (f"{clock} ", "bold"),

@@ -24,8 +24,10 @@ from tocsin.town import frames
 from tocsin.web.listening import raise_file_limit
 
 LOCATIONS, REPORTS = "UserLocationFeed", "EmergencyReportFeed"
-#: Notifications that are kept of each person.
-KEPT = 50
+#: Notifications that are kept of each person, and of each of more people than that.
+KEPT, MANY, KEPT_OF_MANY = 50, 1_000, 10
+#: Notifications whose results are kept to be shared: most come to many at almost the same time.
+SHARED = 2_000
 #: Seconds between two words to the town.
 BEAT = 0.5
 #: Clients that are looked at in one beat; the others have their turn in the next.
@@ -37,14 +39,14 @@ AT_ONCE = 50
 class Member:
     """One person's client. ``waiting``: a location is published and not yet answered; later ones are let go."""
 
-    def __init__(self, person: frames.Person) -> None:
+    def __init__(self, person: frames.Person, kept: int) -> None:
         self.person = person
         self.client: Client | None = None
         self.broker = ""
         self.moves = 0
         self.waiting = False
         self.followed = False
-        self.got: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self.got: deque[dict[str, Any]] = deque(maxlen=kept)
 
 
 class Audience:
@@ -58,6 +60,7 @@ class Audience:
         self._beat = self._empty()
         self._shown: dict[str, dict[str, Any]] = {}
         self._round: deque[Member] = deque()
+        self._known: dict[tuple[str, int, int], tuple[list[Any], list[float]]] = {}
 
     @staticmethod
     def _empty() -> frames.Beat:
@@ -74,8 +77,9 @@ class Audience:
         while True:
             match await frames.read(reader):
                 case frames.Begin(coordinator, people, kinds):
+                    kept = KEPT if len(people) <= MANY else KEPT_OF_MANY
                     for person in people:
-                        self.members[person.number] = Member(person)
+                        self.members[person.number] = Member(person, kept)
                         self._round.append(self.members[person.number])
                         self.spawn(self._live(self.members[person.number], coordinator))
                     for kind in kinds:
@@ -119,7 +123,8 @@ class Audience:
 
     def _notified(self, member: Member, params: dict[str, str], notification: Notification) -> None:
         now, beat = time.time(), self._beat
-        late = [now - published(row["time"]) for row in notification.results if row.get("time")]
+        rows, times = self._shared(notification)
+        late = [now - each for each in times]
         beat.latencies += late
         beat.notifications += 1
         beat.results += len(notification)
@@ -129,13 +134,24 @@ class Audience:
             "channel": notification.channel,
             "params": params,
             "execution": notification.execution,
-            "rows": notification.results,
+            "rows": rows,
             "latency_ms": round(min(late) * 1e3, 1) if late else None,
         }
         member.got.appendleft(told)
         self._shown[notification.channel] = {"person": member.person.number, **told}
         if member.followed:
             frames.write(self.writer, frames.Told(member.person.number, "notification", told))
+
+    def _shared(self, notification: Notification) -> tuple[list[Any], list[float]]:
+        """Its results and when they were published: once for all here who share a BE subscription."""
+        key = (notification.channel, notification.subscription, notification.execution)
+        known = self._known.get(key)
+        if known is None:
+            times = [published(row["time"]) for row in notification.results if row.get("time")]
+            known = self._known[key] = (notification.results, times)
+            if len(self._known) > SHARED:
+                del self._known[next(iter(self._known))]
+        return known
 
     def _locate(self, member: Member, lat: float, lon: float) -> None:
         client = member.client

@@ -65,7 +65,7 @@ class CityApp(App):
                 "can": ["add", "kill", "flood"],
                 "brokers": life.parts.brokers,
                 "subscribers": life.options.subscribers,
-                "now": life.city.now,
+                "now": life.now,
             }
         )
 

@@ -29,8 +29,11 @@ from tocsin.town.tally import Tally
 
 #: People whose clients one process holds.
 PEOPLE_PER_PROCESS = 5_000
-#: More people than this publish their location only when they have moved a little.
-MANY, LEAST_MOVE = 2_000, 50.0
+#: More people than this publish their location only when they have moved so many metres; ten thousand still do, and
+#: twice as many when they have moved twice as far.
+MANY, LEAST_MOVE, FULL = 2_000, 50.0, 10_000
+#: Seconds of the city that have passed when its clock begins to run: publishers are where something happens by then.
+WARM = 120
 NOWHERE = 255
 RIDING, NOTIFIED, DISCONNECTED = 1, 2, 4
 #: Seconds that somebody counts as just notified.
@@ -41,8 +44,17 @@ PATIENCE = 10.0
 LOOK = 2.0
 
 
+def least_move(options: CityOptions) -> float:
+    """Metres that somebody must have gone before the location is published again."""
+    if options.least_move >= 0:
+        return options.least_move
+    if options.subscribers <= MANY:
+        return 0.0
+    return LEAST_MOVE * options.speed * max(1.0, options.subscribers / FULL)
+
+
 class Life:
-    """``tick`` counts the seconds of this machine; ``city.now`` those of the city."""
+    """``tick`` counts the seconds of this machine; ``now`` those of the city."""
 
     def __init__(self, options: CityOptions, parts: Supervisor, tell: Callable[[News], None]) -> None:
         self.options, self.parts = options, parts
@@ -60,6 +72,7 @@ class Life:
         self.broker = np.full(options.subscribers, NOWHERE, np.uint8)
         self.notified = np.full(options.subscribers, -math.inf)
         self.processes = options.clients or -(-options.subscribers // PEOPLE_PER_PROCESS)
+        self.least_move = least_move(options)
         self._tell = tell
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._arrived = asyncio.Condition()
@@ -74,8 +87,14 @@ class Life:
     def build(self) -> None:
         """The city itself: a second of arithmetic, meant for a thread."""
         self.city = City(self.options.seed, self.options.subscribers)
+        self.city.advance(WARM)
+        self.city.emergencies.news()
         self._stations = self.city.stations(16)
         self.plans = plans(self.options.seed, self.city.users, self.channels, self.city.districts)
+
+    @property
+    def now(self) -> float:
+        return self.city.now - WARM
 
     def station(self, number: int) -> tuple[float, float]:
         return self._stations[(number - 1) % len(self._stations)]
@@ -185,12 +204,9 @@ class Life:
     def _publish(self, published: np.ndarray[Any, Any], reports: list[dict[str, Any]]) -> None:
         """Locations of those who have moved, through the brokers they are with; reports through the publishers."""
         at = self.city.people.positions()
-        few = self.options.subscribers <= MANY
-        enough = 0.0 if few else LEAST_MOVE * self.options.speed
-        least = self.options.least_move if self.options.least_move >= 0 else enough
         with np.errstate(invalid="ignore"):
             gone = np.hypot(*(at - published).T)
-        moved = np.nonzero((self.broker != NOWHERE) & ((gone > least) | ~np.isfinite(gone)))[0]
+        moved = np.nonzero((self.broker != NOWHERE) & ((gone > self.least_move) | ~np.isfinite(gone)))[0]
         published[moved] = at[moved]
         lats, lons = latitude(at[moved]).round(6), longitude(at[moved]).round(6)
         places = list(zip(moved.tolist(), lats.tolist(), lons.tolist(), strict=True))
@@ -337,4 +353,4 @@ class Life:
                         "state": each["state"],
                     }
                 )
-        return {**self.tally.summary(), "city_seconds": self.city.now, "channels": channels}
+        return {**self.tally.summary(), "city_seconds": self.now, "channels": channels}

@@ -15,7 +15,7 @@ class CityOptions(Struct, frozen=True, kw_only=True):
     ``speed``: seconds of the city in a second; the periods of the channels are divided by it. ``clients``: processes
     that hold the people's clients; 0 for as many as there should be. ``least_move``: metres that somebody must have
     gone before the location is published again; -1 for every second where there are few people, and where there are
-    many for every 50 m, times ``speed``.
+    many for every 50 m, times ``speed`` and for each ten thousand of them.
     """
 
     seed: int = 1

@@ -38,8 +38,8 @@ export function stretch(track, seconds, first = track.times[0]) {
 
 function render() {
   const seconds = Number($("span").value);
-  const seen = stretch(tape.pictures, seconds, Math.min(tape.samples.times[0] ?? Infinity, tape.start ?? Infinity));
-  const before = tape.samples.between(seen.from, Math.min(seen.to, tape.start ?? Infinity));
+  const seen = stretch(tape.pictures, seconds, tape.start);
+  const before = tape.samples.between(seen.from, Math.min(seen.to, tape.pictures.times[0] ?? Infinity));
   const found = { ...seen, times: [...before.times, ...seen.times], items: [...before.items, ...seen.items] };
   const limits = [];
   if (settings.alpha !== undefined) limits.push({ name: "α", value: settings.alpha, colour: "var(--warn)" });

@@ -22,13 +22,13 @@ async function lastResults(channel) {
 
 function row(channel, found) {
   const slow = channel.period !== null && channel.last_seconds !== null && channel.last_seconds > channel.period;
-  const badge = channel.state === "failing" ? el("span", { class: "badge failing", title: channel.error }, "failing")
-    : slow ? el("span", { class: "badge", title: "It took longer than its period" }, "late") : null;
+  const failing = channel.state === "failing" ? el("span", { class: "badge failing", title: channel.error }, "failing") : null;
+  const late = slow && !failing ? el("span", { class: "badge", title: "It took longer than its period" }, "late") : null;
   return el(
     "tr", { "data-channel": channel.name },
-    el("td", {}, ...channel.name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((word) => [word, el("wbr")]), badge),
+    el("td", {}, ...channel.name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((word) => [word, el("wbr")]), failing),
     el("td", {}, channel.period === null ? "at once" : format.duration(channel.period)),
-    el("td", { class: slow ? "late" : "" }, channel.last_seconds === null ? "–" : format.duration(channel.last_seconds)),
+    el("td", { class: slow ? "late" : "" }, late, channel.last_seconds === null ? "–" : format.duration(channel.last_seconds)),
     el("td", {}, found === null ? "–" : format.count(found)),
     el("td", {}, format.count(channel.subscriptions)),
   );

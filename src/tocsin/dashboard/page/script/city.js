@@ -23,7 +23,7 @@ const ground = new Ground($("map-ground"), camera);
 const people = new People($("map-people"), camera);
 const signs = new Signs(signsCanvas, camera);
 
-let last = ""; // what people's canvas shows
+let last = { state: "", part: 0 }; // what people's canvas shows
 
 export const view = { camera, people, frames: 0, script: 0 };
 
@@ -49,9 +49,9 @@ export function draw(now) {
   ground.draw(now);
   const followed = people.where(phone.number, before, after, part);
   signs.draw(now, emergencies(clock.end), followed);
-  const state = `${camera.version} ${part} ${people.chosen} ${before && new DataView(before).getUint32(0, true)}`;
-  if (state !== last) {
-    last = state;
+  const state = `${camera.version} ${people.chosen} ${before && new DataView(before).getUint32(0, true)}`;
+  if (state !== last.state || Math.abs(part - last.part) >= people.patience(before, after) || (part === 1 && last.part < 1)) {
+    last = { state, part };
     people.draw(before, after, part);
   }
   view.frames += 1;
@@ -75,7 +75,7 @@ function resize() {
   camera.resize(box.width, box.height, covered());
   people.resize();
   ground.forget();
-  last = "";
+  last.state = "";
 }
 
 function built() {

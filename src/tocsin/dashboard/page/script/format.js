@@ -37,4 +37,5 @@ export const metres = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} 
 /** Subscribers have long names; their beginning tells them apart. */
 export const brief = (name) => (name.length > 12 ? `${name.slice(0, 10)}…` : name);
 
-export const words = (name) => name.replace(/([a-z])([A-Z])/g, "$1 $2").replace(/^./, (first) => first.toUpperCase());
+export const words = (name) =>
+  name.replace(/([a-z])([A-Z])/g, (_, before, next) => `${before} ${next.toLowerCase()}`).replace(/^./, (first) => first.toUpperCase());

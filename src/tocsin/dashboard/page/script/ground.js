@@ -8,6 +8,15 @@ const WIDTHS = { lane: 0.0022, street: 0.0038, avenue: 0.0075, bridge: 0.0075, r
 const REST = 120;
 const SHELTER = "#1d7a52";
 
+/** A river does not end where the city does. */
+function onwards(points) {
+  const beyond = ([x, y], [toX, toY]) => {
+    const far = 1 / Math.max(1e-9, Math.hypot(toX - x, toY - y));
+    return [toX + (toX - x) * far, toY + (toY - y) * far];
+  };
+  return [beyond(points[1], points[0]), ...points, beyond(points.at(-2), points.at(-1))];
+}
+
 export class Ground {
   constructor(canvas, camera) {
     this.canvas = canvas;
@@ -31,7 +40,9 @@ export class Ground {
       return found;
     };
     this.streets = {};
-    for (const { kind, points } of map.streets) (this.streets[kind] ??= new Path2D()).addPath(path(points));
+    for (const { kind, points } of map.streets) {
+      (this.streets[kind] ??= new Path2D()).addPath(path(kind === "river" ? onwards(points) : points));
+    }
     const most = Math.max(...map.districts.map((each) => each.density), 1e-9);
     this.districts = map.districts.map((each) => {
       const corners = each.polygon.map(([lon, lat]) => this.camera.place(lon, lat));

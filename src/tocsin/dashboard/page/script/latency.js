@@ -19,8 +19,8 @@ const time = new Chart($("chart-latency"), {
   least: 10,
 });
 const number = new Chart($("chart-count"), {
-  title: "Notifications a second",
-  series: [{ name: "notifications/s", colour: "var(--good)", value: (each) => each.count }],
+  title: "Results delivered in a second",
+  series: [{ name: "results delivered/s", colour: "var(--good)", value: (each) => each.count }],
   shown: format.load,
   least: 4,
 });

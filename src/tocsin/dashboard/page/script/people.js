@@ -7,6 +7,8 @@ import { brokerColour, GREY, pixel } from "./colours.js";
 const NOTIFIED = 2;
 const CUT_OFF = 4;
 const EDGE = 65535;
+/** Pixels: a step that is smaller than this is not worth drawing everybody again. */
+const SEEN = 0.6;
 const HALO = pixel("#e5a02c", 150);
 
 export const countOf = (buffer) => new DataView(buffer).getUint32(4, true);
@@ -22,6 +24,18 @@ function stamp(radius) {
     }
   }
   return { found, reach };
+}
+
+/** The greatest step of anybody between two ticks, in the town's units. */
+function farthest(before, after) {
+  const [a, b] = [new Uint16Array(before), new Uint16Array(after)];
+  const end = 4 + 3 * Math.min(countOf(before), countOf(after));
+  let found = 0;
+  for (let at = 4; at < end; at += 3) {
+    const step = Math.max(Math.abs(b[at] - a[at]), Math.abs(b[at + 1] - a[at + 1]));
+    if (step > found) found = step;
+  }
+  return found;
 }
 
 export class People {
@@ -54,6 +68,16 @@ export class People {
       };
     }
     return this.stamps[key];
+  }
+
+  /** How far, as a part of the way between two ticks, nobody has moved so much that it is seen. */
+  patience(before, after) {
+    if (before !== this.pair?.[0] || after !== this.pair?.[1]) {
+      this.pair = [before, after];
+      this.farthest = before && after ? farthest(before, after) : 0;
+    }
+    const pixels = (this.farthest / EDGE) * this.camera.scale * this.camera.aspect * (this.canvas.width / this.camera.width);
+    return Math.min(1, SEEN / Math.max(pixels, SEEN));
   }
 
   /** Between two ticks, `part` of the way. */

@@ -73,15 +73,16 @@ function render() {
   const about = `no. ${phone.number}${phone.person.riding ? ", riding" : ""}`;
   const where = broker ? [`${about}, with `, el("i", { colour: brokerColour(town.brokers.indexOf(broker)) }), ` ${broker}`] : [`${about}, not connected`];
   $("phone-where").replaceChildren(...where);
-  $("phone-what").replaceChildren(...phone.person.subscriptions.map(({ channel, params }) => el("li", {}, wish(channel, params))));
+  $("phone-what").replaceChildren(...phone.person.subscriptions.map(({ channel, params }) => el("li", {}, ...wish(channel, params))));
   const list = $("phone-list");
   list.replaceChildren(...(items.length ? items.slice(0, 60).map(entry) : [el("li", { class: "moved" }, "Nothing yet. It rings when something happens to what this person subscribed to.")]));
 }
 
-/** A subscription in words: the channel and what it was asked for. */
+/** A subscription in words: what was asked for, and the channel. */
 function wish(channel, params) {
   const values = Object.values(params ?? {}).filter((value) => value !== phone.person.id);
-  return `${format.words(channel)}${values.length ? `: ${values.join(", ")}` : ""}`;
+  const name = format.words(channel);
+  return [values.length ? el("b", {}, values.join(", ")) : null, el("span", { title: name }, name)];
 }
 
 function entry(each) {
@@ -98,7 +99,7 @@ function card(each) {
     "li",
     { class: "card" },
     el("div", { class: "card-top" }, sign(kind), el("span", {}, title), el("time", {}, format.clock(each.at))),
-    ...each.rows.slice(0, ROWS).map((row, index) => facts(row, index > 0)),
+    ...each.rows.slice(0, ROWS).map((row, index) => (index ? further(row, first) : facts(row))),
     each.rows.length > ROWS ? el("p", {}, `and ${each.rows.length - ROWS} more`) : null,
     el("details", {}, el("summary", {}, `${format.words(each.channel)} #${each.execution}${late}`), el("pre", {}, JSON.stringify(each.rows, null, 1))),
   );
@@ -106,10 +107,19 @@ function card(each) {
 
 const TOLD = new Set(["report_id", "kind", "location", "lat", "lon", "severity", "message", "time", "metres", "shelters"]);
 
+/** One more row of the same notification, in a line: where it is, if that differs, and what it says. */
+function further(row, first) {
+  const about = [];
+  if (row.kind && (row.kind !== first.kind || row.location !== first.location)) about.push(`${format.words(row.kind)}${row.location ? ` in ${row.location}` : ""}`);
+  if (row.metres !== undefined && row.metres !== null) about.push(`${format.metres(row.metres)} away`);
+  if (row.message) about.push(row.message);
+  if (!about.length) return facts(row);
+  return el("p", { class: "further", title: about.join(". ") }, about.join(" · "));
+}
+
 /** A row in words where it is an emergency, and everything else it has as it is. */
-function facts(row, named) {
+function facts(row) {
   const box = el("div", {});
-  if (named && row.kind) box.append(el("p", {}, el("strong", {}, `${format.words(row.kind)}${row.location ? ` in ${row.location}` : ""}`)));
   const about = [];
   if (row.severity) about.push(el("span", { class: "severity", title: `severity ${row.severity}` }, "▲".repeat(Math.min(5, row.severity))));
   if (row.metres !== undefined && row.metres !== null) about.push(` ${format.metres(row.metres)} away`);

@@ -7,7 +7,7 @@ import { glyph } from "./icons.js";
 
 const PULSE = 2200;
 /** Milliseconds between two drawings of a pulse: slow as it is, nobody sees more. */
-const STEP = 30;
+const STEP = 48;
 
 export class Signs {
   constructor(canvas, camera) {
