@@ -41,6 +41,9 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     master: Annotated[str, Meta(description="Spark master")] = "local[*]"
     driver_memory: Annotated[str, Meta(description="memory of Spark's driver")] = "2g"
     spark: Annotated[dict[str, str], Meta(description="further Spark settings")] = field(default_factory=dict)
+    brief: Annotated[
+        bool, Meta(description="runs for minutes, not for days: Spark's JVM compiles quickly instead of well")
+    ] = False
     load_paths: Annotated[
         tuple[str, ...], Meta(description="folders that LOAD DATASET and file feeds may read; empty: anywhere")
     ] = ()

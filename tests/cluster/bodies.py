@@ -39,7 +39,12 @@ TABLES = {
 class World:
     """Views ``<table>_all``, ``_new`` (ids from 3 on) and ``_marked`` of each table, and the names over them."""
 
-    def __init__(self, spark: SparkSession, tables: dict[str, pa.Table] = TABLES) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        tables: dict[str, pa.Table] = TABLES,
+        keys: dict[str, tuple[str, ...]] | None = None,
+    ) -> None:
         self.spark = spark
         self.functions: dict[tuple[str, int], Function] = {}
         self.relations: dict[str, Relation] = {}
@@ -51,7 +56,7 @@ class World:
                 spark.sql(f"SELECT * FROM {name}_all WHERE id >= 3").createOrReplaceTempView(f"{name}_new")
                 spark.sql(f"SELECT *, id >= 3 AS _is_new FROM {name}_all").createOrReplaceTempView(f"{name}_marked")
             columns = tuple(Column(item.name, item.dataType.simpleString()) for item in frame.schema.fields)
-            self.relations[name.lower()] = Relation("dataset", name, columns, active=key == "id")
+            self.relations[name.lower()] = Relation("dataset", name, columns, key == "id", (keys or {}).get(name, ()))
         schema = "subscription_id bigint, p_0 string, p_1 bigint, p_2 double, p_3 double"
         spark.createDataFrame(list(SUBSCRIPTIONS), schema).createOrReplaceTempView("body_subscriptions")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
-from bodies import World
+from bodies import TABLES, World
 
 BODY = (
     "SELECT r.id, h.name, h.lat FROM Reports r JOIN Shelters h ON within(r.lat, r.lon, h.lat, h.lon, 400000)"
@@ -42,4 +43,19 @@ def test_the_result_stays_the_same(world, body):
     ],
 )
 def test_stars_laterals_and_outer_joins_keep_their_place(world, body):
+    assert world.together(body) == world.one_by_one(body)
+
+
+def test_what_is_found_by_its_key_comes_before_what_multiplies(spark):
+    """Reports of a kind are many, a user is one: joined first, the user leaves few reports to look at."""
+    users = pa.table({"user_id": ["a", "b"], "lat": [1.0, 2.0], "lon": [1.0, 2.0]})
+    world = World(spark, {**TABLES, "Users": users}, keys={"Users": ("user_id",)})
+    body = (
+        "SELECT r.id FROM Reports r JOIN Users u ON within(r.lat, r.lon, u.lat, u.lon, 2000)"
+        " WHERE is_new(r) AND r.etype = t AND u.user_id = t"
+    )
+    plan = world.channel_plan(body)
+    first = plan[plan.rindex("HashJoin") :].splitlines()[0]
+    assert "user_id" in first
+    assert "etype" not in first
     assert world.together(body) == world.one_by_one(body)

@@ -104,3 +104,26 @@ BODIES = [
 @pytest.mark.parametrize("body", BODIES)
 def test_with_parameters_it_gives_what_one_by_one_gives(world, body):
     assert world.together(body) == world.one_by_one(body)
+
+
+NEAREST = "(SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d FROM Homes h ORDER BY d, h.name LIMIT 2)"
+
+
+@pytest.mark.parametrize(
+    ("joins", "view"),
+    [
+        (f"LEFT JOIN LATERAL {NEAREST} h ON true", True),
+        (f"LEFT JOIN LATERAL {NEAREST} h ON true JOIN Shelters k ON k.lat = u.lat", True),
+        (f"JOIN LATERAL {NEAREST} h ON true JOIN Shelters k ON k.name = h.name", False),
+        (f"JOIN LATERAL {NEAREST} h ON true LEFT JOIN Shelters k ON k.lat = d", False),
+    ],
+)
+def test_the_choice_is_a_step_over_the_rows_that_a_condition_keeps(world, joins, view):
+    """As a lateral join Spark would make it for every pair of subscription and row, kept or not."""
+    body = f"SELECT u.id, h.name, h.d FROM Users u {joins} WHERE u.id < n"
+    text = world.channel(body).render_channel(world.view, "body_subscriptions", now=2.0, previous=1.0)
+    assert ("LATERAL VIEW" in text) == view
+    assert world.together(body) == world.one_by_one(body)
+    if view:
+        joined = [line for line in world.channel_plan(body).splitlines() if "Join" in line]
+        assert joined and not any("list#" in line for line in joined)

@@ -93,6 +93,7 @@ def demo(
         strategy=strategy,
         balance_every=max(2.0, 10.0 / pace),
         interval=1.0,
+        brief=not stay,
         city=city,
     )
     last = seconds if seconds is not None else None if stay or watched else HALF_HOUR / pace

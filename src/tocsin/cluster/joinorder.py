@@ -1,17 +1,30 @@
 """Lists the tables of a FROM so that each one is joined to the earlier ones by an equality, where there is one.
 
 Spark keeps the written order and takes any common condition for a join: ``FROM s, r, u WHERE (s.k = 'any' OR s.k = r.k)
-AND u.id = s.id AND …`` becomes a nested loop of s and r, although u links them by hashes.
+AND u.id = s.id AND …`` becomes a nested loop of s and r, although u links them by hashes. Of several that could be next
+the one whose whole key is given goes first: it adds no rows, and what comes after finds more to be joined by.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import takewhile
 
 from sqlglot import exp
 
 from tocsin.cluster import sparksql as sql
 from tocsin.cluster import within
+
+
+@dataclass
+class _Side:
+    """One side of an equality, and the sources whose columns it uses."""
+
+    value: exp.Expr
+    sources: list[exp.Expr]
+
+
+_Link = tuple[_Side, _Side]
 
 
 def rewrite(tree: exp.Query) -> exp.Query:
@@ -40,7 +53,9 @@ def _reorder(select: exp.Select) -> None:
     order: list[exp.Expr] = []
     while waiting:
         free = [item for item in waiting if not isinstance(item, exp.Lateral) or item is waiting[0]]
-        chosen = next((item for item in free if _linked(item, placed, links)), waiting[0])
+        linked = [item for item in free if _given(item, placed, links)]
+        keyed = [item for item in linked if _key(item) <= _columns(_given(item, placed, links)) and _key(item)]
+        chosen = [*keyed, *linked, *waiting][0]
         waiting = [item for item in waiting if item is not chosen]
         placed.append(chosen)
         order.append(chosen)
@@ -63,7 +78,7 @@ def _bare_star(item: exp.Expr) -> bool:
     return any(not isinstance(s.parent, exp.Column) and sql.function_name(s.parent or s) != "count" for s in stars)
 
 
-def _link(term: exp.Expr, select: exp.Select) -> tuple[list[exp.Expr], list[exp.Expr]] | None:
+def _link(term: exp.Expr, select: exp.Select) -> _Link | None:
     if not isinstance(term, exp.EQ | exp.NullSafeEQ):
         return None
     sides = []
@@ -71,15 +86,28 @@ def _link(term: exp.Expr, select: exp.Select) -> tuple[list[exp.Expr], list[exp.
         found = within.owners(value, select)
         if not found or any(owner is not select for _, owner in found):
             return None
-        sides.append([source for source, _ in found])
+        sides.append(_Side(value, [source for source, _ in found]))
     return sides[0], sides[1]
 
 
-def _linked(item: exp.Expr, placed: list[exp.Expr], links: list[tuple[list[exp.Expr], list[exp.Expr]]]) -> bool:
-    def known(side: list[exp.Expr]) -> bool:
-        return all(any(source is each for each in placed) for source in side)
+def _given(item: exp.Expr, placed: list[exp.Expr], links: list[_Link]) -> list[exp.Expr]:
+    """What of a source equals something of the placed ones."""
 
-    def alone(side: list[exp.Expr]) -> bool:
-        return len(side) == 1 and side[0] is item
+    def known(side: _Side) -> bool:
+        return all(any(source is each for each in placed) for source in side.sources)
 
-    return any((known(a) and alone(b)) or (known(b) and alone(a)) for a, b in links)
+    def alone(side: _Side) -> bool:
+        return len(side.sources) == 1 and side.sources[0] is item
+
+    return [mine.value for a, b in links for mine, other in ((a, b), (b, a)) if alone(mine) and known(other)]
+
+
+def _columns(values: list[exp.Expr]) -> frozenset[str]:
+    return frozenset(str(value.name).lower() for value in values if isinstance(value, exp.Column))
+
+
+def _key(source: exp.Expr) -> frozenset[str]:
+    """The primary key of what a source reads, empty where it has none."""
+    tables = list(source.find_all(exp.Table))
+    relation = tables[0].meta.get("relation") if len(tables) == 1 and not source.find(exp.Join) else None
+    return frozenset(name.lower() for name in relation.key) if relation is not None else frozenset()

@@ -95,7 +95,7 @@ class Names:
             return None if columns is None else Relation("catalog", table, tuple(columns))
         dataset = self.find(Dataset, name)
         if dataset is not None:
-            return Relation("dataset", dataset.name, dataset.columns, dataset.active)
+            return Relation("dataset", dataset.name, dataset.columns, dataset.active, dataset.key)
         if lower.endswith("subscriptions"):
             channel = self.find(Channel, name[: -len("subscriptions")])
             if channel is not None:

@@ -182,14 +182,41 @@ def _join(found: _Nearest, lateral: exp.Lateral, join: exp.Join, outer: exp.Sele
     columns = alias.args.get("columns") or [exp.to_identifier(label, quoted=True) for label, _ in items]
     rows = sql.call("inline", _rows(found, items, sql.column("list", f"{name}c")))
     new_alias = exp.TableAlias(this=alias.this, columns=columns)
-    chosen = exp.Lateral(this=rows, view=False, outer=False, alias=new_alias)
     left = {"side": "LEFT"} if side == "LEFT" else {}
-    first = exp.Join(this=candidates, on=same, **left)
-    second = exp.Join(this=chosen, **({"side": "LEFT", "on": exp.true()} if left else {"kind": "CROSS"}))
-    outer.set("joins", [*joins[:at], first, second, *joins[at + 1 :]])
+    first, later = exp.Join(this=candidates, on=same, **left), joins[at + 1 :]
+    if _last(outer, later, str(alias.name).lower(), {str(column.name).lower() for column in columns}):
+        # A view is a step over the joined rows; to Spark a lateral join is a join with every pair of the tables before
+        # it, whatever WHERE keeps of them, and the candidates are its key.
+        view = exp.Lateral(this=rows, view=True, outer=bool(left), alias=new_alias)
+        view.meta["nearest"] = True
+        views = list(outer.args.get("laterals") or [])
+        ours = sum("nearest" in each.meta for each in views)
+        outer.set("laterals", [*views[:ours], view, *views[ours:]])
+        outer.set("joins", [*joins[:at], first, *later])
+    else:
+        chosen = exp.Lateral(this=rows, view=False, outer=False, alias=new_alias)
+        second = exp.Join(this=chosen, **({"side": "LEFT", "on": exp.true()} if left else {"kind": "CROSS"}))
+        outer.set("joins", [*joins[:at], first, second, *later])
     for helper in (name, "list"):
         sql.hide(outer, f"{name}c", helper)
     return True
+
+
+def _last(outer: exp.Select, later: list[exp.Expr], alias: str, columns: set[str]) -> bool:
+    """May the chosen rows come after the joins that are written after them?"""
+    if not later:
+        return True
+    for join in later:
+        if str(join.args.get("side") or "").upper() in ("RIGHT", "FULL") or join.args.get("using"):
+            return False
+        if join.args.get("method"):  # NATURAL
+            return False
+        for column in join.find_all(exp.Column):
+            first = str(column.parts[0].name).lower()
+            if first == alias or (len(column.parts) == 1 and first in columns):
+                return False
+    # A bare star has the columns in the order of the tables.
+    return not any(isinstance(item, exp.Star) for item in outer.expressions)
 
 
 def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr, name: str) -> exp.Expr:

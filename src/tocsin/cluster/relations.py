@@ -23,6 +23,7 @@ class Relation(Struct, frozen=True):
     name: str
     columns: tuple[Column, ...]
     active: bool = False
+    key: tuple[str, ...] = ()
 
 
 class Names(Protocol):

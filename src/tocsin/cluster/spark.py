@@ -216,7 +216,12 @@ class SparkRuntime:
             "-XX:+UseParallelGC",
             "-Xlog:cds=error",
             f"-Dlog4j2.configurationFile={_log4j(self.log).as_uri()}",
+            # Spark's classes and generated code need this much: without it the heap is collected for each step there.
+            "-XX:MetaspaceSize=256m",
         ]
+        if self.config.brief:
+            # Half of the CPU time of the first minutes goes into compiling well what is then run a few times.
+            options.append("-XX:TieredStopAtLevel=1")
         if self._archive is not None:
             options += self._archive.options()
         own = settings.get("spark.driver.extraJavaOptions", "")

@@ -31,7 +31,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     ``placement``, ``strategy``: the coordinator's; None leaves them as they are. ``balance_every`` and ``interval`` are
     its settings, in seconds. ``cluster``: the words that start a data cluster; ``config``: a file with its settings.
-    ``city``: None for none.
+    ``brief``: it will be gone in minutes. ``city``: None for none.
     """
 
     home: str = ""
@@ -44,4 +44,5 @@ class Options(Struct, frozen=True, kw_only=True):
     interval: float | None = None
     cluster: tuple[str, ...] = CLUSTER
     config: str | None = None
+    brief: bool = False
     city: CityOptions | None = None

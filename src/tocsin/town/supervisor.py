@@ -78,7 +78,7 @@ class Supervisor:
     async def start(self) -> None:
         """Returns when queries can run and every broker is known to the data cluster and to the coordinator."""
         began = time.monotonic()
-        cluster = self._part(CLUSTER, self._cluster_words())
+        cluster = self._part(CLUSTER, self._cluster_words(), {"TOCSIN_BRIEF": "true"} if self.options.brief else None)
         self._tell(News("starting", "Spark"))
         await cluster.begin()
         self._watch(cluster.pid)
