@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
 
+from tocsin.database.interface import Session
 from tocsin.errors import LeaseHeld, StorageError
 
 
@@ -27,14 +28,22 @@ class Layout(Struct, frozen=True):
     arrays: Mapping[str, str] = field(default_factory=dict)
     #: What to choose instead, for hints.
     elsewhere: str = "another home"
+    #: By version: statements that make the next one of it.
+    upgrades: Mapping[int, str] = field(default_factory=dict)
 
     def statements(self, dialect: Mapping[str, str]) -> list[str]:
         """They lay down an empty one."""
-        return [part.strip() for part in self.tables.format(**dialect).split(";") if part.strip()]
+        return _parts(self.tables, dialect)
 
-    def check_version(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Refuses what this release cannot read."""
+    def bring_up(self, session: Session, dialect: Mapping[str, str]) -> None:
+        """Makes this release's version of an older one; refuses what this release cannot read."""
+        rows = session.rows("SELECT value FROM meta WHERE name = 'version'")
         found = rows[0][0] if rows else None
+        while found in self.upgrades:
+            for statement in _parts(self.upgrades[found], dialect):
+                session.run(statement)
+            found += 1
+            session.run("UPDATE meta SET value = ? WHERE name = 'version'", (found,))
         if found != self.version:
             raise StorageError(
                 f"the {self.what} has schema version {found}, this release knows {self.version}",
@@ -54,3 +63,7 @@ class Layout(Struct, frozen=True):
             host=host,
             pid=pid,
         )
+
+
+def _parts(script: str, dialect: Mapping[str, str]) -> list[str]:
+    return [part.strip() for part in script.format(**dialect).split(";") if part.strip()]

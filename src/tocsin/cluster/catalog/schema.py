@@ -64,10 +64,23 @@ CREATE TABLE schedules (
 CREATE INDEX schedules_procedure ON schedules (procedure);
 """
 
+#: In version 1 the tells went with their execution, so that nobody heard of what had expired.
+TELLS_OUTLIVE = """
+CREATE TABLE tells_anew (
+    broker {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    execution {int} NOT NULL, PRIMARY KEY (broker, channel, execution)
+) {keyed};
+INSERT INTO tells_anew SELECT broker, channel, execution FROM tells;
+DROP TABLE tells;
+ALTER TABLE tells_anew RENAME TO tells;
+CREATE INDEX tells_channel ON tells (channel);
+"""
+
 LAYOUT = Layout(
     what="catalog",
     who="data cluster",
-    version=1,
+    version=2,
     tables=TABLES,
     schema="tocsin",
     lock=0x746F6373696E,  # "tocsin"; advisory locks are numbers that all programs of a database share
@@ -77,4 +90,5 @@ LAYOUT = Layout(
         "receipt": "bytea",
     },
     elsewhere="another home or catalog",
+    upgrades={1: TELLS_OUTLIVE},
 )
