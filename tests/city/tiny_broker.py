@@ -117,7 +117,8 @@ def _handler(told: queue.Queue[tuple[str, int] | None]) -> type[BaseHTTPRequestH
         def do_POST(self) -> None:
             """Answers at once: pulling takes its time, and the cluster has others to tell."""
             message = msgspec.json.decode(self.rfile.read(int(self.headers.get("content-length", 0))))
-            told.put((message["channel"], int(message["execution"])))
+            for each in message if isinstance(message, list) else [message]:
+                told.put((each["channel"], int(each["execution"])))
             self.send_response(204)
             self.send_header("content-length", "0")
             self.end_headers()

@@ -71,7 +71,8 @@ class Told(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         told = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        say(told=told["execution"])
+        for each in told if isinstance(told, list) else [told]:
+            say(told=each["execution"])
         self.send_response(204)
         self.end_headers()
 

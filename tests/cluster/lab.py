@@ -36,7 +36,7 @@ class Listener:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 with listener.changed:
-                    listener.messages.append(body)
+                    listener.messages += body if isinstance(body, list) else [body]
                     listener.changed.notify_all()
                 self.send_response(204)
                 self.end_headers()

@@ -33,6 +33,9 @@ _ASKS_AGAIN = (408, 425, 429)
 #: An answer's body is of no interest: read this much so that the connection can be used again.
 _ANSWER_BYTES = 64 * 1024
 _THREADS = 128
+#: What is told in one request: at most so many executions, and none behind so many bytes.
+AT_ONCE = 16
+AT_ONCE_BYTES = 256 * 1024
 
 
 class Outbox(Protocol):
@@ -205,33 +208,47 @@ class Teller:
         if broker is None or broker.state == "gone":
             return False
         settled: list[asyncio.Future[None]] = []
-        for tell in tells:
-            if not await self._tell(broker, tell, line):
-                break
-            settled.append(self._answered(tell))
-            line.pending -= 1
+        while tells and (count := await self._tell(broker, tells[:AT_ONCE], line)):
+            settled += [self._answered(tell) for tell in tells[:count]]
+            del tells[:count]
+            line.pending -= count
         # The next look must not find what was told already.
         await asyncio.gather(*settled)
         return self._lines.get(line.id) is line
 
-    async def _tell(self, broker: Broker, tell: Tell, line: _Line) -> bool:
-        """True: answered, or nothing to tell. False: failed, and the wait for the next try is over."""
-        data = await self._insist(lambda: self._message(broker, tell), line)
+    async def _tell(self, broker: Broker, tells: Sequence[Tell], line: _Line) -> int:
+        """How many of them are done with: answered, or nothing to tell. 0: failed, and the wait is over."""
+        count, data = await self._insist(lambda: self._joined(broker, tells), line)
         if data is None:
-            return True
+            return count
         try:
             await self._post(broker.url, data)
         except _Gone:
             await self._give_up(broker, line, "it answered 410 Gone")
-            return False
+            return 0
         except Exception as error:  # an address can be wrong in ways that no library foresees
             await self._failed(broker, line, f"{type(error).__name__}: {error}".rstrip(": "))
-            return False
+            return 0
         self._count("ok")
         line.patience.answered()
         line.last_error = None
         line.last_success = self._now()
-        return True
+        return count
+
+    def _joined(self, broker: Broker, tells: Sequence[Tell]) -> tuple[int, bytes | None]:
+        """What to post of the first of them, and how many these are: what has gathered goes together."""
+        found, size, count = [], 0, 0
+        for tell in tells:
+            data = self._message(broker, tell)
+            count += 1
+            if data is not None:
+                found.append(data)
+                size += len(data)
+                if size > AT_ONCE_BYTES:
+                    break
+        if len(found) < 2:
+            return count, found[0] if found else None
+        return count, b"[" + b",".join(found) + b"]"
 
     async def _post(self, url: str, data: bytes) -> None:
         parts = urlsplit(url)
