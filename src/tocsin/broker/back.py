@@ -91,7 +91,6 @@ class Back(Struct, eq=False):
     former: dict[Peer, Former] = {}
     holders: dict[str, None] = {}
     fetching: bool = False
-    deliveries: int = 0
     reported: float = -1.0  # λ in bytes, as the coordinator knows it
 
     @property

@@ -24,7 +24,7 @@ class Behind(Core):
                 self.cache.hits += 1
                 missed = back.recent.after(after)
                 if missed:
-                    self._notify(back, (front.peer,), b"".join(missed), len(missed))
+                    self._notify((front.peer,), b"".join(missed), len(missed))
             self._live(back, front, quiet)
         else:
             self.cache.misses += 1

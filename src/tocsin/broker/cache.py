@@ -6,12 +6,16 @@ from collections import deque
 
 
 class Recent:
-    """The newest frames of one BE subscription: all of those behind ``floor``, and nothing of what was before."""
+    """The newest frames of one BE subscription: all of those behind ``floor``, and nothing of what was before.
 
-    __slots__ = ("entries", "floor")
+    ``passed``: how many of its places in the cache's order, the first ones, are of frames that are gone.
+    """
+
+    __slots__ = ("entries", "floor", "passed")
 
     def __init__(self, floor: int) -> None:
         self.floor = floor
+        self.passed = 0
         self.entries: deque[tuple[int, bytes]] = deque()
 
     def after(self, execution: int) -> list[bytes]:
@@ -22,45 +26,64 @@ class Recent:
 class Cache:
     """At most ``most_bytes`` of frames, and at most ``most_each`` of one subscription; the oldest go first."""
 
-    __slots__ = ("_order", "bytes", "frames", "hits", "misses", "most_bytes", "most_each")
+    __slots__ = ("_order", "_passed", "bytes", "hits", "misses", "most_bytes", "most_each")
 
     def __init__(self, most_bytes: int, most_each: int) -> None:
         self.most_bytes = most_bytes
         self.most_each = most_each
         self.bytes = 0
-        self.frames = 0
         self.hits = 0
         self.misses = 0
-        self._order: deque[tuple[Recent, int]] = deque()
+        self._order: deque[Recent] = deque()
+        self._passed = 0
+
+    @property
+    def frames(self) -> int:
+        return len(self._order) - self._passed
 
     def add(self, recent: Recent, execution: int, frame: bytes) -> None:
-        entries, order = recent.entries, self._order
+        entries = recent.entries
         entries.append((execution, frame))
+        self._order.append(recent)
         self.bytes += len(frame)
-        self.frames += 1
-        order.append((recent, execution))
         if len(entries) > self.most_each:
-            self._drop(recent)
-        while self.bytes > self.most_bytes:
-            oldest, number = order.popleft()
-            # What its own subscription pushed out already is in the order still.
-            if oldest.entries and oldest.entries[0][0] == number:
-                self._drop(oldest)
-        if len(order) > 2 * self.frames + 64:
+            self._pass(recent)
             self._shorten()
+        if self.bytes > self.most_bytes:
+            self._shrink()
 
     def forget(self, recent: Recent) -> None:
         while recent.entries:
-            self._drop(recent)
+            self._pass(recent)
         self._shorten()
+
+    def _pass(self, recent: Recent) -> None:
+        """Its oldest frame goes; its place in the order stays until it comes up."""
+        self._drop(recent)
+        recent.passed += 1
+        self._passed += 1
+
+    def _shrink(self) -> None:
+        while self.bytes > self.most_bytes:
+            oldest = self._order.popleft()
+            if oldest.passed:
+                oldest.passed -= 1
+                self._passed -= 1
+            else:
+                self._drop(oldest)
 
     def _shorten(self) -> None:
         """The order must not outgrow what it orders."""
-        if len(self._order) > 2 * self.frames + 64:
-            self._order = deque(entry for entry in self._order if entry[1] > entry[0].floor)
+        if self._passed <= self.frames + 64:
+            return
+        kept: deque[Recent] = deque()
+        for recent in self._order:
+            if recent.passed:
+                recent.passed -= 1
+            else:
+                kept.append(recent)
+        self._order, self._passed = kept, 0
 
     def _drop(self, recent: Recent) -> None:
-        number, frame = recent.entries.popleft()
-        recent.floor = number
+        recent.floor, frame = recent.entries.popleft()
         self.bytes -= len(frame)
-        self.frames -= 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tocsin.broker.back import Back, Channel, Key
 from tocsin.broker.cache import Cache
 from tocsin.broker.catchup import CatchUp
-from tocsin.broker.events import Dropped, Line, Peer, Problem
+from tocsin.broker.events import Line, Peer, Problem
 from tocsin.broker.front import Front
 from tocsin.broker.instructions import Instruction, Send
 from tocsin.broker.load import Counters
@@ -18,10 +18,13 @@ from tocsin.wire.frames import frame
 from tocsin.wire.messages import Error, Message
 from tocsin.wire.reports import Outcome
 
+#: A notification that is to be booked: whose, of which execution, its frame, bytes of results, receivers, and when.
+Entry = tuple[Back, int, bytes, int, int, float]
+
 
 class Core:
-    """The parts are built on one another, each a file: ``Core``, ``Behind``, ``Executions``, ``Subscriptions``,
-    ``Connections``, ``Users``, ``Moves``, and at last ``BrokerState``."""
+    """The parts are built on one another, each a file: ``Core``, ``Behind``, ``Endings``, ``Executions``,
+    ``Subscriptions``, ``Connections``, ``Users``, ``Moves``, and at last ``BrokerState``."""
 
     def __init__(self, config: BrokerConfig, refuses_ticket: Callable[[str, str], str | None]) -> None:
         self.config = config
@@ -31,8 +34,9 @@ class Core:
         self.fronts: dict[Peer, Front] = {}
         self.backs: dict[int, Back] = {}
         self.channels: dict[str, Channel] = {}
-        self.counters = Counters()
-        self.cache = Cache(self.limits.cache_bytes, self.limits.cache_results)
+        self._counters = Counters()
+        self._cache = Cache(self.limits.cache_bytes, self.limits.cache_results)
+        self._ledger: list[Entry] = []
         self.catchup = CatchUp(config.fetches)
         self.publishing = Publishing(self.limits.publish_bytes)
         self._keys: dict[Key, Back] = {}
@@ -52,27 +56,38 @@ class Core:
         self._ticked: float | None = None
         self._awake = float("-inf")  # when it last found that it had slept
 
+    @property
+    def counters(self) -> Counters:
+        self._enter()
+        return self._counters
+
+    @property
+    def cache(self) -> Cache:
+        self._enter()
+        return self._cache
+
+    def _enter(self) -> None:
+        """Books what was delivered. By itself this costs as much as putting a notification together, since all of it
+        is cold then; for many at once it is next to nothing. So it is put off until somebody looks."""
+        if not self._ledger:
+            return
+        ledger, self._ledger = self._ledger, []
+        counters, cache = self._counters, self._cache
+        counters.notifications += len(ledger)
+        for back, execution, data, received, audience, now in ledger:
+            size = len(data)
+            counters.bytes_in += received
+            counters.deliveries += audience
+            counters.bytes_out += size * audience
+            back.lam.add(size, now)
+            cache.add(back.recent, execution, data)
+
     def _channel(self, name: str) -> Channel:
         key = name.lower()
         channel = self.channels.get(key)
         if channel is None:
             channel = self.channels[key] = Channel(name)
         return channel
-
-    def _present(self, channel: Channel, epoch: int) -> Channel | None:
-        """The channel of this epoch; None if it is of the past. One that was made anew ends the one before."""
-        if epoch == channel.epoch or not epoch:
-            return channel
-        if epoch < channel.epoch:
-            return None
-        if channel.epoch:
-            self._dropped(Dropped(channel.name))
-            channel = self._channel(channel.name)
-        channel.epoch = epoch
-        return channel
-
-    def _dropped(self, event: Dropped) -> None:
-        raise NotImplementedError
 
     def _tidy(self, channel: Channel) -> None:
         """Nothing is kept of a channel that nobody here has anything to do with."""
@@ -93,10 +108,10 @@ class Core:
         self.counters.refusals += 1
         self._send(front, Error(id, problem.code, problem.message, problem.hint))
 
-    def _notify(self, back: Back, peers: tuple[Peer, ...], data: bytes, count: int = 1) -> None:
-        self.counters.deliveries += count * len(peers)
-        self.counters.bytes_out += len(data) * len(peers)
-        back.deliveries += count * len(peers)
+    def _notify(self, peers: tuple[Peer, ...], data: bytes, count: int = 1) -> None:
+        counters, audience = self.counters, len(peers)
+        counters.deliveries += count * audience
+        counters.bytes_out += len(data) * audience
         self._out.append(Send(peers, data))
 
     def _notify_lines(self, back: Back, peers: tuple[Peer, ...], lines: list[Line]) -> None:
@@ -104,4 +119,4 @@ class Core:
         template, number = back.channel.template, back.id
         frames = [frame(template % (number, line.execution, line.rows, line.results)) for line in lines]
         self.counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
-        self._notify(back, peers, b"".join(frames), len(frames))
+        self._notify(peers, b"".join(frames), len(frames))

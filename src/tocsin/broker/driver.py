@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tocsin.broker import instructions as do
-from tocsin.broker.events import Authenticated, Event, Restored, Stopping, Tick
+from tocsin.broker.events import Authenticated, Event, Restored, Stopping, Tick, Told
 from tocsin.broker.state import BrokerState
 from tocsin.config import BrokerConfig
 from tocsin.wire.closes import Close
 from tocsin.wire.messages import Held
 from tocsin.wire.tickets import Wicket
+
+#: Where more than this share of the frames is alone on its way to somebody, gathering costs more than it saves.
+APART = 0.9
 
 
 class Connection(Protocol):
@@ -52,7 +55,6 @@ class Driver:
         self.cluster: Cluster
         self.store: Store
         self._sends: list[do.Send] = []
-        self._gathering = False
         self._ticking: asyncio.TimerHandle | None = None
         self._carry_out: dict[type[Any], Callable[[Any], None]] = {
             do.Send: self._send,
@@ -84,15 +86,18 @@ class Driver:
         for instruction in self.state.handle(event, self.loop.time()):
             carry_out[type(instruction)](instruction)
 
-    def handle_all(self, events: Iterable[Event]) -> None:
-        """One after the other; what they cause goes out together, and at once."""
-        self._gathering = True
-        try:
-            for event in events:
-                self.handle(event)
-        finally:
-            self._gathering = False
-            self.flush()
+    def hear(self, tells: Sequence[Told]) -> None:
+        """What they cause goes out together, and at once."""
+        found = self.state.hear(tells, self.loop.time())
+        if len(found) == 1 and type(found[0]) is do.Send and not self._sends:
+            self._write_all(found[0].peers, found[0].frame)
+            return
+        for instruction in found:
+            if type(instruction) is do.Send:
+                self._sends.append(instruction)
+            else:
+                self._carry_out[type(instruction)](instruction)
+        self.flush()
 
     def _tick(self) -> None:
         self.handle(Tick())
@@ -107,7 +112,7 @@ class Driver:
         peer.close(it.close, it.reason)
 
     def _send(self, it: do.Send) -> None:
-        if not self._sends and not self._gathering:
+        if not self._sends:
             self.loop.call_soon(self.flush)
         self._sends.append(it)
 
@@ -124,6 +129,11 @@ class Driver:
         if all(send.peers is first for send in sends):
             # A burst to one audience: even joining is done once.
             self._write_all(first, b"".join([send.frame for send in sends]))
+            return
+        audiences = [send.peers for send in sends]
+        if len(set().union(*audiences)) > sum(map(len, audiences)) * APART:
+            for send in sends:
+                self._write_all(send.peers, send.frame)
             return
         gathered: dict[Any, list[bytes]] = {}
         for send in sends:

@@ -110,7 +110,7 @@ class Elsewhere(Struct, frozen=True):
 # -- the data cluster --------------------------------------------------------------------------------------------------
 
 
-class Told(Struct, frozen=True):
+class Told(Struct, frozen=True, gc=False, rename={"lines": "results"}):
     """There is an execution with results for this broker; a push channel sends them along.
 
     ``epoch``, here and below: which of the channels that had the name one after the other. 0 if that is not known.

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from tocsin.broker import events as ev
 from tocsin.broker.back import Channel
-from tocsin.broker.behind import Behind
+from tocsin.broker.ending import Endings
 from tocsin.broker.events import Line
-from tocsin.broker.instructions import Pull
+from tocsin.broker.instructions import Pull, Send
 from tocsin.wire.frames import frame
 
+#: Notifications that may be delivered and not booked; one of more bytes than this is booked at once.
+UNBOOKED = 256
+UNBOOKED_BYTES = 4096
 
-class Executions(Behind):
+
+class Executions(Endings):
     """Each execution is pulled once, and delivered in the order of the numbers of its channel."""
 
     def _told(self, event: ev.Told) -> None:
-        channel = self._channel(event.channel)
+        channel = self.channels.get(event.channel.lower())
+        if channel is None:
+            channel = self._channel(event.channel)
         if event.epoch != channel.epoch:
             present = self._present(channel, event.epoch)
             if present is None:
@@ -32,7 +38,8 @@ class Executions(Behind):
         else:
             channel.told.append((execution, lines))
             self._pull(channel)
-        self._tidy(channel)
+        if not channel.backs:
+            self._tidy(channel)
 
     def _pull(self, channel: Channel) -> None:
         while channel.told and not channel.pulling:
@@ -61,17 +68,19 @@ class Executions(Behind):
 
     def _deliver(self, lines: list[Line]) -> None:
         """Runs for every subscription of every execution: what is touched here is cold, and costs."""
-        counters, now = self.counters, self._now
+        backs, ledger, now = self.backs, self._ledger, self._now
         for line in lines:
             number, execution, results = line.subscription, line.execution, line.results
-            counters.bytes_in += len(memoryview(results))
-            back = self.backs.get(number)
+            back = backs.get(number)
             if back is None or execution <= back.start or execution <= back.last:
+                self._counters.bytes_in += len(memoryview(results))
                 continue
             back.last = execution
             data = frame(back.channel.template % (number, execution, line.rows, results))
-            counters.notifications += 1
-            back.lam.add(len(data), now)
-            self.cache.add(back.recent, execution, data)
-            if back.live:
-                self._notify(back, back.targets(), data)
+            peers = back.audience or back.targets()
+            ledger.append((back, execution, data, len(memoryview(results)), len(peers), now))
+            if peers:
+                self._out.append(Send(peers, data))
+            if len(ledger) >= UNBOOKED or len(data) > UNBOOKED_BYTES:
+                self._enter()
+                ledger = self._ledger

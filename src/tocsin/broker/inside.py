@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
 
-from tocsin.broker.events import Line, Told
+from tocsin.broker.events import Told
 from tocsin.errors import Conflict, Malformed
 from tocsin.web.answers import error_answer
 
@@ -31,25 +30,13 @@ _ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 _UNUSUAL = frozenset((b"transfer-encoding", b"connection", b"expect", b"upgrade", b"content-encoding"))
 
 
-class Tell(Struct, gc=False):
+class Tell(Told, frozen=True, gc=False, kw_only=True):
     """What the data cluster tells of an execution."""
 
     broker: str
-    channel: str
-    execution: int
-    results: list[Line] | None = None
-    epoch: int = 0
 
 
 _told = msgspec.json.Decoder(Tell | list[Tell])
-
-
-def decode_told(body: bytes | bytearray) -> list[Tell]:
-    try:
-        found = _told.decode(body)
-    except msgspec.DecodeError as error:
-        raise Malformed(str(error)) from None
-    return found if type(found) is list else [found]
 
 
 class Ear:
@@ -57,17 +44,22 @@ class Ear:
 
     def __init__(self, driver: Driver, settled: asyncio.Event) -> None:
         self.driver = driver
+        self._name = driver.config.name
         self.settled = settled
         self.listening: set[Inside] = set()
 
     def hear(self, body: bytes | bytearray) -> None:
         """Raises what is wrong with it. What it causes goes out at once."""
-        name = self.driver.config.name
-        tells = decode_told(body)
+        name = self._name
+        try:
+            found = _told.decode(body)
+        except msgspec.DecodeError as error:
+            raise Malformed(str(error)) from None
+        tells = found if type(found) is list else [found]
         for tell in tells:
             if tell.broker != name:
                 raise Conflict(f"this is {name}, not {tell.broker}")
-        self.driver.handle_all([Told(tell.channel, tell.execution, tell.results, tell.epoch) for tell in tells])
+        self.driver.hear(tells)
 
     def close(self) -> None:
         for each in list(self.listening):
@@ -83,6 +75,7 @@ class Inside(asyncio.Protocol):
         self._rest = bytearray()
         self._waiting: asyncio.Task[None] | None = None
         self._heads: dict[bytes, int] = {}
+        self._head, self._whole = b"", -1  # the last one that came in one piece, and how long all of it was
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -102,9 +95,17 @@ class Inside(asyncio.Protocol):
             if self._waiting is None:
                 self._read()
             return
+        head = self._head
+        if len(data) == self._whole and data.startswith(head):
+            if self._ear.settled.is_set():
+                self._hear(data[len(head) :])
+            else:
+                self._told(data[len(head) :])
+            return
         end = data.find(b"\r\n\r\n") + 4
         size = self._size(data[:end]) if end > 3 else None
         if size is not None and len(data) == end + size:
+            self._head, self._whole = data[:end], end + size
             self._told(data[end:])
         else:
             self._rest += data

@@ -28,6 +28,7 @@ class Moves(Users):
                 left.append(name)
             else:
                 subscribers[name] = list(self.fronts[peer].subscriptions)
+        counters = self.counters  # books what was delivered, which λ needs
         rates = {}
         for back in self.backs.values():
             rate = back.lam.bytes_per_second(now)
@@ -36,7 +37,6 @@ class Moves(Users):
                 rates[back.id] = back.reported = rate
         self._changed = {}
         outcomes, self._outcomes = self._outcomes, []
-        counters = self.counters
         return LoadReport(
             number,
             full,

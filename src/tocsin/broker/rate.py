@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import exp
 
 #: Seconds after which an event counts 1/e.
 WINDOW = 60.0
@@ -24,7 +24,7 @@ class Rate:
     def add(self, size: int, now: float) -> None:
         """One event of so many bytes."""
         if now > self._at:
-            factor = math.exp((self._at - now) / WINDOW)
+            factor = exp((self._at - now) / WINDOW)
             self._at = now
             self._events = self._events * factor + 1.0
             self._bytes = self._bytes * factor + size
@@ -39,4 +39,4 @@ class Rate:
         return self._bytes * self._factor(now) / WINDOW
 
     def _factor(self, now: float) -> float:
-        return math.exp(-max(0.0, now - self._at) / WINDOW)
+        return exp(-max(0.0, now - self._at) / WINDOW)

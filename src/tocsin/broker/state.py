@@ -7,7 +7,7 @@ whatever reason, gets it from there by its number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocsin.broker import events as ev
@@ -76,8 +76,21 @@ class BrokerState(Moves):
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
         """What has to be done about it. The same events at the same times give the same instructions."""
+        self._enter()
         self._now = max(self._now, now)  # a clock that jumps back does not bring anything back
         self._handlers[type(event)](event)
+        if self.catchup.queue:
+            self._out += self.catchup.start()
+        self._enter()
+        out, self._out = self._out, []
+        return out
+
+    def hear(self, tells: Sequence[ev.Told], now: float) -> list[Instruction]:
+        """As ``handle`` does, of several at once. Nothing is as frequent, so what it can put off is put off."""
+        if now > self._now:
+            self._now = now
+        for tell in tells:
+            self._told(tell)
         if self.catchup.queue:
             self._out += self.catchup.start()
         out, self._out = self._out, []

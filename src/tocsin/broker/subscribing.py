@@ -100,13 +100,6 @@ class Subscriptions(Executions):
             back.holders[user] = None
             self._out.append(Remember(user, back.id, back.channel.name, back.args, after))
 
-    def _let_go(self, user: str, back: Back) -> None:
-        back.holders.pop(user, None)
-        mine = self._held.get(user, {})
-        mine.pop(back.id, None)
-        if not mine:
-            self._held.pop(user, None)
-
     def _unsubscribe(self, front: Front, message: wire.Unsubscribe) -> None:
         back = self.backs.get(message.subscription)
         mine = message.subscription in front.subscriptions
@@ -241,33 +234,3 @@ class Subscriptions(Executions):
                 touched[back.channel.name] = back.channel
         for channel in touched.values():
             self._talk(channel)
-
-    def _remove(self, back: Back) -> None:
-        self._idle.pop(back, None)
-        for key in back.keys:
-            self._keys.pop(key, None)
-        self.backs.pop(back.id, None)
-        back.channel.backs.pop(back.id, None)
-        self.cache.forget(back.recent)
-
-    def _dropped(self, event: ev.Dropped) -> None:
-        channel = self.channels.get(event.channel.lower())
-        if channel is None or (event.epoch and event.epoch != channel.epoch):
-            return
-        for front in self.fronts.values():
-            for number in [number for number in front.subscriptions if number in channel.backs]:
-                front.behind -= front.subscriptions.pop(number) != LIVE
-                self._send(front, wire.Ended(number, "not_found", f"the channel {channel.name} was dropped"))
-        for back in list(channel.backs.values()):
-            for user in list(back.holders):
-                self._let_go(user, back)
-                self._out.append(Forget(user, back.id))
-            self._remove(back)
-            back.live, back.waiting, back.slow, back.former, back.holders, back.audience = {}, {}, {}, {}, {}, None
-        channel.told.clear()
-        channel.unwanted.clear()
-        channel.parting.clear()
-        channel.pulling = False
-        # One that is made anew under the name counts from the beginning.
-        channel.newest = channel.position = channel.lost = channel.epoch = 0
-        self._tidy(channel)

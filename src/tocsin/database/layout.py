@@ -38,7 +38,7 @@ class Layout(Struct, frozen=True):
     def bring_up(self, session: Session, dialect: Mapping[str, str]) -> None:
         """Makes this release's version of an older one; refuses what this release cannot read."""
         rows = session.rows("SELECT value FROM meta WHERE name = 'version'")
-        found = rows[0][0] if rows else None
+        found: Any = rows[0][0] if rows else None
         while found in self.upgrades:
             for statement in _parts(self.upgrades[found], dialect):
                 session.run(statement)

@@ -32,13 +32,11 @@ class FrameError(Exception):
 def frame(payload: bytes, opcode: int = TEXT) -> bytes:
     """One unmasked frame."""
     size = len(payload)
+    if 125 < size < 65_536:
+        return _medium(0x80 | opcode, 126, size) + payload
     if size < 126:
-        head = bytes((0x80 | opcode, size))
-    elif size < 65_536:
-        head = _medium(0x80 | opcode, 126, size)
-    else:
-        head = bytes((0x80 | opcode, 127)) + size.to_bytes(8, "big")
-    return head + payload
+        return bytes((0x80 | opcode, size)) + payload
+    return bytes((0x80 | opcode, 127)) + size.to_bytes(8, "big") + payload
 
 
 def close_frame(code: int, reason: str = "") -> bytes:
