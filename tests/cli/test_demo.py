@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from served import environment, tocsin
-from tocsin.cli.demo import usual_speed
+from tocsin.cli.demo import about_pace, usual_speed
 from tocsin.town.application import periods
 
 sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
@@ -43,6 +43,21 @@ def test_speed_divides_the_periods(speed: float) -> None:
 @pytest.mark.parametrize(("people", "speed"), [(1, 10), (400, 10), (1_000, 10), (2_000, 5), (10_000, 1), (200_000, 1)])
 def test_the_more_people_the_slower_the_city_unless_one_says_so(people: int, speed: float) -> None:
     assert usual_speed(people) == speed
+
+
+@pytest.mark.parametrize(
+    ("people", "speed", "said"),
+    [
+        (400, None, ""),
+        (20_000, None, "takes its time, --speed 1,"),
+        (400, 10, ""),
+        (20_000, 2, ""),
+        (20_000, 10, "more than this machine can do"),
+        (400, 60, "more than this machine can do"),
+    ],
+)
+def test_a_pace_that_is_not_the_usual_is_told(people: int, speed: float | None, said: str) -> None:
+    assert said in about_pace(people, speed) and bool(said) == bool(about_pace(people, speed))
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:

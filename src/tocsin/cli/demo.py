@@ -98,10 +98,8 @@ def demo(
     )
     last = seconds if seconds is not None else None if stay or watched else HALF_HOUR / pace
     facts: dict[str, Any] | None = None
-    if speed is None and pace < USUAL and not json:
-        console.print(
-            f"{subscribers:,} people: the city takes its time, --speed {pace:g}, so that the machine keeps up."
-        )
+    if not json and (said := about_pace(subscribers, speed)):
+        console.print(said)
     with terminable(), Progress(console, json) as progress:
         try:
             with Town(options, progress.tell) as town:
@@ -142,6 +140,19 @@ def usual_or_free(brokers: int) -> int:
 def usual_speed(subscribers: int) -> float:
     """Ten times as many people have ten times as much to be told; they take their time for it."""
     return max(1.0, min(USUAL, round(USUAL * FEW / subscribers, 1)))
+
+
+def about_pace(subscribers: int, speed: float | None) -> str:
+    """What is to be said of it, if anything."""
+    usual = usual_speed(subscribers)
+    if speed is None and usual < USUAL:
+        return f"{subscribers:,} people: the city takes its time, --speed {usual:g}, so that the machine keeps up."
+    if speed is not None and speed > 2 * usual:
+        return (
+            f"{subscribers:,} people at --speed {speed:g} may be more than this machine can do: then they come later, "
+            f"and are told later. --speed {usual:g} is what it takes by itself."
+        )
+    return ""
 
 
 def ending(last: float | None, speed: float) -> str:
