@@ -35,6 +35,8 @@ AT_ONCE = 100
 MISSED = 5
 #: CPU seconds of the server in a round.
 CPU = 1.0
+#: Seconds after which something is wrong.
+PATIENCE = 60.0
 
 
 def run(full: bool) -> list[Table]:
@@ -131,7 +133,10 @@ class Churner:
 
     def go_on(self) -> bool:
         """Reads; once all answers are there, the opposite of what was asked for before. True at the end of a pair."""
-        self._heard += self.socket.recv(1 << 20)
+        piece = self.socket.recv(1 << 20)
+        if not piece or b'"type":"error"' in piece:
+            raise RuntimeError(f"the broker ended it: {(self._heard + piece)[-500:]!r}")
+        self._heard += piece
         if self._heard.count(self._answer) < AT_ONCE:
             return False
         heard, self._heard = self._heard, b""
@@ -163,7 +168,10 @@ def new(seconds: float) -> Table:
         commits, spent = committed(url), (server.cpu(), harness._cpu(pid))
         began = time.monotonic()
         while busy:
-            for number, _ in poll.poll(60.0):
+            ready = poll.poll(PATIENCE)
+            if not ready:
+                raise RuntimeError(f"{busy} connections wait for answers in vain")
+            for number, _ in ready:
                 if by_number[number].go_on():
                     if time.monotonic() - began < seconds:
                         by_number[number].subscribe()
@@ -172,7 +180,9 @@ def new(seconds: float) -> Table:
         took = time.monotonic() - began
         used = [(after - before) / took for before, after in zip(spent, (server.cpu(), harness._cpu(pid)), strict=True)]
         made = committed(url) - commits
-        while held(url):
+        while left := held(url):
+            if time.monotonic() - began - took > PATIENCE:
+                raise RuntimeError(f"{left:,} subscriptions were never let go")
             time.sleep(0.01)
         after = time.monotonic() - began - took
         done = sum(each.done for each in all_of)

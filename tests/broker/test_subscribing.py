@@ -240,6 +240,23 @@ def test_what_is_let_go_goes_together(stand):
     assert stand.did(do.Unwant) == [do.Unwant("C", [7, 8])]
 
 
+def test_only_so_many_are_let_go_at_once():
+    stand = Stand(BrokerLimits(subscriptions=MOST_WANTED + 5), heartbeat=0.0)
+    stand.open("p")
+    numbers = list(range(1, MOST_WANTED + 3))
+    for number in numbers:
+        stand.subscribe("p", str(number), id=number)
+    confirmed = iter(numbers)
+    while wants := stand.did(do.Want):
+        stand.wanted(*[next(confirmed) for _ in wants[0].args])
+    stand.close("p")
+    stand.tick(stand.state.config.grace + 1)
+    assert [it.subscriptions for it in stand.did(do.Unwant)] == [numbers[:MOST_WANTED]]
+    stand.handle(ev.Unwanted("C"))
+    assert [it.subscriptions for it in stand.did(do.Unwant)] == [numbers[MOST_WANTED:]]
+    assert not stand.state.backs
+
+
 def test_what_was_let_go_is_asked_for_anew_behind_it(stand):
     stand.subscribed("p")
     stand.close("p")

@@ -146,11 +146,10 @@ class Subscriptions(Executions):
         elif channel.parting or channel.unwanted:
             channel.busy = True
             parting = channel.parting or channel.unwanted
-            channel.released = list(parting)
+            channel.released = list(parting)[:MOST_WANTED]
             self._out.append(Unwant(channel.name, channel.released))
-            for back in parting.values():
-                self._remove(back)
-            parting.clear()
+            for number in channel.released:
+                self._remove(parting.pop(number))
 
     def _wanted(self, event: ev.Wanted) -> None:
         channel = self._channel(event.channel)
