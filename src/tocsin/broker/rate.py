@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, expm1
 
 #: Seconds after which an event counts 1/e.
 WINDOW = 60.0
+#: Seconds that are taken to have been watched at least: a single event right after the beginning says little.
+LEAST = WINDOW / 2
+
+
+def seconds(watched: float) -> float:
+    """The seconds that what has been counted is divided by, if each has faded by as much as an event of its time.
+
+    So there is no bias towards 0 at the beginning: a steady stream has the same mean after half a minute and after an
+    hour, only less certain.
+    """
+    return -WINDOW * expm1(-max(watched, LEAST) / WINDOW)
 
 
 class Rate:
-    """Exact for any times of events; needs no timer. Starts at 0 and settles within a few windows.
+    """Exact for any times of events; needs no timer. ``now``: from when on events are counted.
 
     Events and their bytes are forgotten alike, so that one factor serves both.
     """
 
-    __slots__ = ("_at", "_bytes", "_events")
+    __slots__ = ("_at", "_begun", "_bytes", "_events")
 
     def __init__(self, now: float) -> None:
-        self._at = now
+        self._at = self._begun = now
         self._events = 0.0
         self._bytes = 0.0
 
@@ -33,10 +44,10 @@ class Rate:
             self._bytes += size
 
     def per_second(self, now: float) -> float:
-        return self._events * self._factor(now) / WINDOW
+        return self._events * self._factor(now)
 
     def bytes_per_second(self, now: float) -> float:
-        return self._bytes * self._factor(now) / WINDOW
+        return self._bytes * self._factor(now)
 
     def _factor(self, now: float) -> float:
-        return exp(-max(0.0, now - self._at) / WINDOW)
+        return exp(-max(0.0, now - self._at) / WINDOW) / seconds(now - self._begun)

@@ -6,11 +6,11 @@ import numpy as np
 
 from tocsin.balancing.arrays import Floats, Longs
 from tocsin.broker.moving import NEWS
-from tocsin.broker.rate import WINDOW
+from tocsin.broker.rate import WINDOW, seconds
 
 
 class Rates:
-    """``reported`` is what the coordinator knows; a change of less than ``NEWS`` is no news, as for a broker."""
+    """Counted from 0 on. ``reported``: what the coordinator knows; a change of less than ``NEWS`` is no news to it."""
 
     def __init__(self, count: int) -> None:
         self._sum: Floats = np.zeros(count)
@@ -22,7 +22,7 @@ class Rates:
         self._at[ks] = now
 
     def per_second(self, now: float) -> Floats:
-        return self._sum * np.exp((self._at - now) / WINDOW) / WINDOW
+        return np.asarray(self._sum * np.exp((self._at - now) / WINDOW) / seconds(now))
 
     def news(self, now: float) -> Longs:
         """Those whose rate has changed since it was reported, which it is now."""
