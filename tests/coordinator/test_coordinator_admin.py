@@ -19,12 +19,68 @@ def admin(token: str, host: str) -> Admin:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as sock:
         sock.bind((host, 0))
-        return Admin(token, sock)
+        return Admin(token, sock, ["this-machine.example"])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
-def test_without_a_token_this_machine_may(host):
-    admin("", host).check([])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        b"localhost",
+        b"localhost:8482",
+        b"LocalHost:1",
+        b"127.0.0.1",
+        b"127.0.0.7:8482",
+        b"[::1]",
+        b"[::1]:8482",
+        b"this-machine.example:80",
+    ],
+)
+@pytest.mark.parametrize("origin", [False, True])
+def test_without_a_token_this_machine_may(host, asked, origin):
+    admin("", host).check([(b"host", asked), *([(b"origin", b"http://" + asked)] if origin else [])])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        None,
+        b"",
+        b":8482",
+        b"evil.example",
+        b"evil.example:8482",
+        b"127.0.0.1.evil.example",
+        b"localhost.evil.example:8482",
+        b"localhost.:8482",
+        b"localhost@evil.example",
+        b"evil.example@localhost",
+        b"localhost/evil.example",
+        b"127.0.0.1:99999",
+        b"127.0.0.1:port",
+        b"127.1",
+        b"2130706433",
+        b"0.0.0.0",
+        b"10.0.0.1",
+        b"[::1",
+        b"::1",
+        b"[fe80::1]",
+        b"l\xf6calhost",
+        b"\xff",
+    ],
+)
+def test_without_a_token_a_name_that_was_made_to_mean_this_machine_is_refused(asked):
+    """DNS rebinding: the page's own name resolves to 127.0.0.1, so that Origin and Host are the same."""
+    shown = [] if asked is None else [(b"host", asked), (b"origin", b"http://" + asked)]
+    with pytest.raises(CrossOrigin):
+        admin("", "127.0.0.1").check(shown)
+    with pytest.raises(CrossOrigin):
+        admin("", "127.0.0.1").check(shown[:1])
+
+
+def test_a_socket_that_is_a_file_has_no_name(tmp_path):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(tmp_path / "socket"))
+        Admin("", sock).check([(b"host", b"whatever")])
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])

@@ -268,7 +268,7 @@ class Server(WebServer):
         try:
             loop = asyncio.get_running_loop()
             coordinator = Coordinator(config, store, loop.time, self._end)
-            self.app = App(coordinator, Admin(config.admin_token, self.sock))
+            self.app = App(coordinator, Admin(config.admin_token, self.sock, [config.host]))
             ticking = asyncio.create_task(self._tick(coordinator))
             await self.serve([self.sock])
             ticking.cancel()

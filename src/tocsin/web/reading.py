@@ -150,5 +150,9 @@ def check_origin(headers: Headers) -> None:
     if origin is None:
         return
     host = header(headers, b"host") or b""
-    if urlsplit(origin.decode("latin-1")).netloc.lower() != host.decode("latin-1").lower():
+    try:
+        of = urlsplit(origin.decode("latin-1")).netloc.lower()
+    except ValueError:
+        of = ""  # no address at all
+    if not of or of != host.decode("latin-1").lower():
         raise CrossOrigin("requests from pages of another site are refused", hint="send no Origin header")
