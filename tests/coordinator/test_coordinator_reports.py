@@ -37,16 +37,16 @@ def test_the_load_is_that_of_the_papers():
     assert (row["load_in"], row["load_out"]) == (11.0, 21.0)
 
 
-def test_a_broker_that_has_only_begun_to_count_does_not_lower_a_rate():
+@pytest.mark.parametrize("later", [0.5, 12.0])
+def test_a_broker_that_has_only_begun_to_count_does_not_change_a_rate(later):
     office = Office()
     office.join("a", {"one": [1]}, rates={1: 10.0})
-    office.join("b", {"two": [1]}, rates={1: 0.5})
+    office.join("b", {"two": [1]}, rates={1: later})
     assert _rate(office, 1) == 10.0
-    office.report("b", rates={1: 12.0})
+    office.report("b", rates={1: later})
+    assert _rate(office, 1) == 10.0
     office.report("a", rates={1: 11.0})
-    assert _rate(office, 1) == 12.0
-    office.report("b", rates={1: 9.0})
-    assert _rate(office, 1) == 9.0
+    assert _rate(office, 1) == 11.0
 
 
 def test_the_rate_of_a_broker_that_serves_nobody_with_it_any_more_does_not_stand():
@@ -313,6 +313,17 @@ def test_what_nobody_has_is_forgotten_after_a_while_and_its_number_given_again()
     assert len(picture.load.lam) <= 32
     office.report("a", {"one": [1]})
     assert office.topology()["brokers"][0]["load_out"] == 0.0, "its rate was forgotten too"
+
+
+def test_a_broker_that_tells_of_any_number_of_things_that_nobody_has_is_not_believed_for_ever():
+    office = Office()
+    office.state.picture._most = 10
+    office.join("a", {"one": [1]}, rates={1: 10.0})
+    for first in range(2, 1_000, 50):
+        office.report("a", rates=dict.fromkeys(range(first, first + 50), 1.0))
+    assert len(office.state.picture.backs) == 10
+    office.report("a", {"one": [1, 5_000]}, rates={1: 9.0, 5_000: 3.0})
+    assert (_rate(office, 1), _rate(office, 5_000)) == (9.0, 3.0), "what somebody has is known whatever there is"
 
 
 def test_what_somebody_may_come_back_to_is_not_forgotten():

@@ -21,6 +21,8 @@ BOTH = 30.0
 UNASKED = 100.0
 #: Seconds that a BE subscription that nobody has keeps its number and rate; brokers forget it earlier.
 IDLE = 900.0
+#: BE subscriptions beyond those that somebody has; the rates of any more are not kept.
+UNWANTED = 100_000
 
 
 class Claim(Struct):
@@ -42,6 +44,7 @@ class Picture:
         self._older: dict[str, dict[int, Claim]] = {}
         self._said = np.empty(0, dtype=np.int64)  # the broker whose λ counts, by BE subscription
         self._idle: dict[int, float] = {}
+        self._most = UNWANTED  # BE subscriptions that there may be before the rates of unknown ones are passed over
 
     def at(self, name: str) -> int:
         u = self.subscribers.find(name)
@@ -96,10 +99,15 @@ class Picture:
             self.subscribers.forget(name)
 
     def rates(self, found: dict[int, float], broker: int) -> None:
-        """Of several brokers' averages the highest counts, as one that has only begun to count is too low.
+        """Of several brokers' averages the one of who said it first counts, which has watched for longest.
 
-        Who said it may lower it, and anybody else once that broker serves nobody with it any more.
+        Anybody else's counts once that broker serves nobody with it any more.
         """
+        if len(self.backs) + len(found) > self._most:
+            # A broker may tell of what nobody has: who comes next may want it. But not of any number of things.
+            room = max(0, self._most - len(self.backs))
+            strangers = [each for each in found if self.backs.find(each) is None]
+            found = {each: rate for each, rate in found.items() if each not in set(strangers[room:])}
         ks = np.array([self.backs.number(each) for each in found], dtype=np.int64)
         told = np.array(list(found.values()))
         more = int(ks.max(initial=-1)) + 1 - len(self._said)
@@ -108,7 +116,7 @@ class Picture:
         said, known = self._said[ks], ks < len(self.load.lam)
         stands = np.zeros(len(ks), dtype=np.bool_)
         others = np.flatnonzero(known & (said != NOWHERE) & (said != broker))
-        stands[others] = (self.load.n[ks[others], said[others]] > 0) & (told[others] < self.load.lam[ks[others]])
+        stands[others] = self.load.n[ks[others], said[others]] > 0
         self.load.rates(ks[~stands], told[~stands])
         self._said[ks[~stands]] = broker
         for number in ks.tolist():
@@ -117,6 +125,7 @@ class Picture:
     def tidy(self, now: float) -> None:
         """Forgets BE subscriptions that nobody has had for long: otherwise every one there ever was would be kept."""
         wanted = np.asarray(self.load.n.any(axis=1))
+        self._most = int(wanted.sum()) + UNWANTED
         claimed = {k for older in self._older.values() for claim in older.values() for k in claim.subscriptions}
         idle = {}
         for name in list(self.backs):
