@@ -86,3 +86,10 @@ def test_among_equals_the_nearest_is_preferred():
 def test_a_gear_that_does_not_exist_is_refused():
     with pytest.raises(UserError, match="auto, repair, regroup"):
         Peal("fifth")
+
+
+@pytest.mark.parametrize("name", ["trigger", "price", "least", "goal", "looks", "pause"])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_a_parameter_that_means_nothing_is_refused(name, value):
+    with pytest.raises(UserError, match=f"{name} of peal"):
+        Peal(**{name: value})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tocsin.balancing.components import LoadState, Reports
 from tocsin.balancing.decisions import Decision, Limits, Plan, Reason
 from tocsin.balancing.load import Load, Status
 from tocsin.balancing.move import Move
+from tocsin.balancing.patience import Patience
 from tocsin.balancing.question import Question
 from tocsin.balancing.strategy import Strategy
 from tocsin.balancing.trial import Trial
@@ -54,6 +56,7 @@ class Balancer:
         self.pending: dict[int, Move] = {}
         self.log: deque[Decision] = deque(maxlen=kept)
         self.latest = Plan()
+        self.patience = Patience()
         self._rested: dict[int, float] = {}  # when each may be moved again
         #: The status of every broker when ``ask`` was called, and the numbers that others have got since.
         self._asked: Ints = load.status.copy()
@@ -95,7 +98,11 @@ class Balancer:
     def plan(self, now: float) -> Plan:
         """One iteration: drops what is pointless, asks the strategy, decides."""
         self._decide(self._begin(now), self.projected(), now)
+        self._heard(now)
         return self.latest
+
+    def _heard(self, now: float) -> None:
+        self.patience.heard(now, self.latest.wish, len(self.latest.moves))
 
     def dry_run(self, now: float) -> Plan:
         """What ``plan`` would do now, without doing it."""
@@ -105,7 +112,7 @@ class Balancer:
 
     def question(self, now: float) -> Question:
         load, pending, rested = self.load.snapshot(), dict(self.pending), dict(self._rested)
-        return Question(load, self.strategy, self.limits, pending, rested, now, self.distance)
+        return Question(load, self.strategy, self.limits, pending, rested, now, self.distance, replace(self.patience))
 
     def ask(self, now: float) -> Question:
         """A question whose answer will be adopted."""
@@ -116,7 +123,7 @@ class Balancer:
 
     def adopt(self, answered: Plan, now: float) -> Plan:
         """Takes the moves of the answer that are still right; each of the others is refused with its reason."""
-        plan = self.latest = Plan()
+        plan = self.latest = Plan(wish=answered.wish)
         self._drop(plan, now)
         current = []
         for move in answered.moves:
@@ -125,6 +132,7 @@ class Balancer:
             else:
                 current.append(move)
         self._decide(current, self.projected(current), now)
+        self._heard(now)
         return plan
 
     def _outdated(self, move: Move) -> bool:
@@ -144,13 +152,23 @@ class Balancer:
 
     def rebalance(self, criterion: str, target: Longs, load_to_move: Iterator[Move], now: float) -> None:
         self._decide(load_to_move, self.projected(), now)
+        self._heard(now)
 
     # How it decides.
 
     def _begin(self, now: float) -> Iterator[Move]:
-        self.latest = Plan()
-        self._drop(self.latest, now)
-        return self.strategy.suggest(self.projected())
+        plan = self.latest = Plan()
+        self._drop(plan, now)
+        view = self.projected()
+        view.stage = self.patience.stage(now)
+        return self._noting(view, plan)
+
+    def _noting(self, view: Trial, plan: Plan) -> Iterator[Move]:
+        """The strategy's suggestions; what it has in mind beside them goes into the plan."""
+        for move in self.strategy.suggest(view):
+            plan.wish = view.wish
+            yield move
+        plan.wish = view.wish
 
     def _drop(self, plan: Plan, now: float) -> None:
         for u, move in list(self.pending.items()):
@@ -243,6 +261,8 @@ def answer(question: Question) -> Plan:
     """The plan for the moment of the question, with the first of many refusals; nothing outside of it is touched."""
     balancer = Balancer(question.load, question.strategy, question.limits, distance=question.distance)
     balancer.pending, balancer._rested = dict(question.pending), dict(question.rested)
+    balancer.patience = replace(question.patience)
     plan = balancer.plan(question.now)
     refused = [each for each in plan.decisions if not each.accepted][:REFUSALS]
-    return Plan(plan.moves, plan.dropped, [each for each in plan.decisions if each.accepted] + refused)
+    decisions = [each for each in plan.decisions if each.accepted] + refused
+    return Plan(plan.moves, plan.dropped, decisions, plan.wish)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tocsin.balancing.move import Move
+from tocsin.balancing.patience import Wish
 
 
 class Reason(Enum):
@@ -54,8 +55,9 @@ class Decision:
 
 @dataclass
 class Plan:
-    """``moves`` are to begin now, ``dropped`` ones are to be called off."""
+    """``moves`` are to begin now, ``dropped`` ones are to be called off; ``wish``: what the strategy has in mind."""
 
     moves: list[Move] = field(default_factory=list)
     dropped: list[Move] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    wish: Wish | None = None

@@ -4,8 +4,8 @@ What the paper leaves open, and what we do:
 
 - The shuffle starts from empty brokers, so nothing keeps its result below the present maximum. If it is not below, no
   move is suggested: a plan must never raise the maximum.
-- It says nothing of the order of the moves. Those that leave the most loaded broker of the moment come first, so that
-  room is made before it is needed and a plan that is cut short has done something.
+- It says nothing of the order of the moves. Those come first that leave the broker which has then the most left, so
+  that room is made before it is needed and a plan that is cut short has done something.
 - Brokers that are full, draining or gone keep who they have; the others are shuffled among the others. A broker's limit
   of subscribers holds. Loads are relative to capacity.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from tocsin.balancing.move import Move
 from tocsin.balancing.strategy import MinMax
 from tocsin.balancing.trial import Trial
 
+WHY = "GSH: placed anew"
 #: Below this share of the present maximum a shuffle counts as better; rounding alone does not.
 BETTER = 1 - 1e-9
 
@@ -50,12 +52,10 @@ class GSH(MinMax):
             moving = np.flatnonzero(view.at[us] != targets)
             us, targets = us[moving], targets[moving]
             sources = view.at[us]
-            order = heaviest_first(view, us, sources, targets)
+            order = fullest_first(view, us, sources)
             view.move_all(us, targets)
-            for u, source, target in zip(
-                us[order].tolist(), sources[order].tolist(), targets[order].tolist(), strict=True
-            ):
-                yield Move(u, source, target, why="GSH: placed anew")
+            columns = (each[order].tolist() for each in (us, sources, targets))
+            yield from map(Move._make, zip(*columns, repeat(0.0), repeat(False), repeat(WHY), strict=False))
 
 
 def shuffle(view: Trial) -> tuple[Longs, Longs, float] | None:
@@ -81,8 +81,9 @@ def shuffle(view: Trial) -> tuple[Longs, Longs, float] | None:
             j = heap[0][1]
             if missing[j]:
                 row, lack = items[begin:end], lacks[j]
-                new = row[lack[row]]
-                if len(new):
+                lacking = lack.take(row)
+                if np.count_nonzero(lacking):
+                    new = row[lacking]
                     lack[new] = False
                     missing[j] -= len(new)
                     weight += float(lam[new].sum())
@@ -96,32 +97,15 @@ def shuffle(view: Trial) -> tuple[Longs, Longs, float] | None:
     return us, np.array(targets, dtype=np.int64), highest
 
 
-def heaviest_first(view: Trial, us: Longs, sources: Ints, targets: Longs) -> Longs:
-    """The order of these moves: always one from the broker that is then the most loaded, its heaviest first.
+def fullest_first(view: Trial, us: Longs, sources: Ints) -> Longs:
+    """The order of these moves: always one from the broker that has then the most left of those it had, heaviest first.
 
-    While they are ordered only what is delivered is counted: what is fetched hardly changes in a shuffle, and to follow
-    it would take longer than the shuffle. ``us`` are the heaviest first.
+    Whoever has come is not counted. A shuffle sends people to all brokers alike, so the maximum falls all the same, and
+    what each broker has left before each of its moves is a sum, without a step for each. ``us`` are the heaviest first.
     """
-    queues: list[list[int]] = [[] for _ in range(view.m)]
-    for i, j in zip(range(len(us) - 1, -1, -1), sources[::-1].tolist(), strict=True):
-        queues[j].append(i)
-    capacity, goals = view.capacity.tolist(), targets.tolist()
-    weights = view.u[us].tolist()
-    relative = view.relative.tolist()
-    heap = [(-relative[j], j) for j, queue in enumerate(queues) if queue]
-    heapq.heapify(heap)
-    order = []
-    while heap:
-        known, j = heap[0]
-        if -relative[j] != known:  # others have come since
-            heapq.heapreplace(heap, (-relative[j], j))
-            continue
-        i = queues[j].pop()
-        order.append(i)
-        relative[j] -= weights[i] / capacity[j]
-        relative[goals[i]] += weights[i] / capacity[goals[i]]
-        if queues[j]:
-            heapq.heapreplace(heap, (-relative[j], j))
-        else:
-            heapq.heappop(heap)
-    return np.array(order, dtype=np.int64)
+    order = np.argsort(sources, kind="stable")
+    weight, at = view.u[us[order]], sources[order]
+    gone = np.cumsum(weight) - weight
+    before = gone[np.searchsorted(at, np.arange(view.m))[at]]
+    left = view.relative[at] - (gone - before) / view.capacity[at]
+    return np.asarray(order[np.argsort(-left, kind="stable")])

@@ -4,9 +4,9 @@ The shuffle's weakness is its cost: it moves nine of ten subscribers, and spread
 that all of them fetch everything. Peal has two gears, as a peal of bells is rung one bell after the other:
 
 *Repair* (repair.py) brings every broker down to the maximum that a shuffle would reach, by shedding from those above it
-only. *Regroup* (groups.py, regroup.py, tidy.py) also lowers what is fetched in all: it empties cells, in the order of
-what a move saves, then single subscribers, then repairs. In automatic mode regrouping is chosen when it ends no higher
-than repair and what it saves pays for all the moves that it takes more.
+only. *Regroup* (groups.py, hosts.py, refine.py, regroup.py) also lowers what is fetched in all: it finds hosts for
+groups, lets everybody look for the best of them, then repairs. In automatic mode regrouping is chosen when it ends no
+higher than repair and what it saves pays for all the moves that it takes more, at several looks (patience.py).
 
 The finished plan is put in order (order.py): the maximum falls from the first move on, and any prefix is a plan too.
 """
@@ -20,25 +20,16 @@ from tocsin.balancing.groups import find_groups
 from tocsin.balancing.gsh import shuffle
 from tocsin.balancing.move import Move, collapsed
 from tocsin.balancing.order import in_order
-from tocsin.balancing.regroup import Cells, regroup, unload
+from tocsin.balancing.patience import Stage, Wish
+from tocsin.balancing.regroup import regrouped
 from tocsin.balancing.repair import repair
 from tocsin.balancing.strategy import MinMax
-from tocsin.balancing.tidy import tidy
 from tocsin.balancing.trial import Trial
 from tocsin.errors import UserError
 
 GEARS = ("auto", "repair", "regroup")
-#: Rounds of regrouping and balancing; each disturbs what the other has done, and less each time.
-ROUNDS = 5
-#: How far above the mean a broker may be filled while groups are brought together; repaired afterwards.
-ROOM = 0.1
-#: How far above the mean the regrouped brokers may end.
-TIGHT = 0.001
-#: How far above it single subscribers may lift a broker at first: with room they find better places, and the repair
-#: that follows undoes some of it, so there is less room each time.
-LOOSE, COOLING = 0.01, 0.75
-#: Rounds without an improvement of at least this share after which tidying ends.
-PATIENCE, WORTHWHILE = 4, 5e-5
+#: How many brokers may serve each group; 0: everybody begins where it is. Each is tried, the best is taken.
+HOSTS = (0, 2, 3, 1)
 #: Groups that hold less of their people's load than this are not worth looking at.
 COHESION = 0.4
 ROUNDING = 1e-9
@@ -50,25 +41,33 @@ class Peal(MinMax):
 
     ``price``: what a regrouping move has to save, as a share of a subscriber's mean load. ``least``: what regrouping
     has to save in all, as a share of the whole load. ``goal``: how close to the lower bound it tries to come.
+    ``looks``: at how many looks in a row regrouping has to pay before it begins. ``pause``: seconds of rest after it.
     """
 
     gear: str = "auto"
     trigger: float = 0.05
     price: float = 0.01
-    least: float = 0.005
+    least: float = 0.01
     goal: float = 0.01
+    looks: float = 3
+    pause: float = 600.0
 
     def __post_init__(self) -> None:
         if self.gear not in GEARS:
             raise UserError(f"peal has no gear {self.gear!r}", hint=f"use {', '.join(GEARS)}")
+        for name in ("trigger", "price", "least", "goal", "looks", "pause"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise UserError(f"{name} of peal is {getattr(self, name)!r}", hint="use 0 or more")
 
     def suggest(self, view: Trial) -> Iterator[Move]:
         repaired = view.fork()
-        plan = self._repair(repaired)
-        if self.gear != "repair":
+        plan, most = self._repair(repaired)
+        if self.gear != "repair" and view.stage is not Stage.REST:
             moves = self._regroup(view.fork())
-            if moves and self._pays(view, repaired, view.after(moves), len(moves) - len(plan)):
-                plan = moves
+            if 0 < len(moves) < most and self._pays(view, repaired, view.after(moves), len(moves) - len(plan)):
+                view.wish = Wish(len(moves), int(self.looks), self.pause)
+                if view.stage is Stage.GO:
+                    plan = moves
         ordered = list(in_order(view.fork(), plan))
         if self._better(view, view.after(ordered)):
             yield from ordered
@@ -79,47 +78,36 @@ class Peal(MinMax):
         saved = float((view.F - after.F)[view.live].sum())
         return now < before * (1 - ROUNDING) or (now <= before and saved > ROUNDING * float(view.F.sum()))
 
-    def _repair(self, view: Trial) -> list[Move]:
+    def _repair(self, view: Trial) -> tuple[list[Move], int]:
+        """The moves, and how many a shuffle would make: what takes more is never worth it."""
         at, shuffled, maximum = view.at.copy(), shuffle(view), view.loads.maximum
-        target = maximum if shuffled is None else min(maximum, shuffled[2])
-        if maximum <= target * (1 + self.trigger):
-            return []
-        return collapsed(at, list(repair(view, target)))
+        if shuffled is None:
+            return [], len(at)
+        us, targets, reached = shuffled
+        most = int((view.at[us] != targets).sum())
+        if maximum <= reached * (1 + self.trigger):
+            return [], most
+        return collapsed(at, list(repair(view, reached))), most
 
     def _regroup(self, view: Trial) -> list[Move]:
         attached = view.at >= 0
         if not attached.any() or not view.live.any():
             return []
-        at = view.at.copy()
         price = self.price * float(view.u[attached].mean())
-        bound = view.bound
-        if view.loads.maximum <= bound * (1 + self.goal):
+        if view.loads.maximum <= view.bound * (1 + self.goal):
             return []
         largest = float(view.capacity[view.live].max() / view.capacity[view.live].sum())
         groups = find_groups(view, largest, COHESION)
         if groups is None:
             return []
-        enough = bound * (1 + self.goal)
-        played: list[Move] = []
-        for _ in range(ROUNDS):
-            cells = Cells(view, groups)
-            played += regroup(view, cells, price=price, enough=enough, room=ROOM)
-            played += unload(view, cells, view.mean)
-            played += repair(view, view.mean * (1 + 3 * TIGHT), thrifty=True)
-            if view.mean <= enough:
-                break
-        best, kept, since, loose = float("inf"), 0, 0, LOOSE
-        while since < PATIENCE:
-            played += tidy(view, price=price, limit=view.mean * (1 + loose))
-            for _ in range(2):  # whoever moves may have to be fetched for, which raises the mean
-                played += repair(view, view.mean * (1 + min(TIGHT, loose / 2)), thrifty=True)
-            since += 1
-            if view.loads.maximum < best:
-                if view.loads.maximum < best * (1 - WORTHWHILE):
-                    since = 0
-                best, kept = view.loads.maximum, len(played)
-            loose = max(loose * COOLING, TIGHT)
-        return collapsed(at, played[:kept])
+        strength, best, plan = float(view.capacity[view.live].sum()), float("inf"), list[Move]()
+        for hosts in HOSTS:
+            tried = view.fork()
+            moves = regrouped(tried, groups, hosts, price)
+            cost = tried.loads.maximum * strength + price * len(moves)
+            if cost < best:
+                best, plan = cost, moves
+        return plan
 
     def _pays(self, view: Trial, repaired: Trial, grouped: Trial, more: int) -> bool:
         """Is regrouping better than repair alone, by what it costs?"""

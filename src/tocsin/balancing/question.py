@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tocsin.balancing.arrays import Floats
 from tocsin.balancing.decisions import Limits
 from tocsin.balancing.load import Load
 from tocsin.balancing.move import Move
+from tocsin.balancing.patience import Patience
 from tocsin.balancing.strategy import Strategy
 
 
@@ -22,3 +23,4 @@ class Question:
     rested: dict[int, float]
     now: float
     distance: Floats | None = None
+    patience: Patience = field(default_factory=Patience)

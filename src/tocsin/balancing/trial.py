@@ -18,6 +18,7 @@ from tocsin.balancing.arrays import Flags, Floats, Ints, Longs, summed
 from tocsin.balancing.load import NOWHERE, Load, Status
 from tocsin.balancing.loads import Loads
 from tocsin.balancing.move import Move
+from tocsin.balancing.patience import Stage, Wish
 
 #: Rows × brokers looked at in one go; bounds the memory of a large question.
 CHUNK = 1 << 21
@@ -36,6 +37,9 @@ class Trial:
         self.capacity, self.most, self.status = load.capacity, load.most, load.status
         self.live: Flags = load.live
         self.distance = distance
+        #: What the strategy may do with plans that only pay in the long run, and the one that it has held back or made.
+        self.stage = Stage.GO
+        self.wish: Wish | None = None
         self._by_broker: Ints = load.n.T.copy()
         self.held: Flags = load.n > 0
         self.at = load.at.copy()

@@ -7,6 +7,7 @@ import inspect
 import msgspec
 
 from tocsin.balancing import placement, strategies
+from tocsin.balancing.patience import Patience
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.composite import stages
@@ -58,7 +59,7 @@ class Switching(Looking):
         check(strategy, settings)
         config = msgspec.structs.replace(self.config, strategy=strategy, settings=settings, placement=placing)
         made, places = stages(config), placement.make(placing)
-        self.balancer.strategy = made
+        self.balancer.strategy, self.balancer.patience = made, Patience()
         self._asked = None  # what is being worked out is the other one's
         if placing != self.config.placement:
             self.placement = places
