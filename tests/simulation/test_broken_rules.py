@@ -9,8 +9,11 @@ import pytest
 
 from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.trial import Trial
+from tocsin.broker.events import Published
 from tocsin.broker.moving import Moves
+from tocsin.broker.road import Post, Road
 from tocsin.broker.state import BrokerState
+from tocsin.broker.steps import insist
 from tocsin.client.entry import Entry
 from tocsin.client.notification import Notification
 from tocsin.client.session import Asking, Session
@@ -88,6 +91,24 @@ def the_coordinator_forgets_moves_that_are_under_way(patch: pytest.MonkeyPatch) 
     patch.setattr(Balancer, "projected", lambda self, only=None: Trial(self.load, self.distance))
 
 
+def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> None:
+    post = DataCluster.post
+
+    def forgetful(self: DataCluster, wish: Any, done: Any) -> None:
+        self.posts.clear()
+        post(self, wish, done)
+
+    patch.setattr(DataCluster, "post", forgetful)
+
+
+def the_broker_confirms_records_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
+    def commit(self: Road, it: Any) -> Any:
+        self.handle(Published(it.feed))
+        yield from insist(Post(it.feed, it.records, str(self.rng.random())), 0.1, 1.0, self.rng)
+
+    patch.setattr(Road, "_commit", commit)
+
+
 def the_data_cluster_does_not_say_what_was_too_late_for_an_execution(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DataCluster, "subscription", lambda self, number, done: done(self.subscriptions[number].begin, None))
 
@@ -100,6 +121,8 @@ BROKEN = [
     (the_broker_does_not_look_again_at_what_it_may_have_missed, "nothing is lost", 40),
     (the_broker_lets_go_of_what_somebody_still_has, "nothing crashes", 10),
     (the_broker_does_not_say_who_has_left, "the coordinator is right", 10),
+    (a_post_whose_answer_was_lost_is_another_post, "published, and once", 0),
+    (the_broker_confirms_records_before_they_are_stored, "published, and once", 0),
     (the_data_cluster_does_not_say_what_was_too_late_for_an_execution, "nothing is lost", 310),
     (the_coordinator_forgets_moves_that_are_under_way, "a plan lowers the maximum", 20),
 ]

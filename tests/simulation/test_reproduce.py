@@ -84,6 +84,7 @@ def test_the_pages_fetch_nothing_and_hold_every_chart(reproduced):
         (["reproduce", "D-99"], 1, "there are: D-5, D-6"),
         (["reproduce", "D-5", "--seeds", "0"], 2, "--seeds"),
         (["reproduce", "D-5", "--seeds", "many"], 2, "--seeds"),
+        (["reproduce", "D-5", "--jobs", "-1"], 2, "--jobs"),
         (["reproduce", "D-14", "--small", "--out", "FILE"], 1, "--out"),
     ],
 )
@@ -138,6 +139,17 @@ def test_a_run_is_made_once_for_all_figures():
     variant = Variant("proto", "RR", "no LB")
     assert runs.of(variant)[0] is runs.one(variant, 1) and made.count(0.0) == 1 and made[-1] == 1.0
     assert workload("proto", 1, True).subscribers == 60
+
+
+def test_runs_are_the_same_in_processes_of_their_own():
+    told = []
+    alone, apart = Runs((1, 2), small=True), Runs((1, 2), small=True, tell=lambda *what: told.append(what))
+    variant = Variant("proto", "RR", "LDM")
+    apart.make([variant], 2)
+    assert sorted(told, key=lambda each: each[1]) == [(variant, 1, 1.0), (variant, 2, 1.0)]
+    for a, b in zip(alone.of(variant), apart.of(variant), strict=True):
+        assert a.migrations == b.migrations and (a.samples.load == b.samples.load).all()
+    assert len(told) == 2
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tocsin.cli.main import run
-from tocsin.experiments.whatif.answer import candidates, enough, workload
+from tocsin.cli.whatif import show
+from tocsin.experiments.whatif.answer import Candidate, Found, calmer, candidates, enough, growth, workload
 from tocsin.experiments.whatif.scenario import line_of, load
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "scenario.toml"
@@ -70,6 +74,36 @@ def test_if_none_is_enough_it_says_so_and_exits_with_1(scenario, capsys):
     scenario.write_text(SMALL.replace("150_000", "3_000"))
     assert call("simulate", scenario) == 1
     assert "None is enough: with 4 brokers" in capsys.readouterr().out
+
+
+def made(brokers: int, busiest: float, migrations: int, load: list[float]) -> Found:
+    """As if it had been tried."""
+    samples = SimpleNamespace(time=np.arange(1.0, len(load) + 1), maximum=np.array(load))
+    run: Any = SimpleNamespace(samples=samples)
+    return Found(Candidate(brokers, "nearest", "peal", None), busiest, 0.1, migrations, run)
+
+
+def test_what_costs_far_fewer_migrations_is_named_too(scenario, capsys):
+    flat = [0.5] * 8
+    best, dear, calm = made(3, 0.7, 100, flat), made(4, 0.6, 60, flat), made(5, 0.5, 40, flat)
+    file = load(scenario)
+    assert enough(file, [best, dear, calm]) is best and calmer(file, [best, dear, calm], best) is calm
+    assert calmer(file, [best, dear], best) is None
+    show(file, [best, dear, calm], best)
+    with_peal = "brokers are enough with nearest placement and peal"
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        f"3 {with_peal}: the busiest reaches 70% of at most 80%, with 100 migrations.",
+        f"With fewer migrations 5 {with_peal}: 50%, with 40 migrations.",
+    ]
+
+
+def test_a_load_that_still_grows_is_told(scenario, capsys):
+    rest, grows = made(1, 0.7, 1, [0.1, 0.4] + [0.5] * 6), made(1, 0.7, 1, [0.1, 0.1, 0.1, 0.2, 0.2, 0.4, 0.4, 0.4])
+    assert growth(rest) == 0.0 and growth(grows) > 0.5
+    show(load(scenario), [grows], grows)
+    first, last = capsys.readouterr().out.splitlines()[-2:]
+    assert first.startswith("1 broker is enough") and first.endswith("with 1 migration.")
+    assert last.startswith("The load still grew at the end, by ")
 
 
 def test_people_do_not_depend_on_the_brokers(scenario):

@@ -91,6 +91,9 @@ class Link:
             return await self.registered.wait()
         try:
             found = await self._ask(wish)
+        except Refused as error:
+            log.info("the data cluster refuses to %s: %s", type(wish).__name__.lower(), error)
+            raise
         except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
             if self.last_error is None:
                 log.warning("the data cluster does not answer: %s", error or type(error).__name__)
@@ -116,6 +119,8 @@ class Link:
                 return await self._json("POST", f"{_path(wish.channel)}/unsubscribe", body)
             case road.Register():
                 answer = await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", {"url": self.told_url})
+                if answer["returned"]:
+                    log.warning("the data cluster had declared this broker gone")
                 return answer["returned"]
             case road.Look():
                 return [

@@ -5,8 +5,8 @@ Whatever is lost there is asked again; only what the data cluster refuses is a p
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -32,8 +32,6 @@ from tocsin.broker.events import (
 )
 from tocsin.broker.steps import Lost, Pause, Refused, Steps, insist
 from tocsin.wire.backoff import backoff
-
-log = logging.getLogger(__name__)
 
 MIN_BACKOFF, MAX_BACKOFF = 0.1, 5.0
 #: Seconds between two looks at what exists there.
@@ -179,8 +177,6 @@ class Road:
             except Lost:
                 yield Pause(backoff(tries, MIN_BACKOFF, MAX_BACKOFF, self.rng))
                 continue
-            if returned:
-                log.warning("the data cluster had declared this broker gone")
             return returned or tries > 1
 
     def _inherit(self, channel: Seen) -> Steps[None]:
@@ -245,7 +241,6 @@ class Road:
             yield from self._insist(Pull(channel, execution, take))
         except Refused as error:
             # Expired or dropped: who missed it will be told so when it asks.
-            log.info("execution %s of %s cannot be had: %s", execution, channel, error)
             if error.no("channel"):
                 self.handle(Dropped(channel, epoch))
             else:
@@ -255,10 +250,8 @@ class Road:
     def _fetch(self, it: do.Fetch) -> Steps[None]:
         begin = 0
         if it.begin:
-            try:
+            with suppress(Refused):  # nobody has it any more, or nobody ever again
                 begin = yield from self._insist(Begin(it.channel, it.subscription))
-            except Refused as error:  # nobody has it any more, or nobody ever again
-                log.info("where %s of %s begins cannot be had: %s", it.subscription, it.channel, error)
             if begin is None:
                 self.handle(FetchEarly(it.job))
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +27,7 @@ def reproduce(
     seeds: Annotated[int, typer.Option(min=1, max=1_000, help="Runs of each, with different random numbers.")] = 5,
     out: Annotated[Path, typer.Option(help="Folder for data, charts and pages.")] = Path("artifacts/reproduce"),
     png: Annotated[bool, typer.Option("--png/--no-png", help="Charts as PNG too; needs matplotlib.")] = True,
+    jobs: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 for one a core.")] = 1,
     small: Annotated[bool, typer.Option("--small", help="A smaller network, to see that it works.")] = False,
     live: Annotated[bool, typer.Option("--live", help="D-proto on real processes with Spark, one run a way.")] = False,
     speed: Annotated[float, typer.Option(min=0.1, max=60, help="With --live: seconds of the city in a second.")] = 10.0,
@@ -74,6 +76,8 @@ def reproduce(
         runs = Runs(tuple(range(1, seeds + 1)), small)
         if bar is not None:
             watch(bar, runs, wanted)
+        if wanted and jobs != 1:
+            runs.make(compared(wanted), jobs or os.cpu_count() or 1)
         outcomes = [figure.outcome(runs) for figure in wanted] if not live else [alive(bar, people, speed, minutes)]
     files = write(outcomes, out, png=png, intro=intro(live))
     if json:
@@ -132,9 +136,13 @@ def alive(bar: Progress | None, people: int, speed: float, minutes: float) -> Ou
 WEIGHTS = {"proto": 1.0, "sim": 12.0}
 
 
+def compared(wanted: Sequence[Figure]) -> list[Variant]:
+    """Each once."""
+    return list(dict.fromkeys(variant for figure in wanted for variant in figure.variants))
+
+
 def watch(bar: Progress, runs: Runs, wanted: Sequence[Figure]) -> None:
-    variants = dict.fromkeys(variant for figure in wanted for variant in figure.variants)
-    total = sum(WEIGHTS[variant.setup] for variant in variants) * len(runs.seeds)
+    total = sum(WEIGHTS[variant.setup] for variant in compared(wanted)) * len(runs.seeds)
     task = bar.add_task("", total=total)
     done = 0.0
 

@@ -87,6 +87,8 @@ def _draw(out: Path, scenario: Scenario, found: list[Found], drawing: Any) -> No
     out.write_text(page.page(scenario.name, intro, body, [drawing]), encoding="utf-8")
 
 
+#: What the load may grow by in the last quarter of the time, so that the answer holds for longer.
+GROWING = 0.05
 COLUMNS = ["brokers", "placement", "balancing", "busiest broker", "cov", "migrations"]
 
 
@@ -111,6 +113,8 @@ def plain(found: Found) -> dict[str, Any]:
 
 
 def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:
+    from tocsin.experiments.whatif.answer import calmer, growth
+
     people = scenario.population.subscribers
     print_line(f"{scenario.name}: {people:,} subscribers, {scenario.minutes:g} minutes")
     print_table(COLUMNS, [row(each) for each in found], [True, False, False, True, True, True])
@@ -122,8 +126,20 @@ def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:
             f"None is enough: with {most} brokers the busiest is at {lowest.busiest:.0%}, above {limit}. Try more."
         )
         return
-    candidate = best.candidate
-    print_line(
-        f"{candidate.brokers} brokers are enough with {candidate.placement} placement and {candidate.balancing}: "
-        f"the busiest reaches {best.busiest:.0%} of at most {limit}, with {best.migrations:,} migrations."
-    )
+    print_line(f"{enough_with(best)}: the busiest reaches {best.busiest:.0%} of at most {limit}, {cost(best)}.")
+    other = calmer(scenario, found, best)
+    if other is not None:
+        print_line(f"With fewer migrations {enough_with(other)}: {other.busiest:.0%}, {cost(other)}.")
+    grown = growth(best)
+    if grown > GROWING:
+        print_line(f"The load still grew at the end, by {grown:.0%} in the last quarter: look again with more minutes.")
+
+
+def enough_with(found: Found) -> str:
+    candidate = found.candidate
+    brokers = "1 broker is" if candidate.brokers == 1 else f"{candidate.brokers} brokers are"
+    return f"{brokers} enough with {candidate.placement} placement and {candidate.balancing}"
+
+
+def cost(found: Found) -> str:
+    return "with 1 migration" if found.migrations == 1 else f"with {found.migrations:,} migrations"

@@ -19,6 +19,7 @@ from tocsin.simulation.ledger import Interest
 from tocsin.simulation.masking import masked
 from tocsin.simulation.network import Network
 from tocsin.simulation.node import Node
+from tocsin.simulation.publisher import Publisher
 from tocsin.wire.frames import payloads
 from tocsin.wire.messages import Gap, decode_answers
 from tocsin.wire.reports import Placement, Request
@@ -59,6 +60,7 @@ class ClientNode(Node):
         self.max_pending = 1_000
         self.masked = False
         self.stopped: TocsinError | None = None
+        self.publisher = Publisher(self, rng, 0.0)
         self.sides: dict[int, Side] = {}
         self._turn = 0
 
@@ -78,6 +80,7 @@ class ClientNode(Node):
         for interest in self.interests.values():
             if interest.wanted:
                 self._want(interest)
+        self.publisher.boot()
 
     def die(self, *, silent: bool = False) -> None:
         """The application's cursor is durable; what it had not dealt with is not."""
@@ -133,6 +136,10 @@ class ClientNode(Node):
                     self._read(it.connection, True)
                 case ev.Confirmed():
                     self._confirmed(it.handle)
+                case ev.Resolve():
+                    self.publisher.ended(it.request, it.receipt)
+                case ev.Reject():
+                    self.publisher.ended(it.request, it.error)
                 case ev.Stopped():
                     self.stopped = it.error
                     if self.trace:

@@ -12,11 +12,12 @@ from msgspec import Raw, Struct, field
 
 from tocsin.broker.events import Line
 from tocsin.broker.road import PAGE as INHERITED
-from tocsin.broker.road import Seen
+from tocsin.broker.road import Post, Seen
 from tocsin.broker.steps import Refused
 from tocsin.simulation.network import Network
 from tocsin.simulation.node import Node
 from tocsin.simulation.process import Done
+from tocsin.simulation.publisher import FEED, Record
 from tocsin.simulation.telling import Teller
 
 #: Lines that one answer to a catch-up holds: few, so that there are many answers.
@@ -78,6 +79,8 @@ class DataCluster(Node):
         self.outbox: dict[str, dict[tuple[str, int], None]] = {}
         self.teller = Teller(self, rng, gone_after)
         self.producing = True
+        self.records: list[str] = []  # what was published, by its id
+        self.posts: dict[str, list[tuple[int, str, str]]] = {}  # key: its answer
         self._number = 0
 
     def boot(self) -> None:
@@ -201,6 +204,18 @@ class DataCluster(Node):
                 del self.subscriptions[number]
                 del found.channel.numbers[found.kind]
         done(None, None)
+
+    def post(self, wish: Post, done: Done) -> None:
+        """The same key is the same post, and counts once."""
+        if wish.feed != FEED:
+            done(None, no("feed"))
+            return
+        if wish.key not in self.posts:
+            records = [msgspec.json.decode(record, type=Record) for record in wish.records]
+            wrong = [place for place, record in enumerate(records) if record.wrong]
+            self.posts[wish.key] = [(place, "type_mismatch", "it does not fit") for place in wrong]
+            self.records += [record.id for record in records if not record.wrong]
+        done(self.posts[wish.key], None)
 
     def lines(self, broker: str, channel: Channel, number: int) -> list[Line]:
         stored = channel.executions[number - 1].stored

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from tocsin.client.link import Stage
+from tocsin.client.notification import Receipt
 from tocsin.client.session import Phase
 from tocsin.simulation.broker import BrokerNode
 from tocsin.simulation.client import ClientNode
@@ -28,6 +30,7 @@ RULES = (
     "its own",
     "nothing is lost",
     "no gap without need",
+    "published, and once",
     "nobody is lost",
     "nobody is in two places",
     "the coordinator is right",
@@ -55,6 +58,7 @@ def promises(world: World, *, whole: bool) -> Iterator[Violation]:
     for client in world.clients.values():
         for interest in client.interests.values():
             yield from _kept(world.cluster, client, interest, whole and interest.wanted)
+    yield from _published(world, whole)
     for complaint in world.coordinator.complaints:
         yield Violation("a plan lowers the maximum", complaint)
 
@@ -96,6 +100,25 @@ def _justified(gap: Gap, numbers: list[int], execution: Execution) -> bool:
     """It was kept no longer, or under a number of which neither side could know."""
     expired = execution.expired is not None and execution.expired <= gap.time
     return expired or not {gap.subscription, gap.known} & set(numbers)
+
+
+def _published(world: World, whole: bool) -> Iterator[Violation]:
+    """What was confirmed is stored, without those that were refused; twice only what may be sent twice."""
+    rule, times = "published, and once", Counter(world.cluster.records)
+    for client in world.clients.values():
+        for number, paper in enumerate(client.publisher.papers):
+            who = f"publication {number} of {client.name}"
+            stored = [times[record.id] for record in paper.records if not record.wrong]
+            if any(times[record.id] for record in paper.records if record.wrong):
+                yield Violation(rule, f"{who} does not fit, and was stored")
+            if not paper.retry and max(stored, default=0) > 1:
+                yield Violation(rule, f"{who} was stored {max(stored)} times")
+            if isinstance(paper.outcome, Receipt):
+                refused = [each.index for each in paper.outcome.refused]
+                if not all(stored) or paper.outcome.taken != len(stored) or refused != paper.wrong:
+                    yield Violation(rule, f"{who} was confirmed, {paper.outcome}, and stored {stored}")
+            elif paper.outcome is None and whole and paper.life == client.life:
+                yield Violation(rule, f"{who} was never answered")
 
 
 # -- once it is quiet

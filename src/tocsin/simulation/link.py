@@ -78,6 +78,8 @@ class Link:
                 return self._ask(cluster.subscription, wish.subscription)
             case road.Fetch():
                 return self._ask(cluster.results, (wish.channel, wish.subscription, wish.after))
+            case road.Post():
+                return self._ask(cluster.post, wish)
             case road.Pull():
                 return self._pull(wish)
         raise AssertionError(wish)

@@ -57,7 +57,7 @@ def run(
     world.clock.run(HEALED)
     world.heal()
     world.clock.run(STEADY)
-    world.cluster.producing = False
+    world.calm()
     violations = settle(world) or last_words(world)
     return _outcome(seed, world, violations, script)
 

@@ -65,6 +65,7 @@ class Scenario(Struct, frozen=True):
     per_second: float = 20.0
     cluster_gone_after: float = 10.0
     masked: bool = False
+    publishing: bool = False
 
 
 def draw(rng: Random) -> Scenario:
@@ -107,6 +108,7 @@ def draw(rng: Random) -> Scenario:
         per_second=rng.choice((1.0, 50.0)),
         cluster_gone_after=rng.choice((4.0, 15.0)),
         masked=rng.random() < 0.25,
+        publishing=True,
     )
 
 

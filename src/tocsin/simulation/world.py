@@ -14,6 +14,7 @@ from tocsin.simulation.cluster import Channel, DataCluster
 from tocsin.simulation.coordinator import CoordinatorNode
 from tocsin.simulation.ledger import Interest
 from tocsin.simulation.network import Network, Weather
+from tocsin.simulation.publisher import Publisher
 from tocsin.simulation.scenario import ClientPlan, Scenario
 from tocsin.simulation.trace import Trace
 from tocsin.wire.reports import Order
@@ -81,6 +82,12 @@ class World:
         for each in list(self.on_move):
             each(source, order)
 
+    def calm(self) -> None:
+        """Nothing new happens: no results, no records."""
+        self.cluster.producing = False
+        for client in self.clients.values():
+            client.publisher.every = 0.0
+
     def heal(self) -> None:
         """All faults end: machines come back, the network is well, and who was slow is quick."""
         self.network.weather = Weather()
@@ -139,6 +146,9 @@ class World:
         client.masked, client.max_pending = self.scenario.masked, plan.max_pending
         client.usual(plan.bandwidth)
         client.pace = plan.pace
+        if self.scenario.publishing:
+            papers = self.chance.of(f"papers of {name}")
+            client.publisher = Publisher(client, papers, papers.choice((0.0, 0.0, 0.5, 2.0)))
         self.clients[name] = client
         for channel, kind in plan.wishes:
             client.want(self.interest(client, channel, kind))

@@ -5,9 +5,11 @@ The paper's strategies run as the paper's system does, a whole plan at once. Our
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
+from multiprocessing import get_context
 from typing import Any
 
 from tocsin.config import CoordinatorLimits
@@ -82,16 +84,26 @@ class Runs:
 
     def one(self, variant: Variant, seed: int) -> Run:
         if (variant, seed) not in self._kept:
-            work = workload(variant.setup, seed, self.small)
             self.tell(variant, seed, 0.0)
-            self._kept[variant, seed] = simulate(
-                work,
-                variant.settings,
-                seed=seed,
-                progress=lambda at: self.tell(variant, seed, at / work.seconds),
-            )
+            self._kept[variant, seed] = made(variant, seed, self.small, lambda share: self.tell(variant, seed, share))
             self.tell(variant, seed, 1.0)
         return self._kept[variant, seed]
+
+    def make(self, variants: Iterable[Variant], jobs: int) -> None:
+        """All of these at once, in as many processes. Those of one seed come together: they share its people."""
+        wanted = [(variant, seed) for seed in self.seeds for variant in variants]
+        wanted.sort(key=lambda each: (each[1], each[0].setup))
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            under_way = {pool.submit(made, *each, self.small): each for each in wanted if each not in self._kept}
+            for future in as_completed(under_way):
+                variant, seed = under_way[future]
+                self._kept[variant, seed] = future.result()
+                self.tell(variant, seed, 1.0)
+
+
+def made(variant: Variant, seed: int, small: bool, tell: Callable[[float], None] = lambda share: None) -> Run:
+    work = workload(variant.setup, seed, small)
+    return simulate(work, variant.settings, seed=seed, progress=lambda at: tell(at / work.seconds))
 
 
 #: A fiftieth of the people with fifty times the rates is as much load.

@@ -96,8 +96,24 @@ def enough(scenario: Scenario, found: list[Found]) -> Found | None:
     return min(fits, key=lambda each: (each.candidate.brokers, each.migrations, each.busiest), default=None)
 
 
+def calmer(scenario: Scenario, found: list[Found], best: Found) -> Found | None:
+    """With more brokers, but far fewer migrations."""
+    fits = [
+        each for each in found if each.busiest <= scenario.brokers.at_most and each.migrations < best.migrations / 2
+    ]
+    return min(fits, key=lambda each: (each.candidate.brokers, each.migrations), default=None)
+
+
+def growth(found: Found) -> float:
+    """By which share the load of the busiest broker grew in the last quarter of the time."""
+    time, most = found.run.samples.time, found.run.samples.maximum
+    half, last = (int(np.searchsorted(time, time[-1] * share)) for share in (0.5, 0.75))
+    before = float(most[half:last].mean())
+    return float(most[last:].mean()) / before - 1 if before else 0.0
+
+
 def chart(scenario: Scenario, found: list[Found]) -> Chart:
-    """The busiest broker over the number of brokers, a line for each way; and over time with the chosen number."""
+    """The busiest broker by the number of brokers, a bar for each way; and over time with the chosen number."""
     ways = list(dict.fromkeys((each.candidate.placement, each.candidate.balancing) for each in found))
     chosen = enough(scenario, found)
     count = chosen.candidate.brokers if chosen else max(each.candidate.brokers for each in found)
@@ -105,7 +121,7 @@ def chart(scenario: Scenario, found: list[Found]) -> Chart:
     for tone, (placement, balancing) in enumerate(ways):
         mine = [e for e in found if (e.candidate.placement, e.candidate.balancing) == (placement, balancing)]
         name = f"{balancing}, {placement}"
-        x = np.array([float(each.candidate.brokers) for each in mine])
+        x = np.arange(len(mine), dtype=np.float64) + 0.5
         by_count.append(Series(name, x, np.array([100 * each.busiest for each in mine]), tone=tone))
         run = next(each.run for each in mine if each.candidate.brokers == count)
         over_time.append(Series(name, run.samples.time / 60, 100 * run.samples.maximum, tone=tone))
@@ -119,8 +135,8 @@ def chart(scenario: Scenario, found: list[Found]) -> Chart:
                 "brokers",
                 "% of capacity",
                 by_count,
-                "lines",
-                [],
+                "bars",
+                [str(brokers) for brokers in sorted({each.candidate.brokers for each in found})],
                 level,
                 called,
             ),
