@@ -148,11 +148,11 @@ class BrokerNode(Node):
         self.sides.pop(side.number, None)
         side.close(Ended(code, reason), CLOSING)
 
-    def told(self, tell: Tell, done: Done) -> None:
-        if self.trace:
+    def told(self, tells: list[Tell], done: Done) -> None:
+        for tell in tells if self.trace else ():
             with_results = " with results" if tell.lines is not None else ""
             self.trace.say("cluster", f"told of {tell.channel}/{tell.execution}{with_results}", self.name)
-        self.link.told(tell, done)
+        self.link.told(tells, done)
 
     # -- subscribers
 

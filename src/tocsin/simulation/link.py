@@ -40,12 +40,13 @@ class Link:
     def carry_out(self, it: Any) -> None:
         Process(self.node, walk(self.road.carry_out(it), self._perform))
 
-    def told(self, tell: Tell, done: Done) -> None:
+    def told(self, tells: list[Tell], done: Done) -> None:
         """What comes too early waits with its answer."""
         if not self.settled:
-            self._waiting.append(lambda: self.told(tell, done))
+            self._waiting.append(lambda: self.told(tells, done))
             return
-        self.node.handle(ev.Told(tell.channel, tell.execution, tell.lines, tell.epoch))
+        for tell in tells:
+            self.node.handle(ev.Told(tell.channel, tell.execution, tell.lines, tell.epoch))
         done(None, None)
 
     def _settle(self, settled: bool) -> None:

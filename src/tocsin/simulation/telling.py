@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tocsin.simulation.cluster import DataCluster
 
 TIMEOUT = 10.0
+#: Executions that are told in one request: few, so that there are more requests.
+AT_ONCE = 3
 
 
 class Tell(Struct, frozen=True):
@@ -68,11 +70,12 @@ class Teller:
         while road.again:
             road.again = False
             while cluster.brokers.get(road.broker) == "up" and cluster.outbox.get(road.broker):
-                channel, execution = min(cluster.outbox[road.broker])
-                tell = self._message(road.broker, channel, execution)
-                if tell is not None:
+                gathered = sorted(cluster.outbox[road.broker])[:AT_ONCE]
+                found = [self._message(road.broker, *each) for each in gathered]
+                tells = [each for each in found if each is not None]
+                if tells:
                     try:
-                        yield self._post(road.broker, tell)
+                        yield self._post(road.broker, tells)
                     except (Lost, Refused):
                         delay = road.patience.failed(cluster.clock.now)
                         if delay is None:
@@ -85,12 +88,13 @@ class Teller:
                         road.waiting = False
                         continue
                     road.patience.answered()
-                cluster.outbox[road.broker].pop((channel, execution), None)
+                for each in gathered:
+                    cluster.outbox[road.broker].pop(each, None)
         road.busy = False
 
-    def _post(self, broker: str, tell: Tell) -> Question:
+    def _post(self, broker: str, tells: list[Tell]) -> Question:
         node = self.addresses[broker]
-        return self.cluster.network.ask(self.cluster, node, node.told, tell, TIMEOUT)
+        return self.cluster.network.ask(self.cluster, node, node.told, tells, TIMEOUT)
 
     def _message(self, broker: str, name: str, number: int) -> Tell | None:
         channel = self.cluster.channels[name]
