@@ -7,6 +7,7 @@ So a request of the usual kind is read here, and all others are left to the web 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -79,14 +80,17 @@ class Inside(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        self._fd = transport.get_extra_info("socket").fileno()
         self._ear.listening.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._fd = -1
         self._ear.listening.discard(self)
         if self._waiting is not None:
             self._waiting.cancel()
 
     def close(self) -> None:
+        self._fd = -1
         self._transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -158,8 +162,20 @@ class Inside(asyncio.Protocol):
             answer = error_answer(error, "POST /told")
             head = b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
             self._transport.write(head % (answer.status_code, len(answer.body)) + bytes(answer.body))
+            if self._transport.get_write_buffer_size():
+                self._fd = -1
         else:
-            self._transport.write(_ANSWER)
+            self._answer()
+
+    def _answer(self) -> None:
+        """The way that the notifications just went is warm, unlike that through the loop."""
+        try:
+            sent = os.write(self._fd, _ANSWER)
+        except OSError:
+            sent = 0
+        if sent < len(_ANSWER):
+            self._fd = -1  # something waits now, and what follows has to come behind it
+            self._transport.write(_ANSWER[sent:])
 
     def _hand_over(self) -> None:
         self._ear.listening.discard(self)
