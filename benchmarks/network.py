@@ -35,13 +35,16 @@ STEADY, PATIENCE = 3.0, 60.0
 #: Seconds that a late notification is waited for before it is lost.
 LATE = 30.0
 ALPHA = Multistage.alpha
-PHASES = ("quiet", "kill", "join", "drain", "undrain", "rolling restart")
+PHASES = ("start", "quiet", "kill", "join", "drain", "undrain", "rolling restart")
 HEARTBEAT = 2
-SETTINGS = {"INTERVAL": 0.5, "BALANCE_EVERY": 1, "GONE_AFTER": 4, "LIMITS_COOL_DOWN": 5}
+#: Seconds that who was moved is left alone, and that pass before the next thing happens.
+COOL_DOWN = 15
+SETTINGS = {"INTERVAL": 0.5, "BALANCE_EVERY": 1, "GONE_AFTER": 4, "LIMITS_COOL_DOWN": COOL_DOWN}
 
 COLUMNS = (
     "phase",
     "s until balanced",
+    "s until at rest",
     "moved live",
     "came back after a cut",
     "notifications",
@@ -55,6 +58,9 @@ COLUMNS = (
     "cov of load",
 )
 
+#: Seconds until balanced, and until at rest.
+Took = tuple[float | None, float | None]
+
 
 @dataclass
 class Phase:
@@ -62,6 +68,7 @@ class Phase:
 
     name: str
     balanced: float | None
+    rest: float | None
     moves: int
     reconnects: int
     dropped: int
@@ -76,7 +83,7 @@ class Phase:
         mean = statistics.mean(self.spread)
         uneven = [max(self.spread) / mean, statistics.pstdev(self.spread) / mean, self.cov]
         counts = [self.moves, self.reconnects, len(self.delays)]
-        return [self.name, self.balanced, *counts, *delays, self.lost, self.duplicated, *uneven]
+        return [self.name, self.balanced, self.rest, *counts, *delays, self.lost, self.duplicated, *uneven]
 
 
 def run(full: bool) -> list[Table]:
@@ -94,12 +101,13 @@ def tocsin_table(brokers: int, subscribers: int) -> Table:
         f"{RATE:g} executions a second, each with a row for {len(KINDS) // PARTS} of the {len(KINDS)} different "
         f"subscriptions in turn: {RATE / PARTS:g} notifications a second for each. A delay is from before the commit "
         "of the execution, which is in the row, to the application behind the SDK.",
-        f"Balanced: everybody is connected, nothing is pending, cov of load is below alpha ({ALPHA:g}), and for "
-        f"{STEADY:g} s it stays so, which do not count. A dash: not within {PATIENCE:g} s; in quiet "
-        "there is nothing to wait for.",
-        "kill: SIGKILL; join: one more, from the moment it is ready; drain: until it is empty. kill and drain take the "
-        "broker with the most subscribers. Restart: drain, stop, start, undrain, one broker after the other; the time "
-        "is from the first drain.",
+        f"Balanced: everybody is connected, cov of load is below alpha ({ALPHA:g}), and it stays so until the end. At "
+        f"rest: nobody is being moved either, for {STEADY:g} s, which do not count. A dash: not within "
+        f"{PATIENCE:g} s; in quiet there is nothing to wait for.",
+        "start: from the first notification, by which load is seen and people with the same interests are brought "
+        "together. kill: SIGKILL; join: one more, from the moment it is ready; drain: until it is empty. kill and "
+        "drain take the broker with the most subscribers. Restart: drain, stop, start, undrain, one broker after the "
+        f"other; the time is from the first drain. {COOL_DOWN} s after each have passed before the next.",
         f"Dropped by the SDK because it had them already: {sum(phase.dropped for phase in found):,}.",
         "Coordinator: " + ", ".join(f"{key.lower()} {value:g}" for key, value in SETTINGS.items()) + ", else defaults. "
         f"Brokers: heartbeat {HEARTBEAT} s. "
@@ -110,7 +118,7 @@ def tocsin_table(brokers: int, subscribers: int) -> Table:
 
 
 def nats_table(subscribers: int) -> Table:
-    left_out = {"moved live", "cov of load"}
+    left_out = {"s until at rest", "moved live", "cov of load"}
     places = [place for place, name in enumerate(COLUMNS) if name not in left_out]
     table = Table(
         f"NATS: {SERVERS} servers in a cluster, {subscribers:,} connections, {EACH} subscriptions each",
@@ -210,15 +218,15 @@ class Measuring:
         self._crowds, self._flow, self._late = crowds, flow, late
         self._reported, self._before = 0, crowds.status()
 
-    def phase(self, name: str, balanced: float | None, spread: list[int], cov: float | None = None) -> Phase:
+    def phase(self, name: str, took: Took, spread: list[int], cov: float | None = None) -> Phase:
         last = self._flow.next()
         answers = self._crowds.ask(report=[self._reported + 1, last], patience=self._late)
         status, before = self._crowds.status(), self._before
         self._reported, self._before = last, status
         since = {key: status[key] - before[key] for key in ("moves", "reconnects", "dropped")}
         lost, duplicated = (sum(answer[key] for answer in answers) for key in ("lost", "duplicated"))
-        delays = [delay for answer in answers for delay in answer["delays"]]
-        found = Phase(name, balanced, **since, lost=lost, duplicated=duplicated, delays=delays, spread=spread, cov=cov)
+        delays = [delay for answer in answers for each, count in answer["delays"] for delay in [each] * count]
+        found = Phase(name, *took, **since, lost=lost, duplicated=duplicated, delays=delays, spread=spread, cov=cov)
         harness.progress(" | ".join(harness.text(cell) for cell in found.cells()))
         return found
 
@@ -345,8 +353,6 @@ class Acts:
 
     def __init__(self, net: Network, crowd: Crowds, subscribers: int, steady: float, held: ExitStack) -> None:
         self.net, self.subscribers, self.steady = net, subscribers, steady
-        self._began = time.monotonic()
-        self._balanced()
         flow = Flow(net.execute)
         held.callback(flow.close)
         self._measuring = Measuring(crowd, flow, LATE)
@@ -354,6 +360,7 @@ class Acts:
 
     def play(self, phases: Sequence[str]) -> list[Phase]:
         acts = {
+            "start": self._balanced,
             "quiet": self.quiet,
             "kill": self.kill,
             "join": self.join,
@@ -365,37 +372,38 @@ class Acts:
         for name in phases:
             harness.progress(f"Tocsin: {name}")
             self._began = time.monotonic()
-            balanced = acts[name]()
+            took = acts[name]()
+            time.sleep(COOL_DOWN)
             top = self.net.topology()
-            found.append(self._measuring.phase(name, balanced, list(people(top).values()), top["cov"]))
+            found.append(self._measuring.phase(name, took, list(people(top).values()), top["cov"]))
         return found
 
-    def quiet(self) -> float | None:
+    def quiet(self) -> Took:
         """Nothing happens, for comparison."""
         time.sleep(2 * self.steady)
-        return None
+        return None, None
 
-    def kill(self) -> float | None:
+    def kill(self) -> Took:
         name = self._fullest()
         self.net.kill(name)
         return self._balanced(lambda top: people(top, "gone").get(name) is not None)
 
-    def join(self) -> float | None:
+    def join(self) -> Took:
         name = f"b{len(self.net.brokers) + 1}"
         self.net.start(name)
         self._began = time.monotonic()
         return self._balanced(lambda top: people(top).get(name, 0) > 0)
 
-    def drain(self) -> float | None:
+    def drain(self) -> Took:
         self._drained = self._fullest()
         self.net.post(f"/brokers/{self._drained}/drain")
         return self._balanced(lambda top: people(top, "draining").get(self._drained) == 0)
 
-    def undrain(self) -> float | None:
+    def undrain(self) -> Took:
         self.net.post(f"/brokers/{self._drained}/undrain")
         return self._balanced(lambda top: people(top).get(self._drained, 0) > 0)
 
-    def rolling(self) -> float | None:
+    def rolling(self) -> Took:
         names = list(people(self.net.topology()))
         for name in names:
             began = time.monotonic()
@@ -421,13 +429,21 @@ class Acts:
 
     def _balanced(
         self, more: Callable[[dict[str, Any]], bool] = lambda top: True, patience: float | None = None
-    ) -> float | None:
-        def so() -> bool:
+    ) -> Took:
+        since: float | None = None
+
+        def resting() -> bool:
+            nonlocal since
             top = self.net.topology()
             everybody = sum(people(top, "up", "draining").values()) == self.subscribers
-            return everybody and top["pending"] == 0 and top["cov"] < ALPHA and more(top)
+            if not (everybody and top["cov"] < ALPHA and more(top)):
+                since = None
+            elif since is None:
+                since = time.monotonic()
+            return since is not None and top["pending"] == 0
 
-        return until(so, self._began, self.steady, PATIENCE if patience is None else patience)
+        rest = until(resting, self._began, self.steady, PATIENCE if patience is None else patience)
+        return None if since is None else since - self._began, rest
 
 
 # -- NATS --------------------------------------------------------------------------------------------------------------
@@ -469,7 +485,7 @@ def nats(subscribers: int, crowds: int = CROWDS, steady: float = STEADY) -> tupl
             began = time.monotonic()
             act()
             took = None if name == "quiet" else connected(began)
-            found.append(measuring.phase(name, took, servers.connections()))
+            found.append(measuring.phase(name, (took, None), servers.connections()))
         return found, servers.version
 
 

@@ -18,6 +18,7 @@ import os
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,12 +107,13 @@ class Crowd:
             async with asyncio.timeout(patience):
                 while not all(diary.has(last) for diary in self.diaries):
                     await asyncio.sleep(0.1)
-        taken = [diary.take(first, last) for diary in self.diaries]
-        return {
-            "lost": sum(lost for lost, _, _ in taken),
-            "duplicated": sum(again for _, again, _ in taken),
-            "delays": [round(delay, 1) for _, _, delays in taken for delay in delays],
-        }
+        lost, duplicated, counts = 0, 0, Counter[float]()
+        for diary in self.diaries:
+            missing, again, delays = diary.take(first, last)
+            lost, duplicated = lost + missing, duplicated + again
+            counts.update(round(delay, 1) for delay in delays)
+            await asyncio.sleep(0)  # to count is not to be what delays the next ones
+        return {"lost": lost, "duplicated": duplicated, "delays": list(counts.items())}
 
     async def close(self) -> None:
         for task in self.tasks:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,24 +91,27 @@ def standalone(folder: Path, cores: int = 2, memory: str = "1g") -> Iterator[str
     env["SPARK_DAEMON_JAVA_OPTS"] += f" -Dlog4j2.configurationFile={logging.as_uri()}"
     running: list[subprocess.Popen[str]] = []
 
-    def daemon(name: str, *args: str) -> Path:
-        log = folder / f"{name}.log"
+    def daemon(name: str, ready: str, *args: str) -> re.Match[str]:
         command = [spark_class, f"org.apache.spark.deploy.{name.lower()}.{name}", "--host", "127.0.0.1", "--port", "0"]
-        with log.open("w") as out:
-            running.append(
-                subprocess.Popen(
-                    [*command, "--webui-port", "0", *args], env=env, stdout=out, stderr=out, text=True, cwd=folder
-                )
-            )
-        return log
+        process = subprocess.Popen(
+            [*command, "--webui-port", "0", *args],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            cwd=folder,
+        )
+        running.append(process)
+        assert process.stdout is not None
+        found = read_until(process.stdout, ready)
+        threading.Thread(target=_keep, args=(process.stdout, folder / f"{name}.log"), daemon=True).start()
+        return found
 
     try:
-        master = daemon("Master")
-        address = _wait_for(master, r"Starting Spark master at (spark://\S+)", running[0])
-        worker = daemon(
-            "Worker", "--cores", str(cores), "--memory", memory, "--work-dir", str(folder / "work"), address
-        )
-        _wait_for(worker, r"Successfully registered with master", running[1])
+        address = daemon("Master", r"Starting Spark master at (spark://\S+)")[1]
+        options = ("--cores", str(cores), "--memory", memory, "--work-dir", str(folder / "work"))
+        daemon("Worker", "Successfully registered with master", *options, address)
         yield address
     finally:
         for process in reversed(running):
@@ -120,15 +124,7 @@ def standalone(folder: Path, cores: int = 2, memory: str = "1g") -> Iterator[str
                 process.wait()
 
 
-def _wait_for(log: Path, pattern: str, process: subprocess.Popen[str]) -> str:
-    """Follows a log until the pattern is there or the process has ended."""
-    import time
-
-    while True:
-        ended = process.poll() is not None
-        text = log.read_text(errors="replace")
-        found = re.search(pattern, text)
-        if found:
-            return found[found.lastindex or 0]
-        assert not ended, f"{log.name}: the process ended with {process.returncode}:\n{text}"
-        time.sleep(0.05)
+def _keep(stream: IO[str], log: Path) -> None:
+    """Reads on, so that the process is not held up by what it says."""
+    with stream, log.open("w") as out:
+        out.writelines(stream)

@@ -12,14 +12,17 @@ def test_nothing_is_lost_or_twice_when_one_of_two_brokers_is_drained_and_one_is_
     monkeypatch.setattr(network, "PATIENCE", 300.0)
     monkeypatch.setattr(network, "LATE", 300.0)
     monkeypatch.setattr(network, "HEARTBEAT", 30)
+    monkeypatch.setattr(network, "COOL_DOWN", 0)
     monkeypatch.setitem(network.SETTINGS, "GONE_AFTER", 8)
-    phases = network.tocsin(2, 6, ("drain", "undrain", "kill"), crowds=1, steady=0.3)
-    assert [phase.name for phase in phases] == ["drain", "undrain", "kill"]
+    names = ["start", "drain", "undrain", "kill"]
+    phases = network.tocsin(2, 6, names, crowds=1, steady=0.3)
+    assert [phase.name for phase in phases] == names
     for phase in phases:
         assert (phase.lost, phase.duplicated) == (0, 0)
+        assert phase.balanced is not None and phase.rest is not None and phase.balanced <= phase.rest
         assert phase.delays and sum(phase.spread) == 6
-    assert phases[0].moves > 0 and phases[0].reconnects == 0
-    assert phases[2].reconnects > 0
+    assert phases[1].moves > 0 and phases[1].reconnects == 0
+    assert phases[3].reconnects > 0
 
 
 def test_a_diary_finds_what_is_missing_and_what_is_there_twice():

@@ -80,6 +80,20 @@ def test_after_a_break_the_same_broker_is_tried_once_without_a_ticket_then_anoth
     assert (rig.tried[-1], rig.said(wire.Hello)[0].ticket) == ("two", "another")
 
 
+def test_who_finds_nobody_where_it_was_asks_for_another_broker_without_waiting_again():
+    rig = opened()
+    rig.cut()
+    wait(rig)
+    now = rig.now
+    rig.cut()
+    wait(rig)
+    assert asked(rig).avoid == ["first"] and rig.now == now
+    place(rig, "second", "two", "another")
+    rig.cut()
+    wait(rig)
+    assert rig.now > now
+
+
 def test_the_same_broker_that_takes_it_back_gets_no_ticket():
     rig = opened()
     rig.cut()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from rig import HEARTBEAT, Rig
 
 from tocsin.client import events as ev
@@ -63,6 +64,16 @@ def test_one_that_slept_while_it_connected_waits_for_the_welcome_again():
 def test_clients_of_a_broker_that_broke_off_come_back_scattered():
     waits = [Backoff(Random(seed)).scattered(1.0) for seed in range(200)]
     assert min(waits) < 0.05 and max(waits) > 0.95 and 0.4 < sum(waits) / 200 < 0.6
+
+
+@pytest.mark.parametrize("scatter", [0.01, 5.0])
+def test_the_broker_says_over_how_long_they_are_scattered(scatter):
+    rig = Rig()
+    rig.do(ev.Open())
+    rig.connect()
+    rig.welcome(scatter=scatter)
+    rig.cut()
+    assert rig.timer is not None and rig.now < rig.timer <= rig.now + scatter
 
 
 def test_the_second_try_is_as_after_any_failure():

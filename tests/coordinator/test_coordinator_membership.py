@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from office import Office
+from office import Office, lopsided
 
 from tocsin.coordinator import events as ev
 from tocsin.errors import Busy, NotFound, Unauthorized
@@ -284,3 +284,39 @@ def test_a_ticket_of_before_the_coordinator_was_restarted_is_good():
     door = Wicket("a", lambda: 1e9 + office.now)
     door.key = bytes.fromhex(office.register("a", boot="first").key)
     assert door.refuses(ticket, "subscriber") is None
+
+
+def heard(office: Office, seconds: int, *brokers: str) -> None:
+    """Time in which only these brokers report."""
+    for _ in range(seconds):
+        office.tick()
+        for broker in brokers:
+            office.report(broker)
+
+
+def test_nobody_is_sent_to_a_broker_that_has_missed_a_report():
+    office = Office(interval=1.0, gone_after=10.0, placement="round-robin")
+    office.join("a")
+    office.join("b")
+    heard(office, 5, "a")
+    assert {office.place(f"newcomer-{number}").broker for number in range(4)} == {"a"}
+    office.report("b")
+    assert {office.place(f"latecomer-{number}").broker for number in range(4)} == {"a", "b"}
+
+
+def test_if_there_is_no_other_broker_one_that_has_missed_a_report_is_tried():
+    office = Office(interval=1.0, gone_after=10.0)
+    office.join("a")
+    office.tick(5)
+    assert office.place().broker == "a"
+
+
+def test_nothing_is_planned_with_a_broker_that_may_be_dead():
+    office = lopsided(interval=1.0, gone_after=10.0, balance_every=1.0, strategy="")
+    heard(office, 5, "a")
+    office.tell(ev.Switch(0, "ldm", {}))
+    heard(office, 3, "a")
+    assert office.said("move") == []
+    office.report("b")
+    office.tick()
+    assert office.said("move") != []

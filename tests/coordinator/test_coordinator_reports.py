@@ -58,6 +58,20 @@ def test_the_rate_of_a_broker_that_serves_nobody_with_it_any_more_does_not_stand
     assert _rate(office, 1) == 0.5
 
 
+def test_a_group_that_moves_weighs_what_it_weighed():
+    office = Office()
+    office.join("a", {"one": [1]}, rates={1: 10.0})
+    office.welcome("b", {"one": [1]})
+    office.report("a", left=["one"])
+    for told in (0.0, 4.0, 9.0):
+        office.report("b", rates={1: told}, fresh=[1])
+        assert _rate(office, 1) == 10.0
+    office.report("b", rates={1: 11.0}, fresh=[1])
+    assert _rate(office, 1) == 11.0
+    office.report("b", rates={1: 8.0})
+    assert _rate(office, 1) == 8.0
+
+
 def _rate(office: Office, back: int) -> float:
     picture = office.state.picture
     return float(picture.load.lam[picture.backs.number(back)])

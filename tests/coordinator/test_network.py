@@ -84,29 +84,25 @@ class Network:
             self.cluster.found("OfKind", *[([kind], [row]) for kind in KINDS])
 
     async def flow(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Executions until the network looks like this."""
-        while True:
+        """Executions until the network looks like this, two for each change of it."""
+        top = await self.topology()
+        while not until(top):
             await asyncio.to_thread(self.execute, 2)
-            top = await self.topology()
-            if until(top):
-                return top
-            await asyncio.sleep(0.1)
+            top = await self.topology(top["version"])
+        return top
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        while True:
-            top = await self.topology()
-            if wanted(top):
-                return top
-            await asyncio.sleep(0.1)
+        top = await self.topology()
+        while not wanted(top):
+            top = await self.topology(top["version"])
+        return top
 
-    async def topology(self) -> dict[str, Any]:
+    async def topology(self, but: int | None = None) -> dict[str, Any]:
+        """``but``: once its version is another one than this."""
+        query = {} if but is None else {"wait": but}
         async with httpx.AsyncClient(timeout=60) as http:
-            while True:
-                try:
-                    found: dict[str, Any] = (await http.get(self.coordinator.url + "/topology")).json()
-                    return found
-                except httpx.TransportError:
-                    await asyncio.sleep(0.1)
+            found: dict[str, Any] = (await http.get(self.coordinator.url + "/topology", params=query)).json()
+            return found
 
     async def post(self, path: str) -> None:
         async with httpx.AsyncClient(timeout=60) as http:

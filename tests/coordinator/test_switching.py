@@ -17,7 +17,7 @@ def switch(office, **fields):
 
 def test_the_next_look_at_the_balance_is_the_new_strategys():
     office = lopsided(strategy="", balance_every=1000.0)
-    office.tick(5)
+    office.tick(4)
     assert office.said("move") == []
     assert switch(office, strategy="ldm")["strategy"] == "ldm"
     office.tick(1)

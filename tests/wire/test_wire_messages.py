@@ -28,6 +28,7 @@ FROM_CLIENT = [
 ]
 FROM_BROKER = [
     wire.Welcome(1, "b", 25.0, 1024),
+    wire.Welcome(1, "b", 25.0, 1024, scatter=0.25),
     wire.Welcome(1, "b", 25.0, 1024, "ann/phone", [wire.Held(3, "OfKind", ["fire"], 7)]),
     wire.Subscribed(1, 3, "OfKind", 0),
     wire.Unsubscribed(1, 3),

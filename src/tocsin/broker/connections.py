@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 from tocsin.broker import events as ev
@@ -13,6 +14,9 @@ from tocsin.broker.subscribing import Subscriptions
 from tocsin.wire import closes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import Held
+
+#: Clients that come back in a tenth of a second if the broker vanishes, and the seconds that this may take at most.
+RETURNING, LONGEST = 100, 10.0
 
 
 class Connections(Subscriptions):
@@ -131,9 +135,10 @@ class Connections(Subscriptions):
         front.greeted = True
         self._greeting.pop(front.peer, None)
         config = self.config
+        scatter = min(LONGEST, ceil(len(self.fronts) / RETURNING) / 10)
         self._send(
             front,
-            wire.Welcome(id, config.name, config.heartbeat, self.limits.frame_bytes, front.user, held),
+            wire.Welcome(id, config.name, config.heartbeat, self.limits.frame_bytes, front.user, held, scatter),
         )
 
     def _ping(self, front: Front, message: wire.Ping) -> None:

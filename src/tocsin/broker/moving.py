@@ -29,12 +29,14 @@ class Moves(Users):
             else:
                 subscribers[name] = list(self.fronts[peer].subscriptions)
         counters = self.counters  # books what was delivered, which λ needs
-        rates = {}
+        rates, fresh = {}, []
         for back in self.backs.values():
             rate = back.lam.bytes_per_second(now)
             due = full or back.id % ROUND == number % ROUND
             if due or abs(rate - back.reported) > NEWS * max(rate, back.reported):
                 rates[back.id] = back.reported = rate
+                if back.lam.fresh(now):
+                    fresh.append(back.id)
         self._changed = {}
         outcomes, self._outcomes = self._outcomes, []
         return LoadReport(
@@ -50,6 +52,7 @@ class Moves(Users):
             counters.deliveries,
             sum(len(channel.told) for channel in self.channels.values()),
             sum(front.congested for front in self.fronts.values()),
+            fresh,
         )
 
     def put_back(self, report: LoadReport) -> None:

@@ -43,6 +43,10 @@ class Rate:
             self._events += 1.0
             self._bytes += size
 
+    def fresh(self, now: float) -> bool:
+        """It has been watched for so short that it is too low."""
+        return now - self._begun < LEAST
+
     def per_second(self, now: float) -> float:
         return self._events * self._factor(now)
 

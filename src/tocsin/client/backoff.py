@@ -24,7 +24,7 @@ class Backoff:
         return wait
 
     def scattered(self, within: float) -> float:
-        """The first wait after a broker has gone: all its other clients come back now too."""
+        """The first wait after a broker has gone: at a moment of chance."""
         self.failures += 1
         return within * self._random.random()
 

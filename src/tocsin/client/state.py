@@ -40,8 +40,6 @@ MOST_ACKED = 10_000
 MOST_REASON = 256
 #: Brokers of a coordinator that are tried before a client that is not patient gives up.
 TRIES = 3
-#: Seconds within which the clients of a broker that broke off come back.
-SCATTER = 1.0
 #: After these it is of no use to try the same broker again first.
 ELSEWHERE = (closes.MOVED.code, closes.TRY_LATER.code)
 
@@ -85,6 +83,7 @@ class ClientState:
         self._backoff = Backoff(random)
         self._stage = Stage.IDLE  # while there is no connection
         self._same = False  # the same place is tried again, whatever the coordinator would say
+        self._returning = False  # and is where it was before the connection broke
         self._fresh = False  # the token was got since the last welcome
         self._now = 0.0
         self._asked_at = 0.0
@@ -333,14 +332,21 @@ class ClientState:
         elif not closes.reconnect(code):
             self._stop(self._ended_by(code, reason))
         else:
+            wait, returning = None, self._returning
+            if link.welcome is not None and code is None and not self._backoff.failures:
+                wait = self._backoff.scattered(link.welcome.scatter)  # all its other clients come back now too
+            elif returning and not link.ready and self._backoff.failures == 1:
+                wait = 0.0  # it has waited for its turn, and where it was is nobody any more
             self._same = link.ready and (self._coordinator or self.places.stay) and code not in ELSEWHERE
-            self._try_later(problem, gone=link.ready and code is None)
+            self._returning = self._same
+            self._try_later(problem, wait)
 
-    def _try_later(self, problem: str, gone: bool = False) -> None:
-        """``gone``: the broker that it was with broke off without a word."""
+    def _try_later(self, problem: str, wait: float | None = None) -> None:
+        """``wait`` is that of the failures so far, if it is not given."""
         self.problem = problem
         places = max(1, len(self.places.urls))
-        wait = self._backoff.scattered(SCATTER) if gone and not self._backoff.failures else self._backoff.next(places)
+        if wait is None:
+            wait = self._backoff.next(places)
         most = max(TRIES, places) if self._coordinator else places
         if not (self.connects or self._patient) and self._backoff.failures >= most:
             where = " or ".join(self.places.urls)

@@ -99,6 +99,9 @@ class Core:
     def _sent(self, subscriber: str, member: Member) -> bool:
         return self._expected.get(subscriber, {}).get(member.number, -1.0) >= self._now
 
+    def _missed(self, member: Member) -> bool:
+        return member.missed(self._now, self.config.interval, self._lag)
+
     def _expect_no_more(self) -> None:
         """Tickets that have expired."""
         for name, brokers in list(self._expected.items()):

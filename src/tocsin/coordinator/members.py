@@ -11,6 +11,8 @@ from tocsin.wire.reports import LoadReport
 
 #: How many times ``gone_after`` a broker is waited for at most.
 MOST_PATIENT = 3.0
+#: How many times the time between two reports passes until one is missed.
+MISSED = 2.5
 
 
 class Transfer(Struct, eq=False):
@@ -76,6 +78,12 @@ class Member(Struct, eq=False):
     def patience(self, gone_after: float, lag: float) -> float:
         """Seconds of silence after which it is dead: longer for one whose reports come unevenly, within limits."""
         return min(MOST_PATIENT * gone_after, max(gone_after, self.gap + 4 * self.wobble + lag))
+
+    def missed(self, now: float, interval: float, lag: float) -> bool:
+        """It may be dead: nobody is sent to it, and nothing is planned with it, until it reports or is buried."""
+        if not self.alive or self.heard is None:
+            return False
+        return now - self.heard > max(MISSED * interval, self.gap + 4 * self.wobble + lag)
 
     def fill(self, now: float, per_second: float) -> None:
         """A bucket that fills with ``per_second`` and holds one second of it."""

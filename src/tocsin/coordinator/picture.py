@@ -98,10 +98,11 @@ class Picture:
             self.away.discard(name)
             self.subscribers.forget(name)
 
-    def rates(self, found: dict[int, float], broker: int) -> None:
+    def rates(self, found: dict[int, float], broker: int, fresh: Iterable[int] = ()) -> None:
         """Of several brokers' averages the one of who said it first counts, which has watched for longest.
 
-        Anybody else's counts once that broker serves nobody with it any more.
+        Anybody else's counts once that broker serves nobody with it any more, but is not lowered by who has only begun
+        to count (``fresh``): otherwise a group that moves would weigh nothing at first, and others be moved to it.
         """
         if len(self.backs) + len(found) > self._most:
             # A broker may tell of what nobody has: who comes next may want it. But not of any number of things.
@@ -114,9 +115,11 @@ class Picture:
         if more > 0:
             self._said = np.append(self._said, np.full(more + len(self._said), NOWHERE))
         said, known = self._said[ks], ks < len(self.load.lam)
-        stands = np.zeros(len(ks), dtype=np.bool_)
+        stands, begun = np.zeros(len(ks), dtype=np.bool_), set(fresh)
+        early = np.array([each in begun for each in found], dtype=np.bool_)
         others = np.flatnonzero(known & (said != NOWHERE) & (said != broker))
-        stands[others] = self.load.n[ks[others], said[others]] > 0
+        lower = told[others] < self.load.lam[ks[others]]
+        stands[others] = (self.load.n[ks[others], said[others]] > 0) | (early[others] & lower)
         self.load.rates(ks[~stands], told[~stands])
         self._said[ks[~stands]] = broker
         for number in ks.tolist():

@@ -20,7 +20,8 @@ class Placing(Membership):
         wish = event.request
         where = (wish.lat, wish.lon) if wish.lat is not None and wish.lon is not None else None
         newcomer, places = Newcomer(where, wish.distances), self._places()
-        chosen = self.placement.place(newcomer, [each for each in places if each.broker not in wish.avoid], self.rng)
+        avoid = {*wish.avoid, *(each.name for each in self.members.values() if self._missed(each))}
+        chosen = self.placement.place(newcomer, [each for each in places if each.broker not in avoid], self.rng)
         if chosen is None:
             # What did not answer just now may answer again, and there is no other.
             chosen = self.placement.place(newcomer, places, self.rng)

@@ -49,7 +49,7 @@ class Reporting(Placing):
         for name in report.left:
             self._left(member, name)
         if report.rates:
-            self.picture.rates(report.rates, member.number)
+            self.picture.rates(report.rates, member.number, report.fresh)
         for outcome in report.outcomes:
             self._failed(outcome.ticket, outcome.reason)
 

@@ -63,7 +63,9 @@ class CoordinatorState(Switching):
         assert self._started is not None
         patient = self._now - self._started < self.config.gone_after
         missing = any(each.heard is None for each in self.members.values())
-        return not (patient and missing) and not any(each.alive and each.behind for each in self.members.values())
+        if patient and missing:
+            return False
+        return not any((each.alive and each.behind) or self._missed(each) for each in self.members.values())
 
     def _balance(self) -> None:
         # It finds nothing to drop: what became pointless was called off when it did.

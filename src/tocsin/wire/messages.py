@@ -140,6 +140,12 @@ class Welcome(Message, frozen=True, tag="welcome"):
     subscriptions: Annotated[list[Held], Meta(description="what the broker keeps for the user")] = field(
         default_factory=list
     )
+    scatter: Annotated[
+        float,
+        Meta(
+            ge=0, description="seconds within which to come back, at a moment of chance, if the connection breaks off"
+        ),
+    ] = 1.0
 
 
 class Subscribed(Message, frozen=True, tag="subscribed"):

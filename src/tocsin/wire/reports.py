@@ -63,6 +63,9 @@ class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
     deliveries: int = 0
     waiting: int = 0
     lagging: int = 0
+    fresh: Annotated[
+        list[int], Meta(description="those of `rates` that the broker has only begun to count, so that λ is too low")
+    ] = field(default_factory=list)
 
 
 class Order(Struct, frozen=True):
