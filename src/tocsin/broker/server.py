@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import secrets
 import socket
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
@@ -30,13 +29,12 @@ from tocsin.broker.rest import Rest
 from tocsin.broker.users import Users
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath
-from tocsin.web.answers import answer, error_answer
-from tocsin.web.listening import BrokeOff, Protocol, Sent, WebServer, address, no_such_path
-from tocsin.web.reading import Disconnected, read_body
+from tocsin.web.answers import answer
+from tocsin.web.handling import handle
+from tocsin.web.listening import Protocol, WebServer, address, no_such_path
+from tocsin.web.reading import read_body
 from tocsin.wire import asyncapi
 from tocsin.wire.tickets import Wicket
-
-log = logging.getLogger("tocsin.server")
 
 #: Seconds that requests get to finish after the signal to stop.
 GRACE = 10
@@ -89,19 +87,7 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        sent = Sent(send)
-        try:
-            if scope["path"] == "/told":
-                await self.told(scope, receive, sent)
-            else:
-                await self.router(scope, receive, sent)
-        except (Disconnected, ClientDisconnect):
-            return
-        except Exception as error:
-            if sent.status:
-                log.error("%s broke off", scope["path"], exc_info=error)
-                raise BrokeOff(scope["path"]) from error
-            await error_answer(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
+        await handle(self.told if scope["path"] == "/told" else self.router, scope, receive, send)
 
     async def told(self, scope: Any, receive: Any, send: Any) -> None:
         """What came in an unusual form; see ``Inside``."""

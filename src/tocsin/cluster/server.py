@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
-from starlette.requests import ClientDisconnect
 from starlette.routing import Route, Router
 
 from tocsin.cluster.facade import Facade
@@ -22,11 +20,8 @@ from tocsin.cluster.routes.feeds import Feeds
 from tocsin.cluster.routes.threads import Threads
 from tocsin.config import ClusterConfig
 from tocsin.errors import MethodNotAllowed, SystemTrouble
-from tocsin.web.answers import error_answer
-from tocsin.web.listening import BrokeOff, Sent, WebServer, address, bind, no_such_path
-from tocsin.web.reading import Disconnected
-
-log = logging.getLogger("tocsin.server")
+from tocsin.web.handling import handle
+from tocsin.web.listening import WebServer, address, bind, no_such_path
 
 #: Seconds that requests get to finish after the signal to stop.
 GRACE = 30
@@ -73,20 +68,11 @@ class App:
             await self.feeds(scope, receive, send)
             return
         started = perf_counter()
-        sent = Sent(send)
-        where = f"{scope['method']} {path}"
-        try:
-            await self.router(scope, receive, sent)
-        except (Disconnected, ClientDisconnect):
+        status = await handle(self.router, scope, receive, send)
+        if not status:
             return
-        except Exception as error:
-            if sent.status:
-                # The status is out: breaking off is the only way left to say that it went wrong.
-                log.error("%s broke off", where, exc_info=error)
-                raise BrokeOff(where) from error
-            await error_answer(error, where)(scope, receive, sent)
         route = scope.get("tocsin.route", "none")
-        self.metrics.http_requests.labels(scope["method"], route, str(sent.status)).inc()
+        self.metrics.http_requests.labels(scope["method"], route, str(status)).inc()
         self.metrics.http_seconds.labels(scope["method"], route).observe(perf_counter() - started)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
@@ -29,10 +29,11 @@ from tocsin.coordinator.viewing import Viewing, is_browser
 from tocsin.coordinator.watching import Watch
 from tocsin.coordinator.wishes import PlacementWish, StrategyWish
 from tocsin.errors import Busy, LeaseHeld, SystemTrouble, Unauthorized
-from tocsin.web.answers import answer, error_answer
-from tocsin.web.listening import BrokeOff, Sent, WebServer, no_such_path
+from tocsin.web.answers import answer
+from tocsin.web.handling import handle
+from tocsin.web.listening import WebServer, no_such_path
 from tocsin.web.passwords import hash_password
-from tocsin.web.reading import Disconnected, check_origin, from_json, from_query, media_type, read_body
+from tocsin.web.reading import check_origin, from_json, from_query, media_type, read_body
 from tocsin.wire import reports
 
 log = logging.getLogger("tocsin.server")
@@ -152,15 +153,7 @@ class App(Viewing):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        sent = Sent(send)
-        try:
-            await self.router(scope, receive, sent)
-        except (Disconnected, ClientDisconnect):
-            return
-        except Exception as error:
-            if sent.status:
-                raise BrokeOff(scope["path"]) from error
-            await error_answer(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
+        await handle(self.router, scope, receive, send)
 
     async def index(self, request: Request) -> Response:
         if is_browser(request):

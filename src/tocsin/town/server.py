@@ -6,14 +6,15 @@ import asyncio
 import socket
 from typing import Any, Protocol
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from tocsin.errors import NoSuchPath, TocsinError
 from tocsin.web.answers import answer, error_body, error_headers
-from tocsin.web.listening import BrokeOff, Sent, WebServer, no_such_path
-from tocsin.web.reading import Disconnected, check_origin
+from tocsin.web.handling import handle
+from tocsin.web.listening import WebServer, no_such_path
+from tocsin.web.reading import check_origin
 
 GRACE = 1
 
@@ -45,15 +46,7 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        sent = Sent(send)
-        try:
-            await self.router(scope, receive, sent)
-        except (Disconnected, ClientDisconnect):
-            return
-        except Exception as error:
-            if sent.status:
-                raise BrokeOff(scope["path"]) from error
-            await refusal(error, f"{scope['method']} {scope['path']}")(scope, receive, sent)
+        await handle(self.router, scope, receive, send, refusal)
 
     async def facts(self, request: Request) -> Response:
         return answer(
