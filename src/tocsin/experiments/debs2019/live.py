@@ -73,6 +73,7 @@ def one(way: str, people: int, speed: float, seed: int, minutes: float) -> LiveR
         strategy=WAYS[way],
         balance_every=max(LEAST_LOOK, 10.0 / speed),
         interval=1.0,
+        brief=True,
         city=CityOptions(seed=seed, subscribers=people, speed=speed),
     )
     with Town(options) as town:
