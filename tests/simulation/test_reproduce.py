@@ -204,13 +204,15 @@ FACTS = {"migrations": 3, "notifications": 1_000, "people_reached": 10}
 
 
 def test_a_live_run_is_read_from_the_coordinators_history():
-    found = live.read("LDM", history(2.0), 30.0, FACTS)
+    found = live.read("LDM", history(2.0), 30.0, FACTS, 1_000.0)
     assert found.time.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]  # minutes of the city
     assert found.load[0].tolist() == [1_900.0, 1_000.0] and found.subscribers[0].tolist() == [7, 3]
+    later = live.read("LDM", history(2.0), 30.0, FACTS, 1_003.5)  # before that it was starting
+    assert later.time.tolist() == [0.25, 0.75]
 
 
 def test_live_runs_are_judged_and_drawn_as_the_simulated_ones(tmp_path):
-    runs = [live.read("no LB", history(4.0), 30.0, FACTS), live.read("LDM", history(2.0), 30.0, FACTS)]
+    runs = [live.read("no LB", history(4.0), 30.0, FACTS, 0.0), live.read("LDM", history(2.0), 30.0, FACTS, 0.0)]
     found = live.outcome(runs, 10, 30.0)
     assert [check.says for check in found.checks] == ["LDM lowers the maximum load", "LDM lowers the cov"]
     assert found.verdict is Verdict.REPRODUCED

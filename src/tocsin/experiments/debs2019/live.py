@@ -6,6 +6,7 @@ the coordinator's own limits; how fast this machine is has its part in the loads
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,18 +78,19 @@ def one(way: str, people: int, speed: float, seed: int, minutes: float) -> LiveR
         city=CityOptions(seed=seed, subscribers=people, speed=speed),
     )
     with Town(options) as town:
+        began = time.time()
         facts = town.run(minutes * 60 / speed)
         answer = httpx.get(f"{town.coordinator}/history", params={"limit": 100_000}, timeout=60, trust_env=False)
         answer.raise_for_status()
-    return read(way, answer.json()["samples"], speed, facts)
+    return read(way, answer.json()["samples"], speed, facts, began)
 
 
-def read(way: str, samples: list[dict[str, Any]], speed: float, facts: dict[str, Any]) -> LiveRun:
-    """From the answer of ``GET /history``."""
+def read(way: str, samples: list[dict[str, Any]], speed: float, facts: dict[str, Any], began: float) -> LiveRun:
+    """From the answer of ``GET /history``: what the coordinator saw since the city began to live."""
+    samples = [sample for sample in samples if sample["time"] >= began]
     names = sorted({name for sample in samples for name in sample["brokers"]})
     rows = [[sample["brokers"].get(name, (0.0, 0.0, 0)) for name in names] for sample in samples]
     table = np.array(rows, dtype=np.float64).reshape(len(samples), len(names), 3)
-    began = samples[0]["time"] if samples else 0.0
     return LiveRun(
         way,
         np.array([(sample["time"] - began) * speed / 60 for sample in samples]),
