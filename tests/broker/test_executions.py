@@ -7,6 +7,7 @@ from stand import Stand, executions, line
 
 from tocsin.broker import events as ev
 from tocsin.broker import instructions as do
+from tocsin.broker.rate import seconds
 from tocsin.wire import messages as wire
 from tocsin.wire.frames import frame
 
@@ -144,7 +145,7 @@ def test_the_load_of_a_subscription_is_its_rate_and_its_subscribers(stand):
     for execution in range(1, 61):
         stand.executed(execution, 7)
     (load,) = stand.state.report(stand.now).subscriptions
-    assert (load.subscription, load.subscribers, load.lam) == (7, 2, 1.0)
+    assert (load.subscription, load.subscribers, load.lam) == (7, 2, 60 / seconds(0.0))
 
 
 def test_nothing_is_kept_of_a_channel_that_is_told_for_nothing():
