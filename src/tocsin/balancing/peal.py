@@ -30,6 +30,8 @@ from tocsin.errors import UserError
 GEARS = ("auto", "repair", "regroup")
 #: How many brokers may serve each group; 0: everybody begins where it is. Each is tried, the best is taken.
 HOSTS = (0, 2, 3, 1)
+#: Beyond so many subscriptions held only the first ones are tried.
+LARGE, FIRST = 5_000_000, 2
 #: Groups that hold less of their people's load than this are not worth looking at.
 COHESION = 0.4
 ROUNDING = 1e-9
@@ -101,7 +103,7 @@ class Peal(MinMax):
         if groups is None:
             return []
         strength, best, plan = float(view.capacity[view.live].sum()), float("inf"), list[Move]()
-        for hosts in HOSTS:
+        for hosts in HOSTS if view.rows.total <= LARGE else HOSTS[:FIRST]:
             tried = view.fork()
             moves = regrouped(tried, groups, hosts, price)
             cost = tried.loads.maximum * strength + price * len(moves)
