@@ -62,6 +62,14 @@ def test_a_plan_that_has_become_pointless_is_no_reason_to_rest():
     assert patience.stage(20.0) is Stage.ASK
 
 
+def test_who_has_looked_in_vain_looks_again_after_a_while():
+    patience = Patience()
+    patience.heard(0.0, WISH, made=0)
+    patience.heard(10.0, Wish(0, 3, 600.0), made=0)
+    assert patience.looks == 0
+    assert [patience.stage(now) for now in (11.0, 69.0, 70.0)] == [Stage.REST, Stage.REST, Stage.ASK]
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 200)), max_size=300))
 def test_however_it_is_asked_moves_are_bounded_by_time(looks):
     """Looks every 10 s: never more than about one plan in a pause, whatever is wished for."""

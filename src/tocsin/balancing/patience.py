@@ -15,6 +15,8 @@ from enum import Enum
 MARGIN = 1.25
 #: Rests are never longer than so many first ones.
 LONGEST = 8
+#: Who has looked in vain does so again after this share of a rest: to look takes long.
+VAIN = 0.1
 
 
 class Stage(Enum):
@@ -27,7 +29,10 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class Wish:
-    """So many ``moves``, if they are wished for at so many ``looks`` in a row, and a rest of ``pause`` seconds then."""
+    """So many ``moves``, if they are wished for at so many ``looks`` in a row, and a rest of ``pause`` seconds then.
+
+    None of them: it was looked for such a plan, and there is none.
+    """
 
     moves: int
     looks: int
@@ -50,6 +55,8 @@ class Patience:
         """After a look: what was wished for, and how many moves are being made."""
         if now < self.until:
             return
+        if wish is not None and not wish.moves:
+            self.until, wish = now + VAIN * wish.pause, None
         if self.budget > 0:
             self.budget = 0 if wish is None else max(0, self.budget - made)
             if wish is not None and self.budget == 0:

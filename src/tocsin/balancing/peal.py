@@ -66,10 +66,10 @@ class Peal(MinMax):
         plan, most = self._repair(repaired)
         if self.gear != "repair" and view.stage is not Stage.REST:
             moves = self._regroup(view.fork())
-            if 0 < len(moves) < most and self._pays(view, repaired, view.after(moves), len(moves) - len(plan)):
-                view.wish = Wish(len(moves), int(self.looks), self.pause)
-                if view.stage is Stage.GO:
-                    plan = moves
+            pays = 0 < len(moves) < most and self._pays(view, repaired, view.after(moves), len(moves) - len(plan))
+            view.wish = Wish(len(moves) if pays else 0, int(self.looks), self.pause)
+            if pays and view.stage is Stage.GO:
+                plan = moves
         ordered = list(in_order(view.fork(), plan))
         if self._better(view, view.after(ordered)):
             yield from ordered

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tocsin.balancing.arrays import Flags, Floats, Ints, Longs, summed
 from tocsin.balancing.groups import Groups
+from tocsin.balancing.load import Status
 from tocsin.balancing.trial import Trial
 
 #: Others who want the same with whom a subscription counts 1/e: at first and at last.
@@ -36,7 +37,9 @@ CROWD = 64
 
 def refine(view: Trial, groups: Groups, *, home: Longs, price: float) -> None:
     """Moves in the view. ``price``: what it has to save to be elsewhere than at ``home``."""
-    us = np.flatnonzero((groups.of_subscriber >= 0) & (view.at >= 0) & (view.status == 0)[view.at] & (view.u > 0))
+    us = np.flatnonzero(
+        (groups.of_subscriber >= 0) & (view.at >= 0) & (view.status == Status.OPEN)[view.at] & (view.u > 0)
+    )
     if not len(us) or view.m < 2:
         return
     sweeps = int(np.clip(WORK // max(1, int(view.rows.size[us].sum() * min(WIDTH, view.m) * SHARE)), FEWEST, MOST))
@@ -97,17 +100,17 @@ def fitting(view: Trial, at: Ints, best: Longs, weight: Floats, room: Floats) ->
 
 def candidates(view: Trial, groups: Groups) -> Longs:
     """Group × place: the brokers that take somebody and hold most of what the group wants, most first."""
-    q, width = len(view.lam), min(WIDTH, view.m)
+    width = min(WIDTH, view.m)
     held = np.zeros((groups.count, view.m))
     for j in range(view.m):
-        held[:, j] = summed(groups.of_subscription, np.where(view.held[:, j], view.lam, 0.0)[:q], groups.count)
+        held[:, j] = summed(groups.of_subscription, np.where(view.held[:, j], view.lam, 0.0), groups.count)
     held[:, ~view.accepts] = -1.0
     return np.argsort(-held, axis=1, kind="stable")[:, :width]
 
 
 def costly(view: Trial, fading: Floats) -> NDArray[np.float32]:
     """What each subscription costs somebody at each broker, broker by broker, if so many want it there."""
-    return (view.lam * fading[np.minimum(view._by_broker, CROWD - 1)]).astype(np.float32).ravel()
+    return (view.lam * fading[np.minimum(view.by_broker, CROWD - 1)]).astype(np.float32).ravel()
 
 
 def choices(

@@ -77,6 +77,11 @@ class Trial:
         return other
 
     @property
+    def by_broker(self) -> Ints:
+        """n as it is kept: broker × subscription; not to be written to."""
+        return self._by_broker
+
+    @property
     def m(self) -> int:
         return len(self.capacity)
 
