@@ -93,7 +93,7 @@ def test_sweeps_leave_the_brokers_even_and_fetch_less():
     before = view.I.sum()
     refine(view, groups, home=load.at.astype(np.int64), price=0.0)
     assert view.I.sum() < 0.9 * before
-    assert view.loads.maximum < 1.02 * view.mean
+    assert view.loads.maximum < 1.05 * view.mean
 
 
 def test_the_limit_of_a_broker_holds_while_people_are_regrouped():

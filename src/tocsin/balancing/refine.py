@@ -9,6 +9,8 @@ want to go to have a price that rises, and the others' falls.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,8 @@ from tocsin.balancing.arrays import Flags, Floats, Ints, Longs, summed
 from tocsin.balancing.groups import Groups
 from tocsin.balancing.load import Status
 from tocsin.balancing.trial import Trial
+
+Costs: TypeAlias = NDArray[np.float32]
 
 #: Others who want the same with whom a subscription counts 1/e: at first and at last.
 SOFT, HARD = 2.0, 0.25
@@ -31,54 +35,77 @@ TURNS = 8
 WIDTH = 10
 #: Lookups of a subscription at a broker in all, and what that means in sweeps.
 WORK, FEWEST, MOST = 1_000_000_000, 16, 60
+#: What a unit of distance counts, as a share of one's load: it decides among equals only.
+NEARNESS = 1e-6
 #: Counts beyond which a subscription costs nobody anything.
 CROWD = 64
 
 
 def refine(view: Trial, groups: Groups, *, home: Longs, price: float) -> None:
     """Moves in the view. ``price``: what it has to save to be elsewhere than at ``home``."""
-    us = np.flatnonzero(
-        (groups.of_subscriber >= 0) & (view.at >= 0) & (view.status == Status.OPEN)[view.at] & (view.u > 0)
-    )
+    open_ = view.status == Status.OPEN
+    us = np.flatnonzero((groups.of_subscriber >= 0) & (view.at >= 0) & open_[view.at] & (view.u > 0))
     if not len(us) or view.m < 2:
         return
-    sweeps = int(np.clip(WORK // max(1, int(view.rows.size[us].sum() * min(WIDTH, view.m) * SHARE)), FEWEST, MOST))
-    unit = float(view.lam.mean() / view.u[us].mean())
-    prices = np.zeros(view.m)
-    for sweep in range(sweeps):
-        x = sweep / (sweeps - 1)
-        some = us[(us * 2654435761 + sweep * 40503 * 65537) % 1000003 % 1000 < 1000 * SHARE]
+    count = int(np.clip(WORK // max(1, int(view.rows.size[us].sum() * min(WIDTH, view.m) * SHARE)), FEWEST, MOST))
+    sweeps = Sweeps(view, groups, home, price, float(view.lam.mean() / view.u[us].mean()))
+    for number in range(count):
+        x = number / (count - 1)
+        # As good as by chance, and the same every time.
+        some = us[(us * 2654435761 + number * 40503 * 65537) % 1000003 % 1000 < 1000 * SHARE]
         if len(some):
-            step(view, groups, some, home, price, prices, SOFT * (HARD / SOFT) ** x, LOOSE * (TIGHT / LOOSE) ** x, unit)
+            sweeps.sweep(some, SOFT * (HARD / SOFT) ** x, LOOSE * (TIGHT / LOOSE) ** x)
 
 
-def step(
-    view: Trial,
-    groups: Groups,
-    us: Longs,
-    home: Longs,
-    price: float,
-    prices: Floats,
-    soft: float,
-    loose: float,
-    unit: float,
-) -> None:
-    nearest = candidates(view, groups)
-    fading = np.exp(-np.arange(CROWD) / soft)
-    costs = costly(view, fading), costly(view, np.concatenate([[0.0], fading[:-1]]))
-    best, gain = np.empty(len(us), dtype=np.int64), np.empty(len(us))
-    for part, some in view.rows.parts(us):
-        best[part], gain[part] = choices(view, groups, some, nearest, home, price, prices, costs)
-    at = view.at[us]
-    going = np.flatnonzero((best != at) & (gain > 0))
-    us, at, best, gain = us[going], at[going], best[going], gain[going]
-    weight = view.u[us]
-    mean = view.mean
-    order = np.lexsort((us, -gain, best))
-    us, at, best, weight = us[order], at[order], best[order], weight[order]
-    fits = fitting(view, at, best, weight, mean * (1 + loose) * view.capacity - view.F)
-    view.move_all(us[fits], best[fits])
-    prices += np.where(view.live, HASTE * unit * (view.relative / mean - 1), 0.0)
+class Sweeps:
+    """``unit``: what a subscription costs to its subscriber, as a share of its load."""
+
+    def __init__(self, view: Trial, groups: Groups, home: Longs, price: float, unit: float) -> None:
+        self.view, self.groups, self.home, self.price, self.unit = view, groups, home, price, unit
+        self.prices: Floats = np.zeros(view.m)
+
+    def sweep(self, us: Longs, soft: float, loose: float) -> None:
+        """These look around, and those go who gain and find room."""
+        view = self.view
+        nearest = candidates(view, self.groups)
+        fading = np.exp(-np.arange(CROWD) / soft)
+        coming, being = costly(view, fading), costly(view, np.concatenate([[0.0], fading[:-1]]))
+        best, gain = np.empty(len(us), dtype=np.int64), np.empty(len(us))
+        for part, some in view.rows.parts(us):
+            best[part], gain[part] = self._choices(some, nearest, coming, being)
+        going = np.flatnonzero((best != view.at[us]) & (gain > 0))
+        going = going[np.lexsort((us[going], -gain[going], best[going]))]
+        us, best, mean = us[going], best[going], view.mean
+        fits = fitting(view, view.at[us], best, view.u[us], mean * (1 + loose) * view.capacity - view.F)
+        view.move_all(us[fits], best[fits])
+        self.prices += np.where(view.live, HASTE * self.unit * (view.relative / mean - 1), 0.0)
+
+    def _choices(self, us: Longs, nearest: Longs, coming: Costs, being: Costs) -> tuple[Longs, Floats]:
+        """For each of these the broker where it costs least, and how much less than where it is.
+
+        ``coming``, ``being``: what things cost to those who come, and to those who are there and do not count
+        themselves.
+        """
+        view = self.view
+        size, items = view.rows.gather(us)
+        first, weight, q = np.cumsum(size) - size, view.u[us], len(view.lam)
+        items = items.astype(np.int64)
+
+        def cost(brokers: Longs, each: Costs) -> Floats:
+            alone = np.add.reduceat(each.take(np.repeat(brokers * q, size) + items), first)
+            tie = 0.0 if view.distance is None else NEARNESS * weight * view.distance[us, brokers]
+            stays = np.where(brokers == self.home[us], self.price, 0.0)
+            return np.asarray(alone + self.prices[brokers] * weight - stays + tie)
+
+        at = view.at[us].astype(np.int64)
+        now = cost(at, being)
+        best, least = at.copy(), now.copy()
+        accepts = view.accepts
+        for brokers in nearest[self.groups.of_subscriber[us]].T:
+            there = np.where(accepts[brokers] & (brokers != at), cost(brokers, coming), np.inf)
+            better = there < least
+            best[better], least[better] = brokers[better], there[better]
+        return best, now - least
 
 
 def fitting(view: Trial, at: Ints, best: Longs, weight: Floats, room: Floats) -> Flags:
@@ -108,40 +135,6 @@ def candidates(view: Trial, groups: Groups) -> Longs:
     return np.argsort(-held, axis=1, kind="stable")[:, :width]
 
 
-def costly(view: Trial, fading: Floats) -> NDArray[np.float32]:
+def costly(view: Trial, fading: Floats) -> Costs:
     """What each subscription costs somebody at each broker, broker by broker, if so many want it there."""
     return (view.lam * fading[np.minimum(view.by_broker, CROWD - 1)]).astype(np.float32).ravel()
-
-
-def choices(
-    view: Trial,
-    groups: Groups,
-    us: Longs,
-    nearest: Longs,
-    home: Longs,
-    price: float,
-    prices: Floats,
-    costs: tuple[NDArray[np.float32], NDArray[np.float32]],
-) -> tuple[Longs, Floats]:
-    """For each of these the broker where it costs least, and how much less than where it is.
-
-    ``costs``: to those who come, and to those who are there, who do not count themselves.
-    """
-    size, items = view.rows.gather(us)
-    first, weight, q = np.cumsum(size) - size, view.u[us], len(view.lam)
-    items = items.astype(np.int64)
-
-    def cost(brokers: Longs, each: NDArray[np.float32]) -> Floats:
-        alone = np.add.reduceat(each.take(np.repeat(brokers * q, size) + items), first)
-        tie = 0.0 if view.distance is None else 1e-6 * weight * view.distance[us, brokers]
-        return np.asarray(alone + prices[brokers] * weight - np.where(brokers == home[us], price, 0.0) + tie)
-
-    at = view.at[us].astype(np.int64)
-    now = cost(at, costs[1])
-    best, least = at.copy(), now.copy()
-    accepts = view.accepts
-    for brokers in nearest[groups.of_subscriber[us]].T:
-        there = np.where(accepts[brokers] & (brokers != at), cost(brokers, costs[0]), np.inf)
-        better = there < least
-        best[better], least[better] = brokers[better], there[better]
-    return best, now - least
