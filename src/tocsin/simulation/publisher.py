@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tocsin.simulation.client import ClientNode
 
 FEED = "F"
+#: Publications that an application waits for at the same time. A broker does not keep answers that nobody reads.
+MOST = 2
 
 
 class Record(Struct, frozen=True):
@@ -52,6 +54,12 @@ class Publisher:
     def _publish(self) -> None:
         if not self.every:
             return
+        self.node.later(self.every * self.rng.uniform(0.5, 1.5), self._publish)
+        waiting = [paper for paper in self.papers if paper.outcome is None and paper.life == self.node.life]
+        if len(waiting) < MOST:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
         rng, request = self.rng, len(self.papers)
         name = f"{self.node.name}/{request}"
         records = [Record(f"{name}/{n}", rng.random() < 0.1) for n in range(rng.randint(1, 4))]
@@ -59,7 +67,6 @@ class Publisher:
         self.papers.append(paper)
         texts = [msgspec.json.encode(each) for each in records]
         self.node.handle(ev.WantPublish(request, FEED, texts, paper.retry))
-        self.node.later(self.every * rng.uniform(0.5, 1.5), self._publish)
 
     def ended(self, request: int, outcome: Receipt | TocsinError) -> None:
         self.papers[request].outcome = outcome
