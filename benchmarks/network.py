@@ -443,7 +443,9 @@ class Acts:
             return since is not None and top["pending"] == 0
 
         rest = until(resting, self._began, self.steady, PATIENCE if patience is None else patience)
-        return None if since is None else since - self._began, rest
+        balanced = None if since is None else since - self._began
+        # The two are of the same look if both came at once, and one is taken after it was made.
+        return balanced if balanced is None or rest is None else min(balanced, rest), rest
 
 
 # -- NATS --------------------------------------------------------------------------------------------------------------
