@@ -42,7 +42,8 @@ def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True, intro: st
         written.append(alone)
     tables = [claims(outcomes), *(variants([each]) for each in outcomes)]
     (out / "tables.md").write_text("\n".join(tables), encoding="utf-8")
-    (out / OUTCOMES).write_bytes(msgspec.json.format(msgspec.json.encode([plain(each) for each in outcomes])) + b"\n")
+    lines = b",\n".join(msgspec.json.encode(plain(each)) for each in outcomes)
+    (out / OUTCOMES).write_bytes(b"[\n" + lines + b"\n]\n")
     written += [out / "tables.md", out / OUTCOMES]
     whole = out / "index.html"
     body = f"<section>{overview(outcomes)}</section>" + "".join(section(each) for each in outcomes)
