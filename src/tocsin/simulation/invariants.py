@@ -247,6 +247,8 @@ def _brokers(world: World) -> Iterator[Violation]:
             yield Violation("it settles", f"{broker.name} was not told of {list(cluster.outbox[broker.name])}")
         if any(channel.told for channel in state.channels.values()) or state.catchup.jobs or state.catchup.queue:
             yield Violation("it settles", f"{broker.name} has something to fetch")
+        if late := [front.subscriber for front in state.fronts.values() if front.behind or front.congested]:
+            yield Violation("it settles", f"{broker.name} has something left for {late}")
         if broker.name in world.draining and open_ and state.fronts:
             yield Violation("it settles", f"{broker.name} is drained, and has {len(state.fronts)} subscribers")
         held = {each.number for each in cluster.subscriptions.values() if broker.name in each.holders}
