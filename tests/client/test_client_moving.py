@@ -363,6 +363,24 @@ def test_what_the_new_broker_does_not_have_any_more_may_still_come_from_the_old_
     assert rig.got() == [11, 12, 14] and rig.state.status.gaps == 0
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_who_stayed_for_it_once_goes_the_next_time_and_says_what_was_passed_over(live):
+    """It is up to date at the old broker, and has not heard from it for longer than results are kept."""
+    rig = resumed()
+    rig.hear(wire.Gap(6, 11, 14, "retention"))
+    if not live:
+        rig.hear(wire.Lagging(5, 11), on=1)
+    rig.hear(TWO, on=1)
+    rig.connect()
+    rig.welcome(broker="second")
+    (asked,) = rig.said(wire.Subscribe)
+    assert asked.after == 11
+    rig.hear(wire.Subscribed(asked.id, 6, "C", 11), wire.Gap(6, 11, 16, "retention"), notify(17, 6), wire.Live(6, 17))
+    assert rig.state.current.number == (3 if live else 1)
+    assert rig.state.status.gaps == (1 if live else 0)
+    assert rig.got() == ([11, 17] if live else [11])
+
+
 def test_what_the_old_broker_holds_was_not_released():
     rig = resumed()
     rig.hear(notify(12, 6), wire.Gap(6, 12, 14, "released"), notify(14, 6), wire.Live(6, 14))

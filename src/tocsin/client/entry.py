@@ -16,7 +16,7 @@ class Entry:
 
     ``number`` is that of the BE subscription on the current connection, None while it waits for an answer. ``known`` is
     the number that the cursor belongs to, and ``home`` the broker that gave it: a resume names it, and it changes only
-    once all of the old one is here.
+    once all of the old one is here. ``missed``: up to there a broker that it did not move to had nothing any more.
     """
 
     def __init__(self, want: WantSubscribe) -> None:
@@ -34,6 +34,7 @@ class Entry:
         self.leaving = False
         self.pending = 0
         self.gaps = 0
+        self.missed = 0
         self._consumed = want.after
 
     @property
@@ -43,6 +44,7 @@ class Entry:
 
     def begin(self, after: int, epoch: int = 0) -> None:
         self.cursor = self._consumed = after
+        self.missed = 0
         self.epoch = epoch
 
     def begin_anew(self, number: int, after: int, epoch: int) -> Missed:

@@ -258,9 +258,14 @@ class Session:
             for entry in entries:
                 entry.known, entry.home = message.subscription, self.broker
                 self._all.skip(entry, message)
+        elif entries and all(self._expired(entry, message) for entry in entries):
+            for entry in entries:
+                self._all.skip(entry, message)
         elif any((entry.cursor or 0) < message.next - 1 and not self._held(entry, message) for entry in entries):
             self.trouble = f"executions {message.after + 1} to {message.next - 1} are not there: {message.reason}"
             for entry in list(entries):
+                if message.reason == "retention":
+                    entry.missed = message.next - 1
                 self._detach(entry)
 
     def _held(self, entry: Entry, message: wire.Gap) -> bool:
@@ -269,6 +274,15 @@ class Session:
         number = None if here is None else here.places.get(entry.handle)
         held = number is not None and number == entry.known == self._formers.get(message.subscription)
         return held and message.reason == "released" and self.role is Role.JOINING
+
+    def _expired(self, entry: Entry, message: wire.Gap) -> bool:
+        """It stayed for this before, and nothing of it has come where it is, although it is up to date there: it has
+        not been told how far that is for longer than results are kept, and would be refused each time."""
+        here = self._all.current
+        number = None if here is None else here.places.get(entry.handle)
+        live = here is not None and number is not None and here.phases.get(number) is Phase.LIVE
+        waited = (entry.cursor or 0) < entry.missed
+        return live and waited and message.reason == "retention" and self.role is Role.JOINING
 
     def live(self, message: wire.Live) -> None:
         self.phases[message.subscription] = Phase.LIVE
