@@ -39,6 +39,7 @@ def life() -> Any:
     return SimpleNamespace(
         options=CityOptions(),
         city=City(3, 400),
+        now=61.0,
         broker=np.zeros(400, np.uint8),
         newest={CHANNEL: told()},
         topology={"brokers": brokers, "cov": 0.123, "maximum": 1.0},
@@ -74,7 +75,7 @@ def test_nothing_is_cut_off(life: Any, width: int) -> None:
 
 def test_a_notification_reads_like_a_sentence(life: Any) -> None:
     text = drawn(sentence(life, told()), 200)
-    assert "Dina 4: Fire in Weavers' Row, level 4 of 5, 1744 m away (and 1 more)" in text
+    assert "Dina Marsh: Fire in Weavers' Row, level 4 of 5, 1744 m away (and 1 more)" in text
     assert f"{CHANNEL}, 1.2 s after the report" in text and "→ Orchard Park" in text
 
 

@@ -129,7 +129,8 @@ def test_settings_that_the_rest_relies_on(spark):
 
 
 def test_ctrl_c_is_left_to_the_program(spark_runtime):
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # Python's own, or none where the tests run in the background of a shell; PySpark's would end the JVM's jobs.
+    assert signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN)
 
 
 def test_one_process_has_one_session(spark_runtime, config):
