@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from tocsin.broker.rate import WINDOW
+from tocsin.broker.rate import seconds as watched
 from tocsin.errors import UserError
 from tocsin.simulation.population import REST, count
 
@@ -30,7 +31,7 @@ def test_every_broker_fetches_once_and_delivers_to_each():
     # λ is an average that forgets exponentially; what is framed around a result is some bytes more.
     def lam(k: int) -> float:
         ages = [seconds + REST - number / rates[k] for number in range(times[k])]
-        return sum((sizes[k] + 85) * math.exp(-age / WINDOW) for age in ages) / WINDOW
+        return sum((sizes[k] + 85) * math.exp(-age / WINDOW) for age in ages) / watched(seconds + REST)
 
     for j in range(brokers):
         assert found.load_in[j] == pytest.approx(sum((n[j][k] > 0) * lam(k) for k in range(4)), rel=0.1)
