@@ -44,7 +44,7 @@ class Trial:
         self.held: Flags = load.n > 0
         self.at = load.at.copy()
         self.count = load.count.copy()
-        self._open: Flags = self.status == Status.OPEN
+        self._open: Flags = self.status == Status.OPEN.value
         self._accepts: Flags = self._open & (self.count < self.most)
         loads = load.loads
         self.I, self.O = loads.I, loads.O

@@ -19,10 +19,11 @@ class Clock:
     def at(self, time: float, action: Callable[..., None], *args: Any) -> None:
         """What should have happened before happens now."""
         self._asked += 1
-        heappush(self._queue, (max(time, self.now), self._asked, action, args))
+        heappush(self._queue, (time if time > self.now else self.now, self._asked, action, args))
 
     def after(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
-        self.at(self.now + seconds, action, *args)
+        self._asked += 1
+        heappush(self._queue, (self.now + seconds if seconds > 0 else self.now, self._asked, action, args))
 
     def run(self, until: float) -> None:
         """Everything up to and at this time."""
