@@ -179,6 +179,17 @@ def load_coordinator(path: str | None = None, env: dict[str, str] | None = None,
     return _load(CoordinatorConfig, CoordinatorLimits, "TOCSIN_COORDINATOR_", path, env, overrides)
 
 
+def variables(config: CoordinatorConfig) -> dict[str, str]:
+    """The TOCSIN_COORDINATOR_* variables that say the same; what is as it is by itself is left out."""
+    found: dict[str, str] = {}
+    for struct, usual, prefix in ((config, CoordinatorConfig(), ""), (config.limits, CoordinatorLimits(), "LIMITS_")):
+        for name, value in msgspec.structs.asdict(struct).items():
+            if name != "limits" and value != getattr(usual, name):
+                text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+                found[f"TOCSIN_COORDINATOR_{prefix}{name.upper()}"] = text
+    return found
+
+
 def _load(
     model: type[Config],
     limit_model: type[Struct],

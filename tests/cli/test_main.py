@@ -18,7 +18,16 @@ from tocsin.cli import http
 from tocsin.cli.config import template
 from tocsin.cli.http import Client, Remote
 from tocsin.cli.reference import pages
-from tocsin.config import BrokerConfig, ClusterConfig, CoordinatorConfig, load, load_broker, load_coordinator
+from tocsin.config import (
+    BrokerConfig,
+    ClusterConfig,
+    CoordinatorConfig,
+    CoordinatorLimits,
+    load,
+    load_broker,
+    load_coordinator,
+    variables,
+)
 from tocsin.errors import Unreachable
 
 COMMANDS = ["cluster", "sql", "pub", "sub", "query", "channels", "config", "init", "bench", "demo"]
@@ -246,6 +255,12 @@ def test_the_template_of_the_coordinator_changes_nothing_as_it_is(tmp_path):
     file.write_text(tocsin("config", "--coordinator").stdout.decode())
     assert load_coordinator(str(file), env={}) == CoordinatorConfig()
     assert "TOCSIN_COORDINATOR_LIMITS_MOVES" in file.read_text() and "[limits]" in file.read_text()
+
+
+def test_variables_say_what_a_configuration_says():
+    assert variables(CoordinatorConfig()) == {}
+    config = CoordinatorConfig(strategy="", settings={"alpha": 0.2, "scheme": "ldm"}, limits=CoordinatorLimits(moves=7))
+    assert load_coordinator(env=variables(config)) == config
 
 
 def test_config_shows_what_a_file_gives_to_the_coordinator(tmp_path):

@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tocsin.cli import reproduce
 from tocsin.cli.main import run
 from tocsin.experiments.chart import Chart, Panel, Series
-from tocsin.experiments.debs2019 import live
 from tocsin.experiments.debs2019.figures import FIGURES
 from tocsin.experiments.debs2019.proto import CHANNELS, asked, prototype
 from tocsin.experiments.debs2019.variants import Runs, Variant, workload
 from tocsin.experiments.outcome import Check, Spread, Verdict, judge, number
 from tocsin.experiments.page import page
-from tocsin.experiments.report import write
 from tocsin.simulation.flow.near import nearest
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -192,32 +191,24 @@ def test_all_figures_at_the_papers_size(tmp_path, capsys):
     }
 
 
-def history(skew: float) -> list[dict[str, object]]:
-    """As ``GET /history`` answers."""
-    brokers = {"b1": [100.0, 900.0 * skew, 7], "b2": [100.0, 900.0, 3]}
-    return [
-        {"time": 1_000.0 + look, "cov": skew / 10, "maximum": 100 + 900 * skew, "brokers": brokers} for look in range(6)
-    ]
+def test_all_runs_together_are_the_whole_and_none_counts_twice(monkeypatch):
+    seen: list[tuple[float, str]] = []
 
+    @contextlib.contextmanager
+    def watching(total):
+        seen.append((total, "in all"))
+        yield lambda done, what: seen.append((done, what))
 
-FACTS = {"migrations": 3, "notifications": 1_000, "people_reached": 10}
-
-
-def test_a_live_run_is_read_from_the_coordinators_history():
-    found = live.read("LDM", history(2.0), 30.0, FACTS, 1_000.0)
-    assert found.time.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]  # minutes of the city
-    assert found.load[0].tolist() == [1_900.0, 1_000.0] and found.subscribers[0].tolist() == [7, 3]
-    later = live.read("LDM", history(2.0), 30.0, FACTS, 1_003.5)  # before that it was starting
-    assert later.time.tolist() == [0.25, 0.75]
-
-
-def test_live_runs_are_judged_and_drawn_as_the_simulated_ones(tmp_path):
-    runs = [live.read("no LB", history(4.0), 30.0, FACTS, 0.0), live.read("LDM", history(2.0), 30.0, FACTS, 0.0)]
-    found = live.outcome(runs, 10, 30.0)
-    assert [check.says for check in found.checks] == ["LDM lowers the maximum load", "LDM lowers the cov"]
-    assert found.verdict is Verdict.REPRODUCED
-    written = write([found], tmp_path)
-    assert {path.name for path in written} >= {"D-proto.parquet", "D-proto.png", "D-proto-metrics.png", "D-proto.html"}
+    monkeypatch.setattr(reproduce, "watching", watching)
+    runs, figures = Runs((1, 2)), [FIGURES["D-9"], FIGURES["D-13"]]
+    with reproduce.watched(runs, figures):
+        for variant in reproduce.compared(figures):
+            for seed in runs.seeds:
+                for share in (0.0, 0.5, 1.0, 1.0):  # the simulation says it at its end, and so does who waits for it
+                    runs.tell(variant, seed, share)
+    (total, _), *told = seen
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (pytest.approx(total), f"{FIGURES['D-13'].variants[-1].name}, seed 2")
 
 
 @pytest.mark.parametrize("words", [["D-proto"], ["D-8", "--live"], ["D-proto", "D-8", "--live"]])

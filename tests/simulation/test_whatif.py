@@ -73,7 +73,9 @@ def test_every_candidate_is_tried_and_the_fewest_brokers_win(scenario, capsys):
 def test_if_none_is_enough_it_says_so_and_exits_with_1(scenario, capsys):
     scenario.write_text(SMALL.replace("150_000", "3_000"))
     assert call("simulate", scenario) == 1
-    assert "None is enough: with 4 brokers" in capsys.readouterr().out
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("None is enough: even of 4 brokers with round-robin placement and ldm, α 0.1 ")
+    assert last.endswith(", above 80%. Try 96 and more.")
 
 
 def made(brokers: int, busiest: float, migrations: int, load: list[float]) -> Found:
@@ -118,9 +120,30 @@ BAD = {
     "no such table": ("[compare]", "[comparison]", "comparison", "there are: population"),
     "missing key": ("subscribers = 40", "", "population: 'subscribers' is missing", "it takes: subscribers"),
     "missing table": ("[rates]\nbytes_per_second = 1_000", "", "'rates' is missing", "it takes"),
-    "text for a number": ("subscribers = 40", 'subscribers = "many"', "population.subscribers", "expected `int`"),
-    "a number for a list": ("count = [4, 1]", "count = 4", "brokers.count", "expected `array`"),
-    "a fraction of a person": ("subscribers = 40", "subscribers = 4.5", "population.subscribers", "expected `int`"),
+    "text for a number": (
+        "subscribers = 40",
+        'subscribers = "many"',
+        "population.subscribers",
+        "expected a whole number, got a",
+    ),
+    "a number for a list": (
+        "count = [4, 1]",
+        "count = 4",
+        "brokers.count",
+        "expected a list in [], got a whole number",
+    ),
+    "a fraction of a person": (
+        "subscribers = 40",
+        "subscribers = 4.5",
+        "population.subscribers",
+        "expected a whole number, got a",
+    ),
+    "more than there is": (
+        "bytes_per_second = 150_000",
+        "bytes_per_second = inf",
+        "brokers.bytes_per_second",
+        "<= 1000000000000000",
+    ),
     "nobody": ("subscribers = 40", "subscribers = 0", "population.subscribers", ">= 1"),
     "no broker": ("count = [4, 1]", "count = [0]", "brokers.count", ">= 1"),
     "nothing to try": ("count = [4, 1]", "count = []", "brokers.count", "length >= 1"),

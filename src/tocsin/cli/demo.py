@@ -15,6 +15,7 @@ from rich.markup import escape
 from tocsin.cli.output import Json, print_json
 from tocsin.cli.screen import channels_table, picture, sentence, summary_lines
 from tocsin.cli.up import PORT, Progress, terminable
+from tocsin.config import CoordinatorConfig
 from tocsin.errors import UserError
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ def demo(
         port=usual_or_free(brokers) if port is None else port,
         placement=placement,
         strategy=strategy,
-        balance_every=max(2.0, 10.0 / pace),
-        interval=1.0,
+        settings=CoordinatorConfig(balance_every=max(2.0, 10.0 / pace), interval=1.0),
         brief=not stay,
         city=city,
     )

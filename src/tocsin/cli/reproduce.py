@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tocsin.cli.output import Json, print_json, print_line, progress
+from tocsin.cli.output import Json, print_json, print_line
 from tocsin.cli.up import terminable
+from tocsin.cli.watching import watching
 from tocsin.errors import NotFound, SystemTrouble, UserError
 
 if TYPE_CHECKING:
@@ -65,21 +66,16 @@ def reproduce(
     except OSError as error:
         trouble = f"{out} cannot be written: {error.strerror}"
         raise SystemTrouble(trouble, hint="choose another folder: --out") from error
-    shape: tuple[Any, ...] = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with progress(*shape) as bar:
+    if live:
+        outcomes = [alive(people, speed, minutes)]
+    else:
         runs = Runs(tuple(range(1, seeds + 1)), small)
-        if bar is not None:
-            watch(bar, runs, wanted)
-        if wanted and jobs != 1:
-            runs.make(compared(wanted), jobs or os.cpu_count() or 1)
-        outcomes = [figure.outcome(runs) for figure in wanted] if not live else [alive(bar, people, speed, minutes)]
-    files = write(outcomes, out, png=png, intro=intro(live))
+        with watched(runs, wanted):
+            if jobs != 1:
+                runs.make(compared(wanted), jobs or os.cpu_count() or 1)
+            outcomes = [figure.outcome(runs) for figure in wanted]
+    title, intro = words(live)
+    files = write(outcomes, out, png=png, title=title, intro=intro)
     if json:
         print_json({"figures": [plain(each) for each in outcomes], "page": str(files[-1])})
         return
@@ -88,11 +84,12 @@ def reproduce(
     print_line(f"{len(files)} files in {out}; look at {files[-1]}")
 
 
-def intro(live: bool) -> str:
+def words(live: bool) -> tuple[str, str]:
+    """What the page begins with."""
+    from tocsin.experiments import report
     from tocsin.experiments.debs2019 import live as living
-    from tocsin.experiments.report import INTRO
 
-    return living.INTRO if live else INTRO
+    return (living.TITLE, living.INTRO) if live else (report.TITLE, report.INTRO)
 
 
 def chosen(names: Sequence[str], known: dict[str, Figure]) -> list[Figure]:
@@ -113,19 +110,14 @@ def chosen(names: Sequence[str], known: dict[str, Figure]) -> list[Figure]:
 LIVE = "D-proto"
 
 
-def alive(bar: Progress | None, people: int, speed: float, minutes: float) -> Outcome:
+def alive(people: int, speed: float, minutes: float) -> Outcome:
     from tocsin.experiments.debs2019 import live
 
-    task = None if bar is None else bar.add_task("", total=float(len(live.WAYS)))
-    begun = 0
+    with terminable(), watching(len(live.VARIANTS)) as watch:  # the processes that it has started end with it
 
-    def tell(way: str) -> None:
-        nonlocal begun
-        if bar is not None and task is not None:
-            bar.update(task, completed=begun, description=f"{LIVE}, {way}")
-        begun += 1
+        def tell(variant: Variant, share: float) -> None:
+            watch(live.VARIANTS.index(variant) + share, f"{LIVE}, {variant.name}")
 
-    with terminable():  # the processes that it has started end with it
         try:
             return live.live(people=people, speed=speed, minutes=minutes, tell=tell)
         except KeyboardInterrupt:
@@ -133,7 +125,7 @@ def alive(bar: Progress | None, people: int, speed: float, minutes: float) -> Ou
 
 
 #: A run of the large simulation takes so many times as long as one of the prototype.
-WEIGHTS = {"proto": 1.0, "sim": 12.0}
+WEIGHTS = {"proto": 1.0, "sim": 4.5}
 
 
 def compared(wanted: Sequence[Figure]) -> list[Variant]:
@@ -141,18 +133,19 @@ def compared(wanted: Sequence[Figure]) -> list[Variant]:
     return list(dict.fromkeys(variant for figure in wanted for variant in figure.variants))
 
 
-def watch(bar: Progress, runs: Runs, wanted: Sequence[Figure]) -> None:
+@contextlib.contextmanager
+def watched(runs: Runs, wanted: Sequence[Figure]) -> Iterator[None]:
     total = sum(WEIGHTS[variant.setup] for variant in compared(wanted)) * len(runs.seeds)
-    task = bar.add_task("", total=total)
-    done = 0.0
+    shares: dict[tuple[Variant, int], float] = {}
+    with watching(total) as watch:
 
-    def tell(variant: Variant, seed: int, share: float) -> None:
-        nonlocal done
-        weight = WEIGHTS[variant.setup]
-        bar.update(task, completed=done + weight * share, description=f"{variant.name}, seed {seed}")
-        done += weight if share == 1.0 else 0.0
+        def tell(variant: Variant, seed: int, share: float) -> None:
+            shares[variant, seed] = share
+            done = sum(WEIGHTS[each.setup] * part for (each, _), part in shares.items())
+            watch(done, f"{variant.name}, seed {seed}")
 
-    runs.tell = tell
+        runs.tell = tell
+        yield
 
 
 def show(outcome: Outcome) -> None:

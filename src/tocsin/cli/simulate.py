@@ -9,7 +9,8 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
-from tocsin.cli.output import Json, print_json, print_line, print_table, progress
+from tocsin.cli.output import Json, print_json, print_line, print_table
+from tocsin.cli.watching import watching
 from tocsin.cli.whatif import what_if
 from tocsin.errors import UserError
 
@@ -110,14 +111,12 @@ def _many(runs: int, seed: int, jobs: int, json: bool) -> None:
 
     summary: Summary = Summary()
     broken: list[Outcome] = []
-    with progress() as bar:
-        task = bar.add_task(f"{runs:,} runs", total=runs) if bar is not None else None
+    with watching(runs) as watch:
         for found in outcomes(seed, runs, jobs):
             summary.add(found)
             if found.violations:
                 broken.append(found)
-            if bar is not None and task is not None:
-                bar.update(task, advance=1, description=f"{runs:,} runs, {len(broken)} violations")
+            watch(summary.runs, f"{runs:,} runs, {len(broken)} violations")
     details = [_detail(each) for each in broken[:DETAILED]]
     if json:
         print_json(msgspec.to_builtins(summary) | {"details": details})

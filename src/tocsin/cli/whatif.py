@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tocsin.cli.output import Json, print_json, print_line, print_table, progress
+from tocsin.cli.output import Json, print_json, print_line, print_table
+from tocsin.cli.watching import watching
 from tocsin.errors import SystemTrouble
 
 if TYPE_CHECKING:
-    from tocsin.experiments.whatif.answer import Found
+    from tocsin.experiments.whatif.answer import Candidate, Found
     from tocsin.experiments.whatif.scenario import Scenario
 
 
@@ -38,14 +40,12 @@ def what_if(
         _check(out)
     tried = candidates(scenario)
     found: list[Found] = []
-    with progress() as bar:
-        task = None if bar is None else bar.add_task("", total=float(len(tried)))
+    with watching(len(tried)) as watch:
         works = {brokers: workload(scenario, brokers) for brokers in {each.brokers for each in tried}}
         for number, candidate in enumerate(tried):
 
-            def tell(share: float, number: int = number, what: str = candidate.balancing) -> None:
-                if bar is not None and task is not None:
-                    bar.update(task, completed=number + share, description=what)
+            def tell(share: float, number: int = number, what: Candidate = candidate) -> None:
+                watch(number + share, f"{what.brokers} brokers, {what.placement}, {what.balancing}")
 
             found.append(attempt(scenario, candidate, works[candidate.brokers], tell))
     best = enough(scenario, found)
@@ -120,11 +120,10 @@ def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:
     print_table(COLUMNS, [row(each) for each in found], [True, False, False, True, True, True])
     limit = f"{scenario.brokers.at_most:.0%}"
     if best is None:
-        most = max(each.candidate.brokers for each in found)
         lowest = min(found, key=lambda each: each.busiest)
-        print_line(
-            f"None is enough: with {most} brokers the busiest is at {lowest.busiest:.0%}, above {limit}. Try more."
-        )
+        lightest = f"of {lowest.candidate.brokers} brokers with {way(lowest)} the busiest is at {lowest.busiest:.0%}"
+        need = math.ceil(lowest.candidate.brokers * lowest.busiest / scenario.brokers.at_most)
+        print_line(f"None is enough: even {lightest}, above {limit}. Try {need:,} and more.")
         return
     print_line(f"{enough_with(best)}: the busiest reaches {best.busiest:.0%} of at most {limit}, {cost(best)}.")
     other = calmer(scenario, found, best)
@@ -136,9 +135,12 @@ def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:
 
 
 def enough_with(found: Found) -> str:
-    candidate = found.candidate
-    brokers = "1 broker is" if candidate.brokers == 1 else f"{candidate.brokers} brokers are"
-    return f"{brokers} enough with {candidate.placement} placement and {candidate.balancing}"
+    brokers = "1 broker is" if found.candidate.brokers == 1 else f"{found.candidate.brokers} brokers are"
+    return f"{brokers} enough with {way(found)}"
+
+
+def way(found: Found) -> str:
+    return f"{found.candidate.placement} placement and {found.candidate.balancing}"
 
 
 def cost(found: Found) -> str:

@@ -22,6 +22,7 @@ def plain(outcome: Outcome) -> dict[str, Any]:
             for each in outcome.checks
         ],
         "variants": [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows],
+        "remarks": outcome.remarks,
     }
 
 
@@ -30,7 +31,7 @@ def restored(found: dict[str, Any]) -> Outcome:
     checks = [Check(each["says"], each["found"], tuple(each["holds"]), each["direction"]) for each in found["checks"]]
     columns = list(found["variants"][0])
     rows = [[row[name] for name in columns] for row in found["variants"]]
-    outcome = Outcome(found["id"], found["title"], found["claim"], checks, columns, rows, [])
+    outcome = Outcome(found["id"], found["title"], found["claim"], checks, columns, rows, [], found["remarks"])
     assert outcome.verdict is Verdict(found["verdict"])
     return outcome
 

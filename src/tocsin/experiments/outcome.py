@@ -32,7 +32,8 @@ class Spread:
         return pstdev(self.values)
 
     def __str__(self) -> str:
-        return f"{number(self.mean)} ± {number(self.deviation)}"
+        """One value has no spread."""
+        return f"{number(self.mean)} ± {number(self.deviation)}" if len(self.values) > 1 else number(self.mean)
 
 
 def number(value: float) -> str:
@@ -62,6 +63,8 @@ class Check:
 
     @property
     def often(self) -> str:
+        if len(self.holds) == 1:
+            return "in one run" if self.mostly else "not in one run"
         return f"{sum(self.holds)} of {len(self.holds)} seeds"
 
     @property

@@ -17,13 +17,10 @@ CLASSES = {Verdict.REPRODUCED: "reproduced", Verdict.DIRECTION: "direction", Ver
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{'' if i == 0 else ' class=n'}>{escape(cell)}</td>" for i, cell in enumerate(row))
-        + "</tr>"
-        for row in rows
-    )
+    def cells(kind: str, row: Sequence[str]) -> str:
+        return "".join(f"<{kind}{' class=n' if i else ''}>{escape(cell)}</{kind}>" for i, cell in enumerate(row))
+
+    head, body = cells("th", columns), "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

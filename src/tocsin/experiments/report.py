@@ -16,6 +16,7 @@ from tocsin.experiments.png import draw
 
 OUTCOMES = "outcomes.json"
 
+TITLE = "DEBS 2019, figures 5 to 14, again"
 INTRO = (
     "Every figure again, from our own simulation of the network. Each value is a mean over several seeds of the random "
     "generators, with its standard deviation; shaded areas go from the smallest to the largest. A claim is reproduced "
@@ -24,7 +25,9 @@ INTRO = (
 )
 
 
-def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True, intro: str = INTRO) -> list[Path]:
+def write(
+    outcomes: Sequence[Outcome], out: Path, *, png: bool = True, title: str = TITLE, intro: str = INTRO
+) -> list[Path]:
     """The files that were written, the page with all of them last."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
@@ -37,8 +40,9 @@ def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True, intro: st
                 draw(chart, out / f"{chart.name}.png")
                 written.append(out / f"{chart.name}.png")
         alone = out / f"{outcome.id}.html"
-        title = f"{outcome.id}: {outcome.title}"
-        alone.write_text(page(title, intro, section(outcome), outcome.charts), encoding="utf-8")
+        alone.write_text(
+            page(f"{outcome.id}: {outcome.title}", intro, section(outcome), outcome.charts), encoding="utf-8"
+        )
         written.append(alone)
     tables = [claims(outcomes), *(variants([each]) for each in outcomes)]
     (out / "tables.md").write_text("\n".join(tables), encoding="utf-8")
@@ -48,5 +52,5 @@ def write(outcomes: Sequence[Outcome], out: Path, *, png: bool = True, intro: st
     whole = out / "index.html"
     body = f"<section>{overview(outcomes)}</section>" + "".join(section(each) for each in outcomes)
     charts = [chart for outcome in outcomes for chart in outcome.charts]
-    whole.write_text(page("DEBS 2019, figures 5 to 14, again", intro, body, charts), encoding="utf-8")
+    whole.write_text(page(title, intro, body, charts), encoding="utf-8")
     return [*written, whole]

@@ -6,6 +6,8 @@ import sys
 
 from msgspec import Struct
 
+from tocsin.config import CoordinatorConfig
+
 CLUSTER = (sys.executable, "-m", "tocsin.cli", "cluster")
 
 
@@ -29,9 +31,9 @@ class Options(Struct, frozen=True, kw_only=True):
     """``home`` '': a temporary one, which is gone at the end. ``port``: of the data cluster; the first broker has the
     next one, the coordinator the one after it, further brokers those behind; 0 takes free ones.
 
-    ``placement``, ``strategy``: the coordinator's; None leaves them as they are. ``balance_every`` and ``interval`` are
-    its settings, in seconds. ``cluster``: the words that start a data cluster; ``config``: a file with its settings.
-    ``brief``: it will be gone in minutes. ``city``: None for none.
+    ``settings`` are the coordinator's; ``placement`` and ``strategy``, too: None leaves them as they are there.
+    ``cluster``: the words that start a data cluster; ``config``: a file with its settings. ``brief``: it will be gone
+    in minutes. ``city``: None for none.
     """
 
     home: str = ""
@@ -40,8 +42,7 @@ class Options(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     placement: str | None = None
     strategy: str | None = None
-    balance_every: float | None = None
-    interval: float | None = None
+    settings: CoordinatorConfig = CoordinatorConfig()
     cluster: tuple[str, ...] = CLUSTER
     config: str | None = None
     brief: bool = False

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 from msgspec import Struct
 
+from tocsin.config import variables
 from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemTrouble, TocsinError
 from tocsin.town.options import Options
 from tocsin.town.part import Part
@@ -83,7 +84,7 @@ class Supervisor:
         await cluster.begin()
         self._watch(cluster.pid)
         await self._listens(cluster)
-        coordinator = self._part(COORDINATOR, self._coordinator_words(), self._coordinator_settings())
+        coordinator = self._part(COORDINATOR, self._coordinator_words(), variables(self.options.settings))
         await self._begin(coordinator)
         names = [f"broker-{n}" for n in range(1, self.options.brokers + 1)]
         parts = [await self._broker_part(name) for name in names]
@@ -168,10 +169,6 @@ class Supervisor:
             words += [name, value] if value is not None else []
         words += ["--cluster", self.cluster, "--town", self._town]
         return [*words, "--port", self._port(2), "--json"]
-
-    def _coordinator_settings(self) -> dict[str, str]:
-        wanted = {"BALANCE_EVERY": self.options.balance_every, "INTERVAL": self.options.interval}
-        return {f"TOCSIN_COORDINATOR_{name}": str(value) for name, value in wanted.items() if value is not None}
 
     async def _broker_part(self, name: str) -> Part:
         number = int(name.rpartition("-")[2])

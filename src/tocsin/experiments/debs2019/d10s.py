@@ -7,7 +7,7 @@ from tocsin.experiments.debs2019 import d5, d7, d8
 from tocsin.experiments.debs2019.drawing import TONES, bars
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.summary import cov, maximum, migrations, scale, spread, volume
-from tocsin.experiments.debs2019.variants import Runs
+from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check
 
 PLACES = (d5, d7, d8)
@@ -16,16 +16,18 @@ CLOSE, CLOSE_COV = 0.1, 0.05
 
 
 def checks(runs: Runs) -> list[Check]:
-    found = []
-    for place in PLACES:
-        name = place.LDM.placement
-        a, b = (spread(runs.of(variant), maximum) for variant in (place.LDM, place.SDM))
-        holds = tuple(abs(x - y) <= CLOSE * x for x, y in zip(a.values, b.values, strict=True))
-        found.append(Check(f"{name}: maximum loads are close", f"LDM {volume(a)}, SDM {volume(b)}", holds))
-        a, b = (spread(runs.of(variant), cov) for variant in (place.LDM, place.SDM))
-        holds = tuple(abs(x - y) <= CLOSE_COV for x, y in zip(a.values, b.values, strict=True))
-        found.append(Check(f"{name}: cov is close", f"LDM {a}, SDM {b}", holds))
-    return found
+    return [check for place in PLACES for check in close(runs, place.LDM, place.SDM)]
+
+
+def close(runs: Runs, one: Variant, other: Variant) -> list[Check]:
+    name = one.placement
+    loads, covs = ([spread(runs.of(variant), figure) for variant in (one, other)] for figure in (maximum, cov))
+    near = tuple(abs(x - y) <= CLOSE * x for x, y in zip(*(each.values for each in loads), strict=True))
+    even = tuple(abs(x - y) <= CLOSE_COV for x, y in zip(*(each.values for each in covs), strict=True))
+    return [
+        Check(f"{name}: maximum loads are close", f"LDM {volume(loads[0])}, SDM {volume(loads[1])}", near),
+        Check(f"{name}: cov is close", f"LDM {covs[0]}, SDM {covs[1]}", even),
+    ]
 
 
 def charts(runs: Runs) -> list[Chart]:

@@ -1,191 +1,204 @@
 """The prototype live: real processes with Spark, a client for each of the people, the city's clock sped up.
 
-The same charts as of the simulation, drawn from the coordinator's own history. One run of each way of balancing, within
-the coordinator's own limits; how fast this machine is has its part in the loads.
+One run of each way of balancing. What the coordinator has written down is read as a run of the simulation is, so that
+claims, tables and charts are those of figures 8 to 10.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import httpx
 import numpy as np
+from msgspec import structs
 
-from tocsin.balancing.arrays import Floats, Longs
-from tocsin.experiments.chart import Chart, Panel, Series
-from tocsin.experiments.debs2019.drawing import MINUTES, TONES, bars
-from tocsin.experiments.debs2019.summary import STEADY, scale
-from tocsin.experiments.debs2019.variants import ALPHA
-from tocsin.experiments.outcome import Check, Outcome, number
+from tocsin.config import CoordinatorConfig, CoordinatorLimits
+from tocsin.experiments.chart import Chart
+from tocsin.experiments.debs2019 import d8, d9, d10s
+from tocsin.experiments.debs2019.claims import lowers
+from tocsin.experiments.debs2019.drawing import broker_loads, metrics
+from tocsin.experiments.debs2019.summary import COLUMNS, row
+from tocsin.experiments.debs2019.variants import Runs, Variant
+from tocsin.experiments.outcome import Check, Outcome
+from tocsin.simulation.flow import Run
+from tocsin.simulation.flow.results import Migration, Samples
 from tocsin.town import CityOptions, Options, Town
 
-BROKERS = 5
+BROKERS, PEOPLE = 5, 400
 #: What a page says first.
+TITLE = "DEBS 2019, the prototype live"
 INTRO = (
     "On real processes: a data cluster with Spark, a coordinator, brokers and a client for each of the people. One run "
-    "of each way of balancing, so there is no spread; loads are what the coordinator was told."
+    "of each way of balancing, so there is no spread. Loads are what the coordinator was told, in bytes for a second "
+    "of the city's time."
 )
-#: Seconds of the city, and between two looks of the coordinator at least.
-HALF_HOUR, LEAST_LOOK = 1_800.0, 1.0
-WAYS = {"no LB": "", "LDM": "ldm", "SDM": "sdm", "LDM + GSH": "multistage", "peal": "peal"}
+CLAIM = "nearest placement is extremely skewed; LDM and SDM repair it, and an early shuffle spares migrations"
+VARIANTS = (d8.NONE, d8.LDM, d8.SDM, d9.LDM, d8.PEAL)
+#: Seconds of the city; least seconds between two looks of the coordinator, and between two words on how far it is.
+HALF_HOUR, LEAST_LOOK, WORD = 1_800.0, 1.0, 1.0
+#: Most rows that the coordinator gives at a time.
+MOST = 100_000
 
-
-@dataclass(frozen=True)
-class LiveRun:
-    """Looks of the coordinator: minutes of the city, looks × brokers, looks."""
-
-    way: str
-    time: Floats
-    load: Floats
-    subscribers: Longs
-    cov: Floats
-    maximum: Floats
-    facts: dict[str, Any]
-
-    @property
-    def steady(self) -> slice:
-        return slice(int(len(self.time) * (1 - STEADY)), None)
+#: Hears of each run: which, and how much of it is done.
+Tell = Callable[[Variant, float], None]
 
 
 def live(
     *,
-    people: int = 400,
+    people: int = PEOPLE,
     speed: float = 10.0,
     seed: int = 1,
-    ways: Sequence[str] = tuple(WAYS),
     minutes: float = HALF_HOUR / 60,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Tell = lambda variant, share: None,
 ) -> Outcome:
-    runs = []
-    for way in ways:
-        tell(way)
-        runs.append(one(way, people, speed, seed, minutes))
-    return outcome(runs, people, speed)
+    runs, facts = Runs((seed,)), []
+    for variant in VARIANTS:
+        run, fact = one(variant, people, speed, seed, minutes, partial(tell, variant))
+        runs.keep(variant, seed, run)
+        facts.append(fact)
+    return outcome(runs, facts, people, speed)
 
 
-def one(way: str, people: int, speed: float, seed: int, minutes: float) -> LiveRun:
-    options = Options(
-        brokers=BROKERS,
-        port=0,
-        placement="nearest",
-        strategy=WAYS[way],
-        balance_every=max(LEAST_LOOK, 10.0 / speed),
-        interval=1.0,
-        brief=True,
-        city=CityOptions(seed=seed, subscribers=people, speed=speed),
+def one(
+    variant: Variant, people: int, speed: float, seed: int, minutes: float, tell: Callable[[float], None]
+) -> tuple[Run, dict[str, Any]]:
+    tell(0.0)
+    city = CityOptions(seed=seed, subscribers=people, speed=speed)
+    with Town(Options(brokers=BROKERS, settings=settings(variant, people, speed), brief=True, city=city)) as town:
+        began, seconds = time.time(), minutes * 60 / speed
+        while (left := began + seconds - time.time()) > 0:
+            time.sleep(min(WORD, left))
+            tell(min(1.0, 1 - left / seconds))
+        facts = town.summary()
+        looks, log = asked(town.coordinator, "history")["samples"], asked(town.coordinator, "balance/log")["log"]
+    tell(1.0)
+    return read(looks, log, speed, began), facts
+
+
+def settings(variant: Variant, people: int, speed: float) -> CoordinatorConfig:
+    """As in the simulation; β and θ are as much higher as more people and a faster city make more load in a second."""
+    config = variant.settings.config
+    parameters = {
+        name: value * speed * people / PEOPLE if name in ("beta", "theta") and not isinstance(value, str) else value
+        for name, value in config.settings.items()
+    }
+    return structs.replace(
+        config,
+        settings=parameters,
+        interval=LEAST_LOOK,
+        balance_every=max(LEAST_LOOK, config.balance_every / speed),
+        # A move may fail here, and is not to be waited for until the end.
+        limits=structs.replace(config.limits, move_seconds=CoordinatorLimits().move_seconds),
     )
-    with Town(options) as town:
-        began = time.time()
-        facts = town.run(minutes * 60 / speed)
-        answer = httpx.get(f"{town.coordinator}/history", params={"limit": 100_000}, timeout=60, trust_env=False)
-        answer.raise_for_status()
-    return read(way, answer.json()["samples"], speed, facts, began)
 
 
-def read(way: str, samples: list[dict[str, Any]], speed: float, facts: dict[str, Any], began: float) -> LiveRun:
-    """From the answer of ``GET /history``: what the coordinator saw since the city began to live."""
+def asked(coordinator: str, what: str) -> dict[str, Any]:
+    answer = httpx.get(f"{coordinator}/{what}", params={"limit": MOST}, timeout=60, trust_env=False)
+    answer.raise_for_status()
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def read(samples: list[dict[str, Any]], log: list[dict[str, Any]], speed: float, began: float) -> Run:
+    """What the coordinator saw since the city began to live, by its answers to ``GET /history`` and ``/balance/log``.
+
+    Times are the city's, and so are loads: bytes in a second of it. Nobody has counted bytes and deliveries of each
+    look here, so there are none.
+    """
     samples = [sample for sample in samples if sample["time"] >= began]
     names = sorted({name for sample in samples for name in sample["brokers"]})
     rows = [[sample["brokers"].get(name, (0.0, 0.0, 0)) for name in names] for sample in samples]
     table = np.array(rows, dtype=np.float64).reshape(len(samples), len(names), 3)
-    return LiveRun(
-        way,
-        np.array([(sample["time"] - began) * speed / 60 for sample in samples]),
-        table[..., 0] + table[..., 1],
+    seconds = np.array([(sample["time"] - began) * speed for sample in samples])
+    people = {note["subscriber"]: number for number, note in enumerate(log)}
+    migrations = [
+        Migration(
+            (note["time"] - began) * speed,
+            people[note["subscriber"]],
+            names.index(note["source"]),
+            names.index(note["target"]),
+            note["text"].partition(": ")[2],
+        )
+        for note in log
+        if note["kind"] == "move" and note["time"] >= began and {note["source"], note["target"]} <= set(names)
+    ]
+    none = np.zeros(table.shape[:2], dtype=np.int64)
+    so_far = np.searchsorted([each.time for each in migrations], seconds, side="right").astype(np.int64)
+    looks = Samples(
+        seconds,
+        table[..., 0] / speed,
+        table[..., 1] / speed,
         table[..., 2].astype(np.int64),
-        np.array([sample["cov"] for sample in samples]),
-        np.array([sample["maximum"] for sample in samples]),
-        facts,
+        none,
+        none,
+        so_far,
+        np.zeros(len(samples)),
+        np.ones(len(names)),
     )
+    each = np.zeros(len(names), dtype=np.int64)
+    return Run(looks, each, each, each, 0, np.zeros(0, dtype=np.int64), migrations)
 
 
-def outcome(runs: Sequence[LiveRun], people: int, speed: float) -> Outcome:
+def outcome(runs: Runs, facts: Sequence[dict[str, Any]], people: int, speed: float) -> Outcome:
     title = f"the prototype live: {people:,} people, {BROKERS} brokers, {speed:g} times as fast"
-    columns = ["variant", "maximum load", "cov", "migrations", "notifications", "people reached"]
+    columns = [*COLUMNS, "arrived", "notifications", "people reached"]
     rows = [
         [
-            f"NR + {run.way}",
-            volume(float(run.maximum[run.steady].mean())),
-            number(float(run.cov[run.steady].mean())),
-            f"{run.facts['migrations']:,}",
-            f"{run.facts['notifications']:,}",
-            f"{run.facts['people_reached']:,}",
+            *row(variant.name, runs.of(variant)),
+            *(f"{fact[name]:,}" for name in ("migrations", "notifications", "people_reached")),
         ]
-        for run in runs
+        for variant, fact in zip(VARIANTS, facts, strict=True)
     ]
     remarks = [
-        "λ is a moving average over a minute of the wall clock, however fast the city is: the faster it runs, the less "
-        "of it the brokers have seen when they report, and the later balancing begins.",
+        f"One run of each, on {machine()}. The city runs {speed:g} times as fast as the clock.",
+        "A broker's λ is a moving average over a minute of the clock, however fast the city is: the faster it runs, "
+        "the less of it brokers have seen when they report, and the later the load shows.",
+        "Where an execution takes longer than its sped up period the next one brings more at a time: fewer "
+        "notifications with as many bytes.",
     ]
-    claim = "nearest placement is extremely skewed; LDM and SDM repair it"
-    return Outcome("D-proto", title, claim, checks(runs), columns, rows, charts(runs), remarks, data(runs))
+    return Outcome("D-proto", title, CLAIM, checks(runs), columns, rows, charts(runs), remarks, data(runs))
 
 
-def checks(runs: Sequence[LiveRun]) -> list[Check]:
-    before = next((run for run in runs if run.way == "no LB"), None)
-    found = []
-    for run in runs:
-        if before is None or run is before:
-            continue
-        for what, a, b, show in (
-            ("maximum load", before.maximum, run.maximum, volume),
-            ("cov", before.cov, run.cov, number),
-        ):
-            x, y = float(a[before.steady].mean()), float(b[run.steady].mean())
-            found.append(Check(f"{run.way} lowers the {what}", f"{show(x)} → {show(y)}", (y < x,)))
-    return found
+def machine() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    programs = f"Python {platform.python_version()}, Spark {version('pyspark')}"
+    return f"a machine with {cores} cores and {memory:.0f} GiB of memory, {programs}"
 
 
-def volume(value: float) -> str:
-    unit, name = scale(value)
-    return f"{number(value / unit)} {name}"
+def checks(runs: Runs) -> list[Check]:
+    found = [d8.extreme(runs)]
+    for variant in (d8.LDM, d8.SDM, d9.LDM):
+        found += lowers(runs, d8.NONE, variant)
+    found += [d8.repaired(runs, variant) for variant in (d8.LDM, d8.SDM)]
+    return [*found, *d10s.close(runs, d8.LDM, d8.SDM), d9.early(runs, d9.LDM), d9.fewer(runs, d8.LDM, d9.LDM)]
 
 
-def charts(runs: Sequence[LiveRun]) -> list[Chart]:
-    unit, label = scale(max(float(run.load.max(initial=0.0)) for run in runs))
-    loads = [
-        Panel(
-            f"NR + {run.way}",
-            MINUTES,
-            f"load, {label}",
-            [Series(f"broker {j + 1}", run.time, run.load[:, j] / unit, tone=j + 1) for j in range(run.load.shape[1])],
-        )
-        for run in runs
-    ]
-    moved = {"migrations": [[float(run.facts["migrations"])] for run in runs]}
-    metrics = [
-        Panel(
-            "Maximum broker load",
-            MINUTES,
-            label,
-            [Series(f"NR + {run.way}", run.time, run.maximum / unit, tone=TONES[run.way]) for run in runs],
-        ),
-        Panel(
-            "Imbalance",
-            MINUTES,
-            "cov",
-            [Series(f"NR + {run.way}", run.time, run.cov, tone=TONES[run.way]) for run in runs],
-            level=ALPHA,
-            level_name=f"α = {ALPHA:g}",
-        ),
-        bars("Migrations", "subscribers", [run.way for run in runs], moved, [1]),
-    ]
+def charts(runs: Runs) -> list[Chart]:
     return [
-        Chart("D-proto", "The prototype live: load of every broker, nearest placement", loads, shared=True),
-        Chart("D-proto-metrics", "The prototype live: maximum load, cov, migrations", metrics),
+        broker_loads("D-proto", "The prototype live: load of every broker, nearest placement", runs, VARIANTS),
+        metrics("D-proto-metrics", "The prototype live: maximum load, cov, migrations", runs, VARIANTS),
     ]
 
 
-def data(runs: Sequence[LiveRun]) -> dict[str, list[Any]]:
-    out: dict[str, list[Any]] = {key: [] for key in ("balancing", "minutes", "broker", "load", "subscribers")}
-    for run in runs:
-        looks, brokers = run.load.shape
-        out["balancing"] += [run.way] * (looks * brokers)
-        out["minutes"] += run.time.repeat(brokers).tolist()
-        out["broker"] += list(range(brokers)) * looks
-        out["load"] += run.load.ravel().tolist()
-        out["subscribers"] += run.subscribers.ravel().tolist()
+def data(runs: Runs) -> dict[str, list[Any]]:
+    out: dict[str, list[Any]] = {
+        key: [] for key in ("balancing", "seconds", "broker", "load", "subscribers", "migrations_so_far")
+    }
+    for variant in VARIANTS:
+        (run,) = runs.of(variant)
+        looks = run.samples
+        count, brokers = looks.load.shape
+        out["balancing"] += [variant.balancing] * (count * brokers)
+        out["seconds"] += looks.time.repeat(brokers).tolist()
+        out["broker"] += list(range(brokers)) * count
+        out["load"] += looks.load.ravel().tolist()
+        out["subscribers"] += looks.subscribers.ravel().tolist()
+        out["migrations_so_far"] += looks.migrations.repeat(brokers).tolist()
     return out

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tocsin.experiments.outcome import Spread, number
+from tocsin.experiments.outcome import Spread
 from tocsin.simulation.flow import Run
 
 #: The last third, ten minutes of thirty: everybody has subscribed, and what could be balanced has been.
@@ -72,7 +72,7 @@ def row(name: str, runs: Sequence[Run]) -> list[str]:
 def volume(found: Spread) -> str:
     """Bytes a second, in the unit that suits them."""
     unit, name = scale(found.mean)
-    return f"{number(found.mean / unit)} ± {number(found.deviation / unit)} {name}"
+    return f"{Spread(tuple(value / unit for value in found.values))} {name}"
 
 
 def scale(size: float) -> tuple[float, str]:

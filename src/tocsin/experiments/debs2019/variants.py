@@ -89,6 +89,10 @@ class Runs:
             self.tell(variant, seed, 1.0)
         return self._kept[variant, seed]
 
+    def keep(self, variant: Variant, seed: int, run: Run) -> None:
+        """One that was made elsewhere."""
+        self._kept[variant, seed] = run
+
     def make(self, variants: Iterable[Variant], jobs: int) -> None:
         """All of these at once, in as many processes. Those of one seed come together: they share its people."""
         wanted = [(variant, seed) for seed in self.seeds for variant in variants]

@@ -15,9 +15,20 @@ from tocsin.balancing.placement import PLACEMENTS
 from tocsin.errors import UserError
 
 Count = Annotated[int, Meta(ge=1, le=5_000_000)]
-Positive = Annotated[float, Meta(gt=0)]
+Positive = Annotated[float, Meta(gt=0, le=1e15)]
 #: Strategies that make sense by themselves; the others are parts of what the coordinator does anyway.
 STRATEGIES = ("none", "ldm", "sdm", "gsh", "multistage", "peal")
+
+
+#: What msgspec calls them, and what somebody who writes TOML does.
+KINDS = {
+    "array": "a list in []",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "object": "a table",
+}
 
 
 class Population(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +52,7 @@ class Rates(Struct, frozen=True, forbid_unknown_fields=True):
     """Of one subscription's results. ``raised``: how much a rate rises now and then; 1 for never."""
 
     bytes_per_second: Positive
-    deviation: Annotated[float, Meta(ge=0)] = 0.0
+    deviation: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
     raised: Annotated[float, Meta(ge=1, le=100)] = 2.0
     periods: Annotated[list[Annotated[float, Meta(ge=1, le=3_600)]], Meta(min_length=1)] = field(
         default_factory=lambda: [5.0, 10.0, 20.0, 30.0, 60.0]
@@ -102,7 +113,9 @@ def _explained(path: Path, text: str, message: str) -> UserError:
             get_type_hints(model).get(key, model) if isinstance(model, type) and issubclass(model, Struct) else model
         )
     if extra is None:
-        return _wrong(path, text, keys, what[:1].lower() + what[1:])
+        said = re.sub(r"`(\w+)`", lambda found: KINDS.get(found[1], found[1]), what)
+        said = said.replace("got a number", "got a fraction")
+        return _wrong(path, text, keys, said[:1].lower() + said[1:])
     known = ", ".join(model.__struct_fields__)
     if what.startswith("Object missing"):
         return _wrong(path, text, keys, f"{extra[1]!r} is missing", f"it takes: {known}")

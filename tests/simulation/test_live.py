@@ -1,0 +1,71 @@
+"""The prototype live: what is read from the coordinator, and how it is judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.config import CoordinatorLimits
+from tocsin.experiments.debs2019 import live
+from tocsin.experiments.debs2019.variants import Runs
+from tocsin.experiments.outcome import Verdict
+from tocsin.experiments.report import write
+
+
+def history(skew: float) -> list[dict[str, object]]:
+    """As ``GET /history`` answers."""
+    brokers = {"b1": [100.0, 900.0 * skew, 7], "b2": [100.0, 900.0, 3]}
+    return [{"time": 1_000.0 + look, "brokers": brokers} for look in range(6)]
+
+
+FACTS = {"migrations": 3, "notifications": 1_000, "people_reached": 10}
+
+
+def log(*whys: str) -> list[dict[str, object]]:
+    """As ``GET /balance/log`` answers: a move each second, and something else."""
+    move = {"kind": "move", "source": "b1", "target": "b2"}
+    notes = [
+        move | {"time": 1_001.0 + n, "subscriber": f"s{n}", "text": f"accepted: {why}"} for n, why in enumerate(whys)
+    ]
+    return [{"kind": "plan", "time": 1_000.5, "subscriber": "", "source": "", "target": "", "text": "a plan"}, *notes]
+
+
+def test_a_live_run_is_read_from_what_the_coordinator_has_written_down():
+    found = live.read(history(2.0), log("LDM", "GSH"), 30.0, 1_000.0)
+    assert found.samples.time.tolist() == [0.0, 30.0, 60.0, 90.0, 120.0, 150.0]  # seconds of the city
+    assert (found.samples.load[0] * 30).tolist() == pytest.approx([1_900.0, 1_000.0])  # and bytes in each of them
+    assert found.samples.subscribers[0].tolist() == [7, 3]
+    assert [(each.time, each.source, each.target, each.why) for each in found.migrations] == [
+        (30.0, 0, 1, "LDM"),
+        (60.0, 0, 1, "GSH"),
+    ]
+    assert found.samples.migrations.tolist() == [0, 1, 2, 2, 2, 2]
+    later = live.read(history(2.0), log("LDM", "GSH"), 30.0, 1_003.5)  # before that it was starting
+    assert later.samples.time.tolist() == [15.0, 45.0] and not later.migrations
+
+
+def test_live_runs_are_judged_and_drawn_as_the_simulated_ones(tmp_path):
+    runs = Runs((1,))
+    for variant in live.VARIANTS:
+        skew, whys = (
+            (4.0, ()) if variant.balancing == "no LB" else (1.2, ("GSH",) if "GSH" in variant.balancing else ("LDM",))
+        )
+        runs.keep(variant, 1, live.read(history(skew), log(*whys), 30.0, 1_000.0))
+    found = live.outcome(runs, [FACTS] * len(live.VARIANTS), 10, 30.0)
+    says = [check.says for check in found.checks]
+    assert says[0] == "it is extremely skewed (cov > γ = 0.5)" and "LDM + GSH: the shuffle comes early" in says
+    assert not any("peal" in each for each in says)  # of which the paper says nothing
+    assert found.verdict is Verdict.REPRODUCED and found.checks[0].often == "in one run"
+    assert "±" not in str(found.rows) and "30 times as fast" in found.remarks[0]
+    assert found.data["load"] and len({len(each) for each in found.data.values()}) == 1
+    written = write([found], tmp_path, title=live.TITLE)
+    assert {path.name for path in written} >= {"D-proto.parquet", "D-proto.png", "D-proto-metrics.png", "D-proto.html"}
+    assert "<h1>DEBS 2019, the prototype live</h1>" in (tmp_path / "index.html").read_text()
+
+
+def test_live_runs_have_the_settings_of_the_simulated_ones_for_a_faster_city():
+    _, ldm, _, shuffled, peal = (live.settings(variant, 400, 10.0) for variant in live.VARIANTS)
+    assert ldm.settings == {"alpha": 0.15, "beta": 300e3} and ldm.placement == "nearest"
+    assert shuffled.settings == {"scheme": "ldm", "alpha": 0.15, "beta": 300e3, "gamma": 0.5, "theta": 300e3}
+    assert (ldm.balance_every, ldm.limits.cool_down, ldm.limits.move_seconds) == (1.0, 0.0, 45.0)
+    assert live.settings(live.VARIANTS[1], 40, 10.0).settings["beta"] == 30e3
+    assert peal.settings == {"gear": "repair"} and peal.limits == CoordinatorLimits()
