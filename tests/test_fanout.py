@@ -57,8 +57,9 @@ def test_every_delivery_of_the_limit_is_counted(kind, case, counter, limit, monk
 
 
 @pytest.mark.parametrize("case", [ONE, DENSE], ids=lambda case: case.name)
-def test_every_delivery_of_the_websockets_library_is_counted(case, counter):
-    expected, deliveries, frames = delivered(servers.Broadcast(core=None), case, counter)
+@pytest.mark.parametrize("kind", [servers.Bare, servers.Broadcast])
+def test_every_delivery_of_programs_in_python_is_counted(kind, case, counter):
+    expected, deliveries, frames = delivered(kind(core=None), case, counter)
     assert deliveries == frames == expected > 0
 
 

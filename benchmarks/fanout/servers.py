@@ -35,6 +35,22 @@ class CoalescedLimit(Limit):
     mode = "coalesced"
 
 
+class Bare(Told):
+    """The same in Python: what is left for the broker to lose is the way from here to there."""
+
+    name = "bare uvloop"
+
+    @property
+    def note(self) -> str:
+        return (
+            f"bare uvloop: Python {sys.version.split()[0]} on uvloop {version('uvloop')} that writes ready frames with "
+            "write(2) and does nothing else, coalesced in bursts: the limit of the language"
+        )
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "benchmarks.fanout.bare", cases.PAYLOAD.decode()]
+
+
 class Broadcast(Told):
     """The ``websockets`` library."""
 
@@ -238,4 +254,4 @@ class MosquittoTcp(Mosquitto):
 
 
 #: In the order of the tables; the two limits come first.
-ALL: list[type[Server]] = [Limit, CoalescedLimit, Tocsin, Redis, Nats, Mosquitto, Broadcast]
+ALL: list[type[Server]] = [Limit, CoalescedLimit, Bare, Tocsin, Redis, Nats, Mosquitto, Broadcast]
