@@ -19,14 +19,16 @@ from benchmarks.fanout.counter import Door, Opening
 from benchmarks.fanout.server import ROOT, Server
 from tocsin.broker.handshake import PATH
 from tocsin.cluster.model import Channel
+from tocsin.web.calling import Address
 from tocsin.wire import SUBPROTOCOL
 from tocsin.wire.messages import notify_template
+from tocsin.wire.tells import ANSWER, LATER, UNANSWERED
 
 # The data cluster that needs no Spark is the tests'.
 sys.path.insert(0, str(ROOT / "tests"))
 
+_ADDRESS = Address("http://bench")
 #: The counter is mute, so there are no heartbeats; what nobody has any more is kept.
-_HEAD = b"POST /told HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 SETTINGS: dict[str, float] = {"heartbeat": 0, "grace": 3600}
 
 
@@ -76,8 +78,7 @@ class Tocsin(Server):
             if said["event"] == "ready":
                 self.facts.append(said)
         self._port = int(self.facts[0]["url"].rpartition(":")[2])
-        self._inside = socket.create_connection(("127.0.0.1", int(self.facts[0]["inside"].rpartition(":")[2])))
-        self._inside.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._teller = Teller(int(self.facts[0]["inside"].rpartition(":")[2]))
         self._template = notify_template(self.channel)
         self.executions = 0
         self._numbers: dict[int, int] = {}
@@ -122,11 +123,7 @@ class Tocsin(Server):
             line = {"subscription": number, "execution": self.executions, "count": 1, "results": rows}
             tells[-1]["results"].append(line)
         body = msgspec.json.encode(tells[0] if len(tells) == 1 else tells)
-        # In one piece, as the data cluster sends it.
-        self._inside.sendall(_HEAD % len(body) + body)
-        answer = self._inside.recv(4096)
-        if not answer.startswith(b"HTTP/1.1 204"):
-            raise RuntimeError(f"the broker answered {answer[:500]!r}")
+        self._teller.tell(body)
 
     def subscription(self, topic: int) -> int:
         """Its number in the data cluster."""
@@ -143,5 +140,47 @@ class Tocsin(Server):
             self.process.wait(60)
         super().stop()
         if hasattr(self, "_stack"):
-            self._inside.close()
+            self._teller.close()
             self._stack.close()
+
+
+class Teller:
+    """Tells a broker as the data cluster does: on one connection, not waiting for answers until too many are due."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._due, self._read = 0, b""
+        self._window = 1
+
+    def tell(self, body: bytes) -> None:
+        # What was answered to earlier ones must not pile up.
+        while self._due and self._take(socket.MSG_DONTWAIT if self._due < self._window else 0):
+            pass
+        later = b"%b: %b\r\n" % (ANSWER, LATER) if self._window > 1 else b""
+        # In one piece, as the data cluster sends it.
+        self._socket.sendall(_ADDRESS.post("/told", body, later))
+        self._due += 1
+        while self._window == 1 and self._due:
+            self._take(0)
+
+    def _take(self, flags: int) -> bool:
+        """Whether something came."""
+        try:
+            data = self._socket.recv(65_536, flags)
+        except BlockingIOError:
+            return False
+        *answers, self._read = (self._read + data).split(b"\r\n\r\n")
+        for answer in answers:
+            status, _, fields = answer.partition(b"\r\n")
+            if not status.startswith(b"HTTP/1.1 204"):
+                raise RuntimeError(f"the broker answered {answer[:500]!r}")
+            if fields:
+                self._window = int(fields.partition(UNANSWERED + b": ")[2])
+            self._due -= 1
+        if not data:
+            raise RuntimeError("the broker ended the connection")
+        return True
+
+    def close(self) -> None:
+        self._socket.close()

@@ -7,13 +7,17 @@ import itertools
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from broker_lab import Broker, Speaker
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tocsin.broker.inside import plain_size
+from tocsin.broker.inside import TOGETHER, UNANSWERED, Head, plain_head
 
+LATER = {"tocsin-answer": "later"}
 #: Beyond what the data cluster says of a channel nobody executes.
 executions = itertools.count(1_000)
 
@@ -45,6 +49,13 @@ class Teller:
     def __exit__(self, *_: object) -> None:
         self.file.close()
         self.socket.close()
+
+    def ended(self) -> bool:
+        """The broker has ended it, and has said nothing more."""
+        try:
+            return self.file.read() == b""
+        except ConnectionResetError:  # it has left some of what was said unread
+            return True
 
     def answers(self, count: int = 1) -> list[tuple[int, bytes]]:
         found = []
@@ -125,10 +136,92 @@ BAD = {
 
 
 @pytest.mark.parametrize(("body", "status", "code"), BAD.values(), ids=BAD)
-def test_what_cannot_be_heard_is_refused_and_the_connection_stays(teller, body, status, code):
-    teller.socket.sendall(request(body) + request(b"[]"))
-    (first, text), second = teller.answers(2)
-    assert (first, json.loads(text)["error"]["code"]) == (status, code) and second == (204, b"")
+def test_what_cannot_be_heard_is_refused_and_ends_the_connection(teller, body, status, code):
+    teller.socket.sendall(request(body))
+    [(found, text)] = teller.answers()
+    assert (found, json.loads(text)["error"]["code"]) == (status, code)
+    assert teller.ended()
+
+
+def test_nothing_behind_what_is_refused_is_heard(teller, subscriber, served_broker):
+    number = subscribed(subscriber)
+    before, bad, behind = tell(number, 1), tell(number, 2, broker="other"), tell(number, 3)
+    teller.socket.sendall(b"".join(request(json.dumps(each).encode(), **LATER) for each in (before, bad, behind)))
+    assert [status for status, _ in teller.answers(2)] == [204, 409]
+    assert teller.ended()
+    with Teller(served_broker) as again:
+        again.socket.sendall(
+            b"".join(request(json.dumps(each | {"broker": "shared"}).encode()) for each in (bad, behind))
+        )
+        assert again.answers(2) == [(204, b"")] * 2
+    assert [subscriber.next("notify")["results"][0]["n"] for _ in range(3)] == [1, 2, 3]
+
+
+# -- answers that may come later
+
+
+def test_an_answer_at_once_says_how_many_may_be_unanswered(teller):
+    teller.socket.sendall(request(b"[]"))
+    assert teller.file.readline() == b"HTTP/1.1 204 No Content\r\n"
+    assert http.client.parse_headers(teller.file)["tocsin-unanswered"] == str(UNANSWERED)
+
+
+def test_what_may_be_answered_later_is_heard_at_once_and_answered_in_the_end(teller, subscriber):
+    number = subscribed(subscriber)
+    for n in range(3):
+        teller.socket.sendall(request(json.dumps(tell(number, n)).encode(), **LATER))
+        assert subscriber.next("notify")["results"] == [{"n": n}]
+    assert teller.answers(3) == [(204, b"")] * 3
+
+
+@pytest.mark.parametrize("count", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, UNANSWERED, 3 * UNANSWERED])
+def test_each_is_answered_once_however_many_come_together(teller, count):
+    teller.socket.sendall(request(b"[]", **LATER) * count + request(b"{", **LATER))
+    assert [status for status, _ in teller.answers(count + 1)] == [204] * count + [400]
+    assert teller.ended()
+
+
+def test_one_that_asks_for_its_answer_gets_those_owed_before_it(teller):
+    teller.socket.sendall(request(b"[]", **LATER) * 3 + request(b"[]"))
+    assert teller.answers(4) == [(204, b"")] * 4
+
+
+def test_what_is_owed_is_answered_before_the_web_server_takes_over(teller):
+    teller.socket.sendall(request(b"[]", **LATER) * 3 + request(b"", first="GET /healthz HTTP/1.1"))
+    assert [status for status, _ in teller.answers(4)] == [204, 204, 204, 200]
+
+
+PARTS = {
+    "now": (request(b"[]"), 204),
+    "later": (request(b"[]", **LATER), 204),
+    "cased": (request(b"[]").replace(b"content-length", b"Content-Length"), 204),
+    "bad": (request(b"[7]", **LATER), 400),
+    "other": (request(b"{}"), 400),
+}
+
+
+@given(data=st.data(), names=st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=40))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_comes_in_whatever_pieces_is_answered_up_to_the_first_refusal(served_broker, data, names):
+    said = b"".join(PARTS[name][0] for name in names)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(said)), max_size=8)))
+    expected = [PARTS[name][1] for name in names]
+    if 400 in expected:
+        expected = expected[: expected.index(400) + 1]
+    with Teller(served_broker) as teller:
+        with suppress(ConnectionError):  # it may have refused and ended before the rest was said
+            for begin, end in itertools.pairwise([0, *cuts, len(said)]):
+                teller.socket.sendall(said[begin:end])
+        assert [status for status, _ in teller.answers(len(expected))] == expected
+
+
+@given(st.binary(max_size=200), st.booleans())
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_bytes_disturb_anybody_else(served_broker, said, begun):
+    with Teller(served_broker) as odd, Teller(served_broker) as usual:
+        odd.socket.sendall((b"POST /told HTTP/1.1\r\n" if begun else b"") + said)
+        usual.socket.sendall(request(b"[]"))
+        assert usual.answers() == [(204, b"")]
 
 
 OTHER = {
@@ -148,10 +241,12 @@ def test_everything_else_is_answered_by_the_web_server(teller, said, status):
 
 
 @pytest.mark.parametrize(
-    ("head", "size"),
+    ("head", "found"),
     [
-        (b"POST /told HTTP/1.1\r\nContent-Length: 12\r\n\r\n", 12),
-        (b"POST /told HTTP/1.1\r\nHost: x\r\ncontent-length:0\r\nConnection: keep-alive\r\n\r\n", 0),
+        (b"POST /told HTTP/1.1\r\nContent-Length: 12\r\n\r\n", Head(12, False)),
+        (b"POST /told HTTP/1.1\r\nHost: x\r\ncontent-length:0\r\nConnection: keep-alive\r\n\r\n", Head(0, False)),
+        (b"POST /told HTTP/1.1\r\nTocsin-Answer: later\r\nContent-Length: 2\r\n\r\n", Head(2, True)),
+        (b"POST /told HTTP/1.1\r\nTocsin-Answer: never\r\nContent-Length: 2\r\n\r\n", Head(2, False)),
         (b"POST /told HTTP/1.1\r\n\r\n", None),
         (b"POST /told HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", None),
         (b"POST /told HTTP/1.1\r\nContent-Length: -1\r\n\r\n", None),
@@ -160,5 +255,5 @@ def test_everything_else_is_answered_by_the_web_server(teller, said, status):
         (b"POST /told?x HTTP/1.1\r\nContent-Length: 1\r\n\r\n", None),
     ],
 )
-def test_only_what_says_its_size_plainly_is_read_without_the_web_server(head, size):
-    assert plain_size(head) == size
+def test_only_what_says_its_size_plainly_is_read_without_the_web_server(head, found):
+    assert plain_head(head) == found

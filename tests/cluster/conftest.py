@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from office import Office
 
 from catalogs import Open
 from postgres import Server
@@ -48,3 +49,10 @@ def opener(catalog_address: str, tmp_path: Path) -> Iterator[Open]:
 @pytest.fixture
 def catalog(opener: Open) -> Catalog:
     return opener()
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    office = Office(tmp_path)
+    yield office
+    office.close()

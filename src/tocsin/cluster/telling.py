@@ -1,6 +1,7 @@
 """Telling brokers of executions: each broker in order, retried with backoff, never waiting for another.
 
-The catalog's outbox says what is left to tell, so a crash only repeats telling.
+The catalog's outbox says what is left to tell, and forgets a tell after its answer only, so a crash only repeats
+telling. A broker that allows it is told more before it has answered (``Flight``).
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from tocsin.cluster.flight import Flight
 from tocsin.cluster.model import Broker, Tell
 from tocsin.cluster.patience import Patience
 from tocsin.errors import TocsinError
-from tocsin.web.calling import Caller
+from tocsin.web.calling import Address
+from tocsin.web.piping import Answer, Pipe, Stale
 from tocsin.wire.backoff import backoff
+from tocsin.wire.tells import ANSWER, LATER, UNANSWERED
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +35,12 @@ T = TypeVar("T")
 
 #: Answers that ask to be tried again; other 4xx are counted as failures just the same, but are said louder.
 _ASKS_AGAIN = (408, 425, 429)
-#: An answer's body is of no interest: read this much so that the connection can be used again.
-_ANSWER_BYTES = 64 * 1024
+_LATER = b"%b: %b\r\n" % (ANSWER, LATER)
 _THREADS = 128
 #: What is told in one request: at most so many executions, and none behind so many bytes.
 AT_ONCE = 16
+#: What one look into the outbox brings at most, beside what is on its way already.
+LOOK = 100
 AT_ONCE_BYTES = 256 * 1024
 
 
@@ -45,10 +51,6 @@ class Outbox(Protocol):
     def told(self, tells: Sequence[Tell]) -> None: ...
     def forget_tells(self, broker: int) -> Any: ...
     def all(self, kind: type[Broker]) -> list[Broker]: ...
-
-
-class _Enough(Exception):
-    """The answer is longer than anything of interest."""
 
 
 class _Gone(Exception):
@@ -64,6 +66,13 @@ class _Line:
     task: asyncio.Task[None] | None = None
     again: bool = False
     cut: asyncio.Event = field(default_factory=asyncio.Event)
+    flight: Flight = field(default_factory=Flight)
+    broker: Broker | None = None  # as it was found last
+    url: str = ""
+    path: str = ""
+    pipe: Pipe | None = None
+    trouble: Exception | None = None  # what ended the pipe
+    stirred: asyncio.Event = field(default_factory=asyncio.Event)
     pending: int = 0
     last_error: str | None = None
     last_success: float | None = None
@@ -99,7 +108,7 @@ class Teller:
         self._max_backoff = max_backoff
         self._timeout = timeout
         self._lines: dict[int, _Line] = {}
-        self._told: list[tuple[Tell, asyncio.Future[None]]] = []
+        self._told: list[tuple[_Line, Sequence[Tell]]] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._up = threading.Event()
@@ -154,7 +163,6 @@ class Teller:
         self._settling = asyncio.Event()
         # Many threads, made on demand: a slow message for one broker leaves others to the rest.
         self._pool = ThreadPoolExecutor(_THREADS, "teller")
-        self._callers: dict[str, Caller] = {}
         tasks = [asyncio.create_task(self._settle()), asyncio.create_task(self._resume())]
         self._up.set()
         await self._ending.wait()
@@ -162,12 +170,12 @@ class Teller:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for line in self._lines.values():
+            self._hang_up(line)
         self._loop = None
         self._lines.clear()
         self._told.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for caller in self._callers.values():
-            caller.close()
 
     async def _resume(self) -> None:
         brokers = await self._insist(lambda: list(self._catalog.all(Broker)))
@@ -182,6 +190,7 @@ class Teller:
                 patience = Patience(self._gone_after, self._rng, self._min_backoff, self._max_backoff)
                 line = self._lines[id] = _Line(id, patience)
             line.again = True
+            line.stirred.set()
             if returned:
                 line.patience.answered()
                 line.cut.set()
@@ -189,51 +198,112 @@ class Teller:
                 line.task = asyncio.create_task(self._serve(line))
 
     async def _serve(self, line: _Line) -> None:
-        """Tells one broker until nothing is left; ended and started again by ``wake``."""
+        """Tells one broker until nothing is left and all is answered; ended and started again by ``wake``."""
         try:
-            while line.again:
-                line.again = False
-                while await self._batch(line):
-                    pass
+            while self._lines.get(line.id) is line:
+                if line.trouble is not None:
+                    await self._failed(line, line.trouble)
+                elif line.again and line.flight.room:
+                    line.again = False
+                    await self._look(line)
+                elif line.again or line.flight:
+                    await self._stir(line)
+                else:
+                    return
         finally:
             line.task = None
 
-    async def _batch(self, line: _Line) -> bool:
-        """One look into the outbox. False: nothing is left to do here until somebody wakes the line."""
-        tells = await self._insist(lambda: self._catalog.tells(line.id), line)
-        line.pending = len(tells)
+    async def _stir(self, line: _Line) -> None:
+        """Until something was answered, settled or lost, or somebody wakes the line."""
+        await line.stirred.wait()
+        line.stirred.clear()
+
+    async def _look(self, line: _Line) -> None:
+        """One look into the outbox: tells what is new there, without waiting for answers."""
+        aloft = set(line.flight.aloft)  # as it was before: what is settled meanwhile may be found all the same
+        found = await self._insist(lambda: self._catalog.tells(line.id, LOOK + len(aloft)), line)
+        tells = [tell for tell in found if tell not in aloft]
+        line.pending = line.flight.unanswered + len(tells)
         if not tells:
-            return False
+            return
         broker = await self._insist(lambda: self._find(line.id), line)
         if broker is None or broker.state == "gone":
-            return False
-        settled: list[asyncio.Future[None]] = []
-        while tells and (count := await self._tell(broker, tells[:AT_ONCE], line)):
-            settled += [self._answered(tell) for tell in tells[:count]]
+            return
+        line.broker = broker
+        if len(found) >= LOOK + len(aloft):
+            line.again = True
+        while tells:
+            count, data = await self._insist(lambda: self._joined(broker, tells[:AT_ONCE]), line)
+            while line.trouble is None and not line.flight.room:
+                await self._stir(line)
+            if data is not None:
+                await self._ready(line, broker.url)
+            if line.trouble is not None:
+                return
+            self._send(line, tells[:count], data)
             del tells[:count]
-            line.pending -= count
-        # The next look must not find what was told already.
-        await asyncio.gather(*settled)
-        return self._lines.get(line.id) is line
 
-    async def _tell(self, broker: Broker, tells: Sequence[Tell], line: _Line) -> int:
-        """How many of them are done with: answered, or nothing to tell. 0: failed, and the wait is over."""
-        count, data = await self._insist(lambda: self._joined(broker, tells), line)
-        if data is None:
-            return count
+    async def _ready(self, line: _Line, url: str) -> None:
+        """Sees to it that there is a connection to this address, or trouble."""
+        if line.trouble is not None or (line.pipe is not None and line.url == url):
+            return
+        if line.pipe is not None:
+            self._hang_up(line)  # it has moved; what it did not answer is told where it is now
+            line.trouble = Stale("it has another address")
+            return
         try:
-            await self._post(broker.url, data)
-        except _Gone:
-            await self._give_up(broker, line, "it answered 410 Gone")
-            return 0
+            parts = urlsplit(url)
+            address = Address(f"{parts.scheme}://{parts.netloc}")
+            pipe = Pipe(address, partial(self._heard, line), partial(self._lost, line), self._timeout)
+            await pipe.open()
         except Exception as error:  # an address can be wrong in ways that no library foresees
-            await self._failed(broker, line, f"{type(error).__name__}: {error}".rstrip(": "))
-            return 0
+            line.trouble = error
+        else:
+            line.pipe, line.url = pipe, url
+            line.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+    def _send(self, line: _Line, tells: Sequence[Tell], data: bytes | None) -> None:
+        if data is None:
+            line.flight.aloft.update(tells)
+            self._settled(line, tells)
+            return
+        assert line.pipe is not None
+        fields = _LATER if line.flight.window > 1 else b""
+        line.flight.sent(tells, len(data))
+        line.pipe.post(line.path, data, fields)
+
+    def _hang_up(self, line: _Line) -> None:
+        if line.pipe is not None:
+            line.pipe.close()
+            line.pipe = None
+        line.flight.lost()
+
+    # --- from a broker
+
+    def _heard(self, line: _Line, answer: Answer) -> None:
+        status = answer.status
+        if not 200 <= status < 300:
+            refused = 400 <= status < 500 and status not in _ASKS_AGAIN
+            reason = f"{'refused' if refused else 'answered'} {status} {http.client.responses.get(status, '')}"
+            self._lost(line, _Gone() if status == 410 else OSError(reason))
+            return
+        allowed = answer.fields.get(UNANSWERED, b"")
+        if allowed.isdigit():
+            line.flight.allow(int(allowed))
+        tells = line.flight.answered()
         self._count("ok")
         line.patience.answered()
         line.last_error = None
         line.last_success = self._now()
-        return count
+        line.pending -= len(tells)
+        self._settled(line, tells)
+
+    def _lost(self, line: _Line, error: Exception) -> None:
+        """Nothing was on its way: the other side ended what was idle."""
+        if line.flight:
+            line.trouble = error
+        self._hang_up(line)
+        line.stirred.set()
 
     def _joined(self, broker: Broker, tells: Sequence[Tell]) -> tuple[int, bytes | None]:
         """What to post of the first of them, and how many these are: what has gathered goes together."""
@@ -250,34 +320,16 @@ class Teller:
             return count, found[0] if found else None
         return count, b"[" + b",".join(found) + b"]"
 
-    async def _post(self, url: str, data: bytes) -> None:
-        parts = urlsplit(url)
-        origin = f"{parts.scheme}://{parts.netloc}"
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        caller = self._callers.get(origin)
-        if caller is None:
-            caller = self._callers[origin] = Caller(origin)
-        seen = 0
-
-        def take(piece: bytes) -> None:
-            nonlocal seen
-            seen += len(piece)
-            if seen > _ANSWER_BYTES:
-                raise _Enough
-
-        # One limit over everything: an answer that drips must not hold the line.
-        try:
-            async with asyncio.timeout(self._timeout):
-                status, _ = await caller.post(path, data, take, self._timeout)
-        except _Enough:
+    async def _failed(self, line: _Line, trouble: Exception) -> None:
+        """Waits as long as the trouble asks for; what was not answered is looked for in the outbox again."""
+        line.trouble, line.again, broker = None, True, line.broker
+        assert broker is not None
+        if isinstance(trouble, Stale):  # it did answer on this connection, and one that is new will show how it is
             return
-        if status == 410:
-            raise _Gone
-        if not 200 <= status < 300:
-            refused = 400 <= status < 500 and status not in _ASKS_AGAIN
-            raise OSError(f"{'refused' if refused else 'answered'} {status} {http.client.responses.get(status, '')}")
-
-    async def _failed(self, broker: Broker, line: _Line, error: str) -> None:
+        if isinstance(trouble, _Gone):
+            await self._give_up(broker, line, "it answered 410 Gone")
+            return
+        error = f"{type(trouble).__name__}: {trouble}".rstrip(": ")
         self._count("failed")
         line.last_error = error
         if line.patience.silent_since is None:
@@ -327,12 +379,10 @@ class Teller:
                     line.last_error = str(error)
                 await self._pause(line, backoff(failures, self._min_backoff, self._max_backoff, self._rng))
 
-    def _answered(self, tell: Tell) -> asyncio.Future[None]:
-        assert self._loop is not None
-        future: asyncio.Future[None] = self._loop.create_future()
-        self._told.append((tell, future))
+    def _settled(self, line: _Line, tells: Sequence[Tell]) -> None:
+        """They are done with; the outbox is to forget them."""
+        self._told.append((line, tells))
         self._settling.set()
-        return future
 
     async def _settle(self) -> None:
         """One transaction for all that was answered meanwhile, whichever broker."""
@@ -340,9 +390,8 @@ class Teller:
             await self._settling.wait()
             self._settling.clear()
             batch, self._told = self._told, []
-            if batch:
-                tells = [tell for tell, _ in batch]
-                await self._insist(lambda tells=tells: self._catalog.told(tells))  # type: ignore[misc]
-                for _, future in batch:
-                    if not future.done():
-                        future.set_result(None)
+            tells = [tell for _, each in batch for tell in each]
+            await self._insist(lambda tells=tells: self._catalog.told(tells))  # type: ignore[misc]
+            for line, each in batch:
+                line.flight.settled(each)
+                line.stirred.set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httptools
@@ -94,10 +94,11 @@ class Connection(asyncio.Protocol):
         self.close()
 
 
-class Caller:
-    """Of the server at a URL, whose path goes before those of the calls.
+P = TypeVar("P", bound=asyncio.Protocol)
 
-    ``timeout`` bounds the silence before and within an answer, not the whole of it."""
+
+class Address:
+    """Of the server at a URL, whose path goes before those of the requests."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -105,21 +106,42 @@ class Caller:
         self._port = parts.port or (443 if self._tls else 80)
         self._path = parts.path.rstrip("/")
         self._head = f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\n"
+
+    def get(self, path: str) -> bytes:
+        return f"GET {self._path}{path}{self._head}\r\n".encode("ascii")
+
+    def post(self, path: str, body: bytes, fields: bytes = b"") -> bytes:
+        """JSON, in one piece with its head."""
+        kind = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        return f"POST {self._path}{path}{self._head}{kind}".encode("ascii") + fields + b"\r\n" + body
+
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        context = ssl.create_default_context() if self._tls else None
+        async with asyncio.timeout(CONNECT_SECONDS):
+            loop = asyncio.get_running_loop()
+            _, made = await loop.create_connection(protocol, self._host, self._port, ssl=context)
+        return made
+
+
+class Caller:
+    """``timeout`` bounds the silence before and within an answer, not the whole of it."""
+
+    def __init__(self, url: str) -> None:
+        self._address = Address(url)
         self._idle: list[Connection] = []
 
     async def get(self, path: str, take: Take, timeout: float) -> tuple[int, bytes]:
         """The status, and the body where it is no success."""
-        return await self._call(f"GET {self._path}{path}{self._head}\r\n".encode("ascii"), take, timeout)
+        return await self._call(self._address.get(path), take, timeout)
 
     async def post(self, path: str, body: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
-        """JSON, in one piece with its head. To be used for what may be repeated."""
-        kind = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        return await self._call(f"POST {self._path}{path}{self._head}{kind}".encode("ascii") + body, take, timeout)
+        """To be used for what may be repeated."""
+        return await self._call(self._address.post(path, body), take, timeout)
 
     async def _call(self, request: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
         while True:
             used = bool(self._idle)
-            connection = self._idle.pop() if used else await self._connect()
+            connection = self._idle.pop() if used else await self._address.connect(Connection)
             if not connection.open:
                 continue
             try:
@@ -149,13 +171,6 @@ class Caller:
         else:
             connection.close()
         return connection.status, connection.refusal
-
-    async def _connect(self) -> Connection:
-        context = ssl.create_default_context() if self._tls else None
-        async with asyncio.timeout(CONNECT_SECONDS):
-            loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(Connection, self._host, self._port, ssl=context)
-        return connection
 
     def close(self) -> None:
         for connection in self._idle:
