@@ -49,7 +49,7 @@ def delivered(server: Server, case: Case, counter: Path) -> tuple[int, int, int]
 
 
 @pytest.mark.parametrize("case", [ONE, DENSE, SPARSE], ids=lambda case: case.name)
-@pytest.mark.parametrize("kind", [servers.Limit, servers.CoalescedLimit])
+@pytest.mark.parametrize("kind", [servers.Limit, servers.PipedLimit, servers.CoalescedLimit])
 def test_every_delivery_of_the_limit_is_counted(kind, case, counter, limit, monkeypatch):
     monkeypatch.setattr(servers, "program", lambda name: limit)
     expected, deliveries, frames = delivered(kind(core=None), case, counter)

@@ -8,7 +8,7 @@ import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from benchmarks import peers
 
@@ -40,6 +40,16 @@ def resident(pid: int) -> int:
     """Bytes of memory of the process and its descendants."""
     pages = sum(int(Path(f"/proc/{member}/statm").read_text().split()[1]) for member in peers.family(pid))
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def connection() -> tuple[BinaryIO, BinaryIO]:
+    """A TCP connection: the end to write to, and that to read from."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    with near, far:
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return near.makefile("wb", 0), far.makefile("rb", 0)
 
 
 def free_ports(count: int) -> list[int]:

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from benchmarks import peers
 from benchmarks.fanout import cases, processes
@@ -114,16 +114,30 @@ class Server:
 
 
 class Told(Server):
-    """A program of our own: prints ``ready PORT``, takes topic numbers as messages, publishes what stdin says."""
+    """A program of our own: prints ``ready PORT``, takes topic numbers as messages, publishes what stdin says.
+
+    Its stdin is a TCP connection, like that on which the other servers get their publications.
+    """
 
     path = "/"
 
     def command(self) -> list[str]:
         raise NotImplementedError
 
+    def stdin(self) -> tuple[BinaryIO, BinaryIO]:
+        """Where it is told, and where it reads that."""
+        return processes.connection()
+
     def start(self) -> None:
-        self.launch(self.command(), cwd=ROOT)
+        self._publisher, stdin = self.stdin()
+        with stdin:
+            self.launch(self.command(), cwd=ROOT, stdin=stdin)
         self._port = self.port_told()
+
+    def stop(self) -> None:
+        super().stop()
+        if hasattr(self, "_publisher"):
+            self._publisher.close()
 
     @property
     def door(self) -> Door:
@@ -133,5 +147,4 @@ class Told(Server):
         return Opening([b"%d" % topic for topic in topics], len(topics))
 
     def publish(self, topics: Sequence[int]) -> None:
-        assert self.process is not None and self.process.stdin is not None
-        self.process.stdin.write(b"publish " + b" ".join(b"%d" % topic for topic in topics) + b"\n")
+        self._publisher.write(b"publish " + b" ".join(b"%d" % topic for topic in topics) + b"\n")

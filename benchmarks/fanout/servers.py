@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import BinaryIO
 
 from benchmarks.fanout import cases, processes, wire
 from benchmarks.fanout.broker import Tocsin
@@ -28,6 +29,16 @@ class Limit(Told):
 
     def command(self) -> list[str]:
         return [str(program("limit")), self.mode, cases.PAYLOAD.decode()]
+
+
+class PipedLimit(Limit):
+    """What reading TCP costs it: no server on a network is spared that."""
+
+    name = "C, plain, told over a pipe"
+
+    def stdin(self) -> tuple[BinaryIO, BinaryIO]:
+        reading, writing = os.pipe()
+        return os.fdopen(writing, "wb", 0), os.fdopen(reading, "rb", 0)
 
 
 class CoalescedLimit(Limit):
@@ -253,5 +264,15 @@ class MosquittoTcp(Mosquitto):
         return Door(self.inner, cases.MARKER, wire.MQTT_SUBSCRIBED)
 
 
-#: In the order of the tables; the two limits come first.
-ALL: list[type[Server]] = [Limit, CoalescedLimit, Bare, Tocsin, Redis, Nats, Mosquitto, Broadcast]
+#: In the order of the tables; the limits come first.
+ALL: list[type[Server]] = [
+    Limit,
+    PipedLimit,
+    CoalescedLimit,
+    Bare,
+    Tocsin,
+    Redis,
+    Nats,
+    Mosquitto,
+    Broadcast,
+]

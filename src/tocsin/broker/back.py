@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from tocsin.broker.audience import Audience
 from tocsin.broker.cache import Recent
 from tocsin.broker.events import Args, Line, Peer
 from tocsin.broker.rate import Rate
@@ -85,7 +86,7 @@ class Back(Struct, eq=False):
     last: int = 0
     asking: list[Asker | Holder] = []
     live: dict[Peer, None] = {}
-    audience: tuple[Peer, ...] | None = None  # of ``live``, made when it is needed
+    audience: Audience | None = None  # of ``live``, made when it is needed
     waiting: dict[Peer, int] = {}
     slow: dict[Peer, None] = {}
     former: dict[Peer, Former] = {}
@@ -98,9 +99,9 @@ class Back(Struct, eq=False):
         """Who is live has everything up to this execution."""
         return max(self.start, self.last, self.channel.position)
 
-    def targets(self) -> tuple[Peer, ...]:
+    def targets(self) -> Audience:
         if self.audience is None:
-            self.audience = tuple(self.live)
+            self.audience = Audience(self.live)
         return self.audience
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Raw
+
 from tocsin.broker.back import Back, Channel, Key
 from tocsin.broker.cache import Cache
 from tocsin.broker.catchup import CatchUp
@@ -18,8 +20,8 @@ from tocsin.wire.frames import frame
 from tocsin.wire.messages import Error, Message
 from tocsin.wire.reports import Outcome
 
-#: A notification that is to be booked: whose, of which execution, its frame, bytes of results, receivers, and when.
-Entry = tuple[Back, int, bytes, int, int, float]
+#: A notification that is to be booked: whose, of which execution, its frame, its results, receivers, and when.
+Entry = tuple[Back, int, bytes, Raw, int, float]
 
 
 class Core:
@@ -74,9 +76,9 @@ class Core:
         ledger, self._ledger = self._ledger, []
         counters, cache = self._counters, self._cache
         counters.notifications += len(ledger)
-        for back, execution, data, received, audience, now in ledger:
+        for back, execution, data, results, audience, now in ledger:
             size = len(data)
-            counters.bytes_in += received
+            counters.bytes_in += len(memoryview(results))
             counters.deliveries += audience
             counters.bytes_out += size * audience
             back.lam.add(size, now)

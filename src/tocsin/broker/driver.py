@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -11,13 +10,11 @@ from typing import Any, Protocol
 from tocsin.broker import instructions as do
 from tocsin.broker.events import Authenticated, Event, Restored, Stopping, Tick, Told
 from tocsin.broker.state import BrokerState
+from tocsin.broker.writing import Writer
 from tocsin.config import BrokerConfig
 from tocsin.wire.closes import Close
 from tocsin.wire.messages import Held
 from tocsin.wire.tickets import Wicket
-
-#: Where more than this share of the frames is alone on its way to somebody, gathering costs more than it saves.
-APART = 0.9
 
 
 class Connection(Protocol):
@@ -54,6 +51,7 @@ class Driver:
         self.state = BrokerState(config, (wicket or Wicket(config.name, time.time)).refuses)
         self.cluster: Cluster
         self.store: Store
+        self.writer = Writer()
         self._sends: list[do.Send] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._carry_out: dict[type[Any], Callable[[Any], None]] = {
@@ -90,7 +88,7 @@ class Driver:
         """What they cause goes out together, and at once."""
         found = self.state.hear(tells, self.loop.time())
         if len(found) == 1 and type(found[0]) is do.Send and not self._sends:
-            self._write_all(found[0].peers, found[0].frame)
+            self.writer.write(found[0].peers, found[0].frame)
             return
         for instruction in found:
             if type(instruction) is do.Send:
@@ -117,53 +115,9 @@ class Driver:
         self._sends.append(it)
 
     def flush(self) -> None:
-        """One write a connection, whatever has gathered. A write costs far more than everything else here."""
+        """One write a connection, whatever has gathered."""
         sends, self._sends = self._sends, []
         if len(sends) == 1:
-            self._write_all(sends[0].peers, sends[0].frame)
-            return
-        if not sends:
-            return
-        first: Any = sends[0].peers
-        peer: Any
-        if all(send.peers is first for send in sends):
-            # A burst to one audience: even joining is done once.
-            self._write_all(first, b"".join([send.frame for send in sends]))
-            return
-        audiences = [send.peers for send in sends]
-        if len(set().union(*audiences)) > sum(map(len, audiences)) * APART:
-            for send in sends:
-                self._write_all(send.peers, send.frame)
-            return
-        gathered: dict[Any, list[bytes]] = {}
-        for send in sends:
-            frame = send.frame
-            for peer in send.peers:
-                frames = gathered.get(peer)
-                if frames is None:
-                    gathered[peer] = [frame]
-                else:
-                    frames.append(frame)
-        write = os.write
-        for peer, frames in gathered.items():
-            data = frames[0] if len(frames) == 1 else b"".join(frames)
-            try:
-                written = write(peer.fd, data)
-            except OSError:
-                peer.write(data)
-            else:
-                if written != len(data):
-                    peer.write(data[written:])
-
-    @staticmethod
-    def _write_all(peers: tuple[Any, ...], data: bytes) -> None:
-        """Straight to the sockets. One that takes no more, or has no number, writes by itself."""
-        write, size = os.write, len(data)
-        for peer in peers:
-            try:
-                written = write(peer.fd, data)
-            except OSError:
-                peer.write(data)
-            else:
-                if written != size:
-                    peer.write(data[written:])
+            self.writer.write(sends[0].peers, sends[0].frame)
+        elif sends:
+            self.writer.write_together([(send.peers, send.frame) for send in sends])

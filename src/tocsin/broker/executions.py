@@ -78,7 +78,7 @@ class Executions(Endings):
             back.last = execution
             data = frame(back.channel.template % (number, execution, line.rows, results))
             peers = back.audience or back.targets()
-            ledger.append((back, execution, data, len(memoryview(results)), len(peers), now))
+            ledger.append((back, execution, data, results, len(peers), now))
             if peers:
                 self._out.append(Send(peers, data))
             if len(ledger) >= UNBOOKED or len(data) > UNBOOKED_BYTES:

@@ -121,7 +121,7 @@ class WebSocket(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.fd = -1
+        self._use(-1)
         if not self._closing:
             self._closing = True
             self._gone()
@@ -144,10 +144,15 @@ class WebSocket(asyncio.Protocol):
         if not self._closing:
             self._transport.write(data)
             size = self._transport.get_write_buffer_size()
-            self.fd = -1 if size else self._fileno
+            self._use(-1 if size else self._fileno)
             if 0 < self._most < size:
                 self._gone()
                 self.close(closes.FLOOD, "answers are not read")
+
+    def _use(self, fd: int) -> None:
+        if fd != self.fd:
+            self.fd = fd
+            self._driver.writer.changes += 1
 
     def close(self, close: closes.Close, reason: str = "") -> None:
         self._end(close.code.to_bytes(2, "big"), reason)
@@ -160,7 +165,7 @@ class WebSocket(asyncio.Protocol):
         if self._closing:
             return
         self._closing = True
-        self.fd = -1
+        self._use(-1)
         self._transport.write(close_frame(int.from_bytes(code, "big") if len(code) == 2 else 1000, reason))
         self._transport.close()
         # Closing waits for what is still to be written, and the other side may never read it.
