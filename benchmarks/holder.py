@@ -46,7 +46,9 @@ class Holder:
         self._poll = select.epoll()
         self._ending = False
         self._thread = threading.Thread(target=self._answer)
+        #: Of all connections together; who waits for more of them is told.
         self.pings = 0
+        self.pinged = threading.Condition()
 
     def __enter__(self) -> Holder:
         for opening in self._openings:
@@ -81,5 +83,7 @@ class Holder:
                 if not data:
                     raise RuntimeError("the broker closed a connection")
                 pings = data.count(b'"type":"ping"')
-                self.pings += pings
                 self._sockets[number].send(PONG * pings)
+                with self.pinged:
+                    self.pings += pings
+                    self.pinged.notify_all()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from benchmarks import churn, commit_to_last, connections
 from benchmarks.fanout.broker import Tocsin
@@ -37,9 +35,9 @@ def test_who_answers_heartbeats_stays():
     with Tocsin(None, heartbeat=2) as broker:
         openings = [broker.opening(0, [0])] * 5
         with Holder(broker.door, openings) as holder:
-            while holder.pings < 20:  # four each: more than a silent one would get
-                assert holder.alive
-                time.sleep(0.05)
+            with holder.pinged:  # four each: more than a silent one would get
+                assert holder.pinged.wait_for(lambda: holder.pings >= 20, 60)
+            assert holder.alive
             assert connections.connections(broker.facts[0]["inside"]) == 5
 
 

@@ -102,14 +102,20 @@ def test_it_ends_when_the_time_is_over(broker):
 
 
 def test_what_comes_before_everybody_is_there_does_not_count(cluster, broker, monkeypatch):
-    gather = Crowd.gather
+    gather, notified = Crowd.gather, Crowd._notified
+    came = asyncio.Semaphore(0)
+
+    def noticed(crowd: Crowd, *what: Any) -> None:
+        notified(crowd, *what)
+        came.release()
 
     async def gathering(crowd: Crowd, count: int) -> None:
         await gather(crowd, count)
         executions(cluster[0], 1, lambda number: {"n": number})
-        while crowd.notifications < count:
-            await asyncio.sleep(0.01)
+        for _ in range(count):
+            await came.acquire()
 
+    monkeypatch.setattr(Crowd, "_notified", noticed)
     monkeypatch.setattr(Crowd, "gather", gathering)
     found = json.loads(bench_sub(broker, "--subscribers", "2", "--seconds", "0.1", "--json").stdout)
     assert found["notifications"] == 0

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any
+from typing import Any, Literal
 
 from tocsin.coordinator import watching
 from tocsin.coordinator.watching import Watch
@@ -45,6 +45,24 @@ class Watcher:
         while len(found) < count:
             found += [data["n"] for kind, _, data in await self.hear() if kind in watching.KEPT]
         return found
+
+
+class Bell(asyncio.Event):
+    """Says when somebody begins to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awaited = asyncio.Semaphore(0)
+
+    async def wait(self) -> Literal[True]:
+        self.awaited.release()
+        return await super().wait()
+
+
+def hang(watch: Watch) -> Bell:
+    """A bell that rings for the next change."""
+    bell = watch._bell = Bell()
+    return bell
 
 
 def publish(watch: Watch, *numbers: int, kind: str = "note") -> None:
@@ -123,8 +141,9 @@ async def test_a_change_without_a_note_brings_a_new_picture():
 @looped
 async def test_an_answer_waits_for_another_version():
     watch = Watch()
+    bell = hang(watch)
     waiting = asyncio.create_task(watch.until_not(watch.version, 60))
-    await asyncio.sleep(0)
+    await bell.awaited.acquire()
     assert not waiting.done()
     watch.changed()
     await waiting
@@ -137,8 +156,10 @@ async def test_when_it_closes_nobody_waits_any_longer():
     watch = Watch()
     watcher = Watcher(watch)
     await watcher.hear()
+    bell = hang(watch)
     waiting = [asyncio.create_task(watcher.chunks.__anext__()), asyncio.create_task(watch.until_not(watch.version, 60))]
-    await asyncio.sleep(0)
+    for _ in waiting:
+        await bell.awaited.acquire()
     watch.close()
     ended, _ = await asyncio.gather(*waiting, return_exceptions=True)
     assert isinstance(ended, StopAsyncIteration)
