@@ -50,7 +50,7 @@ class Figures:
 
 
 def run(full: bool) -> list[Table]:
-    effort = Effort(15, 0.4) if full else Effort(5, 0.3)
+    effort = Effort(15, 0.4) if full else Effort(7, 0.3)
     # Publishing is as little the server's work as counting.
     os.sched_setaffinity(0, {processes.COUNTER_CORE})
     found = measure(servers.ALL, CASES, effort)

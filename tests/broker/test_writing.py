@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -124,6 +125,14 @@ def test_one_without_a_socket_writes_by_itself(writer, peers):
     writer.write(audience, b"one")
     writer.write_together([(audience, b"two"), (Audience(audience[:2]), b"three")])
     assert [peer.read() for peer in audience] == [b"onetwothree", b"onetwothree", b"onetwo"]
+
+
+def test_an_audience_that_is_not_used_any_more_is_gone_at_once(writer, peers):
+    audience = peers(3)
+    writer.write(audience, b"one")
+    left = weakref.ref(audience.way.fds)
+    del audience
+    assert left() is None
 
 
 def test_a_burst_to_one_audience_is_one_write_to_each(writer, peers):

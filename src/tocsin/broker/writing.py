@@ -18,19 +18,24 @@ APART = 0.9
 
 
 class Way:
-    """To an audience. ``fds`` are the sockets of ``direct``; ``others`` have something waiting, or no socket at all."""
+    """To an audience, which it does not hold: garbage in a circle stays for long. ``fds`` are the sockets of those who
+    have one; ``others`` have something waiting, or no socket at all."""
 
-    __slots__ = ("changes", "direct", "fds", "others")
+    __slots__ = ("_some", "changes", "fds", "others")
 
     def __init__(self, peers: Sequence[Any], changes: int) -> None:
         self.changes = changes
         self.fds = array("i", [peer.fd for peer in peers])
-        self.direct: Sequence[Any] = peers
         self.others: Sequence[Any] = ()
+        self._some: Sequence[Any] | None = None
         if self.fds and min(self.fds) < 0:
-            self.direct = [peer for peer in peers if peer.fd >= 0]
-            self.fds = array("i", [peer.fd for peer in self.direct])
+            self._some = [peer for peer in peers if peer.fd >= 0]
+            self.fds = array("i", [peer.fd for peer in self._some])
             self.others = [peer for peer in peers if peer.fd < 0]
+
+    def direct(self, peers: Sequence[Any]) -> Sequence[Any]:
+        """Whose the sockets are."""
+        return peers if self._some is None else self._some
 
 
 class Writer:
@@ -58,19 +63,19 @@ class Writer:
         try:
             written.extend(map(os.write, way.fds, repeat(data)))
         except OSError:  # what was written before it is in the list
-            self._finish(way, written, data)
+            self._finish(way.direct(peers), written, data)
         else:
             if written.count(len(data)) != len(written):
-                self._finish(way, written, data)
+                self._finish(way.direct(peers), written, data)
         for peer in way.others:
             peer.write(data)
 
-    def _finish(self, way: Way, written: Sequence[int], data: bytes) -> None:
+    def _finish(self, peers: Sequence[Any], written: Sequence[int], data: bytes) -> None:
         """What somebody took a part of, and all behind one that took nothing."""
-        for peer, count in zip(way.direct, written, strict=False):
+        for peer, count in zip(peers, written, strict=False):
             if count != len(data):
                 peer.write(data[count:])
-        self.one_by_one(way.direct[len(written) :], data)
+        self.one_by_one(peers[len(written) :], data)
 
     @staticmethod
     def one_by_one(peers: Iterable[Any], data: bytes) -> None:
@@ -114,7 +119,11 @@ class Writer:
             except OSError:
                 written = 0
             if written != len(data):
-                owners = owners or {fd: peer for way in ways for fd, peer in zip(way.fds, way.direct, strict=True)}
+                owners = owners or {
+                    fd: peer
+                    for way, (peers, _) in zip(ways, sends, strict=True)
+                    for fd, peer in zip(way.fds, way.direct(peers), strict=True)
+                }
                 owners[fd].write(data[written:])
         for way, (_, data) in zip(ways, sends, strict=True):
             for peer in way.others:
