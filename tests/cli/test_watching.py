@@ -30,12 +30,13 @@ def test_a_line_comes_only_now_and_then_and_says_how_long_it_will_take(capsys):
     )
 
 
-def test_nothing_done_says_nothing_of_what_is_left(capsys):
+def test_what_has_hardly_begun_says_nothing_of_what_is_left(capsys):
     clock = Clock()
     lines = Lines(10.0, clock)
-    clock.now += EVERY
-    lines.tell(0.0, "it begins")
-    assert capsys.readouterr().err == "it begins: 0% after 30 s\n"
+    for done in (0.0, 1e-9):
+        clock.now += EVERY
+        lines.tell(done, "it begins")
+    assert capsys.readouterr().err == "it begins: 0% after 30 s\nit begins: 0% after 60 s\n"
 
 
 def test_what_is_over_soon_says_nothing(capsys):

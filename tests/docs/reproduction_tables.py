@@ -1,7 +1,7 @@
 """The tables of docs/explanation/reproduction.md, out of what ``tocsin reproduce`` left behind.
 
-``python tests/docs/reproduction_tables.py [FOLDER]`` takes outcomes and the page's charts over from this folder of
-``tocsin reproduce all``, and writes the tables anew.
+``python tests/docs/reproduction_tables.py [FOLDER...]`` takes outcomes and the page's charts over from these folders,
+of ``tocsin reproduce all`` and of ``tocsin reproduce D-proto --live``, and writes the tables anew.
 """
 
 from __future__ import annotations
@@ -14,34 +14,63 @@ from pathlib import Path
 
 from pages import DOCS
 
-from tocsin.experiments.markdown import claims, restored, variants
+from tocsin.experiments.markdown import claims, restored, table, variants
 from tocsin.experiments.outcome import Outcome
 from tocsin.experiments.report import OUTCOMES
 
 PAGE = DOCS / "explanation" / "reproduction.md"
 KEPT = DOCS / "explanation" / "reproduction"
-_TABLE = re.compile(r"(<!-- (claims|variants): ([\w ,-]+); .*? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+#: Run live, so that it is apart from what is simulated; and the figure that has the same ways of balancing.
+LIVE, SIMULATED = "D-proto", "D-9"
+_TABLE = re.compile(r"(<!-- (claims|variants|beside|remarks): ([\w ,-]+); .*? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 _CHART = re.compile(r"\]\(reproduction/([\w-]+\.png)\)")
 
 
-def outcomes() -> dict[str, Outcome]:
-    found = [restored(each) for each in json.loads((KEPT / OUTCOMES).read_text())]
-    return {each.id: each for each in found}
+def kept(folder: Path) -> dict[str, Outcome]:
+    return {each["id"]: restored(each) for each in json.loads((folder / OUTCOMES).read_text())}
 
 
 def current(text: str) -> str:
-    there = outcomes()
+    there = kept(KEPT)
 
     def made(found: re.Match[str]) -> str:
-        chosen = list(there.values()) if found[3] == "all" else [there[name] for name in found[3].split(", ")]
-        return f"{found[1]}\n{(claims if found[2] == 'claims' else variants)(chosen)}\n{found[4]}"
+        simulated = [each for each in there.values() if each.id != LIVE]
+        chosen = simulated if found[3] == "all" else [there[name] for name in found[3].split(", ")]
+        return f"{found[1]}\n{MADE[found[2]](chosen)}\n{found[4]}"
 
     return _TABLE.sub(made, text)
 
 
+def beside(chosen: list[Outcome]) -> str:
+    """Each way of balancing live, and what the simulation says of it."""
+    (live,) = chosen
+    simulated = kept(KEPT)[SIMULATED]
+    theirs = {row[0]: dict(zip(simulated.columns, row, strict=True)) for row in simulated.rows}
+    compared = ("maximum load", "mean load", "cov", "migrations", "of a shuffle")
+    rows = []
+    for row in live.rows:
+        here, there = dict(zip(live.columns, row, strict=True)), theirs[row[0]]
+        rows.append([row[0], *(cell for name in compared for cell in (here[name], there[name]))])
+    return table(["", *(f"{name}{how}" for name in compared for how in (", live", ", simulated"))], rows)
+
+
+def remarks(chosen: list[Outcome]) -> str:
+    return "".join(f"{remark}\n" for each in chosen for remark in each.remarks)
+
+
+MADE = {"claims": claims, "variants": variants, "beside": beside, "remarks": remarks}
+
+
 def take(folder: Path) -> None:
-    for name in (OUTCOMES, *_CHART.findall(PAGE.read_text())):
-        shutil.copy(folder / name, KEPT / name)
+    """What the folder does not have stays."""
+    name = KEPT / OUTCOMES
+    new = {each["id"]: each for each in json.loads((folder / OUTCOMES).read_text())}
+    both = {each["id"]: each for each in json.loads(name.read_text())} | new
+    lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in both.values()]
+    name.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    for chart in _CHART.findall(PAGE.read_text()):
+        if (folder / chart).exists():
+            shutil.copy(folder / chart, KEPT / chart)
 
 
 if __name__ == "__main__":

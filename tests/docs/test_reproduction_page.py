@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from reproduction_tables import KEPT, PAGE, current, outcomes
+from reproduction_tables import KEPT, LIVE, PAGE, current, kept
 
+from tocsin.experiments.debs2019 import live
 from tocsin.experiments.debs2019.figures import FIGURES
 
 SEEDS = 5
@@ -11,17 +12,23 @@ SEEDS = 5
 
 def test_the_tables_are_those_of_the_program() -> None:
     text = PAGE.read_text()
-    assert text.count("<!-- claims: ") == 1 and text.count("<!-- variants: ") == 2
+    assert [text.count(f"<!-- {kind}: ") for kind in ("claims", "variants", "beside", "remarks")] == [2, 3, 1, 1]
     assert current(text) == text, "run: python tests/docs/reproduction_tables.py"
 
 
 def test_all_figures_were_run_with_what_is_compared_in_them_now() -> None:
-    kept = outcomes()
-    assert list(kept) == list(FIGURES)
+    found = kept(KEPT)
+    assert list(found) == [*FIGURES, LIVE]
     for name, figure in FIGURES.items():
-        assert kept[name].claim == figure.claim
-        assert [row[0] for row in kept[name].rows] == [variant.name for variant in figure.variants]
-        assert {len(check.holds) for check in kept[name].checks} == {SEEDS}
+        assert found[name].claim == figure.claim and tuple(found[name].remarks) == figure.remarks
+        assert [row[0] for row in found[name].rows] == [variant.name for variant in figure.variants]
+        assert {len(check.holds) for check in found[name].checks} == {SEEDS}
+
+
+def test_the_live_run_is_of_what_is_compared_now() -> None:
+    found = kept(KEPT)[LIVE]
+    assert found.claim == live.CLAIM and {len(check.holds) for check in found.checks} == {1}
+    assert [row[0] for row in found.rows] == [variant.name for variant in live.VARIANTS]
 
 
 def test_every_chart_is_shown() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tocsin.config import CoordinatorLimits
 from tocsin.experiments.debs2019 import live
 from tocsin.experiments.debs2019.variants import Runs
-from tocsin.experiments.outcome import Verdict
+from tocsin.experiments.outcome import Outcome, Verdict
 from tocsin.experiments.report import write
 
 
@@ -21,12 +21,14 @@ FACTS = {"migrations": 3, "notifications": 1_000, "people_reached": 10}
 
 
 def log(*whys: str) -> list[dict[str, object]]:
-    """As ``GET /balance/log`` answers: a move each second, and something else."""
-    move = {"kind": "move", "source": "b1", "target": "b2"}
-    notes = [
-        move | {"time": 1_001.0 + n, "subscriber": f"s{n}", "text": f"accepted: {why}"} for n, why in enumerate(whys)
-    ]
-    return [{"kind": "plan", "time": 1_000.5, "subscriber": "", "source": "", "target": "", "text": "a plan"}, *notes]
+    """As ``GET /balance/log`` answers: moves, one second after the other, each made as soon as it is ordered."""
+    plan = {"kind": "plan", "time": 1_000.5, "subscriber": "", "source": "", "target": "", "text": "2 moves: LDM"}
+    notes: list[dict[str, object]] = [plan]
+    for n, why in enumerate(whys):
+        move = {"kind": "move", "subscriber": f"s{n}", "source": "b1", "target": "b2", "time": 1_001.0 + n}
+        notes += [move | {"text": f"accepted: {why}"}, move | {"text": "the subscriber has arrived"}]
+    failed = {"kind": "move", "subscriber": "s9", "source": "b2", "target": "b1", "time": 1_004.0}
+    return [*notes, failed | {"text": "accepted: LDM"}, failed | {"text": "failed: it stays"}]
 
 
 def test_a_live_run_is_read_from_what_the_coordinator_has_written_down():
@@ -43,16 +45,20 @@ def test_a_live_run_is_read_from_what_the_coordinator_has_written_down():
     assert later.samples.time.tolist() == [15.0, 45.0] and not later.migrations
 
 
-def test_live_runs_are_judged_and_drawn_as_the_simulated_ones(tmp_path):
+def judged(*, shuffled: bool) -> Outcome:
     runs = Runs((1,))
     for variant in live.VARIANTS:
-        skew, whys = (
-            (4.0, ()) if variant.balancing == "no LB" else (1.2, ("GSH",) if "GSH" in variant.balancing else ("LDM",))
-        )
+        skew = 4.0 if variant.balancing == "no LB" else 1.2
+        whys = ["GSH"] if shuffled and "GSH" in variant.balancing else ["LDM"] * 2
         runs.keep(variant, 1, live.read(history(skew), log(*whys), 30.0, 1_000.0))
-    found = live.outcome(runs, [FACTS] * len(live.VARIANTS), 10, 30.0)
+    return live.outcome(runs, [FACTS] * len(live.VARIANTS), 10, 30.0)
+
+
+def test_live_runs_are_judged_and_drawn_as_the_simulated_ones(tmp_path):
+    found = judged(shuffled=True)
     says = [check.says for check in found.checks]
-    assert says[0] == "it is extremely skewed (cov > γ = 0.5)" and "LDM + GSH: the shuffle comes early" in says
+    assert says[0] == "it is extremely skewed (cov > γ = 0.5)"
+    assert says[-2:] == ["LDM + GSH: the shuffle comes early", "after it, fewer migrations than with LDM alone"]
     assert not any("peal" in each for each in says)  # of which the paper says nothing
     assert found.verdict is Verdict.REPRODUCED and found.checks[0].often == "in one run"
     assert "±" not in str(found.rows) and "30 times as fast" in found.remarks[0]
@@ -60,6 +66,12 @@ def test_live_runs_are_judged_and_drawn_as_the_simulated_ones(tmp_path):
     written = write([found], tmp_path, title=live.TITLE)
     assert {path.name for path in written} >= {"D-proto.parquet", "D-proto.png", "D-proto-metrics.png", "D-proto.html"}
     assert "<h1>DEBS 2019, the prototype live</h1>" in (tmp_path / "index.html").read_text()
+
+
+def test_without_a_shuffle_nothing_is_said_of_what_comes_after_it():
+    found = judged(shuffled=False)
+    assert found.checks[-1].says == "LDM + GSH: the shuffle comes early" and not found.checks[-1].mostly
+    assert found.verdict is Verdict.DIRECTION
 
 
 def test_live_runs_have_the_settings_of_the_simulated_ones_for_a_faster_city():

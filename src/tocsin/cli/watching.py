@@ -14,6 +14,9 @@ from tocsin.cli.output import progress
 #: Seconds between two lines.
 EVERY = 30.0
 
+#: The share from which on what is left can be told from what it took.
+LEAST = 0.02
+
 #: How much is done, and what is being done.
 Watch = Callable[[float, str], None]
 
@@ -47,7 +50,8 @@ class Lines:
         if now - self._said < EVERY:
             return
         self._said, spent = now, now - self._began
-        left = f", about {span(spent * (self._total / done - 1))} left" if done > 0 else ""
+        known = done >= LEAST * self._total
+        left = f", about {span(spent * (self._total / done - 1))} left" if known else ""
         sys.stderr.write(f"{what}: {done / self._total:.0%} after {span(spent)}{left}\n")
         sys.stderr.flush()
 

@@ -36,8 +36,11 @@ def broker_loads(name: str, title: str, runs: Runs, variants: Sequence[Variant])
     return Chart(name, title, panels, shared=True)
 
 
-def metrics(name: str, title: str, runs: Runs, variants: Sequence[Variant]) -> Chart:
-    """Maximum load, cov and migrations over time: mean of all seeds, and from the smallest to the largest."""
+def metrics(name: str, title: str, runs: Runs, variants: Sequence[Variant], hardly: float = 0.0) -> Chart:
+    """Maximum load, cov and migrations over time: mean of all seeds, and from the smallest to the largest.
+
+    ``hardly``: where the mean load is below this share of its highest, cov is drawn as 0.
+    """
     found = [(variant, runs.of(variant)) for variant in variants]
     unit, label = scale(max(float(run.samples.maximum.max()) for _, all_ in found for run in all_))
 
@@ -53,7 +56,7 @@ def metrics(name: str, title: str, runs: Runs, variants: Sequence[Variant]) -> C
                 "Imbalance",
                 MINUTES,
                 "cov",
-                lines(lambda run: run.samples.cov),
+                lines(lambda run: np.where(run.samples.mean > hardly * run.samples.mean.max(), run.samples.cov, 0.0)),
                 level=ALPHA,
                 level_name=f"α = {ALPHA:g}",
             ),
