@@ -172,8 +172,9 @@ def rates(found: Found, size: int, effort: Effort) -> Table:
         + ", messages go to the topics in turn.",
         "The server has a core, the counter and the publisher the other one. Each publication is awaited by everybody "
         "before the next; every delivery was counted, and none was too many.",
-        "All are told over TCP, except in one row. C and websockets read the number of a topic and have the message; "
-        "the others read the message. Redis and Tocsin answer what they read, Tocsin 16 at once; the others do not.",
+        "All are told over TCP, except in one row. C, bare uvloop and websockets read the number of a topic and have "
+        "the message; the others read the message. Redis and Tocsin answer what they read, Tocsin 16 at once; the "
+        "others do not.",
         *(figures.note for figures in next(iter(found.values())).values() if figures.note and size == 1),
     ]
     return table
