@@ -81,3 +81,17 @@ def postgres_server() -> Iterator[Server]:
 def fresh_postgres(postgres_server: Server) -> Callable[[], str]:
     """Makes a new, empty database and gives its postgresql:// address."""
     return postgres_server.fresh
+
+
+@pytest.fixture(scope="session")
+def shared_database(postgres_server: Server) -> str:
+    return postgres_server.fresh()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_address(request: pytest.FixtureRequest) -> str:
+    """Of an empty database, SQLite and PostgreSQL in turn: what the configuration calls ``catalog`` or ``store``."""
+    if request.param == "sqlite":
+        return ""
+    server: Server = request.getfixturevalue("postgres_server")
+    return server.empty(request.getfixturevalue("shared_database"))

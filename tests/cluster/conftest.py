@@ -18,27 +18,13 @@ def postgres_url(postgres_server: Server) -> str:
     return postgres_server.url
 
 
-@pytest.fixture(scope="session")
-def shared_database(postgres_server: Server) -> str:
-    return postgres_server.fresh()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def catalog_address(request: pytest.FixtureRequest) -> str:
-    """Of an empty catalog, on each database in turn: what the configuration calls ``catalog``."""
-    if request.param == "sqlite":
-        return ""
-    server: Server = request.getfixturevalue("postgres_server")
-    return server.empty(request.getfixturevalue("shared_database"))
-
-
 @pytest.fixture
-def opener(catalog_address: str, tmp_path: Path) -> Iterator[Open]:
+def opener(database_address: str, tmp_path: Path) -> Iterator[Open]:
     """Opens the same catalog, as often as it is called."""
     opened: list[Catalog] = []
 
     def open_it() -> Catalog:
-        opened.append(open_catalog(catalog_address, str(tmp_path / "home")))
+        opened.append(open_catalog(database_address, str(tmp_path / "home")))
         return opened[-1]
 
     yield open_it

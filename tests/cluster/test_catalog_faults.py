@@ -62,37 +62,37 @@ def check(catalog: Catalog, acknowledged: list[list[str]]) -> None:
             assert executions[int(number) - 1].rows == int(what)
 
 
-def test_kill_9_loses_nothing_acknowledged(catalog_address: str, tmp_path: Path) -> None:
+def test_kill_9_loses_nothing_acknowledged(database_address: str, tmp_path: Path) -> None:
     home, seed = str(tmp_path), random.randrange(2**32)
     print(f"seed {seed}")
     choose = random.Random(seed)
-    catalog = open_catalog(catalog_address, home)
+    catalog = open_catalog(database_address, home)
     dataset = a_dataset(catalog)
     a_channel(catalog, positions={dataset.id: 0})
     a_broker(catalog)
     catalog.close()
     acknowledged: list[list[str]] = []
     for _ in range(12):
-        command = [sys.executable, "-c", CHILD, catalog_address, home]
+        command = [sys.executable, "-c", CHILD, database_address, home]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=child_env(), text=True) as child:
             assert child.stdout is not None
             lines = [child.stdout.readline() for _ in range(choose.randrange(1, 40))]
             child.send_signal(signal.SIGKILL)
             lines += child.stdout.readlines()
         acknowledged += [line.split() for line in lines if line.endswith("\n")]
-        catalog = open_catalog(catalog_address, home)
+        catalog = open_catalog(database_address, home)
         catalog.acquire_lease()
         check(catalog, acknowledged)
         catalog.close()
     assert len(acknowledged) >= 12
 
 
-def test_the_lease_of_another_process_names_it(catalog_address: str, tmp_path: Path) -> None:
-    catalog = open_catalog(catalog_address, str(tmp_path))
+def test_the_lease_of_another_process_names_it(database_address: str, tmp_path: Path) -> None:
+    catalog = open_catalog(database_address, str(tmp_path))
     dataset = a_dataset(catalog)
     a_channel(catalog, positions={dataset.id: 0})
     a_broker(catalog)
-    command = [sys.executable, "-c", CHILD, catalog_address, str(tmp_path)]
+    command = [sys.executable, "-c", CHILD, database_address, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=child_env(), text=True) as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -176,23 +176,23 @@ def test_a_commit_is_synced_and_foreign_keys_are_on(tmp_path: Path) -> None:
 # -- both --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_newer_schema_is_refused_with_a_hint(catalog_address: str, tmp_path: Path) -> None:
-    open_catalog(catalog_address, str(tmp_path)).close()
+def test_a_newer_schema_is_refused_with_a_hint(database_address: str, tmp_path: Path) -> None:
+    open_catalog(database_address, str(tmp_path)).close()
     sql = "UPDATE meta SET value = 99 WHERE name = 'version'"
-    if catalog_address:
-        with psycopg.connect(catalog_address) as server:
+    if database_address:
+        with psycopg.connect(database_address) as server:
             server.execute(sql.replace("meta", "tocsin.meta"))
     else:
         with sqlite3.connect(tmp_path / "catalog.sqlite3") as file:
             file.execute(sql)
         file.close()
     with pytest.raises(StorageError, match="version 99") as caught:
-        open_catalog(catalog_address, str(tmp_path))
+        open_catalog(database_address, str(tmp_path))
     assert "upgrade" in caught.value.hint
 
 
-def test_a_reader_that_stops_early_leaves_nothing_open(catalog_address: str, tmp_path: Path) -> None:
-    catalog = open_catalog(catalog_address, str(tmp_path))
+def test_a_reader_that_stops_early_leaves_nothing_open(database_address: str, tmp_path: Path) -> None:
+    catalog = open_catalog(database_address, str(tmp_path))
     channel, broker = a_channel(catalog), a_broker(catalog)
     catalog.commit(Commit(subscribe=wants(channel, broker, *range(100))))
     stream = catalog.subscriptions(channel.id)

@@ -39,15 +39,15 @@ def turn_back(address: str, home: Path, more: str) -> None:
 
 
 def test_what_was_left_to_tell_in_version_1_is_kept_and_outlives_its_execution(
-    catalog_address: str, tmp_path: Path
+    database_address: str, tmp_path: Path
 ) -> None:
-    catalog = open_catalog(catalog_address, str(tmp_path))
+    catalog = open_catalog(database_address, str(tmp_path))
     broker, channel = a_broker(catalog), a_channel(catalog)
     catalog.record(execution(channel, 1, time=5.0), {}, [])
     catalog.close()
-    turn_back(catalog_address, tmp_path, f"INSERT INTO tells VALUES ({broker.id}, {channel.id}, 1)")
+    turn_back(database_address, tmp_path, f"INSERT INTO tells VALUES ({broker.id}, {channel.id}, 1)")
 
-    catalog = open_catalog(catalog_address, str(tmp_path))
+    catalog = open_catalog(database_address, str(tmp_path))
     assert catalog.tells(broker.id) == [Tell(broker.id, channel.id, 1)]
     catalog.expire(channel.id, before=10.0)
     assert catalog.execution(channel.id, 1) is None
@@ -55,7 +55,7 @@ def test_what_was_left_to_tell_in_version_1_is_kept_and_outlives_its_execution(
     catalog.record(execution(channel, 2), {}, [broker.id])
     catalog.close()
 
-    again = open_catalog(catalog_address, str(tmp_path))
+    again = open_catalog(database_address, str(tmp_path))
     assert [tell.execution for tell in again.tells(broker.id)] == [1, 2]
     again.remove(channel)
     assert again.tells(broker.id) == []

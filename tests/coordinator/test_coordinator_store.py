@@ -11,7 +11,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from postgres import Server
 from tocsin.coordinator import store as module
 from tocsin.coordinator.events import BrokerRow, Choice, Note, Sample
 from tocsin.coordinator.store import Changes, Store, open_store
@@ -23,27 +22,13 @@ NORTH = BrokerRow("north", "http://north", 2.0, 10, 1.0, 2.0, True, "identity")
 Open = Callable[..., Store]
 
 
-@pytest.fixture(scope="module")
-def shared(postgres_server: Server) -> str:
-    return postgres_server.fresh()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request: pytest.FixtureRequest) -> str:
-    """Of an empty store, on each database in turn: what the configuration calls ``store``."""
-    if request.param == "sqlite":
-        return ""
-    server: Server = request.getfixturevalue("postgres_server")
-    return server.empty(request.getfixturevalue("shared"))
-
-
 @pytest.fixture
-def opened(address: str, tmp_path: Path) -> Iterator[Open]:
+def opened(database_address: str, tmp_path: Path) -> Iterator[Open]:
     """Opens the same store, as often as it is called."""
     found: list[Store] = []
 
     def open_it(history: int = 10, users: int = 10) -> Store:
-        found.append(open_store(str(tmp_path), address, history, users))
+        found.append(open_store(str(tmp_path), database_address, history, users))
         return found[-1]
 
     yield open_it
@@ -176,9 +161,9 @@ def test_no_more_users_than_allowed_are_taken(opened: Open) -> None:
     assert store.user("ann")[2] == "subscriber-of-ann"
 
 
-def test_a_damaged_broker_is_told_of(store: Store, address: str, tmp_path: Path) -> None:
-    if address:
-        with psycopg.connect(address) as server:
+def test_a_damaged_broker_is_told_of(store: Store, database_address: str, tmp_path: Path) -> None:
+    if database_address:
+        with psycopg.connect(database_address) as server:
             server.execute("INSERT INTO tocsin_coordinator.brokers VALUES ('a', '{')")
     else:
         with closing(sqlite3.connect(tmp_path / "coordinator.db")) as file, file:

@@ -122,7 +122,7 @@ class SqliteDatabase:
     def writing(self) -> Iterator[_Session]:
         with self._lock:
             if self._closed:
-                raise StorageError("the {what} is closed")
+                raise self._layout.closed()
             try:
                 with _translated(self._layout.what, self._path):
                     self._writer.execute("BEGIN IMMEDIATE")
@@ -139,7 +139,7 @@ class SqliteDatabase:
     @contextmanager
     def reading(self) -> Iterator[_Session]:
         if self._closed:
-            raise StorageError("the {what} is closed")
+            raise self._layout.closed()
         with _translated(self._layout.what, self._path):
             connection = self._readers.take()
             try:
@@ -161,7 +161,7 @@ class SqliteDatabase:
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         if self._closed:
-            raise StorageError("the {what} is closed")
+            raise self._layout.closed()
         with _translated(self._layout.what, self._path):
             connection = self._connect()
             try:
