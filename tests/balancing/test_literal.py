@@ -1,4 +1,4 @@
-"""LDM, SDM, GSH make the moves of the printed algorithms."""
+"""LDM, SDM, GSH make the moves of the printed algorithms, and peal's repair those of its plain form."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from clusters import clusters
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from literal import Literal, Undefined
+from literal_peal import LiteralPeal
 
 from tocsin.balancing.gsh import GSH, shuffle
 from tocsin.balancing.ldm import LDM
 from tocsin.balancing.load import Load
+from tocsin.balancing.peal import Peal
 from tocsin.balancing.sdm import SDM
 from tocsin.balancing.trial import Trial
 
 
-def literal(load: Load) -> Literal:
-    return Literal([set(load.rows[u].tolist()) for u in range(len(load.at))], load.at.tolist(), load.lam, load.m)
+def literal(load: Load, kind: type[Literal] = Literal) -> Literal:
+    return kind([set(load.rows[u].tolist()) for u in range(len(load.at))], load.at.tolist(), load.lam, load.m)
 
 
 @pytest.mark.parametrize("strategy", [LDM, SDM])
@@ -45,3 +47,11 @@ def test_the_shuffle_makes_the_printed_moves(load):
     assert highest == max(reference.F)
     ours = sorted((move.subscriber, move.source, move.target) for move in GSH(0.0).suggest(Trial(load)))
     assert ours == (sorted(printed) if max(reference.F) < before * (1 - 1e-9) and Trial(load).loads.cov > 0 else [])
+
+
+@settings(deadline=None, max_examples=200)
+@given(load=clusters(plain=True, most=80), trigger=st.sampled_from([0.0, 0.05]))
+def test_repair_makes_the_moves_of_its_plain_form(load, trigger):
+    plain = literal(load, LiteralPeal).repair(trigger)
+    ours = Peal(gear="repair", trigger=trigger).suggest(Trial(load))
+    assert [(move.subscriber, move.source, move.target) for move in ours] == plain
