@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
-from typing import ClassVar
 
 import pytest
+from answering import Answering, answering
 
 from tocsin.client.login import Credentials, login
 from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, Unreachable, UserError
 
 
-class Answering(BaseHTTPRequestHandler):
-    answer: ClassVar[tuple[int, bytes]] = (200, b"")
-    heard: ClassVar[list[tuple[str, object]]] = []
-
-    def do_POST(self) -> None:
-        self.heard.append((self.path, json.loads(self.rfile.read(int(self.headers["content-length"])))))
-        status, body = self.answer
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None: ...
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
-    Answering.heard.clear()
-    with HTTPServer(("127.0.0.1", 0), Answering) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with answering() as address:
+        yield address
 
 
 def test_a_login_gives_a_token(url):

@@ -15,6 +15,7 @@ from websockets.typing import Subprotocol
 from tocsin.client.events import Connected, Disconnected, Event, Received
 from tocsin.client.frames import frames
 from tocsin.errors import Malformed
+from tocsin.web.calling import trust
 from tocsin.wire.messages import SUBPROTOCOL, Message, decode_answers
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Connection:
                 subprotocols=[Subprotocol(SUBPROTOCOL)],
                 compression=None,
                 user_agent_header=self._agent,
+                ssl=trust() if self._url.startswith("wss:") else None,
                 ping_interval=None,  # the protocol has heartbeats of its own, which carry positions
                 open_timeout=None,  # the state machine has one
                 close_timeout=GOODBYE,

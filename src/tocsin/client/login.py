@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import httpx
 import msgspec
 from msgspec import Struct
 
+from tocsin.client.posting import post
 from tocsin.client.refusal import refusal
 from tocsin.errors import Unreachable, UserError
 
-TIMEOUT = httpx.Timeout(10.0)
+#: Seconds for the answer.
+PATIENCE = 10.0
 
 
 class Credentials(Struct, frozen=True, omit_defaults=True):
@@ -28,17 +29,12 @@ class _Answer(Struct):
 async def login(http: str, credentials: Credentials) -> str:
     """A token. Raises UserError if trying again is of no use."""
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT) as client:
-            answer = await client.post(
-                f"{http}/login",
-                content=msgspec.json.encode(credentials),
-                headers={"content-type": "application/json"},
-            )
-    except httpx.TransportError as error:
+        status, content = await post(http, "/login", credentials, PATIENCE)
+    except OSError as error:
         raise Unreachable(f"no broker answers at {http}: {str(error) or type(error).__name__}") from error
-    if answer.is_success:
-        try:
-            return msgspec.json.decode(answer.content, type=_Answer).token
-        except msgspec.DecodeError as error:
-            raise UserError(f"{http} does not answer like a broker") from error
-    raise refusal(answer, f"the login at {http}")
+    if not 200 <= status < 300:
+        raise refusal(status, content, f"the login at {http}")
+    try:
+        return msgspec.json.decode(content, type=_Answer).token
+    except msgspec.DecodeError as error:
+        raise UserError(f"{http} does not answer like a broker") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import httpx
 import msgspec
 from msgspec import Struct
 
@@ -20,13 +19,13 @@ class _Refusal(Struct):
     error: _Problem
 
 
-def refusal(answer: httpx.Response, what: str) -> TocsinError:
+def refusal(status: int, content: bytes, what: str) -> TocsinError:
     """``what`` was refused, for servers that don't say it themselves."""
     try:
-        problem = msgspec.json.decode(answer.content, type=_Refusal).error
+        problem = msgspec.json.decode(content, type=_Refusal).error
         return told(problem.code, problem.message, problem.hint)
     except msgspec.DecodeError:
-        text = f"{what} failed with status {answer.status_code}"
-        if answer.status_code in (401, 403):
+        text = f"{what} failed with status {status}"
+        if status in (401, 403):
             return Unauthorized(text)
-        return SystemTrouble(text) if answer.status_code >= 500 else UserError(text)
+        return SystemTrouble(text) if status >= 500 else UserError(text)

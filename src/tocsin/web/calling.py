@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -20,6 +21,12 @@ CONNECT_SECONDS = 5.0
 REFUSAL_BYTES = 64 * 1024
 
 Take = Callable[[bytes], None]
+
+
+@cache
+def trust() -> ssl.SSLContext:
+    """Whom to believe who they are. Made once: reading all certificates takes longer than a call."""
+    return ssl.create_default_context()
 
 
 class Unreadable(OSError):
@@ -116,7 +123,7 @@ class Address:
         return f"POST {self._path}{path}{self._head}{kind}".encode("ascii") + fields + b"\r\n" + body
 
     async def connect(self, protocol: Callable[[], P]) -> P:
-        context = ssl.create_default_context() if self._tls else None
+        context = trust() if self._tls else None
         async with asyncio.timeout(CONNECT_SECONDS):
             loop = asyncio.get_running_loop()
             _, made = await loop.create_connection(protocol, self._host, self._port, ssl=context)
