@@ -42,7 +42,8 @@ class Membership(Moving):
             return
         known = self.members.get(wish.broker)
         identity = hashlib.sha256(wish.identity.encode()).hexdigest()
-        if known is not None and not hmac.compare_digest(known.row.identity, identity):
+        # One that is remembered without an identity is from before brokers had them.
+        if known is not None and known.row.identity and not hmac.compare_digest(known.row.identity, identity):
             hint = f"choose another name; if the other one is gone for good: DELETE /brokers/{wish.broker}"
             error = Unauthorized(f"another broker is registered as {wish.broker}", hint=hint)
             self._out.append(Refuse(event.call, error))
