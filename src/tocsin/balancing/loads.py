@@ -45,3 +45,8 @@ class Loads:
     @cached_property
     def maximum(self) -> float:
         return float(np.max(self.relative[self.live], initial=0.0))
+
+
+def figure(value: float) -> str:
+    """For people: bytes a second, or a ratio."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

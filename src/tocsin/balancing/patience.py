@@ -31,12 +31,33 @@ class Stage(Enum):
 class Wish:
     """So many ``moves``, if they are wished for at so many ``looks`` in a row, and a rest of ``pause`` seconds then.
 
-    None of them: it was looked for such a plan, and there is none.
+    None of them: it was looked for such a plan, and there is none. ``why``: what it would gain and cost, for people.
     """
 
     moves: int
     looks: int
     pause: float
+    why: str = ""
+
+
+class Waiting(Enum):
+    """How it stands with such a plan."""
+
+    NONE = "none"
+    HELD = "held back"
+    GOING = "going on"
+    RESTING = "resting"
+    VAIN = "in vain"
+
+
+@dataclass(frozen=True)
+class Word:
+    """What can be said of it; ``seconds`` until it is looked for again, if that is not at the next look."""
+
+    waiting: Waiting
+    text: str = ""
+    moves: int = 0
+    seconds: float = 0.0
 
 
 @dataclass
@@ -45,6 +66,7 @@ class Patience:
     budget: int = 0  # moves that may still be made
     until: float = float("-inf")  # no wishes before
     rests: int = field(default=1)  # how many first ones the next one is as long as
+    wish: Wish | None = None  # that was heard last
 
     def stage(self, now: float) -> Stage:
         if self.budget > 0:
@@ -55,6 +77,7 @@ class Patience:
         """After a look: what was wished for, and how many moves are being made."""
         if now < self.until:
             return
+        self.wish = wish
         if wish is not None and not wish.moves:
             self.until, wish = now + VAIN * wish.pause, None
         if self.budget > 0:
@@ -68,3 +91,18 @@ class Patience:
             self.looks += 1
             if self.looks >= wish.looks:
                 self.budget = int(MARGIN * wish.moves) + 1
+
+    def word(self, now: float) -> Word:
+        """Whether something is held back, and what has to happen before it is not."""
+        if (wish := self.wish) is None:
+            return Word(Waiting.NONE)
+        left, why = self.until - now, f"; {wish.why}" if wish.why else ""
+        if not wish.moves:
+            when = f", judged again in {left:.0f} s" if left > 0 else ""
+            return Word(Waiting.VAIN, f"nothing is held back{when}{why}", seconds=max(left, 0.0))
+        if left > 0:
+            return Word(Waiting.RESTING, f"enough for now, judged again in {left:.0f} s{why}", wish.moves, left)
+        if self.budget > 0:
+            return Word(Waiting.GOING, f"up to {self.budget} moves may be made{why}", wish.moves)
+        paid = f"paid at {self.looks} of {wish.looks} looks in a row"
+        return Word(Waiting.HELD, f"{wish.moves} moves are held back, {paid}{why}", wish.moves)

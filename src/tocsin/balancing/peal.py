@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from tocsin.balancing.groups import find_groups
 from tocsin.balancing.gsh import shuffle
+from tocsin.balancing.loads import figure
 from tocsin.balancing.move import Move, collapsed
 from tocsin.balancing.order import in_order
 from tocsin.balancing.patience import Stage, Wish
@@ -65,14 +66,22 @@ class Peal(MinMax):
         repaired = view.fork()
         plan, most = self._repair(repaired)
         if self.gear != "repair" and view.stage is not Stage.REST:
-            moves = self._regroup(view.fork())
-            pays = 0 < len(moves) < most and self._pays(view, repaired, view.after(moves), len(moves) - len(plan))
-            view.wish = Wish(len(moves) if pays else 0, int(self.looks), self.pause)
+            moves, why = self._regroup(view.fork())
+            pays = bool(moves)
+            if pays:
+                pays, why = self._pays(view, repaired, view.after(moves), len(moves), len(plan), most)
+            if pays and view.stage is Stage.GO and not (moves := self._ordered(view, moves)):
+                pays, why = False, f"{why}, but nobody can go first"
+            view.wish = Wish(len(moves) if pays else 0, int(self.looks), self.pause, f"regrouping: {why}")
             if pays and view.stage is Stage.GO:
-                plan = moves
+                yield from moves
+                return
+        yield from self._ordered(view, plan)
+
+    def _ordered(self, view: Trial, plan: list[Move]) -> list[Move]:
+        """In the order in which they can be made; none of them if that makes nothing better."""
         ordered = list(in_order(view.fork(), plan))
-        if self._better(view, view.after(ordered)):
-            yield from ordered
+        return ordered if self._better(view, view.after(ordered)) else []
 
     def _better(self, view: Trial, after: Trial) -> bool:
         """Lower at the top, or as high and with less in all: what only goes down comes to rest."""
@@ -91,17 +100,18 @@ class Peal(MinMax):
             return [], most
         return collapsed(at, list(repair(view, reached))), most
 
-    def _regroup(self, view: Trial) -> list[Move]:
+    def _regroup(self, view: Trial) -> tuple[list[Move], str]:
+        """The moves, or why there are none."""
         attached = view.at >= 0
         if not attached.any() or not view.live.any():
-            return []
+            return [], "nobody is there"
         price = self.price * float(view.u[attached].mean())
         if view.loads.maximum <= view.bound * (1 + self.goal):
-            return []
+            return [], f"the maximum is within {self.goal:.3g} of the lower bound"
         largest = float(view.capacity[view.live].max() / view.capacity[view.live].sum())
         groups = find_groups(view, largest, COHESION)
         if groups is None:
-            return []
+            return [], "there are no groups of people who want the same"
         strength, best, plan = float(view.capacity[view.live].sum()), float("inf"), list[Move]()
         for hosts in HOSTS if view.rows.total <= LARGE else HOSTS[:FIRST]:
             tried = view.fork()
@@ -109,17 +119,25 @@ class Peal(MinMax):
             cost = tried.loads.maximum * strength + price * len(moves)
             if cost < best:
                 best, plan = cost, moves
-        return plan
+        return plan, "everybody is with its group already"
 
-    def _pays(self, view: Trial, repaired: Trial, grouped: Trial, more: int) -> bool:
-        """Is regrouping better than repair alone, by what it costs?"""
-        highest = min(view.loads.maximum, repaired.loads.maximum)
-        if grouped.loads.maximum > highest * (1 + ROUNDING):
-            return False
-        if self.gear == "regroup":
-            return True
+    def _pays(
+        self, view: Trial, repaired: Trial, grouped: Trial, moves: int, fewest: int, most: int
+    ) -> tuple[bool, str]:
+        """Is regrouping better than repair alone, which takes the ``fewest`` moves, by what it costs? And the sum.
+
+        ``most``: what a shuffle would take.
+        """
+        highest, lowered = min(view.loads.maximum, repaired.loads.maximum), grouped.loads.maximum
         # A lower maximum is as good as that much less on every broker: it is what they have to be built for.
-        lower = (highest - grouped.loads.maximum) * float(view.capacity[view.live].sum())
+        lower = (highest - lowered) * float(view.capacity[view.live].sum())
         saved = max(lower, float((repaired.F - grouped.F)[view.live].sum()))
-        cost = self.price * float(view.u[view.at >= 0].mean()) * max(more, 0)
-        return saved > max(cost, self.least * float(repaired.F[view.live].sum()))
+        cost = self.price * float(view.u[view.at >= 0].mean()) * max(moves - fewest, 0)
+        needed = max(cost, self.least * float(repaired.F[view.live].sum()))
+        before, after, gain, price = (figure(value) for value in (highest, lowered, saved, needed))
+        text = f"{moves} moves, maximum {before} to {after}, saves {gain} and has to save {price}"
+        if moves >= most:
+            return False, f"{text}, but a shuffle takes {most} moves"
+        if lowered > highest * (1 + ROUNDING):
+            return False, f"{text}, but ends higher"
+        return self.gear == "regroup" or saved > needed, text

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from tocsin.balancing.loads import figure
 from tocsin.cli.http import Client, bearer, path
 from tocsin.cli.output import Json, out, print_json, print_line, print_table
 from tocsin.errors import TocsinError
@@ -84,6 +85,8 @@ def show_plan(
             [[each["subscriber"][:12], each["from"], each["to"], each["why"]] for each in plan["moves"][:50]],
             [False] * 4,
         )
+    if held := plan["held"]:
+        print_line(f"{held['text']} (next look in {held['judged_in']:.0f} s)")
 
 
 def drain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Token = "", json: Json = False) -> None:
@@ -173,11 +176,6 @@ def screen(found: dict[str, Any]) -> Group:
             f"{each['leaving']}",
         )
     return Group(head, table)
-
-
-def figure(value: float) -> str:
-    """Bytes a second, or a ratio."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def clock(seconds: float) -> str:

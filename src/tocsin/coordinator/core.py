@@ -10,6 +10,7 @@ from tocsin.balancing import placement
 from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.decisions import Limits
 from tocsin.balancing.names import Names
+from tocsin.balancing.patience import Waiting
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.composite import stages
@@ -67,6 +68,7 @@ class Core:
         self._expected: dict[str, dict[int, float]] = {}
         self._lag = 0.0  # seconds by which ticks come late, the worst of the last ones
         self._balanced = float("-inf")
+        self._word = Waiting.NONE  # how it stood at the last look with what only pays in the long run
         self._questions = 0
         #: The numbers of the questions that are being worked on: for the balance, and for those who want to look.
         self._asked: int | None = None

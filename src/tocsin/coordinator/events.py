@@ -154,6 +154,7 @@ NoteKind = Literal[
     "forgotten",
     "placed",
     "plan",
+    "held",
     "move",
     "refused",
     "order",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from tocsin.balancing.decisions import Decision, Plan
 from tocsin.balancing.load import NOWHERE
 from tocsin.balancing.move import Move
+from tocsin.balancing.patience import Waiting, Wish
 from tocsin.balancing.question import Question
 from tocsin.coordinator import events as ev
 from tocsin.coordinator.events import Note, Ponder, Refuse, Reply, Sample
@@ -68,7 +70,24 @@ class Looking(Reporting):
             "bound": self.load.lower_bound(),
             "moves": moves,
             "refused": refused,
+            "held": self._held(plan.wish),
         }
+
+    def _held(self, wish: Wish | None) -> dict[str, Any] | None:
+        """What is not done now because it only pays in the long run, and what has to happen before it is."""
+        patience = self.balancer.patience
+        word = replace(patience, wish=wish or patience.wish).word(self._now)
+        if word.waiting is Waiting.NONE:
+            return None
+        seconds = max(word.seconds, self._balanced + self.config.balance_every - self._now, 0.0)
+        return {"state": word.waiting.value, "moves": word.moves, "judged_in": seconds, "text": word.text}
+
+    def _note_patience(self) -> None:
+        """Into the log when it has changed; that there is nothing to gain is only worth knowing after there was."""
+        word, before = self.balancer.patience.word(self._now), self._word
+        self._word = word.waiting
+        if word.waiting is not before and word.text and {word.waiting, before} != {Waiting.NONE, Waiting.VAIN}:
+            self._out.append(Note("held", word.text))
 
     def _stands(self, move: Move) -> bool:
         known = bool(self._name(move.subscriber)) and move.target in self._by_number

@@ -112,7 +112,7 @@ ROUTES = [
         "/balance/plan",
         "plan",
         "what would be moved now",
-        answer="`strategy`, `before`, `after`, `bound`, `moves`, `refused`",
+        answer="`strategy`, `before`, `after`, `bound`, `moves`, `refused`, `held`",
     ),
     Described("GET", "/balance/log", "log", "the newest `limit` decisions behind number `after`", answer="`log`"),
     Described("GET", "/cluster/channels", "channels", "the channels of the data cluster", answer="what that answers"),

@@ -93,6 +93,7 @@ class CoordinatorState(Switching):
         if plan.moves:
             self._out.append(self._summary(plan.moves, before))
         self._out += [self._note(each) for each in plan.decisions if each.accepted]
+        self._note_patience()
 
 
 _HANDLERS: dict[type[Any], Callable[[CoordinatorState, Any], None]] = {

@@ -11,7 +11,7 @@ const GROUPS = {
   moves: new Set(["move", "order"]),
   placements: new Set(["placed"]),
   brokers: new Set(["joined", "died", "returned", "draining", "undrained", "forgotten"]),
-  decisions: new Set(["plan", "strategy", "placement"]),
+  decisions: new Set(["plan", "held", "strategy", "placement"]),
 };
 
 const list = $("log-list");
