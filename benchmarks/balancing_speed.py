@@ -6,6 +6,7 @@ import multiprocessing
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ PLANS: list[tuple[str, dict[str, Any]]] = [
     ("peal", {"gear": "repair"}),
     ("peal", {"gear": "auto"}),
 ]
+PRINTED: dict[str, Callable[[Any], Any]] = {
+    "ldm": lambda one: one.migrate("LDM", 0.15, 0.0),
+    "sdm": lambda one: one.migrate("SDM", 0.15, 0.0),
+    "gsh": lambda one: one.shuffle(),
+    "peal, repair": lambda one: one.repair(Peal.trigger),
+}
 LEAST = 50
 REPEATS = 5
 #: CPU seconds, moves, the maximum over the bound, and peak memory in MB.
@@ -94,11 +101,6 @@ def plan(load: Any, name: str, settings: dict[str, Any]) -> Measured:
 
 
 def against_printed(ours: dict[str, float]) -> Table:
-    """The transcription lives beside the tests, as their reference."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "balancing"))
-    from literal_peal import LiteralPeal
-
-    load = network("uniform", *SIZES[0])
     table = Table(
         "Against the algorithms as printed, in plain Python (10,000 subscribers, 1,000 BE, 10 brokers)",
         ["algorithm", "as printed, s", "ours, s", "times faster"],
@@ -108,20 +110,24 @@ def against_printed(ours: dict[str, float]) -> Table:
             "written down in the same plain way. Regrouping has no such form to compare with.",
         ],
     )
-    rows = [set(load.rows[u].tolist()) for u in range(len(load.at))]
-    for name, work in (
-        ("ldm", lambda one: one.migrate("LDM", 0.15, 0.0)),
-        ("sdm", lambda one: one.migrate("SDM", 0.15, 0.0)),
-        ("gsh", lambda one: one.shuffle()),
-        ("peal, repair", lambda one: one.repair(Peal.trigger)),
-    ):
-        harness.progress(f"as printed: {name}")
-        one = LiteralPeal(rows, load.at.tolist(), load.lam.tolist(), load.m)
-        started = time.process_time()
-        work(one)
-        took = time.process_time() - started
+    for name in PRINTED:
+        took = apart(printed, name)
         table.add(name, took, ours[name], took / ours[name])
     return table
+
+
+def printed(name: str) -> float:
+    """The transcriptions live beside the tests, as their reference."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "balancing"))
+    from literal_peal import LiteralPeal
+
+    harness.progress(f"as printed: {name}")
+    load = network("uniform", *SIZES[0])
+    rows = [set(load.rows[u].tolist()) for u in range(len(load.at))]
+    one = LiteralPeal(rows, load.at.tolist(), load.lam.tolist(), load.m)
+    started = time.process_time()
+    PRINTED[name](one)
+    return time.process_time() - started
 
 
 if __name__ == "__main__":

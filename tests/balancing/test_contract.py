@@ -7,21 +7,13 @@ from clusters import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eager import EAGER
 from tocsin.balancing import strategies
 from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.decisions import Limits
 from tocsin.balancing.load import Load, Status
 from tocsin.balancing.trial import Trial
 
-#: Thresholds at which each does as much as it can.
-EAGER = {
-    "ldm": {"alpha": 0.01},
-    "sdm": {"alpha": 0.01},
-    "gsh": {"gamma": 0.01},
-    "multistage": {"alpha": 0.01, "gamma": 0.3},
-    "join": {"share": 0.9},
-    "peal": {"trigger": 0.0, "least": 0.0, "price": 0.0},
-}
 ALL = pytest.mark.parametrize("name", sorted(strategies.BUILT_IN))
 ROUNDING = 1 + 1e-9
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 from rig import Rig, notify
+from subscriber import Subscriber
 
 from tocsin.client import events as ev
 from tocsin.client.session import Phase
@@ -71,43 +72,17 @@ class Broker:
             self.down.append(wire.Live(number, len(self.log)))
 
 
-class Deliveries(RuleBasedStateMachine):
+class Deliveries(Subscriber):
     def __init__(self) -> None:
-        super().__init__()
-        self.log: list[set[int]] = [set() for _ in range(10)]
-        self.rig = Rig(token="t", patient=True)
-        self.begins: dict[int, int] = {}
-        self.numbers: dict[int, int] = {}
-        self.taken: dict[int, int] = defaultdict(int)
-        self.handles = 0
+        super().__init__(Rig(token="t", patient=True))
         self.read = 0
         self.broker: Broker | None = None
         self.rig.do(ev.Open())
 
-    # -- the application ---------------------------------------------------------------------------------------------
-
-    @rule(x=st.integers(0, 2), named=st.booleans(), back=st.none() | st.integers(0, 8), most=st.integers(1, 4))
-    def subscribe(self, x: int, named: bool, back: int | None, most: int) -> None:
-        self.handles += 1
-        self.numbers[self.handles] = 5 + x
-        after = None if back is None else len(self.log) - back
-        if after is not None:
-            self.begins[self.handles] = after
-        args: Any = {"x": x} if named else [x]
-        self.step(ev.WantSubscribe(self.handles, "C", args, after, max_pending=most))
-
-    @rule(data=st.data(), drain=st.booleans())
-    @precondition(lambda self: self.handles)
-    def unsubscribe(self, data: Any, drain: bool) -> None:
-        self.step(ev.WantUnsubscribe(data.draw(st.integers(1, self.handles)), drain))
-
     @rule(data=st.data())
     @precondition(lambda self: self.rig.items)
     def consume(self, data: Any) -> None:
-        handle = data.draw(st.sampled_from(sorted(self.rig.items)))
-        if self.taken[handle] < len(self.rig.got(handle)):
-            self.step(ev.Consumed(handle, self.rig.got(handle)[self.taken[handle]]))
-            self.taken[handle] += 1
+        self.consume_one(data.draw(st.sampled_from(sorted(self.rig.items))))
 
     # -- the broker --------------------------------------------------------------------------------------------------
 
@@ -203,7 +178,7 @@ class Deliveries(RuleBasedStateMachine):
             subscriptions.confirm = original
 
     def wanted(self, handle: int) -> list[int]:
-        number, begin = self.numbers[handle], self.begins[handle]
+        number, begin = 5 + self.values[handle], self.begins[handle]
         return [place for place, hit in enumerate(self.log, 1) if place > begin and number in hit]
 
     @invariant()

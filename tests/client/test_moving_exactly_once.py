@@ -7,13 +7,13 @@ not know yet.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 from rig import Rig, notify
+from subscriber import Subscriber
 
 from tocsin.client import events as ev
 from tocsin.client.session import Phase
@@ -88,19 +88,14 @@ class Talk:
             self.down.append(wire.Lagging(number, self.host.seen))
 
 
-class Moves(RuleBasedStateMachine):
+class Moves(Subscriber):
     token: str | None = "t"
 
     def __init__(self) -> None:
-        super().__init__()
-        self.log: list[set[int]] = [set() for _ in range(10)]
+        super().__init__(Rig("one", token=self.token, patient=True))
         self.hosts = {name: Host(name, first, self.log) for name, first in (("one", 10), ("two", 20), ("three", 30))}
-        self.rig = Rig("one", token=self.token, patient=True)
         self.talks: dict[int, Talk] = {}
-        self.begins: dict[int, int] = {}
-        self.values: dict[int, int] = {}
-        self.taken: dict[int, int] = defaultdict(int)
-        self.handles = self.requests = self.tickets = 0
+        self.requests = self.tickets = 0
         self.watch()
         self.step(ev.Open())
         self.connected(1)
@@ -108,27 +103,10 @@ class Moves(RuleBasedStateMachine):
 
     # -- the application ---------------------------------------------------------------------------------------------
 
-    @rule(x=st.integers(0, 2), named=st.booleans(), back=st.none() | st.integers(0, 8), most=st.integers(1, 4))
-    def subscribe(self, x: int, named: bool, back: int | None, most: int) -> None:
-        self.handles += 1
-        self.values[self.handles] = x
-        after = None if back is None else len(self.log) - back
-        if after is not None:
-            self.begins[self.handles] = after
-        args: Any = {"x": x} if named else [x]
-        self.step(ev.WantSubscribe(self.handles, "C", args, after, max_pending=most))
-
-    @rule(data=st.data(), drain=st.booleans())
-    @precondition(lambda self: self.handles)
-    def unsubscribe(self, data: Any, drain: bool) -> None:
-        self.step(ev.WantUnsubscribe(data.draw(st.integers(1, self.handles)), drain))
-
     @rule()
     def consume(self) -> None:
         for handle in sorted(self.rig.items):
-            if self.taken[handle] < len(self.rig.got(handle)):
-                self.step(ev.Consumed(handle, self.rig.got(handle)[self.taken[handle]]))
-                self.taken[handle] += 1
+            self.consume_one(handle)
 
     @rule(retry=st.booleans())
     def publish(self, retry: bool) -> None:

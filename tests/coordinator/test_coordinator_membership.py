@@ -76,7 +76,7 @@ def test_a_broker_that_is_not_heard_is_gone():
     assert states(office) == {"a": "up"}
     office.tick(1)
     assert states(office) == {"a": "gone"}
-    assert office.said("died") == ["a was not heard for 11 s; 1 subscribers will come back elsewhere"]
+    assert office.said("died") == ["a was not heard for 11 s; of its 1 subscribers 0 are back elsewhere already"]
 
 
 def test_registering_again_and_again_is_no_sign_of_life():

@@ -29,21 +29,21 @@ def test_a_plan_shows_what_is_held_back_what_it_gains_and_when_it_is_judged_agai
     plan = office.plan()
     assert plan["moves"] == [] and plan["held"]["state"] == "held back" and plan["held"]["moves"] == 9
     assert plan["held"]["text"] == (
-        "9 moves are held back, paid at 0 of 3 looks in a row; "
-        "regrouping: 9 moves, maximum 6,000 to 5,600, saves 800 and has to save 116"
+        "regrouping: 9 moves, maximum 6,000 to 5,600, saves 800 and has to save 116; "
+        "held back, has paid at 0 of 3 looks in a row"
     )
     look(office)
     shown = office.plan()["held"]
-    assert "paid at 1 of 3 looks" in shown["text"] and 0 < shown["judged_in"] <= 10
+    assert "has paid at 1 of 3 looks" in shown["text"] and 0 < shown["judged_in"] <= 10
 
 
 def test_the_log_says_once_that_it_waits_that_it_begins_and_that_it_rests():
     office = mixed()
     look(office, 2)
     (held,) = office.said("held")
-    assert held.startswith("9 moves are held back, paid at 1 of 3 looks in a row; regrouping: 9 moves")
+    assert held.startswith("regrouping: 9 moves") and held.endswith("held back, has paid at 1 of 3 looks in a row")
     look(office, 2)
-    assert office.said("held")[1].startswith("up to 12 moves may be made; regrouping")
+    assert office.said("held")[1].endswith("; up to 12 of them may be made now")
     assert len([note for note in office.notes if note.kind == "move" and note.text.startswith("accepted")]) == 9
 
 
@@ -55,7 +55,7 @@ def test_who_looks_while_it_rests_sees_for_how_long():
     patience.budget, patience.until = 0, office.now + 100.0
     shown = office.plan()["held"]
     assert shown["state"] == "resting" and shown["judged_in"] == 100.0
-    assert shown["text"].startswith("enough for now, judged again in 100 s; regrouping: 9 moves")
+    assert shown["text"].endswith("has to save 116; that is enough for now, judged again in 100 s")
 
 
 def test_that_there_is_nothing_to_gain_is_in_the_plan_and_not_in_the_log():
@@ -65,7 +65,7 @@ def test_that_there_is_nothing_to_gain_is_in_the_plan_and_not_in_the_log():
     look(office)
     shown = office.plan()["held"]
     assert shown["state"] == "in vain" and shown["moves"] == 0
-    assert shown["text"].endswith("regrouping: the maximum is within 0.01 of the lower bound")
+    assert shown["text"].startswith("regrouping: the maximum is within 0.01 of the lower bound; nothing is held back")
     assert office.said("held") == []
 
 
@@ -76,7 +76,7 @@ def test_what_does_not_pay_any_more_is_told_of():
     office.report("b", rates=dict.fromkeys(RATES, 0.0))
     look(office)
     _, told = office.said("held")
-    assert told.startswith("nothing is held back, judged again in 60 s")
+    assert told.endswith("nothing is held back, judged again in 60 s")
 
 
 def test_strategies_that_hold_nothing_back_have_nothing_to_show():
@@ -88,4 +88,4 @@ def test_a_plan_that_nobody_can_begin_is_given_up():
     """The brokers are even to the last byte: whoever goes first lifts one above the highest load of now."""
     office = mixed(settings={"looks": 1.0}, odd=0)
     look(office, 2)
-    assert office.said("held")[-1].endswith("but nobody can go first") and office.said("move") == []
+    assert "but nobody can go first; nothing is held back" in office.said("held")[-1] and office.said("move") == []

@@ -96,13 +96,13 @@ class Patience:
         """Whether something is held back, and what has to happen before it is not."""
         if (wish := self.wish) is None:
             return Word(Waiting.NONE)
-        left, why = self.until - now, f"; {wish.why}" if wish.why else ""
+        left, why = max(self.until - now, 0.0), wish.why or "a plan that pays in the long run"
+        again = f", judged again in {left:.0f} s" if left else ""
         if not wish.moves:
-            when = f", judged again in {left:.0f} s" if left > 0 else ""
-            return Word(Waiting.VAIN, f"nothing is held back{when}{why}", seconds=max(left, 0.0))
-        if left > 0:
-            return Word(Waiting.RESTING, f"enough for now, judged again in {left:.0f} s{why}", wish.moves, left)
+            return Word(Waiting.VAIN, f"{why}; nothing is held back{again}", seconds=left)
+        if left:
+            return Word(Waiting.RESTING, f"{why}; that is enough for now{again}", wish.moves, left)
         if self.budget > 0:
-            return Word(Waiting.GOING, f"up to {self.budget} moves may be made{why}", wish.moves)
-        paid = f"paid at {self.looks} of {wish.looks} looks in a row"
-        return Word(Waiting.HELD, f"{wish.moves} moves are held back, {paid}{why}", wish.moves)
+            return Word(Waiting.GOING, f"{why}; up to {self.budget} of them may be made now", wish.moves)
+        paid = f"has paid at {self.looks} of {wish.looks} looks in a row"
+        return Word(Waiting.HELD, f"{why}; held back, {paid}", wish.moves)

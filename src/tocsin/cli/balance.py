@@ -86,7 +86,8 @@ def show_plan(
             [False] * 4,
         )
     if held := plan["held"]:
-        print_line(f"{held['text']} (next look in {held['judged_in']:.0f} s)")
+        next_look = f", judged again in {held['judged_in']:.0f} s" if held["state"] == "held back" else ""
+        print_line(held["text"] + next_look)
 
 
 def drain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Token = "", json: Json = False) -> None:

@@ -79,10 +79,11 @@ class Membership(Moving):
         member.drop, member.promised = {}, 0
         self._call_off_all(lambda each: member in (each.source, each.target), f"{member.name} is gone")
         names = self.picture.claimed(member.number)
+        back = sum(self.picture.at(name) != member.number for name in names)
         for name in names:
             self._left(member, name)
         self.load.mark(member.number, Status.GONE)
-        text = f"{member.name} {why}; {len(names)} subscribers will come back elsewhere"
+        text = f"{member.name} {why}; of its {len(names)} subscribers {back} are back elsewhere already"
         self._out.append(Note("died", text, source=member.name))
 
     def _leave(self, event: ev.Leave) -> None:

@@ -10,6 +10,9 @@ import msgspec
 
 from tocsin.errors import CrossOrigin, LimitExceeded, Malformed, NotAcceptable, NotJson, UnsupportedMedia
 
+#: Several servers read requests like this, each with a page of its own.
+REFERENCE = "docs/reference says what each path takes"
+
 T = TypeVar("T")
 Headers = Iterable[tuple[bytes, bytes]]
 Receive = Callable[[], Awaitable[Any]]
@@ -106,7 +109,7 @@ def from_json(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise Malformed(f"the request does not fit: {error}", hint="see /openapi.json") from error
+        raise Malformed(f"the request does not fit: {error}", hint=REFERENCE) from error
     except (msgspec.DecodeError, UnicodeError) as error:
         raise NotJson(f"the body is not JSON: {error}") from error
     except RecursionError as error:
@@ -134,7 +137,7 @@ def from_query(query: bytes, kind: type[T]) -> T:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Malformed(f"the query string does not fit: {error}", hint="see /openapi.json") from error
+        raise Malformed(f"the query string does not fit: {error}", hint=REFERENCE) from error
 
 
 def check_text(value: str, what: str) -> str:
