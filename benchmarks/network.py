@@ -32,10 +32,12 @@ RATE = 4.0
 CROWDS = 2
 #: Seconds that it has to stay balanced, and after which it is taken for never.
 STEADY, PATIENCE = 3.0, 60.0
+#: Seconds until the first regrouping is over: the coordinator has looked for one in vain when nobody was there yet.
+REGROUPED = 120.0
 #: Seconds that a late notification is waited for before it is lost.
 LATE = 30.0
 ALPHA = Multistage.alpha
-PHASES = ("start", "quiet", "kill", "join", "drain", "undrain", "rolling restart")
+PHASES = ("start", "regroup", "quiet", "kill", "join", "drain", "undrain", "rolling restart")
 HEARTBEAT = 2
 #: Seconds that who was moved is left alone, and that pass before the next thing happens.
 COOL_DOWN = 15
@@ -104,9 +106,10 @@ def tocsin_table(brokers: int, subscribers: int) -> Table:
         f"Balanced: everybody is connected, cov of load is below alpha ({ALPHA:g}), and it stays so until the end. At "
         f"rest: nobody is being moved either, for {STEADY:g} s, which do not count. A dash: not within "
         f"{PATIENCE:g} s; in quiet there is nothing to wait for.",
-        "start: from the first notification, by which load is seen and people with the same interests are brought "
-        "together. kill: SIGKILL; join: one more, from the moment it is ready; drain: until it is empty. kill and "
-        "drain take the broker with the most subscribers. Restart: drain, stop, start, undrain, one broker after the "
+        "start: from the first notification, by which load is seen. regroup: people with the same interests are "
+        f"brought together; until that was done once, {REGROUPED:g} s at most. kill: SIGKILL; join: one more, from "
+        "the moment it is ready; drain: until it is empty. kill and drain take the broker with the most subscribers. "
+        "Restart: drain, stop, start, undrain, one broker after the "
         f"other; the time is from the first drain. {COOL_DOWN} s after each have passed before the next.",
         f"Dropped by the SDK because it had them already: {sum(phase.dropped for phase in found):,}.",
         "Coordinator: " + ", ".join(f"{key.lower()} {value:g}" for key, value in SETTINGS.items()) + ", else defaults. "
@@ -259,6 +262,7 @@ class Network:
 
     def __init__(self, folder: Path, held: ExitStack) -> None:
         self.folder, self._held = folder, held
+        self._read, self._rests = 0, False
         self.brokers: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
         words = [str(ROOT / "tests" / "sparkless.py"), str(folder / "data"), "0"]
         self._cluster = self._launch("data", words, stdin=subprocess.PIPE)
@@ -320,6 +324,14 @@ class Network:
         with urllib.request.urlopen(self.url + "/topology", timeout=30) as answer:
             return json.load(answer)
 
+    def regrouped(self) -> bool:
+        """Whether as many were moved as were to be, so that it rests."""
+        with urllib.request.urlopen(f"{self.url}/balance/log?limit=100000&after={self._read}", timeout=30) as answer:
+            notes = json.load(answer)["log"]
+        self._read = notes[-1]["number"] if notes else self._read
+        self._rests |= any(each["kind"] == "held" and "enough for now" in each["text"] for each in notes)
+        return self._rests
+
     def states(self) -> dict[str, str]:
         return {each["name"]: each["state"] for each in self.topology()["brokers"]}
 
@@ -361,6 +373,7 @@ class Acts:
     def play(self, phases: Sequence[str]) -> list[Phase]:
         acts = {
             "start": self._balanced,
+            "regroup": lambda: self._balanced(lambda top: self.net.regrouped(), REGROUPED),
             "quiet": self.quiet,
             "kill": self.kill,
             "join": self.join,

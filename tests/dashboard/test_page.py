@@ -31,7 +31,7 @@ def test_it_shows_brokers_people_channels_and_what_happened(page: Page, watched_
     assert sum(map(int, people)) == PEOPLE
     page.wait_for_selector("[data-channel=OfKind]")
     assert page.locator("#log-list li.placed").count() > 0
-    assert text(page, "#place") == "Bellhaven"
+    until(page, "() => document.getElementById('place').textContent === 'Bellhaven'")
     assert page.get_by_role("figure").count() == 0 and page.get_by_role("img", name="Imbalance: cov").count() == 1
 
 
