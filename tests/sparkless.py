@@ -70,7 +70,7 @@ class Sparkless(DataCluster):
     def start(self, *, spark: bool = False) -> None:
         super().start(spark=False)
         # Only Spark knows what columns a body has.
-        self.definer._columns = lambda body, parameters: ()  # type: ignore[method-assign]
+        self.definer._analyse = lambda compiled: ()  # type: ignore[method-assign]
         self.definer._check_execution = lambda channel, compiled: None  # type: ignore[method-assign]
         self.wait_ready = lambda timeout=None: None  # type: ignore[method-assign]
         fresh = not self.world.names.all(Channel)

@@ -64,6 +64,11 @@ class CompiledQuery:
         """A plain query. Parameters without a value are typed NULLs, good enough to check the query with."""
         return self._plain.fill(view, rows, "", now, previous)
 
+    @property
+    def timed(self) -> bool:
+        """Whether a channel's query asks for the time of its execution or of the one before."""
+        return self._channel is not None and not {"now", "previous"}.isdisjoint(map(str, self._channel.holes))
+
     def render_channel(
         self, view: Callable[[Use], str], subscriptions: str, *, rows: Rows = None, now: float, previous: float
     ) -> str:

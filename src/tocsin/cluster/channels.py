@@ -12,6 +12,7 @@ import numpy as np
 from tocsin.cluster import faults
 from tocsin.cluster.execution import ChannelRunner, Run
 from tocsin.cluster.model import Broker, Channel, Tell
+from tocsin.cluster.prepared import Prepared
 from tocsin.cluster.scheduler import Job, Scheduler
 from tocsin.cluster.sparkerrors import message_of
 from tocsin.cluster.telling import Teller
@@ -48,9 +49,9 @@ class Channels:
         self.scheduler.close()
         self.teller.stop()
 
-    def open(self, channel: Channel) -> None:
-        """Runs the channel from now on, beginning with what it has missed."""
-        runner = ChannelRunner(self.world, channel)
+    def open(self, channel: Channel, prepared: Prepared | None = None) -> None:
+        """Runs the channel from now on, beginning with what it has missed. ``prepared``: what is known of its plans."""
+        runner = ChannelRunner(self.world, channel, prepared)
         self.runners[channel.id] = runner
         follows = runner.triggers if channel.kind == "continuous" else None
         job = Job(channel.name, lambda: self._run(runner), period=channel.period, follows=follows)

@@ -13,11 +13,12 @@ from tocsin.cluster import statements as st
 from tocsin.cluster import types
 from tocsin.cluster.body import CompiledQuery, compile_query
 from tocsin.cluster.channels import Channels
-from tocsin.cluster.execution import triggers_of
+from tocsin.cluster.execution import frame_of, triggers_of
 from tocsin.cluster.feeds import Feeds
 from tocsin.cluster.ingestion import Gateway
 from tocsin.cluster.model import Broker, Channel, Column, Dataset, Feed, Function, Parameter, Procedure
 from tocsin.cluster.parser import parse_one
+from tocsin.cluster.prepared import Prepared
 from tocsin.cluster.safety import check_plan
 from tocsin.cluster.sparkerrors import explained
 from tocsin.cluster.subscriptions import SubscriptionTable
@@ -42,6 +43,8 @@ class Definer:
         self.gateway = gateway
         self.channels = channels
         self.feeds = feeds
+        #: What a function yields: a channel that uses it need not ask Spark again.
+        self._yields: dict[Function, tuple[Column, ...]] = {}
 
     # -- create ------------------------------------------------------------------------------------------------------
 
@@ -90,21 +93,23 @@ class Definer:
         compiled = compile_query(
             statement.body, self.world.names, parameters, values=[None] * len(parameters), channel=True
         )
-        self._analyse(compiled)
+        columns = self._analyse(compiled)
         if before is not None:
             self.world.names.replace(function)
+            self._yields.pop(before, None)
         else:
             self.world.names.add(function)
+        self._yields[function] = columns
         return function
 
     def channel(self, statement: st.CreateChannel) -> Channel | None:
         if self._there(Channel, statement.name, statement.if_not_exists):
             return None
-        parameters, body, function = statement.parameters, statement.body, None
+        parameters, body, function, columns = statement.parameters, statement.body, None, None
         if statement.function is not None:
             function = f"{statement.function}@{statement.arity}"
             source = self.world.names.get(Function, function)
-            parameters, body = source.parameters, source.body
+            parameters, body, columns = source.parameters, source.body, self._yields.get(source)
         assert parameters is not None and body is not None
         parameters = self._parameters(parameters)
         compiled = compile_query(body, self.world.names, parameters, channel=True)
@@ -125,8 +130,12 @@ class Definer:
             time.time(),
         )
         self.world.names.admit(channel)
-        columns = self._columns(body, parameters)
-        self._check_execution(channel, compiled)
+        if columns is None:
+            nothing = [None] * len(parameters)
+            plain = compile_query(body, self.world.names, parameters, values=nothing, channel=True)
+            columns = self._analyse(plain)
+        _check_columns(columns)
+        prepared = self._check_execution(channel, compiled)
         channel = msgspec.structs.replace(channel, columns=columns)
         # New is what comes from now on; what is there already is the past.
         with self.world.committer.world:
@@ -134,7 +143,7 @@ class Definer:
         self.world.catalog.add_channel(channel, positions)
         self.world.names.add(channel, stored=True)
         self.world.open_channel(channel)
-        self.channels.open(channel)
+        self.channels.open(channel, prepared)
         return channel
 
     def broker(self, statement: st.CreateBroker) -> Broker | None:
@@ -182,30 +191,17 @@ class Definer:
 
     # -- what Spark says of a body -----------------------------------------------------------------------------------
 
-    def _analyse(self, compiled: CompiledQuery) -> Any:
+    def _analyse(self, compiled: CompiledQuery) -> tuple[Column, ...]:
         """Spark's own check of a query, without running it; returns its columns."""
         now = time.time()
         with self.world.reading(compiled.uses) as reading, explained():
             frame = self.world.runtime.session.sql(compiled.render(reading.view, now=now, previous=now))
             check_plan(frame)
-            return frame.schema
+            return tuple(Column(item.name, item.dataType.simpleString()) for item in frame.schema.fields)
 
-    def _columns(self, body: str, parameters: tuple[Parameter, ...]) -> tuple[Column, ...]:
-        """What the body yields; two columns of the same name would be one in JSON."""
-        nothing = [None] * len(parameters)
-        schema = self._analyse(compile_query(body, self.world.names, parameters, values=nothing, channel=True))
-        columns = tuple(Column(item.name, item.dataType.simpleString()) for item in schema.fields)
-        seen: set[str] = set()
-        for column in columns:
-            if column.name in seen:
-                hint = f"give one of them another name: … AS other_{column.name}"
-                raise BodyRefused(f"the body yields two columns named {column.name!r}", hint=hint, column=column.name)
-            seen.add(column.name)
-        return columns
-
-    def _check_execution(self, channel: Channel, compiled: CompiledQuery) -> None:
+    def _check_execution(self, channel: Channel, compiled: CompiledQuery) -> Prepared:
         """The statement that executions will run, planned for an empty table of subscriptions."""
-        table = SubscriptionTable(channel, self.world.segments)
+        table, prepared = SubscriptionTable(channel, self.world.segments), Prepared(self.world.runtime)
         now = time.time()
         try:
             with (
@@ -213,12 +209,12 @@ class Definer:
                 explained(),
                 table.view(self.world.runtime) as subscriptions,
             ):
-                sql = compiled.render_channel(reading.view, subscriptions, now=now, previous=now)
-                frame = self.world.runtime.session.sql(sql)
+                frame = frame_of(compiled, prepared, reading, subscriptions, 0, now, now)
                 check_plan(frame)
                 frame._jdf.queryExecution().executedPlan()
         finally:
             table.close()
+        return prepared
 
     # -- drop --------------------------------------------------------------------------------------------------------
 
@@ -241,7 +237,9 @@ class Definer:
         return True
 
     def _let_go(self, found: Any) -> None:
-        if isinstance(found, Dataset):
+        if isinstance(found, Function):
+            self._yields.pop(found, None)
+        elif isinstance(found, Dataset):
             self.world.stores.pop(found.id)
             self.gateway.forget(found)
             self.world.metrics.forget_dataset(found.name)
@@ -335,3 +333,13 @@ def _target(procedure: Procedure) -> str:
     """The dataset that a procedure changes, or nothing."""
     statement = parse_one(procedure.body)
     return statement.dataset if isinstance(statement, st.Insert | st.Delete) else ""
+
+
+def _check_columns(columns: tuple[Column, ...]) -> None:
+    """Two columns of the same name would be one in JSON."""
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            hint = f"give one of them another name: … AS other_{column.name}"
+            raise BodyRefused(f"the body yields two columns named {column.name!r}", hint=hint, column=column.name)
+        seen.add(column.name)

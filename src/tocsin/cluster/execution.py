@@ -7,6 +7,7 @@ the execution; a crash after it only repeats telling. Runs without a result move
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +17,8 @@ from msgspec import Struct
 from tocsin.cluster import faults
 from tocsin.cluster.body import CompiledQuery, compile_query
 from tocsin.cluster.model import Channel, Dataset, Execution
+from tocsin.cluster.prepared import Prepared
+from tocsin.cluster.relations import Use
 from tocsin.cluster.results import SCHEMA, group
 from tocsin.cluster.world import Reading, World
 
@@ -39,14 +42,49 @@ def triggers_of(world: World, query: CompiledQuery) -> frozenset[int]:
     return frozenset(world.names.get(Dataset, use.relation.name).id for use in fresh or uses)
 
 
+def frame_of(
+    query: CompiledQuery,
+    prepared: Prepared,
+    reading: Reading,
+    subscriptions: str,
+    size: int,
+    now: float,
+    previous: float,
+) -> DataFrame:
+    """The query of a channel over the view ``subscriptions`` with about ``size`` rows."""
+    session = reading.world.runtime.session
+
+    def render(view: Callable[[Use], str], subscribed: str) -> str:
+        rows = lambda use: size if use is None else reading.rows(use)  # noqa: E731
+        return query.render_channel(view, subscribed, rows=rows, now=now, previous=previous)
+
+    def analyse() -> DataFrame:
+        return session.sql(render(reading.view, subscriptions))
+
+    if query.timed:  # each execution has a text of its own
+        return analyse()
+    sources = {_name(use): reading.frame(use) for use in query.uses}
+    sources[_SUBSCRIPTIONS] = session.table(subscriptions)
+    return prepared.frame(render(_name, _SUBSCRIPTIONS), sources, analyse)
+
+
+_SUBSCRIPTIONS = "subscriptions"
+
+
+def _name(use: Use) -> str:
+    """The same for each execution."""
+    return f"{use.relation.kind} {use.relation.name} {use.mode}"
+
+
 class ChannelRunner:
     """One channel, run by one thread at a time."""
 
-    def __init__(self, world: World, channel: Channel) -> None:
+    def __init__(self, world: World, channel: Channel, prepared: Prepared | None = None) -> None:
         self.world = world
         self.channel = channel
         self.query: CompiledQuery = compile_query(channel.body, world.names, channel.parameters, channel=True)
         self.triggers = triggers_of(world, self.query)
+        self.prepared = prepared or Prepared(world.runtime)
         self.large = False
         self.last_time = channel.created
         self.resync()
@@ -87,15 +125,8 @@ class ChannelRunner:
             now = max(time.time(), self.last_time + 1e-6)
             table.start_run()
             with table.view(self.world.runtime) as subscriptions:
-                sql = self.query.render_channel(
-                    reading.view,
-                    subscriptions,
-                    rows=lambda use: len(table) if use is None else reading.rows(use),
-                    now=now,
-                    previous=self.last_time,
-                )
                 number = self.number + 1
-                frame = self.world.runtime.session.sql(sql)
+                frame = frame_of(self.query, self.prepared, reading, subscriptions, len(table), now, self.last_time)
                 path, rows, size, matched = (
                     self._written(frame, number) if self.large else self._collected(frame, number)
                 )

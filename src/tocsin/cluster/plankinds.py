@@ -22,10 +22,10 @@ class PlanKinds:
         self.operators: set[str] = set()
         self.expressions: set[str] = set()
         self.leaves: set[tuple[str, str]] = set()
-        for part in [plan, *_items(plan.subqueriesAll())]:
+        for part in [plan, *items(plan.subqueriesAll())]:
             self.operators |= _names(part.map(functions.kind))
             self.expressions |= _names(part.flatMap(functions.kinds))
-            self.leaves |= {_leaf(leaf) for leaf in _items(part.collectLeaves())}
+            self.leaves |= {_leaf(leaf) for leaf in items(part.collectLeaves())}
 
 
 class _Functions:
@@ -83,5 +83,5 @@ def _simple(name: str) -> str:
     return name.removesuffix("$").replace("$", ".").rpartition(".")[2]
 
 
-def _items(seq: Any) -> list[Any]:
+def items(seq: Any) -> list[Any]:
     return [seq.apply(index) for index in range(seq.size())]

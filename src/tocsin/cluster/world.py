@@ -76,6 +76,7 @@ class Reading(AbstractContextManager["Reading"]):
         self.world = world
         self.positions = positions
         self.snapshots: dict[str, Snapshot] = {}
+        self._frames: dict[Use, DataFrame] = {}
         self._views: dict[Use, str] = {}
         stores = {use.relation.name: world.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
         with world.committer.world:  # no commit is half visible: several datasets are read at the same moment
@@ -97,11 +98,17 @@ class Reading(AbstractContextManager["Reading"]):
         name = self._views.get(use)
         if name is None:
             name = f"v{next(_views)}"
-            self._frame(use).createOrReplaceTempView(name)
+            self.frame(use).createOrReplaceTempView(name)
             self._views[use] = name
         return name
 
-    def _frame(self, use: Use) -> DataFrame:
+    def frame(self, use: Use) -> DataFrame:
+        found = self._frames.get(use)
+        if found is None:
+            found = self._frames[use] = self._read(use)
+        return found
+
+    def _read(self, use: Use) -> DataFrame:
         snapshot = self.snapshots.get(use.relation.name) if use.relation.kind == "dataset" else None
         if snapshot is not None:
             position = self.positions.get(snapshot.dataset.id, 0)
