@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from tocsin.cluster import geo, within
 from tocsin.cluster import sparksql as sql
+from tocsin.cluster.relations import Candidates
 
 CELL = 1000.0  # metres: smaller cells mean fewer candidates a point but more cells to prepare
 POSITION = f"{sql.RESERVED}_position"  # stands for 1, 2, … k in a select list
@@ -199,6 +200,9 @@ def _join(found: _Nearest, lateral: exp.Lateral, join: exp.Join, outer: exp.Sele
         outer.set("joins", [*joins[:at], first, second, *later])
     for helper in (name, "list"):
         sql.hide(outer, f"{name}c", helper)
+    many, one = within.read(wrapped), within.read(found.table)
+    if many is not None and one is not None:
+        within.build(outer, Candidates(within.quoted(f"{name}c"), many[0], 1, one[0]))
     return True
 
 

@@ -14,6 +14,8 @@ Mode = Literal["all", "new", "marked"]
 NEW_COLUMN = "_is_new"
 #: Rows that are hashed for one join whatever Spark estimates: some tens of megabytes.
 _HASHED = 500_000
+#: Pairs of a point and a row that are few: so many candidates are some tens of megabytes at the very most.
+_PAIRS = 250_000
 
 
 class Relation(Struct, frozen=True):
@@ -57,6 +59,14 @@ class Build(Struct, frozen=True):
     def wanted(self, rows: Callable[[Use | None], int | None]) -> bool:
         many, one = rows(self.many), rows(self.one)
         return many is not None and one is not None and one < min(many * self.times, _HASHED)
+
+
+class Candidates(Build, frozen=True):
+    """``table`` has a list of rows of ``one`` for each place of ``many``: hashed if all pairs of the two are few."""
+
+    def wanted(self, rows: Callable[[Use | None], int | None]) -> bool:
+        many, one = rows(self.many), rows(self.one)
+        return many is not None and one is not None and many * one <= _PAIRS
 
 
 def uses_of(root: exp.Expr) -> dict[Use, list[exp.Table]]:

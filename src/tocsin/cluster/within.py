@@ -179,16 +179,26 @@ def _join(term: exp.Expr, select: exp.Select, join: exp.Join | None, name: str) 
 
 def _hint(select: exp.Select, exploded: _Side, single: _Side) -> None:
     """Spark does not know that the circles become many rows, and would rather hash those; see ``relations.Build``."""
-    many, one = _read(exploded.source), _read(single.source)
-    if many is None or one is None or select.args.get("hint"):
+    many, one = read(exploded.source), read(single.source)
+    if many is not None and one is not None:
+        build(select, Build(quoted(str(single.source.alias)), many[0], CELLS, one[0]))
+
+
+def quoted(alias: str) -> str:
+    return sql.to_sql(exp.to_identifier(alias, quoted=True))
+
+
+def build(select: exp.Select, choice: Build) -> None:
+    """A place for the hint of which table to hash, unless there is one already; what is written there is chosen for
+    each execution."""
+    if select.args.get("hint"):
         return
     table = exp.to_identifier(BUILD)
-    name = sql.to_sql(exp.to_identifier(str(single.source.alias), quoted=True))
-    table.meta["build"] = Build(name, many[0], CELLS, one[0])
+    table.meta["build"] = choice
     select.set("hint", exp.Hint(expressions=[sql.call("BROADCAST", exp.Column(this=table))]))
 
 
-def _read(source: exp.Expr) -> tuple[Use | None] | None:
+def read(source: exp.Expr) -> tuple[Use | None] | None:
     """What a source reads, if it is one thing; (None,) stands for the subscriptions."""
     tables = list(source.find_all(exp.Table))
     if len(tables) != 1:
