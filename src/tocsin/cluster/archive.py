@@ -1,4 +1,5 @@
-"""A class-data-sharing archive of Spark's classes, made once: it takes seconds off every later start."""
+"""A class-data-sharing archive of Spark's classes, made by one session for those that follow: it takes seconds off
+their start and off their first queries."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from tocsin.cluster.java import Java, cache_dir
+
+#: A session that needed so many times the classes of its archive has the next one make a better archive.
+RICHER = 1.2
 
 
 class Archive:
@@ -26,25 +30,36 @@ class Archive:
             str(jars),
             jars.stat().st_mtime_ns,
         )
-        self.path = self._folder / f"spark-{sha256(repr(parts).encode()).hexdigest()[:16]}.jsa"
-        self._draft = self.path.with_suffix(f".{os.getpid()}.draft")
+        self._name = f"spark-{sha256(repr(parts).encode()).hexdigest()[:16]}"
+        self._draft = self._folder / f"{self._name}.{os.getpid()}.draft"
+        self._used: Path | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The one with the most classes, whose number is part of the name."""
+        return max(self._folder.glob(f"{self._name}-*.jsa"), key=_classes, default=None)
 
     def options(self) -> list[str]:
         """Options of the JVM. Without a place to write to there is no archive, and nothing else is lost."""
         self._sweep()
-        if self.path.is_file():
+        self._used = self.path
+        if self._used is not None:
             with suppress(OSError):
-                os.utime(self.path)
-            return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto"]
+                os.utime(self._used)
+            return [f"-XX:SharedArchiveFile={self._used}", "-Xshare:auto"]
         if not os.access(self._folder, os.W_OK):
             return []
         return [f"-XX:ArchiveClassesAtExit={self._draft}"]
 
-    def keep(self) -> None:
-        """After the JVM has ended."""
+    def keep(self, classes: int) -> None:
+        """After the JVM has ended, which had loaded so many classes (0: nobody knows)."""
         with suppress(OSError):
-            if self._draft.stat().st_size:
-                self._draft.replace(self.path)
+            if self._used is None:
+                if self._draft.stat().st_size:
+                    self._draft.replace(self._folder / f"{self._name}-{classes}.jsa")
+            elif classes > RICHER * _classes(self._used):
+                # Made by one that ended before it had done much.
+                self._used.unlink()
 
     def _sweep(self) -> None:
         """An archive takes 150 MB: those of a Java or Spark that is no longer used go away after a month."""
@@ -53,3 +68,7 @@ class Archive:
                 with suppress(OSError):
                     if path.stat().st_mtime < time.time() - days * 86_400:
                         path.unlink()
+
+
+def _classes(path: Path) -> int:
+    return int(path.stem.rpartition("-")[2])

@@ -54,6 +54,8 @@ SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "50MB",
     # A file of some hundred kilobytes is read by all cores.
     "spark.sql.files.openCostInBytes": "64KB",
+    # Compiled code is kept for so many pieces of plans; a channel with joins has twenty, for driver and executor each.
+    "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
@@ -131,13 +133,15 @@ class SparkRuntime:
     def stop(self) -> None:
         """Ends the session and its JVM; both are gone when this returns."""
         with self._lock:
-            gateway, alive = self._gateway, self.alive()
+            gateway, alive, classes = self._gateway, self.alive(), 0
             if alive and self._session is not None:
                 with suppress(Py4JError):  # the JVM may die at this very moment; it has to go anyway
+                    beans = gateway.jvm.java.lang.management.ManagementFactory
+                    classes = beans.getClassLoadingMXBean().getLoadedClassCount()
                     self._session.stop()
             self._abandon(wait=60.0 if alive else 0.0)
             if gateway is not None and self._archive is not None:
-                self._archive.keep()
+                self._archive.keep(classes)
             self.state, self.reason = "stopped", "stopped"
 
     def restart(self) -> None:
@@ -190,6 +194,8 @@ class SparkRuntime:
         try:
             context = SparkContext(conf=conf, gateway=self._gateway)
             self._session = SparkSession(context)
+            # Its cache is made when the class is first used; in a task that would be without the session's settings.
+            context._jvm.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator.compileTime()
         finally:
             # PySpark takes Ctrl-C over and adds a folder of downloads to sys.path: neither is wanted in a server.
             if threading.current_thread() is threading.main_thread():
