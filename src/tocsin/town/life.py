@@ -103,10 +103,15 @@ class Life:
         """The data cluster is ready: the application is made, the clients' processes are started, the clock runs."""
         began = time.monotonic()
         self._tell(News("starting", "the emergency application"))
-        await self._prepare()
-        self._tell(News("up", "application", "7 channels, 200 shelters", time.monotonic() - began))
-        began = time.monotonic()
-        await self._start_clients()
+        calling = asyncio.create_task(self._call_clients())
+        try:
+            await self._prepare()
+            self._tell(News("up", "application", "7 channels, 200 shelters", time.monotonic() - began))
+            began = time.monotonic()
+            await calling
+        finally:
+            calling.cancel()
+        self._begin_clients()
         text = f"{self.options.subscribers:,} clients, {self.processes} to hold them"
         self._tell(News("up", "people", text, time.monotonic() - began))
         self.tally = Tally(self.options.subscribers)
@@ -118,7 +123,8 @@ class Life:
         if said:
             self._tell(News("note", "application", said))
 
-    async def _start_clients(self) -> None:
+    async def _call_clients(self) -> None:
+        """Starts their processes, and returns when all are there."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**26)
         port = self._server.sockets[0].getsockname()[1]
         for process in range(self.processes):
@@ -126,6 +132,8 @@ class Life:
             await self.parts.begin_helper(f"clients {process + 1}", words, {"TOCSIN_TOWN_SECRET": self._secret})
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self._writers) == self.processes)
+
+    def _begin_clients(self) -> None:
         at = self.city.people.positions()
         lats, lons = latitude(at).round(6).tolist(), longitude(at).round(6).tolist()
         for process, writer in self._writers.items():

@@ -25,7 +25,13 @@ class Part:
     """``begin`` again after an end starts a new process. ``ended`` is called whenever one has ended."""
 
     def __init__(
-        self, name: str, words: Sequence[str], log: Path, env: dict[str, str], ended: Callable[[Part, int], None]
+        self,
+        name: str,
+        words: Sequence[str],
+        log: Path,
+        env: dict[str, str],
+        ended: Callable[[Part, int], None],
+        patience: float = PATIENCE,
     ) -> None:
         self.name = name
         self.words = list(words)
@@ -34,6 +40,7 @@ class Part:
         self.url = ""
         self.began = 0.0
         self._ended = ended
+        self._patience = patience
         self._process: asyncio.subprocess.Process | None = None
         self._said: dict[str, dict[str, Any]] = {}
         self._news = asyncio.Condition()
@@ -103,7 +110,7 @@ class Part:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self._patience):
                     await self._process.wait()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)

@@ -17,12 +17,14 @@ from msgspec import Struct
 from tocsin.config import variables
 from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemTrouble, TocsinError
 from tocsin.town.options import Options
-from tocsin.town.part import Part
+from tocsin.town.part import PATIENCE, Part
 
 CLUSTER, COORDINATOR = "data cluster", "coordinator"
 MOST_BROKERS = 64
 #: Seconds until Spark has to be up.
 START_SECONDS = 300.0
+#: Seconds that the data cluster has to end: the first time, Spark's JVM writes down what the next start needs.
+END_SECONDS = 60.0
 #: Seconds before a part that ended is started again, growing up to the last one.
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: Seconds after which a part that runs is forgiven its earlier ends.
@@ -152,7 +154,8 @@ class Supervisor:
 
     def _part(self, name: str, words: list[str], env: dict[str, str] | None = None) -> Part:
         log = self.home / "logs" / f"{name.replace(' ', '-')}.log"
-        self.parts[name] = Part(name, words, log, env or {}, self._ended)
+        patience = END_SECONDS if name == CLUSTER else PATIENCE
+        self.parts[name] = Part(name, words, log, env or {}, self._ended, patience)
         return self.parts[name]
 
     def _port(self, place: int) -> str:
