@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 from dashboard_lab import Network, text, until
 from playwright.sync_api import Page
@@ -140,3 +141,31 @@ def test_the_past_begins_before_the_page_came(look: Callable[..., Page], watched
     until(page, "() => document.querySelectorAll('[data-broker]').length > 0")
     assert all(each.replace(",", "").isdigit() for each in people.all_inner_texts())
     until(page, "([opened]) => document.getElementById('tape-slider').value < opened", opened)
+
+
+def test_the_past_shows_brokers_as_they_were_before_the_page_came(
+    look: Callable[..., Page], watched_network: Network
+) -> None:
+    url = watched_network.coordinator.url
+    first = look(watched_network.url)
+    first.wait_for_selector("[data-broker=edge-1] .state.up")
+    httpx.post(f"{url}/brokers/edge-1/drain").raise_for_status()
+    first.wait_for_selector("[data-broker=edge-1] .state.draining")
+    drained = first.evaluate("() => tocsin.tape.pictures.times.at(-1)")
+    until(first, "([drained]) => tocsin.tape.samples.times.at(-1) > drained", drained)
+    moment = first.evaluate("() => tocsin.tape.samples.times.at(-1)")
+    httpx.post(f"{url}/brokers/edge-1/undrain").raise_for_status()
+    first.wait_for_selector("[data-broker=edge-1] .state.up")
+    page = look(watched_network.url)
+    page.wait_for_selector("[data-broker=edge-1] .state.up")
+    until(page, "([moment]) => tocsin.tape.start < moment", moment)
+    page.evaluate(
+        """([moment]) => {
+            const slider = document.getElementById('tape-slider');
+            slider.value = moment + 0.1;
+            slider.dispatchEvent(new Event('input'));
+        }""",
+        [moment],
+    )
+    page.wait_for_selector("[data-broker=edge-1] .state.draining")
+    page.wait_for_selector("[data-broker=edge-2] .state.up")

@@ -70,10 +70,30 @@ export function picture() {
   return found ?? (sample ? remembered(sample, first) : first);
 }
 
+/** The state that a broker had before a note of it. */
+const BEFORE = { died: "up", returned: "gone", draining: "up", undrained: "draining", forgotten: "gone" };
+
+/** What brokers were at a moment before this page came: the first note of one after it tells. */
+function statesAt(moment, until) {
+  const found = new Map();
+  for (const note of tape.notes.between(moment, until).items) {
+    const name = note.source || note.target;
+    if (note.kind in BEFORE && !found.has(name)) found.set(name, BEFORE[note.kind]);
+    else if (note.kind === "joined" && !found.has(name)) found.set(name, undefined);
+  }
+  return found;
+}
+
 function remembered(sample, first) {
   const known = new Map(first.brokers.map((each) => [each.name, each]));
-  const brokers = Object.entries(sample.brokers).map(([name, [load_in, load_out, subscribers]]) => ({
-    name, state: "up", load_in, load_out, subscribers, capacity: known.get(name)?.capacity ?? 1, waiting: 0, leaving: 0, lagging: 0,
+  const states = statesAt(clock.end, first.time);
+  const stateOf = (name) => (states.has(name) ? states.get(name) : known.get(name)?.state) ?? "up";
+  const loads = new Map(Object.entries(sample.brokers));
+  for (const { name } of first.brokers) {
+    if (!loads.has(name) && stateOf(name) === "gone") loads.set(name, [0, 0, 0]);
+  }
+  const brokers = [...loads].map(([name, [load_in, load_out, subscribers]]) => ({
+    name, state: stateOf(name), load_in, load_out, subscribers, capacity: known.get(name)?.capacity ?? 1, waiting: 0, leaving: 0, lagging: 0,
   }));
   const subscribers = brokers.reduce((sum, each) => sum + each.subscribers, 0);
   return { ...first, ...sample, brokers, subscribers };
