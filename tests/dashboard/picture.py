@@ -22,8 +22,8 @@ from playwright.sync_api import Page
 PICTURE = Path(__file__).parent.parent.parent / "docs" / "pictures" / "city.png"
 #: The most that a reader of the README should have to load.
 BYTES = 400_000
-#: Slow enough for a machine with two cores that has a browser on it as well.
-DEMO = [sys.executable, "-m", "tocsin.cli", "demo", "--port", "0", "--speed", "4", "--seconds", "1800", "--json"]
+#: As a visitor sees it, on a machine that has a browser on it as well.
+DEMO = [sys.executable, "-m", "tocsin.cli", "demo", "--port", "0", "--seconds", "1800", "--json"]
 #: A person who was told of something lately, with shelters if there is one.
 TOLD = """async () => {
   const asked = Array.from({ length: 120 }, async (_, number) => (await fetch(`/town/people/${number}`)).json());

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Seconds of the papers' experiment.
 HALF_HOUR = 1_800.0
 #: Seconds of the city in a second, for so many people and fewer.
-USUAL, FEW = 10.0, 1_000
+USUAL, FEW = 3.0, 1_000
 #: Seconds between two lines where nobody watches a terminal, and between two pictures where somebody does.
 LINE, PICTURE = 5.0, 0.5
 
@@ -37,7 +37,7 @@ def demo(
         typer.Option(
             min=0.1,
             max=60,
-            help="Seconds of the city in a second; also divides the channels' periods. 10 for up to 1,000 people, "
+            help="Seconds of the city in a second; also divides the channels' periods. 3 for up to 1,000 people, "
             "less for more.",
         ),
     ] = None,
@@ -70,7 +70,7 @@ def demo(
 
     A data cluster with Spark, a coordinator, brokers, and a client for each of the people who walk and ride through
     the city: all real processes. Emergencies break out, are reported by eight publishers, and reach those who
-    subscribed. By default it is the papers' experiment, half an hour in three minutes. With --json the facts at the
+    subscribed. By default it is the papers' experiment, half an hour in ten minutes. With --json the facts at the
     end are printed as JSON: notifications, people reached, latency, migrations, cov, channels.
 
     \b
@@ -111,7 +111,7 @@ def demo(
                 with contextlib.suppress(KeyboardInterrupt):
                     watch(console, town, last, plain=not watched, silent=json)
                 facts = town.summary() | {"options": as_json(options)}
-                progress.wait("ending")
+                progress.wait("ending; the first time, Spark writes down what makes later starts quick")
         except KeyboardInterrupt:
             console.print("stopped before it began")
             raise typer.Exit(130) from None
