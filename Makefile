@@ -18,7 +18,7 @@ help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
 		while IFS='|' read -r target meaning; do printf '%-18s %s\n' "$$target" "$$meaning"; done
 
-demo: $(READY) ## a city on a network of its own: half an hour of it in ten minutes
+demo: $(READY) ## a city on a network of its own: half an hour of it in six minutes
 	@$(VENV)/bin/tocsin demo $(ARGS)
 
 up: $(READY) ## run an empty system: data cluster, brokers, coordinator

@@ -40,7 +40,7 @@ def test_speed_divides_the_periods(speed: float) -> None:
     assert periods(speed) == expected
 
 
-@pytest.mark.parametrize(("people", "speed"), [(1, 3), (400, 3), (1_000, 3), (2_000, 1.5), (5_000, 1), (200_000, 1)])
+@pytest.mark.parametrize(("people", "speed"), [(1, 5), (400, 5), (1_000, 5), (2_000, 2.5), (5_000, 1), (200_000, 1)])
 def test_the_more_people_the_slower_the_city_unless_one_says_so(people: int, speed: float) -> None:
     assert usual_speed(people) == speed
 

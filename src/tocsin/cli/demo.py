@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 #: Seconds of the papers' experiment.
 HALF_HOUR = 1_800.0
+#: Seconds of the city after which it ends where nobody watches: everybody has subscribed, and was told of something.
+UNWATCHED = 900.0
 #: Seconds of the city in a second, for so many people and fewer.
-USUAL, FEW = 3.0, 1_000
+USUAL, FEW = 5.0, 1_000
 #: Seconds between two lines where nobody watches a terminal, and between two pictures where somebody does.
 LINE, PICTURE = 5.0, 0.5
 
@@ -37,7 +39,7 @@ def demo(
         typer.Option(
             min=0.1,
             max=60,
-            help="Seconds of the city in a second; also divides the channels' periods. 3 for up to 1,000 people, "
+            help="Seconds of the city in a second; also divides the channels' periods. 5 for up to 1,000 people, "
             "less for more.",
         ),
     ] = None,
@@ -45,7 +47,8 @@ def demo(
     seconds: Annotated[
         float | None,
         typer.Option(
-            min=1, help="End after so long; without it, after half an hour of the city, or Ctrl-C on a terminal."
+            min=1,
+            help="End after so long; without it, after a quarter of an hour of the city, or Ctrl-C on a terminal.",
         ),
     ] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Go on until Ctrl-C.")] = False,
@@ -70,7 +73,7 @@ def demo(
 
     A data cluster with Spark, a coordinator, brokers, and a client for each of the people who walk and ride through
     the city: all real processes. Emergencies break out, are reported by eight publishers, and reach those who
-    subscribed. By default it is the papers' experiment, half an hour in ten minutes. With --json the facts at the
+    subscribed. By default it is the papers' experiment, half an hour in six minutes. With --json the facts at the
     end are printed as JSON: notifications, people reached, latency, migrations, cov, channels.
 
     \b
@@ -96,7 +99,7 @@ def demo(
         brief=not stay,
         city=city,
     )
-    last = seconds if seconds is not None else None if stay or watched else HALF_HOUR / pace
+    last = seconds if seconds is not None else None if stay or watched else UNWATCHED / pace
     facts: dict[str, Any] | None = None
     if not json and (said := about_pace(subscribers, speed)):
         console.print(said)

@@ -22,7 +22,7 @@ class CityOptions(Struct, frozen=True, kw_only=True):
 
     seed: int = 1
     subscribers: int = 400
-    speed: float = 3.0
+    speed: float = 5.0
     clients: int = 0
     least_move: float = -1.0
 
