@@ -146,20 +146,30 @@ def _slow_broker(world: World, fault: Fault) -> None:
 
 
 def _drain(world: World, fault: Fault) -> None:
+    """An order to a coordinator that dies before it comes to it is no order: nobody was told that it counts."""
+    if world.coordinator.up:
+        world.coordinator.take(_drain_now, world, fault)
+
+
+def _drain_now(world: World, fault: Fault) -> None:
     broker = _broker(world, fault.who)
     others = [each for each in world.brokers.values() if each.up and each.name not in {*world.draining, broker.name}]
-    if not others or not world.coordinator.up or broker.name not in world.coordinator.state.members:
+    if not others or broker.name not in world.coordinator.state.members:
         return
     world.draining[broker.name] = None
-    world.coordinator.take(world.coordinator.order, coordinating.Drain(None, broker.name))
+    world.coordinator.order(coordinating.Drain(None, broker.name))
     if fault.how < 0.6:
         world.clock.after(fault.seconds, _undrain, world, broker.name)
 
 
 def _undrain(world: World, name: str) -> None:
-    if world.coordinator.up and name in world.draining:
-        world.draining.pop(name)
-        world.coordinator.take(world.coordinator.order, coordinating.Drain(None, name, undo=True))
+    if world.coordinator.up:
+        world.coordinator.take(_undrain_now, world, name)
+
+
+def _undrain_now(world: World, name: str) -> None:
+    if world.draining.pop(name, 0) is None:
+        world.coordinator.order(coordinating.Drain(None, name, undo=True))
 
 
 def _wall(world: World, inside: list[str], fault: Fault) -> None:
