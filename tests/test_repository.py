@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,12 @@ def test_the_locks_hold_every_dependency():
 def test_no_file_is_longer_than_600_lines():
     long = {_name(path): text.count("\n") for path, text in TEXTS.items() if text.count("\n") > 600}
     assert {name: lines for name, lines in long.items() if name not in GENERATED} == {}
+
+
+def test_no_two_files_of_the_tests_have_the_same_name():
+    """They are imported by their names alone: one would be taken for the other."""
+    names = Counter(path.name for path in TEXTS if path.suffix == ".py" and ROOT / "tests" in path.parents)
+    assert [name for name, count in names.items() if count > 1 and name not in ("conftest.py", "__init__.py")] == []
 
 
 def test_no_test_is_left_out():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from office import Office
+from telling_office import Office
 
 from catalogs import Open
 from postgres import Server

@@ -6,7 +6,7 @@ import random
 import threading
 
 import pytest
-from office import WAIT, Office, encode
+from telling_office import WAIT, Office, encode
 
 from tocsin.cluster.model import Broker, Tell
 from tocsin.cluster.telling import AT_ONCE, AT_ONCE_BYTES

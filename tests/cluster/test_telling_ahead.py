@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from office import WAIT, Office
+from telling_office import WAIT, Office
 
 from tocsin.cluster.flight import REQUESTS
 from tocsin.cluster.model import Broker
@@ -120,7 +120,7 @@ def test_what_comes_meanwhile_is_told_without_an_answer_and_stays_in_the_outbox(
 
 
 def test_a_broker_that_allows_nothing_is_told_one_at_a_time(office, slow, broker):
-    numbers = [office.execute(broker) for _ in range(2 * AT_ONCE)]
+    numbers = office.execute_together(broker, 2 * AT_ONCE)
     with office.teller():
         slow.accept()
         assert slow.hear(AT_ONCE) == numbers[:AT_ONCE]
@@ -134,7 +134,7 @@ def test_a_broker_that_allows_nothing_is_told_one_at_a_time(office, slow, broker
 def test_no_more_than_the_broker_allows_is_unanswered(office, slow, broker):
     with office.teller() as teller:
         allowed(teller, office, broker, slow, 2)
-        numbers = [office.execute(broker) for _ in range(4 * AT_ONCE)]
+        numbers = office.execute_together(broker, 4 * AT_ONCE)
         teller.wake([broker.id])
         assert slow.hear(2 * AT_ONCE) == numbers[: 2 * AT_ONCE]
         slow.say(DONE)
@@ -149,7 +149,7 @@ def test_no_more_than_the_broker_allows_is_unanswered(office, slow, broker):
 def test_a_connection_that_breaks_in_the_middle_tells_the_unanswered_again(office, slow, broker):
     with office.teller() as teller:
         allowed(teller, office, broker, slow)
-        numbers = [office.execute(broker) for _ in range(3 * AT_ONCE)]
+        numbers = office.execute_together(broker, 3 * AT_ONCE)
         teller.wake([broker.id])
         slow.hear(3 * AT_ONCE)
         slow.say(DONE, DONE[:10])
@@ -168,7 +168,7 @@ def test_a_connection_that_breaks_in_the_middle_tells_the_unanswered_again(offic
 def test_what_is_refused_is_told_again_with_all_behind_it(office, slow, broker):
     with office.teller() as teller:
         allowed(teller, office, broker, slow)
-        numbers = [office.execute(broker) for _ in range(3 * AT_ONCE)]
+        numbers = office.execute_together(broker, 3 * AT_ONCE)
         teller.wake([broker.id])
         slow.hear(3 * AT_ONCE)
         slow.say(DONE, REFUSED)
@@ -220,7 +220,7 @@ def test_a_broker_that_has_moved_is_told_the_unanswered_where_it_is_now(office, 
 def test_what_was_not_answered_when_telling_stopped_is_told_after_the_next_start(office, slow, broker):
     with office.teller() as teller:
         allowed(teller, office, broker, slow)
-        numbers = [office.execute(broker) for _ in range(AT_ONCE)]
+        numbers = office.execute_together(broker, AT_ONCE)
         teller.wake([broker.id])
         assert slow.hear(AT_ONCE) == numbers
     with office.teller():

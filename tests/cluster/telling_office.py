@@ -111,6 +111,11 @@ class Office:
         self.catalog.record(execution, {}, [broker.id for broker in brokers])
         return self.number
 
+    def execute_together(self, broker: Broker, count: int) -> list[int]:
+        """Whoever looks finds all of them or none."""
+        with self.watched.gate:
+            return [self.execute(broker) for _ in range(count)]
+
     def declare_gone(self, broker: Broker) -> None:
         self.catalog.replace(Broker(broker.id, broker.name, broker.url, "gone"))
         self.gone.append(broker.name)
@@ -159,9 +164,11 @@ class Watched:
         self.bell = bell
         self.faults = 0
         self.transactions = 0
+        self.gate = threading.Lock()
 
     def tells(self, broker: int, limit: int = 100) -> list[Tell]:
-        return self.catalog.tells(broker, limit)
+        with self.gate:
+            return self.catalog.tells(broker, limit)
 
     def all(self, kind: type[Broker]) -> list[Broker]:
         return self.catalog.all(kind)
