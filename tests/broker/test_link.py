@@ -62,12 +62,13 @@ class Rig:
             "GET /channels/C/subscriptions": {"subscriptions": [{"subscription": 7, "args": ["fire"]}]},
         }
         self.asked: list[str] = []
+        self.news = asyncio.Event()
         self.held = ExitStack()
         driver: Any = SimpleNamespace(
             config=BrokerConfig(name="b", cluster=self.held.enter_context(results(self))),
             loop=asyncio.get_running_loop(),
             state=SimpleNamespace(channels={}),
-            handle=self.events.append,
+            handle=self.hear,
         )
         self.link = Link(driver, "http://broker/told")
         self.link._client = httpx.AsyncClient(transport=httpx.MockTransport(self.answer), base_url="http://cluster")
@@ -75,6 +76,7 @@ class Rig:
     async def answer(self, request: httpx.Request) -> httpx.Response:
         what = f"{request.method} {request.url.path}"
         self.asked.append(what)
+        self.news.set()
         answer = self.answers[what]
         if isinstance(answer, asyncio.Future):
             answer = await answer
@@ -87,9 +89,15 @@ class Rig:
         return self.answers[what]
 
     async def until(self, true: Callable[[], bool]) -> None:
+        """Looks again after everything that is asked or heard."""
         async with asyncio.timeout(120):
             while not true():
-                await asyncio.sleep(0)
+                self.news.clear()
+                await self.news.wait()
+
+    def hear(self, event: Any) -> None:
+        self.events.append(event)
+        self.news.set()
 
 
 def run(test: Callable[[Rig], Awaitable[None]]) -> None:
@@ -120,7 +128,7 @@ def test_what_is_inherited_is_known_before_anything_is_told():
         await rig.until(lambda: "GET /channels/C/subscriptions" in rig.asked)
         assert not rig.link.settled.is_set()
         listing.set_result({"subscriptions": [{"subscription": 7, "args": ["fire"]}]})
-        await rig.until(rig.link.settled.is_set)
+        await rig.link.settled.wait()
         assert rig.events == [ev.Inherited("C", [(7, ["fire"])], 9)]
 
     run(test)
@@ -129,7 +137,7 @@ def test_what_is_inherited_is_known_before_anything_is_told():
 def test_what_was_lost_is_known_before_anything_is_told():
     async def test(rig: Rig) -> None:
         rig.link.start()
-        await rig.until(rig.link.registered.is_set)
+        await rig.link.registered.wait()
         registering = rig.later("PUT /brokers/b")
         await rig.until(lambda: not rig.link.settled.is_set())
         registering.set_result({"returned": True})
@@ -138,7 +146,7 @@ def test_what_was_lost_is_known_before_anything_is_told():
         await rig.until(lambda: rig.asked[-1] == "GET /channels")
         assert not rig.link.settled.is_set()
         listing.set_result(CHANNELS)
-        await rig.until(rig.link.settled.is_set)
+        await rig.link.settled.wait()
         assert rig.events[-1] == ev.Returned({"C": 9})
 
     run(test)
@@ -150,7 +158,7 @@ def test_a_broker_that_was_given_up_looks_again_the_first_time_too():
     async def test(rig: Rig) -> None:
         rig.answers["PUT /brokers/b"] = {"returned": True}
         rig.link.start()
-        await rig.until(rig.link.settled.is_set)
+        await rig.link.settled.wait()
         assert rig.events == [ev.Inherited("C", [(7, ["fire"])], 9), ev.Returned({"C": 9})]
 
     run(test)
@@ -159,7 +167,7 @@ def test_a_broker_that_was_given_up_looks_again_the_first_time_too():
 def test_a_broker_whose_registration_had_no_answer_may_have_been_given_up():
     async def test(rig: Rig) -> None:
         rig.link.start()
-        await rig.until(rig.link.registered.is_set)
+        await rig.link.registered.wait()
         rig.answers["PUT /brokers/b"] = (503, {"error": {"message": "the answer was lost"}})
         await rig.until(lambda: rig.link.last_error is not None)
         rig.answers["PUT /brokers/b"] = {"returned": False}

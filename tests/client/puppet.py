@@ -15,7 +15,7 @@ from tocsin.wire import messages as wire
 class Puppet:
     """Welcomes, confirms subscriptions (number by channel, from execution 10) and counts what it heard.
 
-    ``silent`` names messages that it does not answer.
+    ``silent`` names messages that it does not answer. ``felt``: somebody does not read what it says.
     """
 
     def __init__(self, *silent: type[Any], port: int = 0, subprotocol: str = wire.SUBPROTOCOL, **welcome: Any) -> None:
@@ -28,6 +28,7 @@ class Puppet:
         self._subprotocol = subprotocol
         self._welcome = {"broker": "puppet", "heartbeat": 30.0, "frame_bytes": 1 << 20} | welcome
         self._news = asyncio.Condition()
+        self.felt = asyncio.Event()
         self._server: Server | None = None
 
     async def __aenter__(self) -> Puppet:
@@ -49,6 +50,13 @@ class Puppet:
 
     async def _serve(self, socket: ServerConnection) -> None:
         self.sockets.append(socket)
+        pause = socket.pause_writing
+
+        def feel() -> None:
+            pause()
+            self.felt.set()
+
+        socket.pause_writing = feel  # type: ignore[method-assign]
         try:
             async for data in socket:
                 for message in wire.decode(data):

@@ -77,7 +77,7 @@ async def test_it_goes_there_and_back_while_it_publishes():
         for here, there, name in ((first, second, "second"), (second, first, "first")):
             sent = [asyncio.create_task(client.publish("F", {"n": n})) for n in range(20)]
             await here.say(wire.Move(name, there.url, name))
-            await when(lambda name=name: client.status.broker == name)
+            await when(client, lambda name=name: client.status.broker == name)
             sent += [asyncio.create_task(client.publish("F", {"n": n})) for n in range(20)]
             assert sum(receipt.taken for receipt in await asyncio.gather(*sent)) == 40
         assert client.status.moves == 2 and len(first.all(wire.Publish)) + len(second.all(wire.Publish)) == 80
@@ -114,7 +114,7 @@ async def test_if_the_old_broker_dies_in_the_middle_the_new_one_takes_over():
             await first.say(wire.Move("second", second.url, "ticket"))
             await second.until(wire.Subscribe)
             first.cut()
-            await when(lambda: client.status.broker == "second")
+            await when(client, lambda: client.status.broker == "second")
         await second.notify(11)
         assert (await found.get()).execution == 11
         await client.close()
@@ -151,7 +151,7 @@ async def test_when_a_broker_is_gone_the_coordinator_is_asked_for_another_one():
             client = await connect(coordinator=coordinator.url).open()
             coordinator.answers.append(placed(second, "another"))
         await second.until(wire.Hello)
-        await when(lambda: client.status.broker == "second")
+        await when(client, lambda: client.status.broker == "second")
         assert coordinator.asked[1]["avoid"] == ["first"] and second.all(wire.Hello)[0].ticket == "another"
         await client.close()
 
@@ -164,7 +164,7 @@ async def test_when_the_coordinator_is_down_it_goes_on_with_what_it_knows():
         for times in (2, 3):
             broker.cut()
             await broker.until(wire.Hello, times)
-            await when(lambda: client.status.state == "connected")
+            await when(client, lambda: client.status.state == "connected")
         await client.close()
 
 
