@@ -10,13 +10,17 @@ RATES = {10 * group + k: 100.0 for group in range(2) for k in range(4)}
 def mixed(odd: int = 1, **settings: object) -> Office:
     """Two groups of people who want the same: of each, a third is at the broker where the other group is."""
     office = Office(**{"strategy": "peal", "balance_every": 10.0, **settings})
+    for broker, here in sides(odd).items():
+        office.join(broker, here, rates=RATES)
+    return office
+
+
+def sides(odd: int) -> dict[str, dict[str, list[int]]]:
     people: dict[str, dict[str, list[int]]] = {"a": {}, "b": {}}
     for n in range(24 + odd):
         group, strayed = n % 2, n // 2 % 3 == 0
         people["ab"[group ^ strayed]][f"subscriber-{n:04}"] = [10 * group + k for k in range(4)]
-    for broker, here in people.items():
-        office.join(broker, here, rates=RATES)
-    return office
+    return people
 
 
 def look(office: Office, times: int = 1) -> None:
@@ -67,6 +71,18 @@ def test_that_there_is_nothing_to_gain_is_in_the_plan_and_not_in_the_log():
     assert shown["state"] == "in vain" and shown["moves"] == 0
     assert shown["text"].startswith("regrouping: the maximum is within 0.01 of the lower bound; nothing is held back")
     assert office.said("held") == []
+
+
+def test_that_nobody_was_there_is_no_look_in_vain():
+    office = Office(strategy="peal", balance_every=10.0, settings={"looks": 1.0})
+    office.join("a", {})
+    office.join("b", {})
+    look(office, 3)
+    assert office.plan()["held"] is None
+    for broker, people in sides(1).items():
+        office.report(broker, people, rates=RATES)
+    look(office)
+    assert office.plan()["held"]["state"] == "going on"
 
 
 def test_what_does_not_pay_any_more_is_told_of():

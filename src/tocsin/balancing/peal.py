@@ -65,7 +65,9 @@ class Peal(MinMax):
     def suggest(self, view: Trial) -> Iterator[Move]:
         repaired = view.fork()
         plan, most = self._repair(repaired)
-        if self.gear != "repair" and view.stage is not Stage.REST:
+        # Where nobody is, there was no look in vain: the first who come are looked at at once.
+        somebody = bool((view.at >= 0).any() and view.live.any())
+        if self.gear != "repair" and view.stage is not Stage.REST and somebody:
             moves, why = self._regroup(view.fork())
             pays = bool(moves)
             if pays:
@@ -102,10 +104,7 @@ class Peal(MinMax):
 
     def _regroup(self, view: Trial) -> tuple[list[Move], str]:
         """The moves, or why there are none."""
-        attached = view.at >= 0
-        if not attached.any() or not view.live.any():
-            return [], "nobody is there"
-        price = self.price * float(view.u[attached].mean())
+        price = self.price * float(view.u[view.at >= 0].mean())
         if view.loads.maximum <= view.bound * (1 + self.goal):
             return [], f"the maximum is within {self.goal:.3g} of the lower bound"
         largest = float(view.capacity[view.live].max() / view.capacity[view.live].sum())
