@@ -102,6 +102,7 @@ class Sparkless(DataCluster):
             world.catalog.record(execution, {}, brokers)
             self.committed = time.monotonic_ns()
             runner.number, runner.last_time = number, now
+            table.executed(number)
         with world.executed:
             world.executed.notify_all()
         self.channel_runs.teller.wake(brokers)

@@ -65,8 +65,10 @@ class Sub:
 
 
 class Client:
-    def __init__(self, name: int, user: str | None) -> None:
-        self.name, self.user = name, user
+    """One who is ``forgetful`` knows no numbers, only how far it has come: the broker has to know them."""
+
+    def __init__(self, name: int, user: str | None, forgetful: bool = False) -> None:
+        self.name, self.user, self.forgetful = name, user, forgetful
         self.peer: int | None = None
         self.inbox: list[wire.FromBroker] = []
         self.subs: dict[tuple[str, str], Sub] = {}
@@ -95,7 +97,7 @@ class Client:
         after = max(sub.start, sub.cursor - back)
         id = self._next()
         self.asked[id] = sub
-        return wire.Subscribe(id, sub.channel, sub.args, after, sub.known)
+        return wire.Subscribe(id, sub.channel, sub.args, after, self._known(sub))
 
     def unsubscribe(self, sub: Sub) -> wire.FromClient | None:
         if sub.number is None:
@@ -116,7 +118,10 @@ class Client:
     def _subscribe(self, sub: Sub) -> wire.FromClient:
         id = self._next()
         self.asked[id] = sub
-        return wire.Subscribe(id, sub.channel, sub.args, sub.cursor, sub.known)
+        return wire.Subscribe(id, sub.channel, sub.args, sub.cursor, self._known(sub))
+
+    def _known(self, sub: Sub) -> int | None:
+        return None if self.forgetful else sub.known
 
     def _next(self) -> int:
         self._id += 1

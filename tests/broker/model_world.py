@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from model_client import Client
-from model_cluster import KINDS, OTHER, Cluster, kind_of
+from model_cluster import KINDS, OTHER, OURS, Cluster, kind_of
 
 from tocsin.broker import events as ev
 from tocsin.broker import instructions as do
@@ -33,7 +33,7 @@ QUIET = 2_000
 class World:
     def __init__(self) -> None:
         self.cluster = Cluster()
-        self.clients = [Client(0, None), Client(1, None), Client(2, "ann"), Client(3, "bob")]
+        self.clients = [Client(0, None), Client(1, None), Client(2, "ann"), Client(3, "bob", forgetful=True)]
         self.store: dict[str, dict[int, Held]] = {}
         self.now = 0.0
         self.lives: list[list[tuple[ev.Event, float, list[str]]]] = []
@@ -83,6 +83,21 @@ class World:
                 assert it.user in self.store or it.user in here, "kept for somebody who has logged out"
                 held = Held(it.subscription, it.channel, it.args, it.after)
                 self.store.setdefault(it.user, {}).setdefault(it.subscription, held)
+            case do.Renumber():
+                held = self.store.get(it.user, {}).pop(it.former, None)
+                if held is not None:
+                    formers = held.formers | {it.former: it.until}
+                    after = min(held.after, it.through)
+                    self.store[it.user][it.subscription] = Held(
+                        it.subscription, held.channel, held.args, after, formers
+                    )
+            case do.Acknowledge():
+                for number, after in it.positions.items():
+                    held = self.store.get(it.user, {}).get(number)
+                    if held is not None:
+                        formers = {former: until for former, until in held.formers.items() if until >= after}
+                        after = max(held.after, after)
+                        self.store[it.user][number] = Held(number, held.channel, held.args, after, formers)
             case do.Forget():
                 self.store.get(it.user, {}).pop(it.subscription, None)
             case do.Unwant():
@@ -315,11 +330,14 @@ class World:
                 self.handle(ev.Received(client.peer, [wire.Pong()] if client.peer not in dict(self.tokens) else []))
         self.handle(ev.Tick())
 
-    def crash(self, applied: bool) -> None:
-        """``applied``: what was on its way to the data cluster still gets there."""
+    def crash(self, applied: bool, released: bool) -> None:
+        """``applied``: what was on its way to the data cluster still gets there; ``released``: while the broker was
+        dead, somebody took all its subscriptions from it."""
         for asked in self.asked if applied else ():
             if isinstance(asked, do.Want | do.Unwant):
                 self.cluster.answer(asked, 1)
+        for number in list(self.cluster.holders) if released else ():
+            self.cluster.unwant(number, OURS)
         for client in self.clients:
             client.cut()
         self.boot()

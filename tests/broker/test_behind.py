@@ -326,6 +326,49 @@ def test_only_the_answer_to_the_latest_request_counts(stand):
     assert executions(stand.took("q")) == [4, 6]
 
 
+def kept(stand: Stand, after: int = 3) -> None:
+    """A user comes back who had the subscription as 4 up to execution 6, and then as 5; all that it says is how far it
+    has come."""
+    stand.log_in("u", "ann", wire.Held(5, "C", ["fire"], after, {4: 6}))
+    stand.subscribe("u", after=after)
+    stand.took("u")
+
+
+def test_all_numbers_that_a_user_had_come_in_their_order(stand):
+    kept(stand)
+    asked = fetch(stand)
+    assert (asked.subscription, asked.after) == (4, 3)
+    stand.handle(ev.Fetched(asked.job, [line(4, 4)]))
+    asked = fetch(stand)
+    assert (asked.subscription, asked.after, asked.begin) == (5, 4, False)
+    stand.handle(ev.Fetched(asked.job, [line(5, 7)], more=True))
+    stand.handle(ev.Fetched(fetch(stand).job, [line(5, 9)]))
+    asked = fetch(stand)
+    assert (asked.subscription, asked.after, asked.begin) == (7, 9, True)
+    stand.handle(ev.Fetched(asked.job, [line(7, 11)], begin=10))
+    first, gap, second, third, last = stand.took("u")
+    assert [first.execution, second.execution, third.execution] == [4, 7, 9]
+    assert (gap, last) == (wire.Gap(7, 4, 7, "released"), wire.Gap(7, 9, 11, "released"))
+
+
+def test_numbers_that_a_user_is_behind_are_not_asked(stand):
+    kept(stand, after=7)
+    assert fetch(stand).subscription == 5
+
+
+def test_who_is_slow_between_two_of_its_numbers_is_told_what_lies_there(stand):
+    kept(stand)
+    stand.handle(ev.Fetched(fetch(stand).job, []))
+    asked = fetch(stand)
+    stand.handle(ev.Congested("u"))
+    stand.handle(ev.Fetched(asked.job, [line(5, 7)]))
+    stand.took("u")
+    stand.handle(ev.Drained("u"))
+    stand.handle(ev.Fetched(fetch(stand).job, [line(5, 7)]))
+    gap, notify = stand.took("u")
+    assert gap == wire.Gap(7, 3, 7, "released") and notify.execution == 7
+
+
 def test_who_is_slow_in_the_middle_of_its_former_number_goes_on_with_it_later(stand):
     stand.subscribe("q", after=3, former=4)
     asked = fetch(stand)

@@ -104,12 +104,12 @@ def test_who_wanted_what_is_gone_is_moved_behind_it():
 
 def test_a_former_number_is_fetched_for_one_peer_alone():
     catchup, back = CatchUp(2), subscription()
-    catchup.former(back, "p", 4, 3)
+    catchup.former(back, "p", (4,), 3)
     assert catchup.start() == [Fetch(1, "C", 4, 3)] and catchup.current(catchup.jobs[1])
 
 
 def test_only_the_latest_request_for_a_former_number_is_carried_out():
     catchup, back = CatchUp(2), subscription()
-    catchup.former(back, "p", 4, 3)
-    catchup.former(back, "p", 4, 2)
+    catchup.former(back, "p", (4,), 3)
+    catchup.former(back, "p", (4,), 2)
     assert catchup.start() == [Fetch(2, "C", 4, 2)]

@@ -100,7 +100,7 @@ def test_a_user_who_was_away_gets_what_has_smaller_numbers():
     stand = Stand(heartbeat=0.0)
     stand.handle(ev.Restored("ann/phone", [wire.Held(7, "C", ["fire"], 50)]))
     stand.handle(ev.Wanted("C", [8], 2, NEW))
-    assert stand.did(do.Remember) == [do.Remember("ann/phone", 8, "C", ["fire"], 2)]
+    assert stand.did(do.Renumber) == [do.Renumber("ann/phone", 7, 8, 2, 2)]
 
 
 def test_a_channel_that_is_made_anew_at_once_is_noticed(tmp_path):

@@ -98,8 +98,8 @@ def test_what_has_another_number_now_is_remembered_under_that():
     stand = Stand()
     stand.handle(ev.Restored("ann", [Held(7, "C", ["fire"], 3)]))
     stand.wanted(9, position=9)
-    assert stand.did(do.Remember) == [do.Remember("ann", 9, "C", ["fire"], 3)]
-    assert stand.did(do.Forget) == [do.Forget("ann", 7)]
+    assert stand.did(do.Renumber) == [do.Renumber("ann", 7, 9, 9, 9)]
+    assert stand.did(do.Remember) == stand.did(do.Forget) == []
 
 
 def test_what_does_not_exist_any_more_is_forgotten():

@@ -123,9 +123,9 @@ class Histories(RuleBasedStateMachine):
     def tick(self, seconds):
         self.world.tick(seconds)
 
-    @rule(applied=BITS)
-    def crash(self, applied):
-        self.world.crash(applied)
+    @rule(applied=BITS, released=BITS)
+    def crash(self, applied, released):
+        self.world.crash(applied, released)
 
     @rule()
     def quiet(self):
@@ -187,7 +187,7 @@ def steps(world: World, rng: random.Random) -> list[tuple[int, Callable[[], None
         (1, lambda: world.drop(small())),
         (2, lambda: world.create(small())),
         (4, lambda: world.tick(rng.choice([0.0, 1.0, GRACE / 2, GRACE + 1]))),
-        (1, lambda: world.crash(coin())),
+        (1, lambda: world.crash(coin(), coin())),
         (1, lambda: world.quiet()),
     ]
 

@@ -22,6 +22,7 @@ class Holder(NamedTuple):
     user: str
     subscription: int
     after: int
+    formers: dict[int, int]
 
 
 class Asker(NamedTuple):
@@ -32,10 +33,12 @@ class Asker(NamedTuple):
 
 
 class Former(NamedTuple):
-    """Gets the rest of what it had under another ``number`` first; only the answer to the latest job counts."""
+    """Gets the rest of what it had under other ``numbers`` first, the oldest first; only the answer to the latest job
+    counts. ``between``: nobody may have had the subscription before the first of them."""
 
-    number: int
+    numbers: tuple[int, ...]
     job: int
+    between: bool = False
 
 
 class Channel(Struct, eq=False):
@@ -90,7 +93,7 @@ class Back(Struct, eq=False):
     waiting: dict[Peer, int] = {}
     slow: dict[Peer, None] = {}
     former: dict[Peer, Former] = {}
-    holders: dict[str, None] = {}
+    holders: dict[str, dict[int, int]] = {}  # users, and until where they had it under other numbers
     fetching: bool = False
     reported: float = -1.0  # λ in bytes, as the coordinator knows it
 

@@ -68,7 +68,7 @@ class Behind(Core):
                 continue
             back.slow.pop(front.peer, None)
             if front.peer in back.former:
-                self.catchup.former(back, front.peer, back.former[front.peer].number, after)
+                self.catchup.again_former(back, front.peer, after)
             else:
                 self._resume(back, front, after)
 
@@ -97,7 +97,7 @@ class Behind(Core):
         self.catchup.again(back)
 
     def _fetched_former(self, job: Job, event: ev.Fetched) -> None:
-        """First the rest of the former number; then a look at where the results of the present one begin."""
+        """First the rest of the former numbers; then a look at where the results of the present one begin."""
         front = self._heir(job)
         if front is None:
             return
@@ -109,11 +109,17 @@ class Behind(Core):
             del back.former[front.peer]
             self._resume(back, front, max(job.after, next - 1))
             return
+        numbers, _, between = back.former[front.peer]
         after = lines[-1].execution if lines else job.after
         if lines:
+            if between and lines[0].execution > job.after + 1:
+                self._gap(front, back, job.after, lines[0].execution, "released")
             self._notify_lines(back, (front.peer,), lines)
         front.subscriptions[back.id] = after
-        self.catchup.former(back, front.peer, job.source, after, rest=event.more)
+        if event.more:
+            self.catchup.former(back, front.peer, numbers, after)
+        else:
+            self.catchup.following(job, after)
 
     def _fetch_early(self, event: ev.FetchEarly) -> None:
         """The gap that is to be announced ends with an execution that has no number yet: the next tick asks again."""
@@ -143,11 +149,10 @@ class Behind(Core):
         if front is None:
             return
         back, after = job.back, first - 1
-        number = back.former[front.peer].number
         self._gap(front, back, job.after, first, "retention")
         front.subscriptions[back.id] = after
         if after <= back.born:
-            self.catchup.former(back, front.peer, number, after)
+            self.catchup.again_former(back, front.peer, after)
         else:
             del back.former[front.peer]
             self._resume(back, front, after)

@@ -87,6 +87,8 @@ class Stream(Caller):
         super().__init__(driver, user)
         self._size = 0
         self._slow = False
+        self._positions: dict[int, int] = {}
+        self._formers: dict[int, int] = {}
 
     def write(self, data: bytes) -> None:
         super().write(data)
@@ -95,8 +97,14 @@ class Stream(Caller):
             self._slow = True
             self.driver.handle(Congested(self))
 
-    async def events(self, positions: dict[int, int]) -> AsyncIterator[bytes]:
-        """``positions`` is moved along; the id of an event is all of them, so that a reconnect resumes them all."""
+    def start(self, subscription: int, after: int, former: int | None) -> None:
+        """``former`` is the number that the position belongs to, until all of it has come."""
+        self._positions[subscription] = after
+        if former is not None:
+            self._formers[subscription] = former
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The id of an event is all positions, so that a reconnect resumes them all."""
         while True:
             if not self._arrived:
                 self._size = 0
@@ -114,15 +122,23 @@ class Stream(Caller):
             head = _head.decode(text)
             if head.type in ("welcome", "pong"):
                 continue
-            if head.type == "notify" or head.type == "live":
-                positions[head.subscription] = max(positions.get(head.subscription, 0), head.execution)
-            if head.type == "subscribed":
-                positions[head.subscription] = head.after
             if head.type == "ping":
                 self.driver.handle(Received(self, [wire.Pong()]))
                 continue
-            mark = ",".join(f"{number}:{execution}" for number, execution in positions.items())
+            self._pass(head)
+            pairs = [(self._formers.get(number, number), after) for number, after in self._positions.items()]
+            mark = ",".join(f"{number}:{after}" for number, after in pairs)
             yield b"id: %b\nevent: %b\ndata: %b\n\n" % (mark.encode(), head.type.encode(), text)
+
+    def _pass(self, head: _Head) -> None:
+        number = head.subscription
+        if head.type == "subscribed":
+            self._positions[number] = head.after
+        elif head.type in ("notify", "live", "gap"):
+            reached = head.next - 1 if head.type == "gap" else head.execution
+            self._positions[number] = max(self._positions.get(number, 0), reached)
+        if head.type == "live" or head.reason == "released":
+            self._formers.pop(number, None)
 
 
 class _Head(msgspec.Struct):
@@ -130,6 +146,8 @@ class _Head(msgspec.Struct):
     subscription: int = 0
     execution: int = 0
     after: int = 0
+    next: int = 0
+    reason: str = ""
 
 
 _head = msgspec.json.Decoder(_Head)

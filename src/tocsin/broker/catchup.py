@@ -54,12 +54,27 @@ class CatchUp:
         if not back.fetching:
             self._enqueue(back)
 
-    def former(self, back: Back, peer: Peer, number: int, after: int, *, rest: bool = True) -> None:
-        """For this peer alone: the ``rest`` of the number that it had the subscription under, or where the results of
-        the present one begin."""
-        self._number += 1
-        back.former[peer] = Former(number, self._number)
-        self.queue.append(Job(self._number, back, number if rest else back.id, after, peer=peer))
+    def former(self, back: Back, peer: Peer, numbers: tuple[int, ...], after: int, *, between: bool = False) -> None:
+        """For this peer alone: the rest of the first of the numbers that it had the subscription under."""
+        self._former(back, peer, Former(numbers, self._number + 1, between), numbers[0], after)
+
+    def following(self, job: Job, after: int) -> None:
+        """The first number has no more: the next one, or where the results of the present one begin."""
+        numbers, _, between = job.back.former[job.peer]
+        if len(numbers) > 1:
+            self.former(job.back, job.peer, numbers[1:], after, between=True)
+        else:
+            self._former(job.back, job.peer, Former(numbers, self._number + 1, between), job.back.id, after)
+
+    def _former(self, back: Back, peer: Peer, former: Former, source: int, after: int) -> None:
+        self._number = former.job
+        back.former[peer] = former
+        self.queue.append(Job(former.job, back, source, after, peer=peer))
+
+    def again_former(self, back: Back, peer: Peer, after: int) -> None:
+        """As it was asked before, from the first number on."""
+        former = back.former[peer]
+        self.former(back, peer, former.numbers, after, between=former.between)
 
     def postpone(self, number: int) -> None:
         self.early.append(self.jobs.pop(number))
@@ -69,7 +84,7 @@ class CatchUp:
         early, self.early = self.early, []
         for job in early:
             if self.current(job):
-                self.former(job.back, job.peer, job.back.former[job.peer].number, job.after)
+                self.again_former(job.back, job.peer, job.after)
 
     def start(self) -> list[Fetch]:
         """The fetches there is room for."""

@@ -41,7 +41,7 @@ class Users(Connections):
         mine = self._held.get(user, {})
         for each in held:
             if each.subscription not in mine:
-                self._ask(each.channel, each.args, Holder(user, each.subscription, each.after))
+                self._ask(each.channel, each.args, Holder(user, each.subscription, each.after, each.formers))
 
     def _user_ended(self, event: ev.UserEnded) -> None:
         user = event.user

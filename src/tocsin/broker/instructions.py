@@ -38,6 +38,17 @@ class Remember(Struct, frozen=True):
     after: int
 
 
+class Renumber(Struct, frozen=True):
+    """What is kept for the user as ``former`` is ``subscription`` now. ``former`` got nothing behind ``until``; both
+    count from the same beginning, and it is not further than ``through``."""
+
+    user: str
+    former: int
+    subscription: int
+    until: int
+    through: int
+
+
 class Forget(Struct, frozen=True):
     user: str
     subscription: int
@@ -90,4 +101,5 @@ class Commit(Struct, frozen=True):
     records: list[Raw]
 
 
-Instruction = Send | Close | Authenticate | Remember | Forget | Acknowledge | Want | Unwant | Pull | Fetch | Commit
+Kept = Remember | Renumber | Forget | Acknowledge
+Instruction = Send | Close | Authenticate | Kept | Want | Unwant | Pull | Fetch | Commit

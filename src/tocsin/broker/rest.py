@@ -122,12 +122,12 @@ class Rest:
     async def unsubscribe(self, request: Request) -> Response:
         session = await self.session(request)
         wish = await body(request, Unsubscribing)
-        await self.mine(session, wish.subscription)
+        held = await self.mine(session, wish.subscription)
         with Caller(self.driver, session) as caller:
-            caller.send(wire.Unsubscribe(1, wish.subscription))
+            caller.send(wire.Unsubscribe(1, held.subscription))
             await caller.answer(1)
         await asyncio.wrap_future(self.users.written())
-        return answer({"subscription": wish.subscription})
+        return answer({"subscription": held.subscription})
 
     async def listsubscriptions(self, request: Request) -> Response:
         session = await self.session(request)
@@ -140,8 +140,9 @@ class Rest:
         return answer({"channels": [{name: each[name] for name in shown} for each in channels]})
 
     async def mine(self, session: str, subscription: int) -> wire.Held:
+        """By its number, or by one that it had before as long as that has something that was not acknowledged."""
         held = await asyncio.wrap_future(self.users.held(session))
-        found = next((each for each in held if each.subscription == subscription), None)
+        found = next((each for each in held if subscription in (each.subscription, *each.formers)), None)
         if found is None:
             raise NotFound("subscription", str(subscription), hint="GET /listsubscriptions lists them")
         return found
@@ -173,6 +174,7 @@ class Rest:
                         after = message.execution
                     elif isinstance(message, wire.Gap):
                         gaps.append(message)
+                        after = max(after, message.next - 1)
                     elif isinstance(message, wire.Error):
                         raise told(message.code, message.message, message.hint)
                     elif isinstance(message, wire.Live):
@@ -184,21 +186,22 @@ class Rest:
     async def ackresults(self, request: Request) -> Response:
         session = await self.session(request)
         wish = await body(request, Acknowledging)
-        await self.mine(session, wish.subscription)
-        self.users.acknowledge(session, {wish.subscription: wish.execution})
+        held = await self.mine(session, wish.subscription)
+        self.users.acknowledge(session, {held.subscription: wish.execution})
         await asyncio.wrap_future(self.users.written())
-        return answer({"subscription": wish.subscription, "execution": wish.execution})
+        return answer({"subscription": held.subscription, "execution": wish.execution})
 
     async def events(self, request: Request) -> Response:
         """With a token all that is kept for the user; without one the channel and arguments of the query string."""
         before = last_event(request.headers.get("last-event-id", ""))
         wishes: list[wire.Subscribe] = []
         user: str | None = None
+        former: int | None = None
         if "authorization" in request.headers:
             user = await self.session(request)
             held = await asyncio.wrap_future(self.users.held(user))
             for number, each in enumerate(held, 1):
-                after = max(each.after, before.get(each.subscription, 0))
+                after = max(each.after, *(before.get(one, 0) for one in (each.subscription, *each.formers)))
                 wishes.append(wire.Subscribe(number, each.channel, each.args, after, each.subscription))
         else:
             args = dict(request.query_params)
@@ -209,12 +212,11 @@ class Rest:
             wishes.append(wire.Subscribe(1, channel, args, None if former is None else before[former], former))
         stream = Stream(self.driver, user)
         stream.begin()
-        positions: dict[int, int] = {}
         try:
             stream.send(*wishes)
             if user is None:
                 first = await stream.answer(1)
-                positions[first.subscription] = first.after
+                stream.start(first.subscription, first.after, former)
         except BaseException:
             stream.end()
             raise
@@ -222,7 +224,7 @@ class Rest:
         async def all_events() -> Any:
             try:
                 yield b"retry: 1000\n\n"
-                async for event in stream.events(positions):
+                async for event in stream.events():
                     yield event
             finally:
                 stream.end()

@@ -10,7 +10,7 @@ from tocsin.broker.cache import Recent
 from tocsin.broker.events import Args, Peer, Problem
 from tocsin.broker.executions import Executions
 from tocsin.broker.front import LIVE, Front
-from tocsin.broker.instructions import Forget, Remember, Unwant, Want
+from tocsin.broker.instructions import Forget, Remember, Renumber, Unwant, Want
 from tocsin.broker.rate import Rate
 from tocsin.wire import messages as wire
 
@@ -53,9 +53,7 @@ class Subscriptions(Executions):
         for leaving in (back.channel.unwanted, back.channel.parting):  # it was about to be let go
             leaving.pop(back.id, None)
         if isinstance(asker, Holder):
-            self._keep(back, asker.user, min(asker.after, back.through))
-            if asker.subscription != back.id:
-                self._out.append(Forget(asker.user, asker.subscription))
+            self._hold_on(back, asker)
             return
         front = self.fronts.get(asker.peer)
         if front is None:
@@ -87,18 +85,37 @@ class Subscriptions(Executions):
         front.subscriptions[back.id] = after
         front.behind += 1
         self._touch(front)
-        former = None if anew else request.subscription
-        if former is not None and former != back.id and request.after is not None and after <= back.born:
-            self.catchup.former(back, front.peer, former, after)
+        formers = () if anew or request.after is None else self._formers(back, front, request.subscription, after)
+        if formers:
+            self.catchup.former(back, front.peer, formers, after)
         else:
             self._resume(back, front, after, quiet=request.after is None)
 
+    def _formers(self, back: Back, front: Front, said: int | None, after: int) -> tuple[int, ...]:
+        """The numbers whose results may come before those of the present one: what the subscriber says that its cursor
+        belongs to, and what is known of a user, who may have been away when it changed. Numbers grow."""
+        known = back.holders.get(front.user, {}) if front.user is not None else {}
+        found = {number for number, until in known.items() if after <= until}
+        if said is not None and said != back.id and after <= back.born:
+            found.add(said)
+        return tuple(sorted(found))
+
     def _keep(self, back: Back, user: str, after: int) -> None:
-        mine = self._held.setdefault(user, {})
-        if back.id not in mine:
-            mine[back.id] = back
-            back.holders[user] = None
+        if back.id not in self._held.get(user, {}):
+            self._held.setdefault(user, {})[back.id] = back
+            back.holders[user] = {}
             self._out.append(Remember(user, back.id, back.channel.name, back.args, after))
+
+    def _hold_on(self, back: Back, holder: Holder) -> None:
+        """It is subscribed to again, maybe under another number: what it got under the one before is not lost."""
+        formers = dict(holder.formers)
+        if holder.subscription != back.id:
+            formers[holder.subscription] = back.born
+            self._out.append(Renumber(holder.user, holder.subscription, back.id, back.born, back.through))
+        else:
+            self._keep(back, holder.user, min(holder.after, back.through))
+        self._held.setdefault(holder.user, {})[back.id] = back
+        back.holders[holder.user] = back.holders.get(holder.user, {}) | formers
 
     def _unsubscribe(self, front: Front, message: wire.Unsubscribe) -> None:
         back = self.backs.get(message.subscription)

@@ -35,6 +35,10 @@ CREATE TABLE IF NOT EXISTS held (
     session TEXT NOT NULL, subscription INTEGER NOT NULL, channel TEXT NOT NULL, args BLOB NOT NULL,
     after INTEGER NOT NULL, PRIMARY KEY (session, subscription)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS formers (
+    session TEXT NOT NULL, subscription INTEGER NOT NULL, former INTEGER NOT NULL, until INTEGER NOT NULL,
+    PRIMARY KEY (session, subscription, former)
+) WITHOUT ROWID;
 """
 NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
 
@@ -116,7 +120,8 @@ class Users:
         return self._call(lambda: self._end(session))
 
     def _end(self, session: str) -> None:
-        self._db.execute("DELETE FROM held WHERE session = ?", (session,))
+        for table in ("held", "formers"):
+            self._db.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
         self._db.execute("DELETE FROM sessions WHERE session = ?", (session,))
 
     def session(self, token: str) -> Future[str | None]:
@@ -139,7 +144,14 @@ class Users:
         rows = self._db.execute(
             "SELECT subscription, channel, args, after FROM held WHERE session = ? ORDER BY subscription", (session,)
         )
-        return [Held(number, channel, msgspec.json.decode(args), after) for number, channel, args, after in rows]
+        return [
+            Held(number, channel, msgspec.json.decode(args), after, self._formers(session, number))
+            for number, channel, args, after in rows.fetchall()
+        ]
+
+    def _formers(self, session: str, subscription: int) -> dict[int, int]:
+        text = "SELECT former, until FROM formers WHERE session = ? AND subscription = ? ORDER BY former"
+        return dict(self._db.execute(text, (session, subscription)).fetchall())
 
     def expired(self) -> Future[list[str]]:
         """Ends the sessions that nobody has used for too long."""
@@ -190,14 +202,44 @@ class Users:
         values = (user, subscription, channel, msgspec.json.encode(args), after)
         self._call(lambda: self._db.execute("INSERT OR IGNORE INTO held VALUES (?, ?, ?, ?, ?)", values))
 
+    def renumber(self, user: str, former: int, subscription: int, until: int, through: int) -> None:
+        """What was acknowledged stays so. Another broker that shares the file may have done it before."""
+
+        def change() -> None:
+            moved = self._db.execute(
+                "INSERT INTO held SELECT session, ?, channel, args, min(after, ?) FROM held"
+                " WHERE session = ? AND subscription = ?"
+                " ON CONFLICT (session, subscription) DO UPDATE SET after = min(after, excluded.after)",
+                (subscription, through, user, former),
+            )
+            if not moved.rowcount:
+                return
+            text = "INSERT OR IGNORE INTO formers SELECT session, ?, former, until FROM formers"
+            text += " WHERE session = ? AND subscription = ?"
+            self._db.execute(text, (subscription, user, former))
+            self._db.execute("INSERT OR IGNORE INTO formers VALUES (?, ?, ?, ?)", (user, subscription, former, until))
+            self._forget(user, former)
+
+        self._call(change)
+
     def forget(self, user: str, subscription: int) -> None:
-        values = (user, subscription)
-        self._call(lambda: self._db.execute("DELETE FROM held WHERE session = ? AND subscription = ?", values))
+        self._call(lambda: self._forget(user, subscription))
+
+    def _forget(self, user: str, subscription: int) -> None:
+        for table in ("held", "formers"):
+            values = (user, subscription)
+            self._db.execute(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", values)
 
     def acknowledge(self, user: str, positions: dict[int, int]) -> None:
-        rows = [(after, user, number) for number, after in positions.items()]
-        text = "UPDATE held SET after = max(after, ?) WHERE session = ? AND subscription = ?"
-        self._call(lambda: self._db.executemany(text, rows))
+        """Behind the end of a number that it had before, nothing of that number can be missing."""
+        rows = [(user, number, after) for number, after in positions.items()]
+
+        def note() -> None:
+            text = "UPDATE held SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
+            self._db.executemany(text, rows)
+            self._db.executemany("DELETE FROM formers WHERE session = ? AND subscription = ? AND until < ?", rows)
+
+        self._call(note)
 
     def written(self) -> Future[None]:
         """Ends when everything that was asked for before is durable."""

@@ -120,13 +120,17 @@ class Pong(Message, frozen=True, tag="pong"):
 # -- from the broker ---------------------------------------------------------------------------------------------------
 
 
-class Held(Struct, frozen=True):
+class Held(Struct, frozen=True, omit_defaults=True):
     """A subscription that the broker keeps for a user."""
 
     subscription: SubscriptionId
     channel: str
     args: Arguments
     after: Annotated[Execution, Meta(description="the last execution that was acknowledged")]
+    formers: Annotated[
+        dict[SubscriptionId, Execution],
+        Meta(description="former numbers whose results come first, each with the last execution that it may be in"),
+    ] = field(default_factory=dict)
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
