@@ -211,6 +211,7 @@ def test_each_unit_runs_a_part_in_a_folder_of_its_own(unit: str):
     found, lines = unit_settings(unit), directives(unit)
     (state,), (working) = map(instantiated, lines["StateDirectory"]), instantiated(lines["WorkingDirectory"][0])
     assert found.home == working == f"/var/lib/{state}"
+    assert lines["KillMode"] == ["mixed"], "what it has started is its own to stop"
     assert lines["User"] == ["tocsin"] and lines["WantedBy"] == lines["PartOf"] == ["tocsin.target"]
 
 
