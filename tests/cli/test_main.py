@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from served import tocsin
+from served import environment, tocsin
 from tocsin.cli import http
 from tocsin.cli.config import template
 from tocsin.cli.http import Client, Remote
@@ -48,6 +50,22 @@ def test_the_help_of_each_command_has_an_example(command):
     assert ran.returncode == 0
     assert "Example:\n    " in ran.stdout.decode()
     assert f"tocsin {command}" in ran.stdout.decode().partition("Example:")[2]
+
+
+def test_ctrl_c_while_it_is_still_being_loaded_is_no_error():
+    """Importing the commands takes half a second: here it is what is interrupted."""
+    program = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "tocsin.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from tocsin.cli.__main__ import main
+main()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment(), timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
 
 
 def test_the_version_is_printed():

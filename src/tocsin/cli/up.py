@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -74,7 +75,9 @@ def up(
                     write(ready_file, town.addresses)
                 progress.rest()
                 tell(town, json)
-                threading.Event().wait()
+                with contextlib.suppress(KeyboardInterrupt):
+                    threading.Event().wait()
+                progress.wait("stopping")
         except KeyboardInterrupt:
             pass
         finally:
@@ -134,8 +137,8 @@ class Progress:
             self._console.print(f"[green]✓[/] {escape(what)} [dim]({seconds:.1f} s)[/]")
 
     def tell(self, news: News) -> None:
-        if news.kind == "starting":
-            self.wait(f"starting {news.part}")
+        if news.kind in ("starting", "ending"):
+            self.wait(f"{news.kind} {news.part}")
         elif self._json:
             print_json({"event": news.kind, "part": news.part, "text": news.text, "seconds": round(news.seconds, 2)})
         elif news.kind == "up":

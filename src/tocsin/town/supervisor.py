@@ -33,7 +33,7 @@ TOCSIN = (sys.executable, "-m", "tocsin.cli")
 
 
 class News(Struct, frozen=True):
-    """``kind``: starting, up, ended, again, killed, added, failed, note. ``seconds``: how long it took."""
+    """``kind``: starting, up, ended, again, killed, added, failed, note, ending. ``seconds``: how long it took."""
 
     kind: str
     part: str

@@ -137,6 +137,9 @@ class Town:
         try:
             yield
         except BaseException:
+            if self._supervisor is not None:
+                # Spark that has just begun to start takes its time to end.
+                self._tell(News("ending", "what has begun"))
             self.close()
             raise
 
