@@ -32,6 +32,7 @@ def test_it_shows_brokers_people_channels_and_what_happened(page: Page, watched_
     page.wait_for_selector("[data-channel=OfKind]")
     assert page.locator("#log-list li.placed").count() > 0
     until(page, "() => document.getElementById('place').textContent === 'Bellhaven'")
+    assert all("bytes/s" in text(page, each) for each in ("#brokers", "#chart-load")), "figures have a unit"
     assert page.get_by_role("figure").count() == 0 and page.get_by_role("img", name="Imbalance: cov").count() == 1
 
 
@@ -161,6 +162,8 @@ def test_the_past_can_be_gone_over_and_now_comes_back(page: Page, watched_networ
     assert page.get_by_role("button", name="Live").get_attribute("aria-pressed") == "false"
     until(page, "([chips]) => document.querySelectorAll('#emergencies li').length <= chips", chips)
     assert page.get_by_role("button", name="Drain edge-1").count() == 0, "the past cannot be changed"
+    assert page.get_by_role("button", name="Raise a flood").is_disabled()
+    assert page.locator("#balancing-open").is_disabled()
     page.get_by_label("Speed").select_option("20")
     until(page, "() => document.getElementById('tape-live').getAttribute('aria-pressed') === 'true'")
     until(page, "([chips]) => document.querySelectorAll('#emergencies li').length === chips + 1", chips)
@@ -168,7 +171,7 @@ def test_the_past_can_be_gone_over_and_now_comes_back(page: Page, watched_networ
     assert page.get_by_role("button", name="Play").count() == 1
     shoot(page, "replay")
     page.get_by_role("button", name="Live").click()
-    assert page.get_by_role("button", name="Pause").count() == 1
+    assert page.get_by_role("button", name="Pause").count() == 1 and page.locator("#balancing-open").is_enabled()
 
 
 def test_light_and_dark(look: Callable[..., Page], watched_network: Network) -> None:
@@ -206,17 +209,20 @@ def test_it_fits_every_screen(
     shoot(page, f"page-{width}-{scheme}", full_page=width < 1200)
 
 
-def test_nothing_jumps_while_figures_change(look: Callable[..., Page], watched_network: Network) -> None:
-    page = look(watched_network.url)
-    page.wait_for_selector("[data-broker] .state")
-    page.wait_for_selector("[data-channel]")
-    until(page, f"() => ({PAINTED})('map-people') > 24")
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_nothing_jumps_from_the_first_moment_on(
+    look: Callable[..., Page], watched_network: Network, width: int, height: int
+) -> None:
+    page = look(watched_network.url, viewport={"width": width, "height": height})
     page.evaluate("""() => {
       globalThis.moved = 0;
       new PerformanceObserver(list => {
         for (const each of list.getEntries()) if (!each.hadRecentInput) globalThis.moved += each.value;
-      }).observe({ type: "layout-shift" });
+      }).observe({ type: "layout-shift", buffered: true });
     }""")
+    page.wait_for_selector("[data-broker] .state")
+    page.wait_for_selector("[data-channel]")
+    until(page, f"() => ({PAINTED})('map-people') > 24")
     before = text(page, "#tape-time")
     watched_network.village.announce("fire", "Weir", *spot(0.9, 0.9))
     until(page, "([before]) => document.getElementById('tape-time').textContent !== before", before)

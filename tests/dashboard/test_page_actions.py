@@ -62,6 +62,22 @@ def test_a_broker_is_drained_until_nobody_is_there_and_undrained(page: Page) -> 
     state(page, "edge-1", "up")
 
 
+def test_who_works_with_the_keyboard_stays_where_they_are(page: Page) -> None:
+    """Drain becomes Undrain under the finger, and a dialog gives back what had the focus."""
+    page.get_by_role("button", name="Drain edge-2").focus()
+    page.keyboard.press("Enter")
+    state(page, "edge-2", "draining")
+    until(page, "() => document.activeElement.dataset.do === 'undrain'")
+    page.keyboard.press("Enter")
+    state(page, "edge-2", "up")
+    until(page, "() => document.activeElement.closest('[data-broker]')?.dataset.broker === 'edge-2'")
+    page.locator("#balancing-open").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog", name="Balancing").wait_for()
+    page.keyboard.press("Escape")
+    until(page, "() => document.activeElement.id === 'balancing-open'")
+
+
 def test_a_flood_is_raised_in_a_district_and_rings(page: Page) -> None:
     page.get_by_label("Follow a person").fill("8")
     page.get_by_role("button", name="Follow").click()
@@ -77,6 +93,10 @@ def test_a_flood_is_raised_in_a_district_and_rings(page: Page) -> None:
 def test_strategy_and_placement_are_switched(page: Page) -> None:
     page.locator("#balancing-open").click()
     dialog = page.get_by_role("dialog", name="Balancing")
+    for choice in ("strategy", "placement"):
+        for each in dialog.locator(f"#{choice} option").all():
+            dialog.locator(f"#{choice}").select_option(each.get_attribute("value"))
+            assert text(page, f"#{choice}-about"), f"{each.inner_text()} is not explained"
     dialog.get_by_label("Strategy").select_option("multistage")
     dialog.get_by_label("gamma").fill("0.6")
     dialog.get_by_label("Placement").select_option("least-loaded")
@@ -92,6 +112,7 @@ def test_strategy_and_placement_are_switched(page: Page) -> None:
     dialog.get_by_label("Placement").select_option("two-choices")
     dialog.get_by_role("button", name="Apply").click()
     until(page, "() => document.getElementById('balancing-now').textContent === 'peal · two-choices'")
+    until(page, "() => /acts above/.test(document.getElementById('chart-load').getAttribute('aria-label'))")
 
 
 def test_a_dialog_that_is_cancelled_changes_nothing(page: Page) -> None:

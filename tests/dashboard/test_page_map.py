@@ -141,6 +141,7 @@ def test_the_past_begins_before_the_page_came(look: Callable[..., Page], watched
     until(page, "() => document.querySelectorAll('[data-broker]').length > 0")
     assert all(each.replace(",", "").isdigit() for each in people.all_inner_texts())
     until(page, "([opened]) => document.getElementById('tape-slider').value < opened", opened)
+    page.get_by_text("as they are now").wait_for()
 
 
 def test_the_past_shows_brokers_as_they_were_before_the_page_came(

@@ -81,7 +81,7 @@ def test_a_coordinator_that_is_away_is_said_to_be_and_comes_back(look: Callable[
         page = look(f"{running.url}/ui/", expected=LOUD)
         page.locator("#log-list li.placement").wait_for()
         running.end()
-        banner = page.get_by_role("alert")
+        banner = page.locator("#banner[role=alert]")
         banner.wait_for()
         assert "has not answered since" in banner.inner_text() and "go on without it" in banner.inner_text()
         page.locator("#balancing-open").click()
@@ -125,6 +125,32 @@ def test_every_control_has_a_name_and_is_reached_by_the_keyboard(page: Page, wat
     ordered = """() => globalThis.order.every((each, index, all) =>
       !index || all[index - 1].compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING)"""
     assert page.evaluate(ordered)
+
+
+def test_every_figure_is_explained(page: Page) -> None:
+    page.get_by_role("button", name="What the figures mean").click()
+    said = page.get_by_role("dialog", name="What the figures mean").inner_text().casefold()
+    shown = page.locator("#figures dt").all_inner_texts() + page.locator(".broker-facts span").all_inner_texts()
+    words = {word for each in shown for word in each.split() if word.isalpha()} - {"up", "brokers"}
+    words |= {word for each in page.locator("#channels th").all_inner_texts() for word in each.split()}
+    words -= {"channel", "last", "took"}
+    assert words and [word for word in sorted(words) if word.casefold() not in said] == []
+    shoot(page, "words")
+    page.keyboard.press("Escape")
+    assert page.evaluate("() => document.activeElement.id") == "words-open"
+
+
+def test_fingers_find_what_they_press(look: Callable[..., Page], watched_network: Network) -> None:
+    page = look(watched_network.url, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.wait_for_selector("[data-broker] .state.up")
+    small = """() => [...document.querySelectorAll("button, select, input")].filter(each => {
+      const { width, height } = each.getBoundingClientRect();
+      return each.checkVisibility() && (height < 30 || width < 30);
+    }).map(each => each.outerHTML)"""
+    assert page.evaluate(small) == []
+    high = page.locator("header").bounding_box()
+    page.evaluate("() => document.getElementById('balancing-now').append(' and a very long name')")
+    assert page.locator("header").bounding_box() == high, "a longer strategy does not push the page down"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

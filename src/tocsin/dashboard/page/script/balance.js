@@ -6,11 +6,11 @@ import { Chart } from "./chart.js";
 import { clock } from "./clock.js";
 import { $ } from "./dom.js";
 import * as format from "./format.js";
-import { picture } from "./network.js";
 import { tape } from "./tape.js";
 
 const cov = new Chart($("chart-cov"), {
   title: "Imbalance",
+  unit: "deviation of the brokers’ loads ÷ mean",
   series: [{ name: "cov", colour: "var(--load-in)", value: (each) => each.cov }],
   shown: format.ratio,
   least: 0.2,
@@ -23,6 +23,7 @@ const load = new Chart($("chart-load"), {
     { name: "bound", colour: "var(--good)", value: (each) => each.bound },
   ],
   shown: format.load,
+  unit: "bytes/s",
   least: 10,
 });
 
@@ -45,9 +46,8 @@ function render() {
   if (settings.alpha !== undefined) limits.push({ name: "α", value: settings.alpha, colour: "var(--warn)" });
   if (settings.gamma !== undefined) limits.push({ name: "γ", value: settings.gamma, colour: "var(--alarm)" });
   cov.draw({ ...found, limits });
-  const bound = picture()?.bound;
-  const trigger = settings.trigger !== undefined && bound ? [{ name: "acts above", value: bound * (1 + settings.trigger), colour: "var(--warn)" }] : [];
-  load.draw({ ...found, limits: trigger });
+  const above = (each) => each.bound * (1 + settings.trigger);
+  load.draw({ ...found, limits: settings.trigger === undefined ? [] : [{ name: "acts above", along: above, colour: "var(--warn)" }] });
 }
 
 export async function learn() {

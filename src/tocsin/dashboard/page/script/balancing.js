@@ -2,9 +2,26 @@
 
 import { call, get } from "./api.js";
 import { emit, on } from "./bus.js";
+import { clock } from "./clock.js";
 import { $, asked, el, say } from "./dom.js";
 import { picture } from "./network.js";
 import { attempt, toast } from "./toasts.js";
+
+/** Those that come with Tocsin, in a sentence. */
+const ABOUT = {
+  "": "People stay where they are, unless a broker is drained, dies or joins.",
+  peal: "Relieves the brokers that carry too much, with as few moves as possible; brings together who wants the same where that pays.",
+  multistage: "The DEBS 2019 paper’s: spreads everybody anew above γ, then migrates above α.",
+  ldm: "While cov is above α, moves the heaviest subscriber of the most loaded broker to the least loaded one.",
+  sdm: "While cov is above α, moves the heaviest subscriber of the most loaded broker to the most similar one below the mean.",
+  gsh: "Above γ, places everybody anew, the heaviest first. Very even, and moves nearly all of them.",
+  join: "Fills up a broker that joins from the most loaded ones, and does nothing else.",
+  nearest: "By round trip, or by distance.",
+  "round-robin": "One broker after the other.",
+  random: "By chance, strong brokers more often.",
+  "least-loaded": "The least loaded one by the last reports: many at once go to the same.",
+  "two-choices": "Two by chance, and the less loaded of them.",
+};
 
 let strategies = null;
 
@@ -30,6 +47,10 @@ function chosenSettings(name) {
   return found;
 }
 
+function explain() {
+  for (const id of ["strategy", "placement"]) say($(`${id}-about`), ABOUT[$(id).value] ?? "");
+}
+
 async function open() {
   const [found, placements] = await Promise.all([get("/strategy"), get("/placement")]);
   strategies = found;
@@ -37,6 +58,7 @@ async function open() {
   $("strategy").replaceChildren(...Object.keys(found.known).map((name) => option(name, name, found.strategy)), option("", "none: nobody is moved", found.strategy));
   $("placement").replaceChildren(...placements.known.map((name) => option(name, name, placements.placement)));
   fields(found.strategy);
+  explain();
   if (await asked("balancing")) await apply(found, placements);
 }
 
@@ -57,8 +79,13 @@ async function apply(before, placements) {
 
 export function start() {
   const button = $("balancing-open");
+  on("clock", () => {
+    button.disabled = !clock.live;
+  });
   button.addEventListener("click", () => attempt(button, open));
   $("strategy").addEventListener("change", () => fields($("strategy").value));
+  $("balancing").addEventListener("change", explain);
+  $("words-open").addEventListener("click", () => asked("words"));
   for (const kind of ["picture", "clock", "moment"]) {
     on(kind, () => {
       const now = picture();

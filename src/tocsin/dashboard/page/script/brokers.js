@@ -10,6 +10,9 @@ import { picture } from "./network.js";
 import { attempt, confirmed, toast } from "./toasts.js";
 import { indexOf, town } from "./town.js";
 
+/** Executions told and not delivered: a few are always on their way. */
+const CROWDED = 10;
+
 const entries = new Map();
 let chosen = "";
 
@@ -56,7 +59,7 @@ const ACTIONS = {
 function entry(name) {
   const fact = (label) => el("span", {}, `${label} `, el("b", {}, "–"));
   const parts = {
-    dot: el("i"), state: el("span", { class: "state" }), people: el("strong"), mean: el("div", { class: "meter-mean" }),
+    dot: el("i"), state: el("span", { class: "state" }), people: el("strong"), noun: el("span"), mean: el("div", { class: "meter-mean" }),
     in: el("div", { class: "meter-in" }), out: el("div", { class: "meter-out" }), row: null, node: null, buttons: [],
     facts: { in: fact("in"), out: fact("out"), waiting: fact("queued") }, also: el("span", { class: "broker-also" }),
   };
@@ -64,13 +67,15 @@ function entry(name) {
     type: "button", class: `button small${alarm ? " alarm" : ""}`, "data-do": what, "aria-label": `${label} ${name}`,
     onclick: (event) => attempt(event.currentTarget, () => run(parts.row)),
   }, label));
+  const label = { type: "button", class: "broker-name", "aria-pressed": "false", title: "Show its people", onclick: () => choose(name) };
+  parts.name = el("button", label, parts.dot, el("span", {}, name));
   parts.node = el(
     "li", { class: "broker", "data-broker": name },
     el("div", { class: "broker-top" },
-      el("button", { type: "button", class: "broker-name", "aria-pressed": "false", title: "Show its people", onclick: () => choose(name) }, parts.dot, el("span", {}, name)),
+      parts.name,
       parts.state,
       parts.also,
-      el("span", { class: "broker-people" }, parts.people, " people"),
+      el("span", { class: "broker-people" }, parts.people, parts.noun),
       el("div", { class: "broker-do" }, ...parts.buttons)),
     el("div", { class: "broker-bottom" },
       el("div", { class: "meter" }, parts.in, parts.out, parts.mean),
@@ -91,6 +96,7 @@ function update(found, row, now, names) {
   found.state.className = `state ${row.state}`;
   say(found.state, row.state);
   say(found.people, format.count(row.subscribers));
+  say(found.noun, town.facts?.city ? " people" : row.subscribers === 1 ? " subscriber" : " subscribers");
   const most = Math.max(...now.brokers.map((each) => (each.load_in + each.load_out) / each.capacity), now.mean, 1e-9) * 1.08;
   const share = (value) => `${((100 * value) / most).toFixed(2)}%`;
   found.in.style.width = share(row.load_in / row.capacity);
@@ -99,17 +105,20 @@ function update(found, row, now, names) {
   say(found.facts.in.lastChild, format.load(row.load_in));
   say(found.facts.out.lastChild, format.load(row.load_out));
   say(found.facts.waiting.lastChild, format.count(row.waiting));
-  found.facts.waiting.classList.toggle("wrong", row.waiting > 0);
+  found.facts.waiting.classList.toggle("wrong", row.waiting >= CROWDED);
   const also = [];
   if (now.brokers.some((each) => each.capacity !== 1)) also.push(`capacity ${row.capacity}`);
   if (row.leaving) also.push(`${format.count(row.leaving)} leaving`);
   if (row.lagging) also.push(`${format.count(row.lagging)} lagging`);
   say(found.also, also.join(", "));
+  const held = found.buttons.find((each) => each === document.activeElement);
   for (const button of found.buttons) {
     show(button, clock.live && ACTIONS[button.dataset.do].when(row));
   }
+  // Who came here by the keyboard stays here when what was pressed is no longer to be had.
+  if (held?.hidden) (found.buttons.find((each) => !each.hidden) ?? found.name).focus();
   found.node.classList.toggle("chosen", row.name === chosen);
-  found.node.querySelector(".broker-name").setAttribute("aria-pressed", String(row.name === chosen));
+  found.name.setAttribute("aria-pressed", String(row.name === chosen));
 }
 
 function render() {
@@ -135,7 +144,8 @@ function render() {
   show(list, rows.length > 0);
   show($("brokers-empty"), !rows.length);
   if (!rows.length) {
-    $("brokers-empty").replaceChildren("No broker has registered yet. ", el("br"), el("code", {}, `tocsin broker --coordinator ${location.origin}`));
+    const start = [el("br"), el("code", {}, `tocsin broker --coordinator ${location.origin}`)];
+    $("brokers-empty").replaceChildren(...(clock.live ? ["No broker has registered yet. ", ...start] : ["No broker had registered yet."]));
   }
   if (chosen && !names.includes(chosen)) chosen = "";
   emit("chosen", chosen ? indexOf(chosen, names) : -1);

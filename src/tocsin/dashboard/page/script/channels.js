@@ -1,6 +1,8 @@
 // Channels of the data cluster: how often they run, how long it took, what they found.
 
 import { problem } from "./api.js";
+import { on } from "./bus.js";
+import { clock } from "./clock.js";
 import { $, el, show } from "./dom.js";
 import * as format from "./format.js";
 
@@ -22,11 +24,11 @@ async function lastResults(channel) {
 
 function row(channel, found) {
   const slow = channel.period !== null && channel.last_seconds !== null && channel.last_seconds > channel.period;
-  const failing = channel.state === "failing" ? el("span", { class: "badge failing", title: channel.error }, "failing") : null;
+  const failing = channel.state === "failing" ? el("span", { class: "badge failing" }, "failing") : null;
   const late = slow && !failing ? el("span", { class: "badge", title: "It took longer than its period" }, "late") : null;
   return el(
     "tr", { "data-channel": channel.name },
-    el("td", {}, ...channel.name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((word) => [word, el("wbr")]), failing),
+    el("td", {}, ...channel.name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((word) => [word, el("wbr")]), failing, failing && el("p", {}, channel.error)),
     el("td", {}, channel.period === null ? "at once" : format.duration(channel.period)),
     el("td", { class: slow ? "late" : "" }, late, channel.last_seconds === null ? "–" : format.duration(channel.last_seconds)),
     el("td", {}, found === null ? "–" : format.count(found)),
@@ -66,5 +68,7 @@ async function look() {
 }
 
 export async function start() {
+  // They are not on the tape.
+  on("clock", () => show($("channels-now"), !clock.live));
   while (document.hidden || (await look().catch(() => true))) await new Promise((done) => setTimeout(done, EVERY));
 }

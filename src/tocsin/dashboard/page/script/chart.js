@@ -20,9 +20,9 @@ function nice(value) {
 }
 
 export class Chart {
-  /** `series`: [{name, colour, value(item)}]; `shown`: a figure as text; `least`: the axis reaches at least so far. */
-  constructor(figure, { title, series, shown, least }) {
-    Object.assign(this, { figure, title, series, shown, least, at: null, data: null });
+  /** `series`: [{name, colour, value(item)}]; `shown`: a figure as text; `least`: the axis reaches at least so far; `unit`: in words. */
+  constructor(figure, { title, series, shown, least, unit = "" }) {
+    Object.assign(this, { figure, title, series, shown, least, unit, at: null, data: null });
     this.head = el("div", { class: "chart-head" });
     this.box = el("div", { class: "chart-box" });
     figure.append(this.head, this.box);
@@ -51,7 +51,7 @@ export class Chart {
     if (this.data) this.draw(this.data);
   }
 
-  /** `times` and `items` in order; `limits`: [{name, value, colour}]. */
+  /** `times` and `items` in order; `limits`: [{name, colour, value}], or `along(item)` for one that moves. */
   draw({ times, items, limits = [], from, to }) {
     const { width, height } = this.box.getBoundingClientRect();
     this.data = { times, items, limits, from, to, width };
@@ -61,7 +61,7 @@ export class Chart {
     const end = times.findLastIndex((time) => time <= moment);
     const near = end >= 0 ? items[end] : undefined;
     this.label(near, limits);
-    const high = Math.max(this.least, ...items.flatMap((item) => this.series.map((each) => each.value(item) ?? 0)), ...limits.filter((each) => each.fits !== false).map((each) => each.value));
+    const high = Math.max(this.least, ...items.flatMap((item) => this.series.map((each) => each.value(item) ?? 0)), ...limits.flatMap(({ value, along }) => (along ? items.map(along) : value)));
     const most = nice(high * 1.04);
     const y = (value) => height - BOTTOM - (Math.min(value, most * 1.05) / most) * (height - BOTTOM - TOP);
     const parts = [];
@@ -75,17 +75,17 @@ export class Chart {
       if (x(time) < LEFT + 20 || x(time) > width - 20) continue;
       parts.push(svg("text", { x: x(time), y: height - 3, "text-anchor": "middle" }, format.clock(time).slice(0, step < 60 ? 8 : 5)));
     }
-    for (const { value, colour } of limits) {
-      if (value > most * 1.05) continue;
-      const line = svg("line", { class: "limit", x1: LEFT, x2: width, y1: y(value), y2: y(value) });
+    const draw = (kind, points, colour) => {
+      const line = svg("path", { class: kind, d: points.length ? `M${points.map((each) => each.join(" ")).join("L")}` : "" });
       line.style.stroke = colour;
       parts.push(line);
+    };
+    for (const { value, along, colour } of limits) {
+      draw("limit", along ? this.points(times, items, along, x, y) : [[LEFT, y(value)], [width, y(value)]], colour);
     }
     for (const { value, colour } of this.series) {
       const points = this.points(times, items, value, x, y);
-      const line = svg("path", { class: "line", d: points.length ? `M${points.map((each) => each.join(" ")).join("L")}` : "" });
-      line.style.stroke = colour;
-      parts.push(line);
+      draw("line", points, colour);
       if (points.length >= FEW) continue;
       for (const [cx, cy] of points) {
         const dot = svg("circle", { cx, cy, r: 2.2 });
@@ -120,9 +120,10 @@ export class Chart {
       return el("span", {}, mark, name, " ", el("strong", {}, text));
     };
     const lines = this.series.map((each) => entry(each.name, near ? shown(each.value(near)) : "–", each.colour));
-    const marks = limits.map((each) => entry(each.name, shown(each.value), each.colour, true));
-    this.head.replaceChildren(...lines, ...marks);
-    const text = [...this.series.map((each) => `${each.name} ${near ? shown(each.value(near)) : "not known"}`), ...limits.map((each) => `${each.name} ${shown(each.value)}`)];
+    const limit = ({ value, along }) => (along ? near && along(near) : value);
+    const marks = limits.map((each) => entry(each.name, shown(limit(each)), each.colour, true));
+    this.head.replaceChildren(...lines, ...marks, this.unit ? el("em", {}, this.unit) : "");
+    const text = [...this.series.map((each) => `${each.name} ${near ? shown(each.value(near)) : "not known"}`), ...limits.map((each) => `${each.name} ${shown(limit(each))}`)];
     this.figure.setAttribute("aria-label", `${this.title}: ${text.join(", ")}`);
   }
 }

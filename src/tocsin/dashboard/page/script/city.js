@@ -10,7 +10,7 @@ import * as format from "./format.js";
 import { gestures } from "./gestures.js";
 import { Ground } from "./ground.js";
 import { sign } from "./icons.js";
-import { People } from "./people.js";
+import { brokerOf, People } from "./people.js";
 import { follow, phone } from "./phone.js";
 import { Signs } from "./signs.js";
 import { tape } from "./tape.js";
@@ -132,7 +132,7 @@ const nearest = (x, y) => {
 function whose(x, y) {
   const found = nearest(x, y);
   if (found < 0) return "";
-  const broker = town.brokers[people.broker(tape.people.at(clock.end), found)];
+  const broker = town.brokers[brokerOf(tape.people.at(clock.end), found)];
   return `person no. ${found}\n${broker ? `with ${broker}` : "not connected"}`;
 }
 
@@ -174,6 +174,10 @@ export function start() {
     people.chosen = index;
   });
   for (const kind of ["emergency", "clock", "moment"]) on(kind, list);
+  // The past cannot be changed.
+  on("clock", () => {
+    $("flood").querySelector("button").disabled = !clock.live;
+  });
   new ResizeObserver(resize).observe($("map"));
   gestures(signsCanvas, camera, point, choose);
   actions();

@@ -92,7 +92,7 @@ function key(event) {
 }
 
 export function start() {
-  on("town", () => show($("search"), Boolean(town.map)));
+  on("town", () => show($("search"), Boolean(town.facts?.city)));
   input.addEventListener("input", () => {
     clearTimeout(timer);
     timer = setTimeout(async () => {

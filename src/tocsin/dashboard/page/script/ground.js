@@ -142,11 +142,13 @@ export class Ground {
   signs(context) {
     const { camera } = this;
     // From far away a dot is enough: there are many.
-    const size = Math.min(18, 3 + camera.zoom * 2.2);
+    const size = Math.min(18, 2.4 + camera.zoom * 2.2);
     const near = size > 9;
     context.fillStyle = near ? SHELTER : colour("panel");
     context.strokeStyle = SHELTER;
-    context.lineWidth = 1.4;
+    context.lineWidth = 1.2;
+    // They are the ground that people walk on: it is those who are to be seen.
+    context.globalAlpha = near ? 1 : 0.6;
     for (const { u, v } of this.shelters) {
       const [x, y] = [camera.x(u), camera.y(v)];
       if (x < -20 || y < -20 || x > camera.width + 20 || y > camera.height + 20) continue;
@@ -156,6 +158,7 @@ export class Ground {
       if (near) glyph(context, "shelter", x, y, size - 3);
       else context.stroke();
     }
+    context.globalAlpha = 1;
   }
 
   /** The shelter under the pointer, in words. */

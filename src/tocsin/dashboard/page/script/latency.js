@@ -16,6 +16,7 @@ const time = new Chart($("chart-latency"), {
     { name: "p99", colour: "var(--load-out)", value: (each) => each.p99_ms },
   ],
   shown: format.milliseconds,
+  unit: "from publication to notification",
   least: 10,
 });
 const number = new Chart($("chart-count"), {

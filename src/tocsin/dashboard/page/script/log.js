@@ -63,7 +63,8 @@ function render() {
   }
   drawn = found;
   show($("log-empty"), !found.length);
-  say($("log-empty"), tape.notes.length ? "Nothing like that." : "Nothing has happened yet.");
+  const filtered = $("log-kind").value !== "all" || $("log-text").value.trim();
+  say($("log-empty"), filtered && tape.notes.length ? "Nothing like that." : clock.live ? "Nothing has happened yet." : "Nothing had happened yet.");
   settle();
 }
 

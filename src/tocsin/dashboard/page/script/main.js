@@ -3,6 +3,7 @@
 import * as balance from "./balance.js";
 import * as balancing from "./balancing.js";
 import * as brokers from "./brokers.js";
+import { on } from "./bus.js";
 import * as channels from "./channels.js";
 import * as city from "./city.js";
 import { clock } from "./clock.js";
@@ -16,6 +17,20 @@ import * as replay from "./replay.js";
 import { tape } from "./tape.js";
 import * as theme from "./theme.js";
 import * as town from "./town.js";
+
+/** Milliseconds. */
+const PATIENCE = 4000;
+
+// Until it is known what there is to show, or that nobody says so.
+const awaited = new Set(["town", "picture"]);
+const arrive = (...kinds) => {
+  for (const kind of kinds) awaited.delete(kind);
+  if (!awaited.size) document.body.classList.remove("asking");
+};
+for (const kind of awaited) on(kind, () => arrive(kind));
+const show = () => arrive("town", "picture");
+on("down", show);
+setTimeout(show, PATIENCE); // a town that hangs keeps nobody from the brokers
 
 for (const part of [theme, figures, brokers, log, balance, latency, balancing, city, find, phone, replay]) part.start();
 for (const source of [network, town, channels]) source.start();

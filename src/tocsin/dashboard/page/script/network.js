@@ -6,6 +6,7 @@ import { $, say, show } from "./dom.js";
 import * as format from "./format.js";
 import { follow } from "./stream.js";
 import { tape } from "./tape.js";
+import { town } from "./town.js";
 
 const BACKLOG = 2000;
 
@@ -41,11 +42,13 @@ function state(how) {
   }
   down ||= Date.now() / 1000;
   const since = format.clock(down);
-  say($("banner"), fresh
-    ? `The coordinator has not answered since ${since}. Trying again…`
-    : `The coordinator has not answered since ${since}. What you see is from before; brokers and subscribers go on without it. Trying again…`);
+  const meanwhile = fresh ? "" : town.facts?.city
+    ? " If the demo has ended, what you see is its last moment."
+    : " What you see is from before; brokers and subscribers go on without it.";
+  say($("banner"), `The coordinator has not answered since ${since}.${meanwhile} Trying again…`);
   show($("banner"), true);
   document.body.classList.add("away");
+  emit("down");
 }
 
 let stream;

@@ -13,6 +13,9 @@ const HALO = pixel("#e5a02c", 150);
 
 export const countOf = (buffer) => new DataView(buffer).getUint32(4, true);
 
+/** The number of the broker that somebody is with. */
+export const brokerOf = (buffer, number) => new Uint8Array(buffer)[12 + 6 * number];
+
 /** Pixels around a point that a dot of this radius covers, by how much: whole ones and those at its rim. */
 function stamp(radius) {
   const found = [];
@@ -93,7 +96,7 @@ export class People {
       const [ox, oy] = [camera.x(0) * ratio, camera.y(0) * ratio];
       const count = Math.min(countOf(before), countOf(after));
       const [a, b, bytes] = [new Uint16Array(before), new Uint16Array(after), new Uint8Array(after)];
-      const radius = Math.max(1, Math.min(4, (count > 5000 ? 0.9 : count > 1500 ? 1.5 : 2.1) * camera.zoom ** 0.5)) * ratio;
+      const radius = Math.max(1, Math.min(4, (count > 5000 ? 0.9 : count > 1500 ? 1.5 : count > 600 ? 2.1 : 2.6) * camera.zoom ** 0.5)) * ratio;
       const dots = Array.from({ length: 256 }, (_, index) =>
         this.dot(radius, brokerColour(index), this.chosen >= 0 && index !== this.chosen));
       const cut = this.dot(radius, GREY, false);
@@ -125,11 +128,6 @@ export class People {
       if (away < best) [best, found] = [away, i];
     }
     return found;
-  }
-
-  /** The number of the broker that somebody is with. */
-  broker(buffer, number) {
-    return new Uint8Array(buffer)[12 + 6 * number];
   }
 
   /** Where a person is between two ticks, in the city's coordinates. */

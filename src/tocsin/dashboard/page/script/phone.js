@@ -7,15 +7,16 @@ import { brokerColour } from "./colours.js";
 import { $, el, say, show } from "./dom.js";
 import * as format from "./format.js";
 import { sign } from "./icons.js";
+import { brokerOf, countOf } from "./people.js";
 import { follow as stream } from "./stream.js";
-import { Track } from "./tape.js";
+import { Track, tape } from "./tape.js";
 import { toast } from "./toasts.js";
 import { town } from "./town.js";
 
 const ROWS = 3;
 
 /** `number` -1: nobody is followed. */
-export const phone = { number: -1, person: null, got: new Track({ most: 200 }), stream: null };
+export const phone = { number: -1, person: null, got: new Track({ most: 200 }), known: new Set(), stream: null };
 
 let shown = "";
 
@@ -30,17 +31,35 @@ export async function follow(number) {
   leave();
   phone.number = number;
   phone.person = person;
-  // Newest first as they are told; on the phone's own tape they come in order.
-  for (const each of [...person.notifications].reverse()) phone.got.push(each.at, { kind: "notification", ...each });
-  phone.stream = stream(`/town/people/${number}/phone`, told);
+  hold(person.notifications);
+  phone.stream = stream(`/town/people/${number}/phone`, told, (how) => how === "open" && ask(number));
   show($("phone"), true);
   render();
   emit("followed", number);
 }
 
+/** What came while nobody listened: before the stream was there, or while it was cut off. */
+async function ask(number) {
+  const person = await get(`/town/people/${number}`).catch(() => null);
+  if (!person || phone.number !== number) return;
+  phone.person = person;
+  hold(person.notifications);
+  render();
+}
+
+/** Newest first as they are told; on the phone's own tape they come in order, each once. */
+function hold(notifications) {
+  for (const each of [...notifications].reverse()) {
+    const key = `${each.channel} ${each.execution} ${JSON.stringify(each.params)}`;
+    if (phone.known.has(key)) continue;
+    phone.known.add(key);
+    phone.got.push(each.at, { kind: "notification", ...each });
+  }
+}
+
 function told(event, data) {
   if (event === "notification") {
-    phone.got.push(data.at, { kind: "notification", ...data });
+    hold([data]);
   } else if (event === "moved") {
     phone.person.broker = data.to;
     phone.got.push(clock.present, { kind: "moved", ...data });
@@ -54,9 +73,16 @@ export function leave() {
   phone.stream?.stop();
   Object.assign(phone, { number: -1, person: null, stream: null });
   phone.got.clear();
+  phone.known.clear();
   shown = "";
   show($("phone"), false);
   emit("followed", -1);
+}
+
+/** The broker that somebody was with at the moment that is shown. */
+function then(number) {
+  const tick = tape.people.at(clock.end);
+  return tick && number < countOf(tick) ? town.brokers[brokerOf(tick, number)] : undefined;
 }
 
 function render() {
@@ -64,8 +90,7 @@ function render() {
   say($("phone-clock"), format.clock(clock.now).slice(0, 5));
   const end = phone.got.until(clock.end);
   const items = phone.got.items.slice(0, end).reverse();
-  const moved = items.find((each) => each.kind === "moved");
-  const broker = clock.live ? phone.person.broker : (moved?.to ?? phone.person.broker);
+  const broker = clock.live ? phone.person.broker : then(phone.number);
   const state = `${phone.number} ${end} ${phone.got.times.at(0)} ${phone.got.items.length} ${broker}`;
   if (state === shown) return;
   shown = state;

@@ -7,7 +7,7 @@ const MOST = 4;
 export function toast(message, hint = "", wrong = false) {
   const node = el(
     "div",
-    { class: wrong ? "toast wrong" : "toast" },
+    { class: wrong ? "toast wrong" : "toast", role: wrong ? "alert" : null },
     el("div", {}, el("strong", {}, message), hint && el("p", {}, hint)),
     el("button", { type: "button", "aria-label": "Dismiss", onclick: () => node.remove() }, "×"),
   );
@@ -19,13 +19,15 @@ export function toast(message, hint = "", wrong = false) {
 
 /** Runs what a button does; it is off meanwhile, and what goes wrong is said. */
 export async function attempt(button, what) {
-  button.disabled = true;
+  // Not disabled: that would take the focus away from who came by the keyboard.
+  if (button.ariaDisabled === "true") return;
+  button.ariaDisabled = "true";
   try {
     await what();
   } catch (error) {
     toast(error.message, error.hint ?? "", true);
   } finally {
-    button.disabled = false;
+    button.ariaDisabled = "false";
   }
 }
 

@@ -34,6 +34,7 @@ export async function start() {
     return;
   }
   town.brokers = town.facts.brokers;
+  emit("town");
   if (town.facts.city) town.map = await ask("/town/map");
   emit("town");
   follow("/town/stream", told, (how) => {
@@ -43,7 +44,7 @@ export async function start() {
       tape.latency.clear();
     }
     // A town without a city has nothing to stream.
-    town.away = how === "open" || how === 404 ? "" : "The town does not answer.";
+    town.away = how === "open" || how === 404 ? "" : "The city does not answer.";
     emit("town");
   });
   if (town.map) walk();
