@@ -32,7 +32,7 @@ RATE = 4.0
 CROWDS = 2
 #: Seconds that it has to stay balanced, and after which it is taken for never.
 STEADY, PATIENCE = 3.0, 60.0
-#: Seconds until the first regrouping is over: the coordinator has looked for one in vain when nobody was there yet.
+#: Seconds until the first regrouping is over: it has to pay at several looks, and the load has to be seen before.
 REGROUPED = 120.0
 #: Seconds that a late notification is waited for before it is lost.
 LATE = 30.0

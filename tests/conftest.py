@@ -37,12 +37,13 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 @pytest.fixture(scope="session")
 def spark_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
     """One session for all tests of this pytest session, ``local[2]`` unless TOCSIN_TEST_MASTER says otherwise."""
+    from sparkmaster import SHORT_LIVED
     from tocsin.cluster.spark import SparkRuntime
 
     home = tmp_path_factory.mktemp("spark-home")
     # test_masters.py runs some tests again on other masters.
     master = os.environ.get("TOCSIN_TEST_MASTER") or "local[2]"
-    runtime = SparkRuntime(ClusterConfig(home=str(home), master=master, driver_memory="1g"))
+    runtime = SparkRuntime(ClusterConfig(home=str(home), master=master, driver_memory="1g", **SHORT_LIVED))
     runtime.start()
     yield runtime
     runtime.stop()

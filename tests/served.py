@@ -52,7 +52,8 @@ class Process:
 
     def __init__(self, *options: str, part: str = "cluster", **env: str) -> None:
         command = [sys.executable, "-m", "tocsin.cli", part, "--json", "--port", "0", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(**env))
+        settings = environment(TOCSIN_BRIEF="true", **env)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=settings)
 
     def event(self, name: str) -> dict[str, Any]:
         """Waits until it says this."""

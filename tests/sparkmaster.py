@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyspark
 
@@ -20,6 +20,11 @@ from tocsin.cluster.java import find_java
 SPARK_HOME = Path(pyspark.__file__).parent
 SRC = Path(tocsin.__file__).parent.parent
 TESTS = Path(__file__).parent
+#: Settings of a data cluster for tests: half of their CPU time went into compiling well what then runs once.
+SHORT_LIVED: dict[str, Any] = {
+    "brief": True,
+    "spark": {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"},
+}
 
 
 def child_env(**extra: str) -> dict[str, str]:

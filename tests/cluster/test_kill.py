@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from killed import ingest
 
 from tocsin.cluster import faults
 from tocsin.cluster.catalog import Catalog, open_catalog
@@ -56,16 +57,15 @@ def acknowledged(lines: list[dict[str, object]]) -> set[object]:
 @pytest.mark.parametrize("point", INGESTION)
 @pytest.mark.parametrize("occasion", [1, 2])
 def test_ingestion_survives_a_kill_at(point: str, occasion: int, tmp_path: Path) -> None:
-    code, lines = child("ingest", tmp_path, 12, f"{point}:{occasion}")
+    _, lines = child("ingest", tmp_path, 12, f"{point}:{occasion}")
     kept = acknowledged(lines)
     catalog = open_catalog("", str(tmp_path))
     present = records(catalog, tmp_path)
     assert kept <= set(present)
     assert len(present) == len(set(present))
     catalog.close()
-    # The publishers try again with the same keys, as they got no answer.
-    code, lines = child("ingest", tmp_path, 12)
-    assert code == 0
+    # The publishers try again with the same keys, as they got no answer; nobody is killed, so it may happen here.
+    ingest(str(tmp_path), 12)
     catalog = open_catalog("", str(tmp_path))
     assert records(catalog, tmp_path) == list(range(12))
     assert not SegmentStore(str(tmp_path / "segments")).orphans(catalog.all_paths())

@@ -13,7 +13,7 @@ from tocsin.config import ClusterConfig
 
 home = Path(sys.argv[1])
 (home / "in").mkdir()
-cluster = Lab(ClusterConfig(home=str(home / "data"), master="local[1]", driver_memory="512m"))
+cluster = Lab(ClusterConfig(home=str(home / "data"), master="local[1]", driver_memory="512m", brief=True))
 cluster.start()
 cluster.wait_ready(300)
 cluster.execute(f'''

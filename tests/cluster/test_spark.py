@@ -179,8 +179,9 @@ START = """
 import os, sys, signal, threading
 from tocsin.cluster.spark import SparkRuntime
 from tocsin.config import ClusterConfig
-here = {"spark.driver.host": "127.0.0.1"}
-runtime = SparkRuntime(ClusterConfig(home=sys.argv[1], master=sys.argv[2], driver_memory="512m", spark=here))
+from sparkmaster import SHORT_LIVED
+settings = ClusterConfig(home=sys.argv[1], master=sys.argv[2], driver_memory="512m", **SHORT_LIVED)
+runtime = SparkRuntime(settings, extra={"spark.driver.host": "127.0.0.1"})
 """
 
 RESTART = """
@@ -295,11 +296,14 @@ runtime.stop()
 """
 
 
+# test_java.py does it too, with another Java, and test_masters.py on a standalone master with all that channels need.
+@pytest.mark.slow
 def test_it_runs_on_a_local_cluster(tmp_path):
     assert "processes 2" in run_in_child(START + ANSWER, str(tmp_path / "home"), "local-cluster[1,1,512]")
     assert (tmp_path / "home" / "spark-home" / "work").is_dir()
 
 
+@pytest.mark.slow
 def test_it_runs_on_a_standalone_master(tmp_path, standalone_master):
     assert "processes 2" in run_in_child(START + ANSWER, str(tmp_path / "home"), standalone_master)
 
