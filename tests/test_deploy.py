@@ -225,6 +225,18 @@ def test_the_units_find_each_other():
     assert broker.name == "north" and urlsplit(broker.public_url).port == broker.port
 
 
+def test_the_way_that_is_documented_makes_secrets_of_ones_own(tmp_path: Path):
+    for name in ("coordinator.env", "broker-north.env"):
+        shutil.copy(DEPLOY / "systemd" / name, tmp_path)
+    lines = re.findall(r"^sed -i .+$", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.MULTILINE)
+    assert len(lines) == 2
+    for line in lines:
+        passes("sh", "-ec", line.replace("/etc/tocsin", str(tmp_path)))
+    text = "".join(path.read_text() for path in tmp_path.iterdir())
+    made = re.findall(r"^\w+_(?:SECRET|ADMIN_TOKEN)=([0-9a-f]{64})$", text, re.MULTILINE)
+    assert len(made) == 3 and len(set(made)) == 2 and "change-me" not in text
+
+
 def test_the_units_are_shut_in_alike():
     def hardening(unit: str) -> str:
         text = (DEPLOY / "systemd" / unit).read_text()
