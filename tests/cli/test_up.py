@@ -55,6 +55,10 @@ def test_it_runs_scripts_and_answers_and_leaves_only_its_home(tmp_path: Path) ->
         found = tocsin("query", "SELECT sum(a) AS s FROM Kept", "--json", TOCSIN_URL=ready["cluster"])
         assert json.loads(found.stdout) == [{"s": 15}]
         assert httpx.get(ready["cluster"] + "/readyz").json()["master"] == "local[1]"
+        scratch = {path.name.partition("-")[0] for path in (tmp_path / "tocsin-home" / "tmp").iterdir()}
+        assert {"spark", "blockmgr"} <= scratch, (
+            "what a JVM that is killed leaves is in the home, and gone with the next start"
+        )
     finally:
         ended = up.end()
     assert ended == (0, "")

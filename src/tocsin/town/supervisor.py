@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -81,7 +82,7 @@ class Supervisor:
     async def start(self) -> None:
         """Returns when queries can run and every broker is known to the data cluster and to the coordinator."""
         began = time.monotonic()
-        cluster = self._part(CLUSTER, self._cluster_words(), {"TOCSIN_BRIEF": "true"} if self.options.brief else None)
+        cluster = self._part(CLUSTER, self._cluster_words(), self._cluster_env())
         self._tell(News("starting", "Spark"))
         await cluster.begin()
         self._watch(cluster.pid)
@@ -165,6 +166,15 @@ class Supervisor:
         where = ["--home", str(self.home / "cluster"), "--host", self.options.host, "--port", self._port(0)]
         config = [] if self.options.config is None else ["--config", self.options.config]
         return [*self.options.cluster, *config, *where, "--json"]
+
+    def _cluster_env(self) -> dict[str, str]:
+        """What Spark writes for a while lies in the home: a JVM that is killed leaves it, and here it is found."""
+        scratch = self.home / "tmp"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        options = f'"-Djava.io.tmpdir={scratch}" {os.environ.get("SPARK_SUBMIT_OPTS", "")}'.rstrip()
+        env = {"SPARK_LOCAL_DIRS": os.environ.get("SPARK_LOCAL_DIRS", str(scratch)), "SPARK_SUBMIT_OPTS": options}
+        return env | ({"TOCSIN_BRIEF": "true"} if self.options.brief else {})
 
     def _coordinator_words(self) -> list[str]:
         words = [*TOCSIN, "coordinator", "--home", str(self.home / "coordinator"), "--host", self.options.host]
