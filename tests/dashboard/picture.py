@@ -24,12 +24,12 @@ PICTURE = Path(__file__).parent.parent.parent / "docs" / "pictures" / "city.png"
 BYTES = 400_000
 #: As a visitor sees it, on a machine that has a browser on it as well.
 DEMO = [sys.executable, "-m", "tocsin.cli", "demo", "--port", "0", "--seconds", "1800", "--json"]
-#: A person who was told of something lately, with shelters if there is one.
+#: A person who was told of something lately, with shelters.
 TOLD = """async () => {
   const asked = Array.from({ length: 120 }, async (_, number) => (await fetch(`/town/people/${number}`)).json());
   const told = (await Promise.all(asked)).filter(each => each.notifications.length > 1);
-  const enriched = told.filter(each => each.notifications[0].rows.some(row => row.shelters?.length));
-  return (enriched[0] ?? told[0])?.number ?? -1;
+  const shelters = each => each.rows.some(row => row.shelters?.length);
+  return told.find(each => each.notifications.slice(0, 3).some(shelters))?.number ?? -1;
 }"""
 
 #: The pixels of a picture, each as one of the 256 colours that are used most.
@@ -86,13 +86,16 @@ def prepare(page: Page) -> None:
     page.wait_for_selector("#emergencies button", timeout=300_000)
     page.wait_for_function("() => document.getElementById('figure-latency').textContent !== '–'", timeout=300_000)
     page.wait_for_function("() => tocsin.tape.pictures.length > 90", timeout=300_000)
-    page.wait_for_function(f"async () => (await ({TOLD})()) >= 0", timeout=300_000, polling=2_000)
-    page.get_by_label("Follow a person").fill(str(page.evaluate(TOLD)))
+    found = f"async () => {{ const who = await ({TOLD})(); return who >= 0 && {{ who }}; }}"
+    who = page.wait_for_function(found, timeout=300_000, polling=2_000).json_value()["who"]
+    page.get_by_label("Follow a person").fill(str(who))
     page.get_by_role("button", name="Follow").click()
-    page.wait_for_selector("#phone .card")
+    page.wait_for_selector("#phone .card ul", timeout=300_000)
     page.locator("#city-title").click()
     frames = page.evaluate("() => tocsin.view.frames")
     page.wait_for_function("frames => tocsin.view.frames > frames + 30", arg=frames)
+    # What the join has added is what is to be seen: the shelters.
+    page.evaluate("() => document.querySelector('#phone .card:has(ul)').scrollIntoView({ block: 'start' })")
 
 
 def packed(page: Page, picture: bytes) -> bytes:

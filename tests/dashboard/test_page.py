@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from dashboard_lab import Network, shoot, text, until
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 from village import spot
 
 PEOPLE = 24
@@ -23,6 +25,38 @@ PAINTED = """id => {
 }"""
 
 
+#: Text that is shown and stands out from its ground by less than WCAG's AA, with its contrast.
+FAINT = """() => {
+  const parts = colour => {
+    const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
+    return colour.startsWith("color(") ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
+  };
+  const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]));
+  const ground = node => {
+    const colour = node ? parts(getComputedStyle(node).backgroundColor) : [255, 255, 255, 1];
+    return colour[3] === 1 ? colour : over(colour, ground(node.parentElement));
+  };
+  const light = colour => {
+    const [r, g, b] = colour.map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = {};
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode.parentElement;
+    const said = texts.currentNode.textContent.trim();
+    if (!said || !node.checkVisibility() || node.closest(":disabled, noscript")) continue;
+    const { color, fill } = getComputedStyle(node);
+    const below = ground(node);
+    const top = over(parts(node instanceof SVGElement ? fill : color), below);
+    const [high, low] = [top, below].map(light).sort((a, b) => b - a);
+    const contrast = (high + 0.05) / (low + 0.05);
+    if (contrast < 4.5) found[said] = contrast;
+  }
+  return found;
+}"""
+
+
 def test_it_shows_brokers_people_channels_and_what_happened(page: Page, watched_network: Network) -> None:
     until(page, "() => document.getElementById('figure-subscribers').textContent === '24'")
     up = watched_network.village.up
@@ -32,6 +66,7 @@ def test_it_shows_brokers_people_channels_and_what_happened(page: Page, watched_
     page.wait_for_selector("[data-channel=OfKind]")
     assert page.locator("#log-list li.placed").count() > 0
     until(page, "() => document.getElementById('place').textContent === 'Bellhaven'")
+    assert page.title() == "Bellhaven · Tocsin"
     assert all("bytes/s" in text(page, each) for each in ("#brokers", "#chart-load")), "figures have a unit"
     assert page.get_by_role("figure").count() == 0 and page.get_by_role("img", name="Imbalance: cov").count() == 1
 
@@ -79,6 +114,32 @@ def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Pag
     assert "Bell Yard School" in said and "140 m" in said and "Leave the area on foot" in said and "Of kind #" in said
     until(page, "() => document.getElementById('figure-latency').textContent.endsWith('ms')")
     shoot(page, "phone")
+    card.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert "report_id" in card.locator("pre").inner_text()
+    village.announce("flood", "Bell Yard", *spot(0.4, 0.4))
+    phone.locator(".card", has_text="Flood in Bell Yard").first.wait_for()
+    open_still = "() => document.activeElement.closest('#phone .card details[open]') !== null"
+    assert page.evaluate(open_still), "what one reads stays open when the next comes"
+
+
+def test_what_comes_between_asking_and_listening_is_on_the_phone_too(page: Page, watched_network: Network) -> None:
+    village, heard = watched_network.village, asyncio.Queue[Any]()
+    person = village.people[8]
+    person.phones.add(heard)
+
+    def meanwhile(route: Route) -> None:
+        """The page knows what was before, and does not listen yet."""
+        village.announce("flood", "Tannery", *spot(0.7, 0.5))
+        while watched_network.do(heard.get())[0] != "notification":
+            pass
+        route.continue_()
+
+    page.route("**/people/8/phone", meanwhile, times=1)
+    page.get_by_label("Follow a person").fill("8")
+    page.get_by_role("button", name="Follow").click()
+    page.locator("#phone .card", has_text="Flood in Tannery").first.wait_for()
+    person.phones.discard(heard)
 
 
 @pytest.mark.parametrize("who", ["", "24", "-1", "nobody"])
@@ -154,19 +215,19 @@ def test_a_chart_tells_the_values_under_the_pointer(page: Page) -> None:
 def test_the_past_can_be_gone_over_and_now_comes_back(page: Page, watched_network: Network) -> None:
     page.wait_for_selector("[data-broker]")
     until(page, "() => document.getElementById('tape-slider').max - document.getElementById('tape-slider').min > 3")
-    chips = page.locator("#emergencies li").count()
-    watched_network.village.announce("storm", "Tannery", *spot(0.7, 0.5))
-    until(page, "([chips]) => document.querySelectorAll('#emergencies li').length === chips + 1", chips)
+    storm = watched_network.village.announce("storm", "Tannery", *spot(0.7, 0.5))
+    chip = page.locator(f"#emergencies [data-id='{storm['id']}']")
+    chip.wait_for()
     page.get_by_label("Moment that is shown").focus()
     page.keyboard.press("PageDown")
     assert page.get_by_role("button", name="Live").get_attribute("aria-pressed") == "false"
-    until(page, "([chips]) => document.querySelectorAll('#emergencies li').length <= chips", chips)
+    chip.wait_for(state="detached")
     assert page.get_by_role("button", name="Drain edge-1").count() == 0, "the past cannot be changed"
     assert page.get_by_role("button", name="Raise a flood").is_disabled()
     assert page.locator("#balancing-open").is_disabled()
     page.get_by_label("Speed").select_option("20")
     until(page, "() => document.getElementById('tape-live').getAttribute('aria-pressed') === 'true'")
-    until(page, "([chips]) => document.querySelectorAll('#emergencies li').length === chips + 1", chips)
+    chip.wait_for()
     page.get_by_role("button", name="Pause").click()
     assert page.get_by_role("button", name="Play").count() == 1
     shoot(page, "replay")
@@ -206,6 +267,7 @@ def test_it_fits_every_screen(
       return box.width && !each.closest("#emergencies") && (box.right > innerWidth + 1 || box.left < -1);
     }).map(each => each.outerHTML)"""
     assert page.evaluate(cut) == []
+    assert page.evaluate(FAINT) == {}
     shoot(page, f"page-{width}-{scheme}", full_page=width < 1200)
 
 

@@ -57,6 +57,8 @@ def test_a_broker_is_drained_until_nobody_is_there_and_undrained(page: Page) -> 
     state(page, "edge-1", "draining")
     toast(page, "edge-1 is being drained")
     until(page, "() => document.querySelector('[data-broker=edge-1] .broker-people strong').textContent === '0'")
+    moved = page.locator("#log-list li.move", has_text="edge-1 →").last
+    assert "drain" in moved.locator("em").inner_text() or "arrived" in moved.locator("em").inner_text()
     shoot(page, "drained")
     page.get_by_role("button", name="Undrain edge-1").click()
     state(page, "edge-1", "up")

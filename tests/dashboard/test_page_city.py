@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,8 @@ def test_the_city_is_shown_and_a_flood_is_raised_in_it(look: Callable[..., Page]
         prepare(page)
         assert text(page, "#place") == "Tocsin Bay" and page.locator("[data-broker] .state.up").count() == 5
         assert page.locator("[data-channel]").count() == 7
+        _, period, took, results, subscriptions = page.locator("[data-channel=EmergenciesOfType] td").all_inner_texts()
+        assert period == "2 s" and re.search(r"\d m?s$", took) and results[0].isdigit() and subscriptions[0].isdigit()
         page.get_by_role("button", name="Raise a flood").click()
         page.locator(".toast", has_text="A flood in").wait_for()
         page.locator("#emergencies button", has_text="Flood").first.wait_for()

@@ -8,8 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 from coordinator_lab import Coordinator, coordinator
-from dashboard_lab import Network, shoot, text, until
+from dashboard_lab import FAST, Network, shoot, text, until
 from playwright.sync_api import Page
+
+from brokers import broker
+from tocsin.client import connect
 
 TOKEN = "sesame"
 #: What Chromium itself writes when a request is refused or nobody answers.
@@ -46,6 +49,31 @@ def test_without_a_city_brokers_balance_log_and_channels_take_the_room(
         for part in ("#brokers", "#balance", "#log", "#channels"):
             box = page.locator(part).bounding_box()
             assert box is not None and box["height"] > 200 and box["width"] > min(width * 0.4, 300)
+
+
+def test_a_network_without_a_city_is_operated_on_it(
+    look: Callable[..., Page], watched_network: Network, tmp_path: Path
+) -> None:
+    cluster = watched_network.village.cluster_url
+    with (
+        coordinator(tmp_path / "coordinator", cluster=cluster, **FAST) as running,
+        broker(tmp_path / "west", cluster, "west", "--coordinator", running.url, heartbeat=2),
+    ):
+        page = look(f"{running.url}/ui/", expected=LOUD)
+        west = page.locator("[data-broker=west]")
+        west.locator(".state.up").wait_for()
+        page.wait_for_selector("[data-channel=OfKind]")
+        client = connect(coordinator=running.url, subscriber="somebody")
+        watched_network.do(client.open())
+        west.get_by_text("1 subscriber", exact=True).wait_for()
+        page.locator("#log-list li.placed", has_text="somebody to west").wait_for()
+        assert west.get_by_role("button").all_inner_texts() == ["west", "Drain"], "no stranger's process is killed"
+        for part in ("#city", "#latency", "#add", "#phone"):
+            assert page.locator(part).is_hidden()
+        shoot(page, "network")
+        west.get_by_role("button", name="Drain").click()
+        west.locator(".state.draining").wait_for()
+        watched_network.do(client.close())
 
 
 def test_the_token_is_asked_for_and_asked_for_again(look: Callable[..., Page], lonely: Coordinator) -> None:

@@ -4,7 +4,7 @@ import { call } from "./api.js";
 import { emit, on } from "./bus.js";
 import { clock } from "./clock.js";
 import { brokerColour } from "./colours.js";
-import { $, el, say, show } from "./dom.js";
+import { $, el, lay, say, show } from "./dom.js";
 import * as format from "./format.js";
 import { picture } from "./network.js";
 import { attempt, confirmed, toast } from "./toasts.js";
@@ -127,20 +127,11 @@ function render() {
   if (!now) return;
   const rows = [...now.brokers].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
   const names = rows.map((each) => each.name);
+  for (const name of entries.keys()) if (!names.includes(name)) entries.delete(name);
+  for (const { name } of rows) if (!entries.has(name)) entries.set(name, entry(name));
   const list = $("broker-list");
-  for (const [name, { node }] of entries) {
-    if (!names.includes(name)) {
-      node.remove();
-      entries.delete(name);
-    }
-  }
-  rows.forEach((row, index) => {
-    if (!entries.has(row.name)) entries.set(row.name, entry(row.name));
-    const found = entries.get(row.name);
-    // Only what is not in its place is put there: a button that is pressed stays where it is.
-    if (list.children[index] !== found.node) list.insertBefore(found.node, list.children[index] ?? null);
-    update(found, row, now, names);
-  });
+  lay(list, names.map((name) => entries.get(name).node));
+  for (const row of rows) update(entries.get(row.name), row, now, names);
   show(list, rows.length > 0);
   show($("brokers-empty"), !rows.length);
   if (!rows.length) {

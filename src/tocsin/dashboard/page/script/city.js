@@ -84,6 +84,7 @@ function built() {
   $("main").classList.toggle("with-city", there);
   show($("flood"), town.can("flood"));
   say($("place"), town.facts?.name ?? "");
+  document.title = town.facts?.name ? `${town.facts.name} · Tocsin` : "Tocsin";
   if (!town.map || ground.districts) return;
   camera.city(town.map.bounds);
   ground.city(town.map);
@@ -92,7 +93,9 @@ function built() {
 }
 
 function label() {
-  show($("map-empty"), !tape.people.length || Boolean(town.away));
+  // On the tape it does not matter who answers, and that nobody does at all is said above.
+  const away = town.away && clock.live && !document.body.classList.contains("away");
+  show($("map-empty"), !tape.people.length || Boolean(away));
   say($("map-empty"), town.away ? `${town.away} Trying again…` : town.map ? "Nobody is out yet. People come when the data cluster is ready." : "The city is being built…");
 }
 
@@ -160,7 +163,7 @@ export function start() {
     built();
     label();
   });
-  on("people", label);
+  for (const kind of ["people", "clock", "down", "back"]) on(kind, label);
   on("followed", (number) => {
     $("city").classList.toggle("following", number >= 0);
     camera.resize(camera.width, camera.height, covered());

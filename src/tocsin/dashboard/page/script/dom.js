@@ -27,6 +27,15 @@ export function show(node, whether) {
   if (node.hidden === whether) node.hidden = !whether;
 }
 
+/** Makes these the children. What is in its place stays there: a button that is pressed, what is open, what has the focus. */
+export function lay(list, nodes) {
+  const wanted = new Set(nodes);
+  for (const node of [...list.children]) if (!wanted.has(node)) node.remove();
+  nodes.forEach((node, index) => {
+    if (list.children[index] !== node) list.insertBefore(node, list.children[index] ?? null);
+  });
+}
+
 /** Opens a dialog; true if it was answered with yes. */
 export async function asked(id) {
   const dialog = $(id);

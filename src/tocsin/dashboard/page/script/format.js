@@ -34,8 +34,8 @@ export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("e
 
 export const metres = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} km` : `${Math.round(value)} m`);
 
-/** Subscribers have long names; their beginning tells them apart. */
-export const brief = (name) => (name.length > 12 ? `${name.slice(0, 10)}…` : name);
+/** Subscribers have long names; some are told apart by their beginning, and numbered ones by their end. */
+export const brief = (name) => (name.length > 14 ? `${name.slice(0, 6)}…${name.slice(-6)}` : name);
 
 export const words = (name) =>
   name.replace(/([a-z])([A-Z])/g, (_, before, next) => `${before} ${next.toLowerCase()}`).replace(/^./, (first) => first.toUpperCase());

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { emit, on } from "./bus.js";
 import { clock } from "./clock.js";
 import { brokerColour } from "./colours.js";
-import { $, el, say, show } from "./dom.js";
+import { $, el, lay, say, show } from "./dom.js";
 import * as format from "./format.js";
 import { sign } from "./icons.js";
 import { brokerOf, countOf } from "./people.js";
@@ -14,6 +14,9 @@ import { toast } from "./toasts.js";
 import { town } from "./town.js";
 
 const ROWS = 3;
+/** More than are ever told again. */
+const KNOWN = 500;
+const NOTHING = el("li", { class: "moved" }, "Nothing yet. It rings when something happens to what this person subscribed to.");
 
 /** `number` -1: nobody is followed. */
 export const phone = { number: -1, person: null, got: new Track({ most: 200 }), known: new Set(), stream: null };
@@ -53,6 +56,7 @@ function hold(notifications) {
     const key = `${each.channel} ${each.execution} ${JSON.stringify(each.params)}`;
     if (phone.known.has(key)) continue;
     phone.known.add(key);
+    if (phone.known.size > KNOWN) phone.known.delete(phone.known.values().next().value);
     phone.got.push(each.at, { kind: "notification", ...each });
   }
 }
@@ -99,8 +103,7 @@ function render() {
   const where = broker ? [`${about}, with `, el("i", { colour: brokerColour(town.brokers.indexOf(broker)) }), ` ${broker}`] : [`${about}, not connected`];
   $("phone-where").replaceChildren(...where);
   $("phone-what").replaceChildren(...phone.person.subscriptions.map(({ channel, params }) => el("li", {}, ...wish(channel, params))));
-  const list = $("phone-list");
-  list.replaceChildren(...(items.length ? items.slice(0, 60).map(entry) : [el("li", { class: "moved" }, "Nothing yet. It rings when something happens to what this person subscribed to.")]));
+  lay($("phone-list"), items.length ? items.slice(0, 60).map(entry) : [NOTHING]);
 }
 
 /** A subscription in words: what was asked for, and the channel. */
@@ -110,9 +113,10 @@ function wish(channel, params) {
   return [values.length ? el("b", {}, values.join(", ")) : null, el("span", { title: name }, name)];
 }
 
+/** Made once: it may have been opened. */
 function entry(each) {
-  if (each.kind === "moved") return el("li", { class: "moved" }, `moved from ${each.from || "nowhere"} to ${each.to || "nowhere"}`);
-  return card(each);
+  each.node ??= each.kind === "moved" ? el("li", { class: "moved" }, `moved from ${each.from || "nowhere"} to ${each.to || "nowhere"}`) : card(each);
+  return each.node;
 }
 
 function card(each) {

@@ -29,13 +29,11 @@ async function ask(path) {
 export async function start() {
   town.facts = await ask("/town/facts");
   town.away = "";
-  if (!town.facts) {
-    emit("town");
-    return;
-  }
-  town.brokers = town.facts.brokers;
+  town.brokers = town.facts?.brokers ?? [];
   emit("town");
-  if (town.facts.city) town.map = await ask("/town/map");
+  // A town without a city has nothing to stream.
+  if (!town.facts?.city) return;
+  town.map = await ask("/town/map");
   emit("town");
   follow("/town/stream", told, (how) => {
     if (how === "open") {
@@ -43,8 +41,7 @@ export async function start() {
       tape.emergencies.clear();
       tape.latency.clear();
     }
-    // A town without a city has nothing to stream.
-    town.away = how === "open" || how === 404 ? "" : "The city does not answer.";
+    town.away = how === "open" ? "" : "The city does not answer.";
     emit("town");
   });
   if (town.map) walk();
