@@ -7,6 +7,8 @@ from benchmarks import network
 from benchmarks.subscribers import Diary
 
 
+# What it measures is held by tests/coordinator/test_network.py in every run; this one is of the benchmark itself.
+@pytest.mark.slow
 def test_nothing_is_lost_or_twice_when_one_of_two_brokers_is_drained_and_one_is_killed(monkeypatch: pytest.MonkeyPatch):
     # Nobody is taken for dead and nothing for lost because the machine is busy.
     monkeypatch.setattr(network, "PATIENCE", 300.0)

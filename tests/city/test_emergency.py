@@ -134,7 +134,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             world.round(1)
             world.open_shelters()
             world.round(2)
-            world.round(3)
         finally:
             world.audience.stop()
         yield world
