@@ -89,7 +89,9 @@ export function start() {
   for (const kind of ["picture", "clock", "moment"]) {
     on(kind, () => {
       const now = picture();
-      if (now) say($("balancing-now"), `${now.strategy || "none"} · ${now.placement}`);
+      if (!now) return;
+      say($("balancing-now"), `${now.strategy || "none"} · ${now.placement}`);
+      button.title = $("balancing-now").textContent; // on a phone there is not room for all of it
     });
   }
 }
