@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tocsin.cluster.scheduler import Job, Scheduler
+from tocsin.cluster.scheduler import ALONE, Job, Scheduler
 
 
 class Clock:
@@ -175,3 +175,64 @@ def test_one_job_is_never_run_twice_at_the_same_time(running: Scheduler) -> None
     running.add(1, job(follows=frozenset({1}), run=run), due_now=True)
     assert done.wait(120)
     assert most == 1
+
+
+class Cold:
+    """Jobs of a Spark that has just started; the first run of each stands still until it is let go."""
+
+    def __init__(self, names: str, compiling: int = 1) -> None:
+        self.clock = Clock()
+        self.plan = Scheduler(0, self.clock, lambda: True, lambda job, error: 1.0, compiling)
+        self.warm: set[str] = set()
+        for name in names:
+            self.plan.add(
+                name, Job(name, lambda: False, period=10.0, follows=None, cold=lambda n=name: n not in self.warm)
+            )
+        self.clock.now += 10.0
+
+    def take(self) -> str | None:
+        """What a thread that is free begins to run now."""
+        job, self.pause = self.plan._next(self.clock())
+        if job is None:
+            return None
+        job.running, job.compiling, job.started, job.due = True, job.cold(), self.clock(), None
+        return job.name
+
+    def end(self, name: str) -> None:
+        self.warm.add(name)
+        self.plan._run(self.plan.jobs[name])
+
+
+def test_first_runs_in_a_new_spark_go_one_after_the_other() -> None:
+    cold = Cold("abc")
+    assert [cold.take(), cold.take()] == ["a", None]
+    cold.end("a")
+    assert [cold.take(), cold.take()] == ["b", None]
+
+
+def test_jobs_that_have_run_before_do_not_wait_for_a_first_run() -> None:
+    cold = Cold("abc")
+    cold.warm.add("c")
+    assert [cold.take(), cold.take(), cold.take()] == ["a", "c", None]
+
+
+def test_a_first_run_that_takes_long_keeps_nobody_waiting_for_ever() -> None:
+    cold = Cold("ab")
+    assert [cold.take(), cold.take()] == ["a", None]
+    assert cold.pause == ALONE, "a thread looks again when others may begin"
+    cold.clock.now += ALONE
+    assert cold.take() == "b"
+
+
+def test_where_there_are_more_cores_more_first_runs_go_side_by_side() -> None:
+    cold = Cold("abc", compiling=2)
+    assert [cold.take(), cold.take(), cold.take()] == ["a", "b", None]
+
+
+def test_a_thread_that_may_not_begin_a_first_run_wakes_for_what_is_due_before() -> None:
+    cold = Cold("ab")
+    cold.take()
+    cold.plan.add("soon", job("soon", period=2.0))
+    assert (cold.take(), cold.pause) == (None, 2.0)
+    cold.clock.now += 2.0
+    assert cold.take() == "soon"

@@ -28,10 +28,18 @@ HEARD: list[News] = []
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     city = CityOptions(seed=3, subscribers=PEOPLE, speed=24)
-    with Town(
-        options(tmp_path_factory.mktemp("life"), brokers=2, placement="nearest", city=city), HEARD.append
-    ) as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch:
+        # Spark is not up before the application has been made.
+        patch.setenv("QUIET_SPARK", "after 10")
+        with Town(
+            options(tmp_path_factory.mktemp("life"), brokers=2, placement="nearest", city=city), HEARD.append
+        ) as found:
+            yield found
+
+
+def test_the_application_is_made_and_people_come_while_spark_starts(town: Town) -> None:
+    """This Spark waits for all channels: a town that waited for Spark first would not be there."""
+    assert {"application", "people", "Spark"} <= {each.part for each in HEARD if each.kind == "up"}
 
 
 def get(town: Town, path: str, **more: Any) -> httpx.Response:

@@ -13,7 +13,7 @@ import pytest
 from hamlet import Hamlet, descendants, options, wait_for_end
 
 from tocsin.errors import Conflict, NotFound, TocsinError, UserError
-from tocsin.town import Options, Town
+from tocsin.town import CityOptions, Options, Town
 from tocsin.town.supervisor import News
 
 
@@ -151,6 +151,16 @@ def test_a_part_that_cannot_start_says_why_in_its_own_words(tmp_path: Path) -> N
 def test_a_data_cluster_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(TocsinError, match="data cluster did not start"):
         Town(Options(home=str(tmp_path), cluster=("true",))).__enter__()
+
+
+@pytest.mark.parametrize("city", [None, CityOptions(subscribers=3)])
+def test_a_spark_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, city: CityOptions | None) -> None:
+    monkeypatch.setenv("QUIET_SPARK", "never")
+    before = descendants(os.getpid())
+    with pytest.raises(TocsinError, match="no Spark today") as caught:
+        Town(options(tmp_path, city=city)).__enter__()
+    assert "spark.log" in caught.value.hint
+    assert descendants(os.getpid()) <= before
 
 
 @pytest.mark.parametrize("brokers", [0, -1, 65])

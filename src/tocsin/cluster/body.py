@@ -64,6 +64,12 @@ class CompiledQuery:
         """A plain query. Parameters without a value are typed NULLs, good enough to check the query with."""
         return self._plain.fill(view, rows, "", now, previous)
 
+    def words(self, *, channel: bool = False) -> bytes:
+        """The same for all queries that Spark cannot tell apart: the text, and what the relations in it look like."""
+        template = self._channel if channel and self._channel is not None else self._plain
+        holes = [(type(hole).__name__, hole) for hole in template.holes]
+        return msgspec.json.encode([channel, template.texts, holes, self.parameters])
+
     @property
     def timed(self) -> bool:
         """Whether a channel's query asks for the time of its execution or of the one before."""

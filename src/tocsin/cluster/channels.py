@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 import numpy as np
 
 from tocsin.cluster import faults
+from tocsin.cluster.body import CompiledQuery
 from tocsin.cluster.execution import ChannelRunner, Run
 from tocsin.cluster.model import Broker, Channel, Tell
 from tocsin.cluster.prepared import Prepared
@@ -28,7 +30,13 @@ class Channels:
     def __init__(self, world: World) -> None:
         self.world = world
         self.runners: dict[int, ChannelRunner] = {}
-        self.scheduler = Scheduler(world.config.execution_threads, time.monotonic, self._spark_is_up, self._failed)
+        self.scheduler = Scheduler(
+            world.config.execution_threads,
+            time.monotonic,
+            self._spark_is_up,
+            self._failed,
+            compiling=max(1, (os.cpu_count() or 1) // 2),
+        )
         self.teller = Teller(
             world.catalog,
             self.message,
@@ -49,12 +57,18 @@ class Channels:
         self.scheduler.close()
         self.teller.stop()
 
-    def open(self, channel: Channel, prepared: Prepared | None = None) -> None:
+    def open(self, channel: Channel, prepared: Prepared | None = None, query: CompiledQuery | None = None) -> None:
         """Runs the channel from now on, beginning with what it has missed. ``prepared``: what is known of its plans."""
-        runner = ChannelRunner(self.world, channel, prepared)
+        runner = ChannelRunner(self.world, channel, prepared, query)
         self.runners[channel.id] = runner
         follows = runner.triggers if channel.kind == "continuous" else None
-        job = Job(channel.name, lambda: self._run(runner), period=channel.period, follows=follows)
+        job = Job(
+            channel.name,
+            lambda: self._run(runner),
+            period=channel.period,
+            follows=follows,
+            cold=lambda: runner.session != self.world.runtime.generation,
+        )
         self.scheduler.add(channel.id, job, due_now=channel.kind == "continuous" and runner.behind())
 
     def drop(self, channel: Channel) -> None:

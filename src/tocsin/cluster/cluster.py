@@ -35,6 +35,9 @@ from tocsin.cluster.writing import Writer
 from tocsin.config import ClusterConfig
 from tocsin.errors import LimitExceeded, NotFound, NotReady, TocsinError, UserError
 
+#: Seconds that a statement waits for a Spark that is starting.
+SPARK_SECONDS = 120.0
+
 
 class Outcome(Struct, frozen=True):
     """What one statement of a script did."""
@@ -207,8 +210,8 @@ class DataCluster:
         def done(message: str, rows: int | None = None, table: Any = None, **data: Any) -> Outcome:
             return Outcome(parsed.index, kind, message, rows, data, table)
 
-        if not isinstance(statement, _WITHOUT_SPARK):
-            self.wait_ready(120.0)
+        if not isinstance(statement, _WITHOUT_SPARK + _CHECKED):
+            self.wait_ready(SPARK_SECONDS)
         match statement:
             case st.Query():
                 table = self.query(statement.sql)
@@ -249,6 +252,14 @@ class DataCluster:
                 ran = self.procedures.execute(statement.name, statement.args)
                 return done(ran.message, ran.rows, ran.table)
             case _:
+                try:
+                    with self.world.names.lock:
+                        return done(self._define(statement))
+                except NotReady:
+                    if not isinstance(statement, _CHECKED):
+                        raise
+                # Spark has not seen its query yet. The others shall not wait for the names meanwhile.
+                self.wait_ready(SPARK_SECONDS)
                 with self.world.names.lock:
                     return done(self._define(statement))
 
@@ -498,6 +509,8 @@ _WITHOUT_SPARK = (
     st.ChangeSubscription,
     st.Drop,
 )
+#: Need Spark where their query is new to it.
+_CHECKED = (st.CreateFunction, st.CreateChannel, st.CreateProcedure)
 
 
 def _kind(statement: Any) -> str:

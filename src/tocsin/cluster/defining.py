@@ -143,7 +143,7 @@ class Definer:
         self.world.catalog.add_channel(channel, positions)
         self.world.names.add(channel, stored=True)
         self.world.open_channel(channel)
-        self.channels.open(channel, prepared)
+        self.channels.open(channel, prepared, compiled)
         return channel
 
     def broker(self, statement: st.CreateBroker) -> Broker | None:
@@ -193,16 +193,22 @@ class Definer:
 
     def _analyse(self, compiled: CompiledQuery) -> tuple[Column, ...]:
         """Spark's own check of a query, without running it; returns its columns."""
-        now = time.time()
+        words, now = compiled.words(), time.time()
+        if (known := self.world.verdicts.find(words)) is not None:
+            return known
         with self.world.reading(compiled.uses) as reading, explained():
             frame = self.world.runtime.session.sql(compiled.render(reading.view, now=now, previous=now))
             check_plan(frame)
-            return tuple(Column(item.name, item.dataType.simpleString()) for item in frame.schema.fields)
+            columns = tuple(Column(item.name, item.dataType.simpleString()) for item in frame.schema.fields)
+        self.world.verdicts.keep(words, columns)
+        return columns
 
     def _check_execution(self, channel: Channel, compiled: CompiledQuery) -> Prepared:
         """The statement that executions will run, planned for an empty table of subscriptions."""
-        table, prepared = SubscriptionTable(channel, self.world.segments), Prepared(self.world.runtime)
-        now = time.time()
+        prepared, words, now = Prepared(self.world.runtime), compiled.words(channel=True), time.time()
+        if self.world.verdicts.find(words) is not None:
+            return prepared
+        table = SubscriptionTable(channel, self.world.segments)
         try:
             with (
                 self.world.reading(compiled.uses) as reading,
@@ -214,6 +220,7 @@ class Definer:
                 frame._jdf.queryExecution().executedPlan()
         finally:
             table.close()
+        self.world.verdicts.keep(words, ())
         return prepared
 
     # -- drop --------------------------------------------------------------------------------------------------------

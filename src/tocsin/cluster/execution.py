@@ -79,13 +79,17 @@ def _name(use: Use) -> str:
 class ChannelRunner:
     """One channel, run by one thread at a time."""
 
-    def __init__(self, world: World, channel: Channel, prepared: Prepared | None = None) -> None:
+    def __init__(
+        self, world: World, channel: Channel, prepared: Prepared | None = None, query: CompiledQuery | None = None
+    ) -> None:
         self.world = world
         self.channel = channel
-        self.query: CompiledQuery = compile_query(channel.body, world.names, channel.parameters, channel=True)
+        self.query = query or compile_query(channel.body, world.names, channel.parameters, channel=True)
         self.triggers = triggers_of(world, self.query)
         self.prepared = prepared or Prepared(world.runtime)
         self.large = False
+        #: The session of Spark that has run the query.
+        self.session = 0
         self.last_time = channel.created
         self.resync()
 
@@ -123,6 +127,7 @@ class ChannelRunner:
                 return Run("skipped")
             # The clock may jump back; channel time never does.
             now = max(time.time(), self.last_time + 1e-6)
+            session = self.world.runtime.generation
             table.start_run()
             with table.view(self.world.runtime) as subscriptions:
                 number = self.number + 1
@@ -130,6 +135,7 @@ class ChannelRunner:
                 path, rows, size, matched = (
                     self._written(frame, number) if self.large else self._collected(frame, number)
                 )
+            self.session = session
             if not rows:
                 self._advance(positions)
                 table.end_run()

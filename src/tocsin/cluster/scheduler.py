@@ -3,6 +3,9 @@
 A repetitive job is due at fixed moments, whatever its last run took: one that overruns delays only its own next run,
 and says so. A continuous job is due at once when a dataset it follows has grown. Each job is run by one thread at a
 time, and as the job that has waited longest goes first, none is starved by busy others.
+
+The first run of a job in a new Spark is mostly compiling, which takes a core for seconds. Side by side such runs would
+only slow each other down, and the first result would come with the last: they go one after the other.
 """
 
 from __future__ import annotations
@@ -19,21 +22,32 @@ log = logging.getLogger(__name__)
 
 #: A repetitive job has a schedule to keep: it goes before continuous ones that have waited less than this much longer.
 HEAD_START = 1.0
+#: Seconds after which a first run is one that takes long anyway, and others need not wait for it.
+ALONE = 5.0
 
 
 class Job:
-    """Something that is run again and again. ``run`` returns whether more work waits already."""
+    """Something that is run again and again. ``run`` returns whether more work waits already; ``cold`` tells whether
+    its next run is the first in this Spark."""
 
     def __init__(
-        self, name: str, run: Callable[[], bool], *, period: float | None, follows: frozenset[int] | None
+        self,
+        name: str,
+        run: Callable[[], bool],
+        *,
+        period: float | None,
+        follows: frozenset[int] | None,
+        cold: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
         self.run = run
         self.period = period
         self.follows = follows
+        self.cold = cold
         self.due: float | None = None
         self.anchor = 0.0
         self.running = False
+        self.compiling = False
         self.removed = False
         self.late = 0
         self.late_reported = 0
@@ -43,7 +57,8 @@ class Job:
 
 
 class Scheduler:
-    """``failed`` is told of a job's error and answers after how many seconds it shall be tried again."""
+    """``failed`` is told of a job's error and answers after how many seconds it shall be tried again. ``compiling``:
+    so many first runs may go on side by side."""
 
     def __init__(
         self,
@@ -51,7 +66,9 @@ class Scheduler:
         clock: Callable[[], float],
         ready: Callable[[], bool],
         failed: Callable[[Job, Exception], float],
+        compiling: int = 1,
     ) -> None:
+        self.compiling = compiling
         self.clock = clock
         self.ready = ready
         self.failed = failed
@@ -113,9 +130,12 @@ class Scheduler:
         waiting = [job for job in self.jobs.values() if job.due is not None and not job.running]
         if not waiting or not self.ready():
             return None, None if not waiting else 1.0
-        due = [job for job in waiting if job.due is not None and job.due <= now]
+        alone = sorted(job.started + ALONE for job in self.jobs.values() if job.compiling and job.started + ALONE > now)
+        full = len(alone) >= self.compiling
+        due = [job for job in waiting if job.due is not None and job.due <= now and not (full and job.cold())]
         if not due:
-            return None, min(job.due for job in waiting if job.due is not None) - now
+            later = [job.due for job in waiting if job.due is not None and job.due > now]
+            return None, min([*later, *(alone[:1] if full else [])]) - now
         return min(due, key=lambda job: (job.due or 0.0) - (HEAD_START if job.follows is None else 0.0)), 0.0
 
     def _work(self) -> None:
@@ -130,6 +150,7 @@ class Scheduler:
                 if not self._open or job is None:
                     return
                 job.running = True
+                job.compiling = job.cold()
                 job.started = self.clock()
                 job.due = None
                 # Another thread may take what else is due.
@@ -148,7 +169,7 @@ class Scheduler:
             job.failures += 1
             retry = self.failed(job, error)
         with self._changed:
-            job.running = False
+            job.running = job.compiling = False
             now = self.clock()
             if retry is not None:
                 job.due = now + retry

@@ -97,6 +97,11 @@ class SparkRuntime:
         return session
 
     @property
+    def dialect(self) -> dict[str, str]:
+        """The settings that may say what a query means."""
+        return {**SETTINGS, **self.config.spark, **self._extra}
+
+    @property
     def log(self) -> Path:
         return Path(self.config.home).resolve() / "logs" / "spark.log"
 

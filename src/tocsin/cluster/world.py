@@ -20,6 +20,7 @@ from tocsin.cluster.results import ResultStore
 from tocsin.cluster.segments import SegmentStore
 from tocsin.cluster.spark import SparkRuntime
 from tocsin.cluster.subscriptions import SubscriptionTable
+from tocsin.cluster.verdicts import Verdicts
 from tocsin.config import ClusterConfig
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class World:
         self.results = ResultStore(self.segments)
         self.metrics = Metrics()
         self.runtime = runtime
+        self.verdicts = Verdicts(runtime.dialect)
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
         self.committer = Committer(catalog, self.segments, self.metrics, self._appended)

@@ -100,22 +100,29 @@ class Life:
         return self._stations[(number - 1) % len(self._stations)]
 
     async def begin(self) -> None:
-        """The data cluster is ready: the application is made, the clients' processes are started, the clock runs."""
-        began = time.monotonic()
-        self._tell(News("starting", "the emergency application"))
+        """The application is made and the clients are there; once Spark is up as well the clock runs.
+
+        An application that was made before on this machine needs no Spark to be made: see ``cluster/verdicts.py``.
+        """
         calling = asyncio.create_task(self._call_clients())
         try:
-            await self._prepare()
-            self._tell(News("up", "application", "7 channels, 200 shelters", time.monotonic() - began))
-            began = time.monotonic()
-            await calling
+            await self.parts.until_spark(self._settle(calling))
         finally:
             calling.cancel()
+        self.tally = Tally(self.options.subscribers)
+        self._tasks += [asyncio.create_task(work) for work in (self._run(), self._look())]
+
+    async def _settle(self, calling: asyncio.Task[None]) -> None:
+        began = time.monotonic()
+        self._tell(News("starting", "the emergency application"))
+        await self._prepare()
+        self._tell(News("up", "application", "7 channels, 200 shelters", time.monotonic() - began))
+        began = time.monotonic()
+        await calling
         self._begin_clients()
         text = f"{self.options.subscribers:,} clients, {self.processes} to hold them"
         self._tell(News("up", "people", text, time.monotonic() - began))
-        self.tally = Tally(self.options.subscribers)
-        self._tasks = [asyncio.create_task(work) for work in (self._run(), self._look(), self._drill())]
+        self._tasks = [asyncio.create_task(self._drill())]
 
     async def _prepare(self) -> None:
         async with httpx.AsyncClient(base_url=self.parts.cluster, timeout=None, trust_env=False) as client:

@@ -59,6 +59,7 @@ class Supervisor:
         self.place: asyncio.Future[Callable[[int], tuple[float, float]]] | None = None
         self._tell, self._watch = tell, watch
         self._stopping = False
+        self._spark: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
         (home / "logs").mkdir(parents=True, exist_ok=True)
@@ -80,21 +81,21 @@ class Supervisor:
     # -- the beginning -------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Returns when queries can run and every broker is known to the data cluster and to the coordinator."""
+        """Returns when every broker is known to the data cluster and to the coordinator; Spark may take longer."""
         began = time.monotonic()
         cluster = self._part(CLUSTER, self._cluster_words(), self._cluster_env())
         self._tell(News("starting", "Spark"))
         await cluster.begin()
         self._watch(cluster.pid)
         await self._listens(cluster)
+        self._spark = asyncio.create_task(self._starts(cluster, began))
+        self._tasks.add(self._spark)
         coordinator = self._part(COORDINATOR, self._coordinator_words(), variables(self.options.settings))
         await self._begin(coordinator)
         names = [f"broker-{n}" for n in range(1, self.options.brokers + 1)]
         parts = [await self._broker_part(name) for name in names]
         self.brokers += names
         await asyncio.gather(*(self._begin(part) for part in parts))
-        await self._spark(cluster)
-        self._tell(News("up", "Spark", "queries and channels run", time.monotonic() - began))
         await asyncio.gather(*(part.said("ready") for part in parts))
         await self._forget_strangers()
 
@@ -110,7 +111,17 @@ class Supervisor:
         await part.said("listening")
         part.words[part.words.index("--port") + 1] = str(urlsplit(part.url).port)
 
-    async def _spark(self, cluster: Part) -> None:
+    async def until_spark(self, work: Coroutine[Any, Any, None] | None = None) -> None:
+        """Returns when queries can run and ``work`` is done, which ends with an error if Spark does not start."""
+        assert self._spark is not None
+        tasks = [self._spark, *([asyncio.create_task(work)] if work is not None else [])]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks[1:]:
+                task.cancel()
+
+    async def _starts(self, cluster: Part, began: float) -> None:
         """A data cluster tries for ever to start Spark; here the first failure is told."""
         ready = asyncio.create_task(cluster.said("ready"))
         try:
@@ -130,6 +141,7 @@ class Supervisor:
             await ready  # it ended, and says why
         finally:
             ready.cancel()
+        self._tell(News("up", "Spark", "queries and channels run", time.monotonic() - began))
 
     async def _forget_strangers(self) -> None:
         """Brokers of an earlier life that are not started again would be shown as gone for ever."""

@@ -101,6 +101,7 @@ class Town:
             self._server = Server(App(self._supervisor), sock)
             self._server.begin()
             await self._supervisor.start()
+            await self._supervisor.until_spark()
             return
         self._life = Life(self.options.city, self._supervisor, self._tell)
         loop = asyncio.get_running_loop()
