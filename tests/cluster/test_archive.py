@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cluster.archive import Archive
+from tocsin.cluster.archive import TRIES, Archive
 from tocsin.cluster.java import Java
 
 
@@ -47,13 +47,46 @@ def test_the_first_session_makes_what_the_second_uses(spark_home: Path, folder: 
     assert len(list(folder.iterdir())) == 1
 
 
+USES, WRITES = "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit"
+
+
+def sessions(spark_home: Path, folder: Path, *classes: int) -> list[str]:
+    """What each of them does with the archive."""
+    return [session(spark_home, folder, each)[0].partition("=")[0] for each in classes]
+
+
 def test_a_session_that_needed_many_more_classes_has_the_next_one_make_another(spark_home: Path, folder: Path) -> None:
+    assert sessions(spark_home, folder, 100, 200, 200, 150, 210) == [WRITES, USES, WRITES, USES, USES]
+    assert [each.name.rpartition("-")[2] for each in folder.iterdir()] == ["200.jsa"]
+
+
+def test_sessions_that_do_little_do_not_take_the_place_of_a_better_archive(spark_home: Path, folder: Path) -> None:
+    assert sessions(spark_home, folder, 100, 200, 50, 90, 200, 50) == [WRITES, USES, WRITES, WRITES, WRITES, USES]
+    assert [each.name.rpartition("-")[2] for each in folder.iterdir()] == ["200.jsa"]
+
+
+def test_after_some_that_do_little_the_archive_is_good_enough(spark_home: Path, folder: Path) -> None:
+    found = sessions(spark_home, folder, 100, 200, *[50] * TRIES, 50)
+    assert found == [WRITES, USES, *[WRITES] * TRIES, USES]
+    assert [each.name.rpartition("-")[2] for each in folder.iterdir()] == ["100.jsa"]
+
+
+def test_a_jvm_that_died_on_the_way_to_a_better_archive_leaves_the_old_one(spark_home: Path, folder: Path) -> None:
+    sessions(spark_home, folder, 100, 200)
+    made = archive(spark_home, folder)
+    made.options()
+    made.keep(0)
+    assert made.path is not None
+    assert sessions(spark_home, folder, 200) == [WRITES]
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1", "0"])
+def test_a_wish_that_is_none(spark_home: Path, folder: Path, text: str) -> None:
     session(spark_home, folder, 100)
-    assert session(spark_home, folder, 200)[-1] == "-Xshare:auto"
-    assert session(spark_home, folder, 200)[0].startswith("-XX:ArchiveClassesAtExit=")
-    for classes in (150, 210):
-        assert session(spark_home, folder, classes)[-1] == "-Xshare:auto"
-    assert archive(spark_home, folder).path is not None
+    path = archive(spark_home, folder).path
+    assert path is not None
+    path.with_name(path.name.rpartition("-")[0] + ".wanted").write_text(text)
+    assert sessions(spark_home, folder, 100) == [USES]
 
 
 def test_a_jvm_that_died_leaves_no_archive(spark_home: Path, folder: Path) -> None:

@@ -13,10 +13,16 @@ from tocsin.cluster.java import Java, cache_dir
 
 #: A session that needed so many times the classes of its archive has the next one make a better archive.
 RICHER = 1.2
+#: So many sessions in turn, if need be: nobody knows beforehand which of them will do much.
+TRIES = 3
 
 
 class Archive:
-    """Used when it is there; else the JVM writes a draft when it ends, and ``keep`` gives the draft its name."""
+    """Used when it is there; else the JVM writes a draft when it ends, and ``keep`` gives the draft its name.
+
+    A JVM cannot both use one and write a better one. So a session that could have used more asks those that follow to
+    do without and to write one; the old one goes when a better one is there.
+    """
 
     def __init__(self, java: Java, spark_home: Path, folder: Path | None = None) -> None:
         self._folder = cache_dir() if folder is None else folder
@@ -32,7 +38,9 @@ class Archive:
         )
         self._name = f"spark-{sha256(repr(parts).encode()).hexdigest()[:16]}"
         self._draft = self._folder / f"{self._name}.{os.getpid()}.draft"
+        self._wanted = self._folder / f"{self._name}.wanted"
         self._used: Path | None = None
+        self._writes = False
 
     @property
     def path(self) -> Path | None:
@@ -46,24 +54,47 @@ class Archive:
         if self._used is not None:
             with suppress(OSError):
                 os.utime(self._used)
-            return [f"-XX:SharedArchiveFile={self._used}", "-Xshare:auto"]
-        if not os.access(self._folder, os.W_OK):
-            return []
-        return [f"-XX:ArchiveClassesAtExit={self._draft}"]
+            if self._tries() <= 0:
+                return [f"-XX:SharedArchiveFile={self._used}", "-Xshare:auto"]
+        self._writes = os.access(self._folder, os.W_OK)
+        return [f"-XX:ArchiveClassesAtExit={self._draft}"] if self._writes else []
 
     def keep(self, classes: int) -> None:
         """After the JVM has ended, which had loaded so many classes (0: nobody knows)."""
         with suppress(OSError):
-            if self._used is None:
-                if self._draft.stat().st_size:
-                    self._draft.replace(self._folder / f"{self._name}-{classes}.jsa")
-            elif classes > RICHER * _classes(self._used):
+            if self._writes:
+                self._take(classes)
+            elif self._used is not None and classes > RICHER * _classes(self._used):
                 # Made by one that ended before it had done much.
-                self._used.unlink()
+                self._wanted.write_text(str(TRIES))
+
+    def _take(self, classes: int) -> None:
+        """The draft becomes the archive, unless this session has done less than the one of the present archive."""
+        if not self._draft.stat().st_size:
+            return
+        left = self._tries() - 1
+        if self._used is None or classes > _classes(self._used):
+            self._draft.replace(self._folder / f"{self._name}-{classes}.jsa")
+            if self._used is not None:
+                self._used.unlink(missing_ok=True)
+            left = 0
+        else:
+            self._draft.unlink()
+        if left > 0:
+            self._wanted.write_text(str(left))
+        else:
+            self._wanted.unlink(missing_ok=True)
+
+    def _tries(self) -> int:
+        """How many sessions may still try to make a better one."""
+        try:
+            return int(self._wanted.read_text())
+        except (OSError, ValueError):
+            return 0
 
     def _sweep(self) -> None:
         """An archive takes 150 MB: those of a Java or Spark that is no longer used go away after a month."""
-        for pattern, days in (("spark-*.draft", 1), ("spark-*.jsa", 30)):
+        for pattern, days in (("spark-*.draft", 1), ("spark-*.wanted", 30), ("spark-*.jsa", 30)):
             for path in self._folder.glob(pattern):
                 with suppress(OSError):
                     if path.stat().st_mtime < time.time() - days * 86_400:
