@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pyarrow as pa
 import pytest
 from bodies import TABLES, World
@@ -64,6 +66,42 @@ def test_each_point_gets_its_k_nearest_in_order(world, points, k):
     found, text = chosen(world, query)
     same(found, brute(points, k))
     assert "array_sort" in text
+
+
+#: Middles of cities: in between, at the date line, near a pole, and at the equator.
+MIDDLES = [(48.1, 11.5), (-17.0, 179.999), (89.99, 20.0), (0.0, 0.0)]
+
+
+@pytest.mark.parametrize("middle", MIDDLES)
+def test_in_the_middle_of_a_city_there_are_many_candidates_and_the_nearest_of_them_are_chosen(spark, middle):
+    """Hundreds a cell, of which few are looked at closely: also where many are equally far, or exactly here."""
+    rng = random.Random(5)
+
+    def around(count, spread):
+        return [
+            (middle[0] + rng.uniform(-spread, spread) / 2, middle[1] + rng.uniform(-spread, spread))
+            for _ in range(count)
+        ]
+
+    homes = [(f"h{n:03}", *place, 0) for n, place in enumerate(around(250, 0.02))]
+    # A ring of the same distance but for rounding, and the same place many times over.
+    homes += [(f"r{n:03}", middle[0], middle[1] + (-1) ** n * 0.001 * (1 + n // 2 * 1e-13), 0) for n in range(40)]
+    homes += [(f"t{n:03}", *middle, 0) for n in range(20)]
+    users = [(n, *place) for n, place in enumerate([middle, homes[0][1:3], *around(60, 0.02)])]
+    tables = {
+        "Users": pa.table(dict(zip(("id", "lat", "lon"), map(list, zip(*users, strict=True)), strict=True))),
+        "Homes": pa.table(dict(zip(("name", "lat", "lon", "kind"), map(list, zip(*homes, strict=True)), strict=True))),
+    }
+    city = World(spark, TABLES | tables)
+    for k in (1, 3, 25, 40):
+        query = (
+            "SELECT u.id, h.name, h.d FROM Users u, LATERAL (SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d"
+            f" FROM Homes h ORDER BY distance(h.lat, h.lon, u.lat, u.lon), h.name LIMIT {k}) h"
+        )
+        found, _ = chosen(city, query)
+        want = brute((users, homes), k)
+        same(found, want)
+        assert found[0] == [(0.0, f"t{n:03}") for n in range(min(k, 20))] + [(d, n) for d, n in found[0][20:]]
 
 
 def test_a_condition_on_the_table_comes_before_the_choice(world, points):

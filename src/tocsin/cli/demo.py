@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HALF_HOUR = 1_800.0
 #: Seconds of the city after which it ends where nobody watches: everybody has subscribed, and was told of something.
 UNWATCHED = 900.0
-#: Seconds of the city in a second, for so many people and fewer.
+#: Seconds of the city in a second, for so many people and fewer. For more of them it also pays that the JVM compiles well.
 USUAL, FEW = 5.0, 1_000
 #: Seconds between two lines where nobody watches a terminal, and between two pictures where somebody does.
 LINE, PICTURE = 5.0, 0.5
@@ -96,7 +96,7 @@ def demo(
         placement=placement,
         strategy=strategy,
         settings=CoordinatorConfig(balance_every=max(2.0, 10.0 / pace), interval=1.0),
-        brief=not stay,
+        brief=not stay and subscribers <= FEW,
         city=city,
     )
     last = seconds if seconds is not None else None if stay or watched else UNWATCHED / pace

@@ -64,6 +64,15 @@ def distance(lat1: exp.Expr, lon1: exp.Expr, lat2: exp.Expr, lon2: exp.Expr) -> 
 _CHORD = "(u - x) * (u - x) + (v - y) * (v - y) + (w - z) * (w - z)"
 
 
+def chord(vectors: Sequence[exp.Expr]) -> exp.Expr:
+    """The square of the straight line between two unit vectors: the order of distances, but for rounding."""
+    return fill(_CHORD, dict(zip("uvwxyz", vectors, strict=True)))
+
+
+#: The squared chord below which all lie that may be as near as one with the squared chord ``c``, both being rounded.
+CHORD_SLACK = f"c + {2 * _ROUNDING:e} * (c + 2 * sqrt(c) + {_ROUNDING:e})"
+
+
 def is_within(term: exp.Expr, vectors: Sequence[exp.Expr], limits: Sequence[exp.Expr]) -> exp.Expr:
     """``within`` of two unit vectors; only where rounding could matter ``term``, the definition, decides."""
     given = dict(zip("uvwxyz", vectors, strict=True)) | dict(zip("lh", limits, strict=True))

@@ -4,11 +4,13 @@
 sort of all pairs. Here the points ``o`` are grouped by grid cell, and each cell gets its candidates once: with c its
 centre, rho the distance of its farthest point and D the distance from c to the k-th nearest row, every row that is
 among the k nearest of any point of the cell lies within D + 2 rho of c (triangle inequality, twice). The rest happens
-inside each row of ``o``.
+inside each row of ``o``: of the candidates, some hundred in the middle of a city, those few are taken first whose
+straight line through the earth is not longer than the k-th shortest, and only for these the distance is computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -20,7 +22,9 @@ from tocsin.cluster.relations import Candidates
 
 CELL = 1000.0  # metres: smaller cells mean fewer candidates a point but more cells to prepare
 POSITION = f"{sql.RESERVED}_position"  # stands for 1, 2, … k in a select list
-_X, _I, _L, _R = (f"{sql.RESERVED}_{letter}" for letter in "xilr")
+_X, _I, _L, _R, _F = (f"{sql.RESERVED}_{letter}" for letter in "xilrf")
+#: Candidates for each wanted row from which on taking a few first is the shorter way.
+FEW = 4
 _BLOCKERS = (
     "group",
     "having",
@@ -175,13 +179,15 @@ def _join(found: _Nearest, lateral: exp.Lateral, join: exp.Join, outer: exp.Sele
         return False
     lat, lon = found.point
     candidates = _candidates(found, source, lat, lon, name)
-    wrapped = within.wrap(source, outer, {name: geo.cell_of(lat, lon, CELL)})
+    vector = {f"{name}{letter}": value for letter, value in geo.unit_vector(lat, lon).items()}
+    wrapped = within.wrap(source, outer, {name: geo.cell_of(lat, lon, CELL), **vector})
+    here = [sql.column(each, str(wrapped.alias)) for each in vector]
     same = exp.EQ(this=sql.column(name, str(wrapped.alias)), expression=sql.column(name, f"{name}c"))
     joins = list(outer.args["joins"])
     at = next(index for index, item in enumerate(joins) if item is join)
     alias = lateral.args["alias"]
     columns = alias.args.get("columns") or [exp.to_identifier(label, quoted=True) for label, _ in items]
-    rows = sql.call("inline", _rows(found, items, sql.column("list", f"{name}c")))
+    rows = sql.call("inline", _rows(found, items, sql.column("list", f"{name}c"), here))
     new_alias = exp.TableAlias(this=alias.this, columns=columns)
     left = {"side": "LEFT"} if side == "LEFT" else {}
     first, later = exp.Join(this=candidates, on=same, **left), joins[at + 1 :]
@@ -244,15 +250,19 @@ def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr,
     _put(measured, centred, f"{name}d")
     _put(cells, measured, f"{name}e")
     row = sql.call("struct", *[sql.column(column, str(found.table.alias)) for column in found.columns])
+    vector = [exp.alias_(value, letter) for letter, value in geo.unit_vector(found.lat, found.lon).items()]
     table = exp.select(
-        exp.alias_(row, "t"), exp.alias_(geo.as_double(found.lat), "a"), exp.alias_(geo.as_double(found.lon), "b")
+        exp.alias_(row, "t"),
+        exp.alias_(geo.as_double(found.lat), "a"),
+        exp.alias_(geo.as_double(found.lon), "b"),
+        *vector,
     )
     table = table.from_(found.table.copy())
     where = found.select.args.get("where")
     if where is not None:
         table = table.where(where.this.copy())
-    pairs = sql.expression("SELECT g.cell, g.rho, h.t, 0 AS d FROM g CROSS JOIN h")
-    pairs.expressions[3].replace(
+    pairs = sql.expression("SELECT g.cell, g.rho, h.t, h.x, h.y, h.z, 0 AS d FROM g CROSS JOIN h")
+    pairs.expressions[-1].replace(
         exp.alias_(
             geo.distance(*(exp.column(c, t) for c, t in (("la", "g"), ("lo", "g"), ("a", "h"), ("b", "h")))), "d"
         )
@@ -263,12 +273,12 @@ def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr,
     # One metre covers the rounding of the distances.
     reach = f"coalesce(try_element_at(array_sort(collect_list(d)), {found.k}), double('Infinity')) + 2 * rho + 1"
     grouped = sql.expression(
-        f"SELECT cell, collect_list(named_struct('d', d, 't', t)) AS every, {reach} AS reach"
+        f"SELECT cell, collect_list(named_struct('d', d, 't', t, 'x', x, 'y', y, 'z', z)) AS every, {reach} AS reach"
         " FROM p WHERE d IS NOT NULL GROUP BY cell, rho"
     )
     _put(grouped, pairs, f"{name}p")
     # Spark would compute ``reach``, with its sort, once for each row; bound to a name it is computed once a cell.
-    near = f"transform(filter(every, {_X} -> {_X}.d <= {_R}), {_X} -> {_X}.t)"
+    near = f"filter(every, {_X} -> {_X}.d <= {_R})"
     final = sql.expression(f"SELECT cell AS `{name}`, flatten(transform(array(reach), {_R} -> {near})) AS list FROM p")
     _put(final, grouped, f"{name}q")
     return exp.Subquery(this=final, alias=exp.TableAlias(this=exp.to_identifier(f"{name}c", quoted=True)))
@@ -311,17 +321,24 @@ def _over(found: _Nearest, value: exp.Expr, variable: str) -> exp.Expr:
         parts = [str(part.name) for part in column.parts]
         if len(parts) > 1 and parts[0].lower() == alias:
             parts = parts[1:]
-        node: exp.Expr = exp.to_identifier(variable)
-        for part in parts:
-            node = exp.Dot(this=node, expression=exp.to_identifier(part, quoted=True))
-        column.replace(node)
+        column.replace(_field(variable, "t", *parts))
     for call in [n for n in holder.find_all(exp.Anonymous) if n.name.lower() == POSITION]:
         call.replace(sql.expression(f"{_I} + 1"))
     return cast(exp.Expr, holder.this)
 
 
-def _rows(found: _Nearest, items: list[tuple[str, exp.Expr]], candidates: exp.Expr) -> exp.Expr:
-    """An array of the k nearest as structs of the select list, in order."""
+def _field(variable: str, *parts: str) -> exp.Expr:
+    """A field of a candidate: its row ``t``, its unit vector ``x, y, z``."""
+    node: exp.Expr = exp.to_identifier(variable)
+    for part in parts:
+        node = exp.Dot(this=node, expression=exp.to_identifier(part, quoted=True))
+    return node
+
+
+def _rows(
+    found: _Nearest, items: list[tuple[str, exp.Expr]], candidates: exp.Expr, here: Sequence[exp.Expr]
+) -> exp.Expr:
+    """An array of the k nearest as structs of the select list, in order. ``here``: the unit vector of the point."""
     terms = found.select.args["order"].expressions
     aliases = {item.alias.lower(): item.this for item in found.select.expressions if isinstance(item, exp.Alias)}
     keys = []
@@ -330,20 +347,40 @@ def _rows(found: _Nearest, items: list[tuple[str, exp.Expr]], candidates: exp.Ex
         if isinstance(value, exp.Column) and len(value.parts) == 1 and value.name.lower() in aliases:
             value = aliases[value.name.lower()]
         keys += [exp.Literal.string(f"k{index}"), _over(found, value, _X)]
+    few = exp.to_identifier(_F)
     # The place in the list instead of the row itself: small to move, and comparable whatever the row holds.
     keyed = sql.call("named_struct", *keys, exp.Literal.string("i"), exp.to_identifier(_I))
-    keyed_all = sql.call("transform", candidates.copy(), _lambda(keyed, _X, _I))
+    keyed_all = sql.call("transform", few.copy(), _lambda(keyed, _X, _I))
     plain = all(not term.args.get("desc") and term.args.get("nulls_first") is not False for term in terms)
     # Spark's own order of structs is ORDER BY's default one, and many times faster than a comparator.
     ordered = sql.call("array_sort", keyed_all, *([] if plain else [_comparator(terms)]))
     first = sql.call("slice", ordered, exp.Literal.number(1), exp.Literal.number(found.k))
-    place = sql.expression(f"element_at(p, {_X}.i + 1)")
-    cast(exp.Expr, place.find(exp.Column)).replace(candidates.copy())
-    rows = sql.call("transform", first, _lambda(place, _X))
+    rows = sql.call("transform", first, _lambda(sql.expression(f"element_at({_F}, {_X}.i + 1)"), _X))
     fields: list[exp.Expr] = []
     for label, value in items:
         fields += [exp.Literal.string(label), _over(found, value, _X)]
-    return sql.call("transform", rows, _lambda(sql.call("named_struct", *fields), _X, _I))
+    chosen = sql.call("transform", rows, _lambda(sql.call("named_struct", *fields), _X, _I))
+    return _bound(_few(found.k, candidates, here), _F, chosen)
+
+
+def _few(k: int, candidates: exp.Expr, here: Sequence[exp.Expr]) -> exp.Expr:
+    """Those candidates that may be among the k nearest, by what needs no trigonometry for each of them."""
+    chord = geo.chord([*here, *(_field(_X, letter) for letter in "xyz")])
+    chords = sql.call("transform", candidates.copy(), _lambda(chord, _X))
+    last = sql.call("element_at", sql.call("array_sort", chords), exp.Literal.number(k))
+    limit = geo.fill(geo.CHORD_SLACK, {"c": exp.to_identifier(_L)})
+    near = exp.LTE(this=chord.copy(), expression=exp.to_identifier(_R))
+    taken = _bound(limit, _R, sql.call("filter", candidates.copy(), _lambda(near, _X)))
+    choice = sql.expression(f"CASE WHEN size(p) > {FEW * k} THEN q ELSE p END")
+    few = _bound(last, _L, taken)
+    for column in list(choice.find_all(exp.Column)):
+        column.replace((few if column.name == "q" else candidates).copy())
+    return choice
+
+
+def _bound(value: exp.Expr, name: str, body: exp.Expr) -> exp.Expr:
+    """``body`` with ``value`` under a name: Spark would compute it anew wherever it stands."""
+    return sql.call("flatten", sql.call("transform", sql.call("array", value), _lambda(body, name)))
 
 
 def _lambda(body: exp.Expr, *variables: str) -> exp.Lambda:
