@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HALF_HOUR = 1_800.0
 #: Seconds of the city after which it ends where nobody watches: everybody has subscribed, and was told of something.
 UNWATCHED = 900.0
-#: Seconds of the city in a second, for so many people and fewer. For more of them it also pays that the JVM compiles well.
+#: Seconds of the city in a second, for so many people and fewer. For more of them it pays that the JVM compiles well.
 USUAL, FEW = 5.0, 1_000
 #: Seconds between two lines where nobody watches a terminal, and between two pictures where somebody does.
 LINE, PICTURE = 5.0, 0.5
