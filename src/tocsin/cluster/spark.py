@@ -99,7 +99,8 @@ class SparkRuntime:
     @property
     def dialect(self) -> dict[str, str]:
         """The settings that may say what a query means."""
-        return {**SETTINGS, **self.config.spark, **self._extra}
+        settings = {**SETTINGS, **self.config.spark, **self._extra}
+        return {key: value for key, value in settings.items() if key.startswith(("spark.sql.", "spark.jars"))}
 
     @property
     def log(self) -> Path:
