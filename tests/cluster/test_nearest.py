@@ -89,14 +89,16 @@ def test_in_the_middle_of_a_city_there_are_many_candidates_and_the_nearest_of_th
     homes += [(f"t{n:03}", *middle, 0) for n in range(20)]
     users = [(n, *place) for n, place in enumerate([middle, homes[0][1:3], *around(60, 0.02)])]
     tables = {
-        "Users": pa.table(dict(zip(("id", "lat", "lon"), map(list, zip(*users, strict=True)), strict=True))),
-        "Homes": pa.table(dict(zip(("name", "lat", "lon", "kind"), map(list, zip(*homes, strict=True)), strict=True))),
+        "People": pa.table(dict(zip(("id", "lat", "lon"), map(list, zip(*users, strict=True)), strict=True))),
+        "Refuges": pa.table(
+            dict(zip(("name", "lat", "lon", "kind"), map(list, zip(*homes, strict=True)), strict=True))
+        ),
     }
     city = World(spark, TABLES | tables)
     for k in (1, 3, 25, 40):
         query = (
-            "SELECT u.id, h.name, h.d FROM Users u, LATERAL (SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d"
-            f" FROM Homes h ORDER BY distance(h.lat, h.lon, u.lat, u.lon), h.name LIMIT {k}) h"
+            "SELECT u.id, h.name, h.d FROM People u, LATERAL (SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d"
+            f" FROM Refuges h ORDER BY distance(h.lat, h.lon, u.lat, u.lon), h.name LIMIT {k}) h"
         )
         found, _ = chosen(city, query)
         want = brute((users, homes), k)

@@ -229,9 +229,10 @@ def test_a_query_that_is_new_waits_for_spark_and_keeps_nobody_else_waiting(
     without_spark.register_broker("b", "http://127.0.0.1:9")
     without_spark.execute("CREATE DATASET Others (n bigint)")
     assert not outcomes
-    without_spark.world.runtime = spark_runtime
+    own, without_spark.world.runtime = without_spark.world.runtime, spark_runtime
     without_spark._up.set()
     thread.join()
+    without_spark.world.runtime = own  # the cluster ends its own, not the one of all tests
     assert outcomes == ["create_function"]
 
 
