@@ -252,7 +252,12 @@ def test_nothing_else_of_the_data_cluster_is_reached(network: Coordinator) -> No
     assert httpx.post(f"{network.url}/cluster/channels").status_code == 405
 
 
-@pytest.mark.parametrize("path", ["/cluster/channels", "/town/facts"])
+def test_that_there_is_no_town_is_a_fact(lonely: Coordinator) -> None:
+    found = httpx.get(lonely.url + "/town/facts")
+    assert (found.status_code, found.json()["city"], found.json()["can"]) == (200, False, [])
+
+
+@pytest.mark.parametrize("path", ["/cluster/channels", "/town/map"])
 def test_what_there_is_not_is_not_found_and_the_option_named(lonely: Coordinator, path: str) -> None:
     found = httpx.get(lonely.url + path)
     assert found.status_code == 404 and "--" in found.json()["error"]["hint"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import signal
@@ -14,7 +15,8 @@ from hamlet import Hamlet, descendants, options, wait_for_end
 
 from tocsin.errors import Conflict, NotFound, TocsinError, UserError
 from tocsin.town import CityOptions, Options, Town
-from tocsin.town.supervisor import News
+from tocsin.town.part import Part
+from tocsin.town.supervisor import CLUSTER, News, Supervisor
 
 
 class Heard(queue.Queue[News]):
@@ -161,6 +163,24 @@ def test_a_spark_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Town(options(tmp_path, city=city)).__enter__()
     assert "spark.log" in caught.value.hint
     assert descendants(os.getpid()) <= before
+
+
+def test_a_spark_that_is_still_starting_is_not_waited_for_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUIET_SPARK", "after 1000")
+    watched: list[int] = []
+
+    async def begin_and_end() -> Part:
+        parts = Supervisor(options(tmp_path), tmp_path, "http://127.0.0.1:9", lambda news: None, watched.append)
+        await parts.start()
+        await parts.stop()
+        return parts.parts[CLUSTER]
+
+    cluster = asyncio.run(begin_and_end())
+    assert cluster.code == -signal.SIGKILL
+    assert len(watched) == 3
+    wait_for_end(set(watched))
 
 
 @pytest.mark.parametrize("brokers", [0, -1, 65])

@@ -51,6 +51,11 @@ class Part:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._process.returncode if self._process is not None else None
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid

@@ -129,10 +129,11 @@ class Supervisor:
                 while not ready.done():
                     await asyncio.wait([ready], timeout=0.5)
                     if not ready.done() and cluster.running:
-                        status = (await client.get(cluster.url + "/readyz")).json()
-                        if status.get("spark") == "dead":
+                        trouble = (await client.get(cluster.url + "/readyz")).json().get("error", {})
+                        if trouble.get("spark") == "dead":
                             log = self.home / "cluster" / "logs" / "spark.log"
-                            raise SystemTrouble(str(status.get("reason")), hint=f"its log is {log}")
+                            said = str(trouble["message"]).removeprefix("Spark is dead: ")
+                            raise SystemTrouble(said, hint=f"its log is {log}")
             await ready
         except TimeoutError:
             hint = f"its log is {cluster.log}"
@@ -274,6 +275,9 @@ class Supervisor:
     async def stop(self) -> None:
         """Brokers first, so that they can take their leave; all are gone when this returns."""
         self._stopping = True
+        if self._spark is not None and not self._spark.done():
+            # A JVM that is starting cannot be asked to end; and what was posted is durable, whatever comes.
+            self.parts[CLUSTER].kill()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
