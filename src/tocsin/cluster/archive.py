@@ -4,12 +4,11 @@ their start and off their first queries."""
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from tocsin.cluster.java import Java, cache_dir
+from tocsin.cluster.java import Java, cache_dir, sweep
 
 #: A session that needed so many times the classes of its archive has the next one make a better archive.
 RICHER = 1.2
@@ -49,7 +48,9 @@ class Archive:
 
     def options(self) -> list[str]:
         """Options of the JVM. Without a place to write to there is no archive, and nothing else is lost."""
-        self._sweep()
+        # An archive takes 150 MB: those of a Java or Spark that is no longer used go away.
+        for pattern, days in (("spark-*.draft", 1), ("spark-*.wanted", 30), ("spark-*.jsa", 30)):
+            sweep(self._folder, pattern, days)
         self._used = self.path
         if self._used is not None:
             with suppress(OSError):
@@ -91,14 +92,6 @@ class Archive:
             return int(self._wanted.read_text())
         except (OSError, ValueError):
             return 0
-
-    def _sweep(self) -> None:
-        """An archive takes 150 MB: those of a Java or Spark that is no longer used go away after a month."""
-        for pattern, days in (("spark-*.draft", 1), ("spark-*.wanted", 30), ("spark-*.jsa", 30)):
-            for path in self._folder.glob(pattern):
-                with suppress(OSError):
-                    if path.stat().st_mtime < time.time() - days * 86_400:
-                        path.unlink()
 
 
 def _classes(path: Path) -> int:

@@ -8,7 +8,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -61,6 +63,14 @@ def cache_dir(env: Mapping[str, str] | None = None) -> Path:
     except (OSError, RuntimeError):  # RuntimeError: this user has no home
         pass
     return _temporary()
+
+
+def sweep(folder: Path, pattern: str, days: float) -> None:
+    """Takes away what nobody has made or used for so long. Whoever uses a file touches it."""
+    for path in folder.glob(pattern):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - days * 86_400:
+                path.unlink()
 
 
 _temporary_dir: list[Path] = []

@@ -6,8 +6,8 @@ written down when it has been made before: on the second start of a demo, in a n
 
 from __future__ import annotations
 
+import os
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pyspark
 
-from tocsin.cluster.java import cache_dir
+from tocsin.cluster.java import cache_dir, sweep
 from tocsin.cluster.model import Column
 
 #: A file with more than this is begun anew: some ten thousand queries.
@@ -63,21 +63,16 @@ class Verdicts:
                 file.write(b"\n" + msgspec.json.encode(line) + b"\n")
 
     def _read(self) -> dict[str, tuple[Column, ...]]:
-        self._sweep()
         known = {}
         with suppress(OSError):
+            os.utime(self.path)
             for line in self.path.read_bytes().splitlines():
                 with suppress(msgspec.DecodeError):  # also of what is not JSON, or of another shape
                     digest, columns = msgspec.json.decode(line, type=_Line)
                     known[digest] = columns
+        # Those of other versions and settings.
+        sweep(self.path.parent, "verdicts-*.ndjson", 30)
         return known
-
-    def _sweep(self) -> None:
-        """Those of other versions and settings go when nobody has added to them for a month."""
-        for path in self.path.parent.glob("verdicts-*.ndjson"):
-            with suppress(OSError):
-                if path != self.path and path.stat().st_mtime < time.time() - 30 * 86_400:
-                    path.unlink()
 
 
 def _digest(words: bytes) -> str:
