@@ -73,7 +73,7 @@ def the_broker_lets_go_of_what_somebody_still_has(patch: pytest.MonkeyPatch) -> 
             self._idle[back] = self._now + self.config.grace
 
     patch.setattr(BrokerState, "_idle_if_unused", idle)
-    patch.setattr("tocsin.broker.core.be_subscription.Back.unused", property(lambda self: not self.live))
+    patch.setattr("tocsin.broker.core.be_subscription.BESubscription.unused", property(lambda self: not self.live))
 
 
 def the_broker_does_not_say_who_has_left(patch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from tocsin.cluster.spark.java import cache_dir, sweep
 #: A file with more than this is begun anew: some ten thousand queries.
 MOST_BYTES = 4_000_000
 #: What says whether a query is safe: a change in it makes all that was said before worthless.
-RULES = ("safety.py", "plankinds.py")
+RULES = ("safety.py", "plan_inspector.py")
 
 _Line = tuple[str, tuple[Column, ...]]
 
@@ -36,7 +36,7 @@ class AnalysisCache:
 
     def __init__(self, settings: Mapping[str, str], folder: Path | None = None) -> None:
         folder = cache_dir() if folder is None else folder
-        code = [resources.files("tocsin.cluster").joinpath(name).read_text(encoding="utf-8") for name in RULES]
+        code = [resources.files("tocsin.cluster.query").joinpath(name).read_text(encoding="utf-8") for name in RULES]
         origin = msgspec.json.encode([pyspark.__version__, sorted(settings.items()), code])
         self.path = folder / f"verdicts-{sha256(origin).hexdigest()[:16]}.ndjson"
         self._known: dict[str, tuple[Column, ...]] | None = None
