@@ -10,7 +10,7 @@ from threading import Thread
 from typing import ClassVar
 
 
-class Answering(BaseHTTPRequestHandler):
+class ScriptedHandler(BaseHTTPRequestHandler):
     answer: ClassVar[tuple[int, bytes]] = (200, b"")
     heard: ClassVar[list[tuple[str, object]]] = []
 
@@ -26,10 +26,10 @@ class Answering(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering() -> Iterator[str]:
+def scripted_server() -> Iterator[str]:
     """Its address."""
-    Answering.heard.clear()
-    with HTTPServer(("127.0.0.1", 0), Answering) as server:
+    ScriptedHandler.heard.clear()
+    with HTTPServer(("127.0.0.1", 0), ScriptedHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from tocsin.wire import messages as wire
 
 
-class Puppet:
+class ScriptedBroker:
     """Welcomes, confirms subscriptions (number by channel, from execution 10) and counts what it heard.
 
     ``silent`` names messages that it does not answer. ``felt``: somebody does not read what it says.
@@ -26,12 +26,12 @@ class Puppet:
         self.at = 10
         self._port = port
         self._subprotocol = subprotocol
-        self._welcome = {"broker": "puppet", "heartbeat": 30.0, "frame_bytes": 1 << 20} | welcome
+        self._welcome = {"broker": "broker", "heartbeat": 30.0, "frame_bytes": 1 << 20} | welcome
         self._news = asyncio.Condition()
         self.felt = asyncio.Event()
         self._server: Server | None = None
 
-    async def __aenter__(self) -> Puppet:
+    async def __aenter__(self) -> ScriptedBroker:
         protocols: Any = [self._subprotocol]
         self._server = await serve(self._serve, "127.0.0.1", self._port, subprotocols=protocols, compression=None)
         self._port = self._server.sockets[0].getsockname()[1]
