@@ -75,7 +75,7 @@ class Viewed:
         options = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"} | options
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(120_000)
         self.wrong: list[str] = []
         self.expected = expected
         here = url.removesuffix("/ui/")
