@@ -62,10 +62,11 @@ def check(catalog: Catalog, acknowledged: list[list[str]]) -> None:
             assert executions[int(number) - 1].rows == int(what)
 
 
-def test_kill_9_loses_nothing_acknowledged(database_address: str, tmp_path: Path) -> None:
-    home, seed = str(tmp_path), random.randrange(2**32)
-    print(f"seed {seed}")
-    choose = random.Random(seed)
+@pytest.mark.parametrize("seed", [1, pytest.param(None, marks=pytest.mark.slow, id="explore")])
+def test_kill_9_loses_nothing_acknowledged(
+    seed: int | None, exploration_seed: int, database_address: str, tmp_path: Path
+) -> None:
+    home, choose = str(tmp_path), random.Random(exploration_seed if seed is None else seed)
     catalog = open_catalog(database_address, home)
     dataset = a_dataset(catalog)
     a_channel(catalog, positions={dataset.id: 0})
