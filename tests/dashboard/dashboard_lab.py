@@ -19,7 +19,7 @@ from tocsin.web.listening import address, bind
 
 ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts" / "dashboard"
 #: So that tests see within a second what takes a coordinator ten.
-FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 3.0, "limits": {"cool_down": 2.0}}
+FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 6.0, "limits": {"cool_down": 2.0}}
 
 
 class Network:

@@ -90,7 +90,7 @@ def test_the_token_is_asked_for_and_asked_for_again(look: Callable[..., Page], l
     asked.get_by_label("Token").fill(TOKEN)
     page.keyboard.press("Enter")
     until(page, "() => document.getElementById('balancing-now').textContent.endsWith('random')")
-    assert httpx.get(f"{lonely.url}/placement").json()["placement"] == "random"
+    assert httpx.get(f"{lonely.url}/placement", timeout=60).json()["placement"] == "random"
 
 
 def test_who_does_not_know_the_token_is_told_what_it_is(look: Callable[..., Page], lonely: Coordinator) -> None:
@@ -107,7 +107,7 @@ def test_a_coordinator_that_is_away_is_said_to_be_and_comes_back(
     look: Callable[..., Page], servers: ExitStack, tmp_path: Path
 ) -> None:
     running = servers.enter_context(coordinator(tmp_path))
-    httpx.put(f"{running.url}/placement", json={"placement": "nearest"})
+    httpx.put(f"{running.url}/placement", json={"placement": "nearest"}, timeout=60)
     page = look(f"{running.url}/ui/", expected=REFUSED + AWAY)
     page.locator("#log-list li.placement").wait_for()
     running.end()
@@ -121,7 +121,7 @@ def test_a_coordinator_that_is_away_is_said_to_be_and_comes_back(
     banner.wait_for(state="hidden")
     page.locator("#log-list li.placement").wait_for()
     assert page.locator("#log-list li.placement").count() == 1, "what it remembers is shown once"
-    httpx.put(f"{running.url}/placement", json={"placement": "random"})
+    httpx.put(f"{running.url}/placement", json={"placement": "random"}, timeout=60)
     page.locator("#log-list li.placement", has_text="random").wait_for()
 
 
