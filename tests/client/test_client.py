@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from puppet import Puppet
+from tocsin.client.link import CAUTIOUS_FRAME
 
 from tocsin.client import Client, Missed, Unauthorized, Uncertain, Unreachable, connect
 from tocsin.client import client as module
-from tocsin.client.link import CAUTIOUS_FRAME
 from tocsin.client.login import Credentials
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire
@@ -272,7 +272,7 @@ async def test_what_was_worked_on_when_an_error_struck_is_not_acknowledged():
 
 @looped
 async def test_what_the_broker_keeps_for_the_user_can_be_seen():
-    held = wire.Held(5, "C", ["fire"], 8)
+    held = wire.DurableSubscription(5, "C", ["fire"], 8)
     async with Puppet(user="ann", subscriptions=[held]) as broker, connect(broker.url, token="t") as client:
         assert client.held == [held]
         assert client.status.user == "ann"

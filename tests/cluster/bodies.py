@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.body import CompiledQuery, Relation, Use, compile_query
 from tocsin.cluster.model import Column, Function, Parameter
+from tocsin.cluster.query.compiler import CompiledQuery, Relation, Use, compile_query
 
 PARAMETERS = (
     Parameter("t", "string"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tocsin.cluster.durations import format_duration, parse_duration
+from tocsin.cluster.statements.durations import format_duration, parse_duration
 from tocsin.errors import ParseError
 
 
