@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from puppet import Puppet
-from tocsin.client.link import CAUTIOUS_FRAME
 
 from tocsin.client import Client, Missed, Unauthorized, Uncertain, Unreachable, connect
 from tocsin.client import client as module
+from tocsin.client.core.connection_state import CAUTIOUS_FRAME
 from tocsin.client.login import Credentials
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire
