@@ -1,4 +1,4 @@
-"""Whole runs: one seed is one run, to the byte; and a hundred of them keep every promise, thousands in test-slow."""
+"""Whole runs: one seed is one run, to the byte; and fifty of them keep every promise, thousands in test-slow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.simulation.network.trace import Trace
 from tocsin.simulation.run import Outcome, run
 
 #: In parts, so that the processes of a test run share them.
-PARTS, EACH = 4, 25
+PARTS, EACH = 2, 25
 
 
 def traced(seed: int) -> Outcome:
