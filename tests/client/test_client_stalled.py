@@ -8,8 +8,8 @@ import pytest
 from rig import HEARTBEAT, Rig
 
 from tocsin.client import events as ev
-from tocsin.client.backoff import Backoff
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
 
 def opened() -> Rig:

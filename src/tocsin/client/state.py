@@ -17,7 +17,6 @@ from string import ascii_letters, digits
 from typing import Any
 
 from tocsin.client import events as ev
-from tocsin.client.backoff import Backoff
 from tocsin.client.link import CAUTIOUS_FRAME, LATE, PATIENCE, Link, Stage
 from tocsin.client.notification import Status
 from tocsin.client.places import Place, Places
@@ -27,6 +26,7 @@ from tocsin.client.subscriptions import Subscriptions
 from tocsin.errors import Conflict, ConnectionLost, TocsinError, Unauthorized, Unreachable, UserError
 from tocsin.wire import closes
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
 #: Seconds for a move, from the broker's word until everything is live on the other one.
 MOVE = 30.0

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tocsin.client import events as ev
-from tocsin.client.backoff import Backoff
 from tocsin.client.entry import Entry
 from tocsin.client.session import Leaving, Phase, Role, Session
 from tocsin.errors import TocsinError
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
 
 class Subscriptions:
