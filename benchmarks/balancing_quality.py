@@ -10,12 +10,12 @@ from benchmarks import harness
 from benchmarks.harness import Table
 from benchmarks.herd import run as herd
 from benchmarks.interests import COMMUNITY, KINDS, network
-from tocsin.balancing import strategies
-from tocsin.balancing.gsh import shuffle
-from tocsin.balancing.load import Load
-from tocsin.balancing.repair import fewest
-from tocsin.balancing.rows import Rows
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.load import Load
+from tocsin.balancing.model.rows import Rows
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.strategies import registry
+from tocsin.balancing.strategies.debs2019.gsh import shuffle
+from tocsin.balancing.strategies.peal.repair import fewest
 
 PLANS: list[tuple[str, str, dict[str, Any]]] = [
     ("LDM, α .15", "ldm", {"alpha": 0.15}),
@@ -51,11 +51,11 @@ def quality(unequal: bool) -> Table:
 
 def rows(table: Table, label: str, load: Load) -> None:
     bound, start, total = load.lower_bound(), load.loads, float(load.lam.sum())
-    least = fewest(Trial(load), shuffle(Trial(load))[2])  # type: ignore[index]
+    least = fewest(WhatIf(load), shuffle(WhatIf(load))[2])  # type: ignore[index]
     table.add(label, "none", start.maximum / bound, start.cov, 0, 0.0, float(start.I.sum()) / total)
     for name, strategy, settings in PLANS:
         harness.progress(f"{label} {name}")
-        moves = list(strategies.make(strategy, **settings).suggest(Trial(load)))
+        moves = list(registry.make(strategy, **settings).suggest(WhatIf(load)))
         after = load.as_if(moves)
         fetched = float(after.I.sum()) / total
         table.add(label, name, f"{after.maximum / bound:.4f}", after.cov, len(moves), len(moves) / least, fetched)
@@ -84,8 +84,8 @@ def fresh(count: int) -> Table:
                 harness.progress(f"seed {seed} {'unequal' if unequal else 'equal'} {share:.0%}")
                 load = network("clustered", seed=seed, unequal=unequal, noise=share)
                 bound = load.lower_bound()
-                moves = list(strategies.make("peal", trigger=0.0).suggest(Trial(load)))
-                us, targets, shuffled = shuffle(Trial(load))  # type: ignore[misc]
+                moves = list(registry.make("peal", trigger=0.0).suggest(WhatIf(load)))
+                us, targets, shuffled = shuffle(WhatIf(load))  # type: ignore[misc]
                 table.add(
                     seed,
                     "unequal" if unequal else "equal",
@@ -145,7 +145,7 @@ def optimum(count: int) -> Table:
         harness.progress(f"optimum {seed}")
         best = exact(load)
         reached = [
-            load.as_if(list(strategies.make(name, **settings).suggest(Trial(load)))).maximum / best
+            load.as_if(list(registry.make(name, **settings).suggest(WhatIf(load)))).maximum / best
             for name, settings in eager.items()
         ]
         table.add(seed, best / load.lower_bound(), *reached)

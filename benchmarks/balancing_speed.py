@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks import harness
 from benchmarks.harness import Table
 from benchmarks.interests import network
-from tocsin.balancing import strategies
-from tocsin.balancing.peal import Peal
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.strategies import registry
+from tocsin.balancing.strategies.peal.peal import Peal
 
 SIZES = [(10_000, 1_000, 10), (30_000, 3_000, 10), (100_000, 10_000, 30)]
 FULL = [(1_000_000, 10_000, 100)]
@@ -94,7 +94,7 @@ def at_size(
 
 def plan(load: Any, name: str, settings: dict[str, Any]) -> Measured:
     started = time.process_time()
-    moves = list(strategies.make(name, **settings).suggest(Trial(load)))
+    moves = list(registry.make(name, **settings).suggest(WhatIf(load)))
     took = time.process_time() - started
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return took, len(moves), load.as_if(moves).maximum / load.lower_bound(), memory

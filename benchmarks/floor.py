@@ -9,8 +9,8 @@ from typing import Any
 
 from benchmarks import harness, ours, peers
 from benchmarks.harness import Table, median
-from tocsin.city.reports import KINDS
-from tocsin.cluster.execution import ChannelRunner
+from tocsin.cluster.channels.runner import ChannelRunner
+from tocsin.demo.city.reports import KINDS
 
 SUBSCRIPTIONS = 100
 REPORTS = 10

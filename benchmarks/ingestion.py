@@ -16,7 +16,7 @@ import psycopg
 
 from benchmarks import harness, load, ours, peers
 from benchmarks.harness import Table, median, p99
-from tocsin.city.reports import KINDS
+from tocsin.demo.city.reports import KINDS
 
 CONNECTIONS = 64
 #: records a request, connections

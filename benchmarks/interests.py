@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.balancing.load import Load
-from tocsin.balancing.rows import Rows
+from tocsin.balancing.model.load import Load
+from tocsin.balancing.model.rows import Rows
 
 KINDS = ("uniform", "zipf", "clustered", "geographic")
 #: BE subscriptions that belong together, in the clustered kind.

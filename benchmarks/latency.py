@@ -11,7 +11,7 @@ import msgspec
 
 from benchmarks import floor, harness, load, ours
 from benchmarks.harness import Table, median, p99
-from tocsin.city.reports import KINDS
+from tocsin.demo.city.reports import KINDS
 
 SUBSCRIPTIONS = 1_000
 NAME = "Live"

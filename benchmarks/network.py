@@ -23,7 +23,7 @@ from benchmarks.fanout.server import ROOT
 from benchmarks.harness import Table, p99, percentile
 from benchmarks.nats_cluster import SERVERS, NatsCluster
 from benchmarks.subscribers import EACH, KINDS, PARTS, turn
-from tocsin.balancing.multistage import Multistage
+from tocsin.balancing.strategies.debs2019.multistage import Multistage
 
 BROKERS, SUBSCRIBERS, MOST = 10, 300, 1_000
 #: Executions a second.

@@ -22,11 +22,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from benchmarks.peers import family
-from tocsin.city.reports import KINDS
-from tocsin.cluster.cluster import DataCluster
-from tocsin.cluster.execution import ChannelRunner
+from tocsin.cluster.channels.runner import ChannelRunner
 from tocsin.cluster.model import Channel
+from tocsin.cluster.service import DataCluster
 from tocsin.config import ClusterConfig
+from tocsin.demo.city.reports import KINDS
 
 EMERGENCY = Path(__file__).parent.parent / "examples" / "emergency.sql"
 COLUMNS = ("report_id", "kind", "location", "lat", "lon", "severity", "message", "time")

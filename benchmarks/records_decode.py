@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.harness import Table, main
 from tocsin.cluster.model import Column
-from tocsin.cluster.records import RecordDecoder
+from tocsin.cluster.records.record_decoder import RecordDecoder
 from tocsin.config import Limits
 
 COLUMNS = (

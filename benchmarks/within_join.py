@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import harness, ours
 from benchmarks.harness import Table, median
-from tocsin.cluster.body import compile_query
+from tocsin.cluster.query.compiler import compile_query
 
 REPORTS = 10_000
 SHELTERS = 200

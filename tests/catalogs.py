@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tocsin.cluster.catalog import Append, Catalog, Commit, Want
 from tocsin.cluster.model import Broker, Channel, Column, Dataset, Execution, Feed, Parameter
+from tocsin.cluster.storage.catalog import Append, Catalog, Commit, Want
 
 Open = Callable[[], Catalog]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from postgres import Server
-    from tocsin.cluster.spark import SparkRuntime
+    from tocsin.cluster.spark.session import SparkRuntime
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,7 +38,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def spark_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
     """One session for all tests of this pytest session, ``local[2]`` unless TOCSIN_TEST_MASTER says otherwise."""
     from sparkmaster import SHORT_LIVED
-    from tocsin.cluster.spark import SparkRuntime
+    from tocsin.cluster.spark.session import SparkRuntime
 
     home = tmp_path_factory.mktemp("spark-home")
     # test_masters.py runs some tests again on other masters.

@@ -23,10 +23,10 @@ if __name__ == "__main__":
 
 import pyarrow as pa
 
-from tocsin.cluster.cluster import DataCluster
+from tocsin.cluster.http.server import serving
 from tocsin.cluster.model import Channel, Execution
-from tocsin.cluster.results import SCHEMA
-from tocsin.cluster.server import serving
+from tocsin.cluster.service import DataCluster
+from tocsin.cluster.storage.results import SCHEMA
 from tocsin.config import ClusterConfig
 
 SETUP = """

@@ -15,7 +15,7 @@ from typing import IO, Any
 import pyspark
 
 import tocsin
-from tocsin.cluster.java import find_java
+from tocsin.cluster.spark.java import find_java
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SRC = Path(tocsin.__file__).parent.parent

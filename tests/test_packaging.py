@@ -89,7 +89,7 @@ def test_the_installed_command_works(installed: Path, tmp_path: Path) -> None:
     assert _run(installed / "tocsin", "--version", cwd=tmp_path) == f"tocsin {__version__}\n"
     _run(installed / "tocsin", "init", "air", cwd=tmp_path)
     assert "CREATE CONTINUOUS CHANNEL" in (tmp_path / "air" / "app.sql").read_text()
-    data = "(r.files('tocsin.city') / 'emergency.sql').read_text()"
+    data = "(r.files('tocsin.demo.city') / 'emergency.sql').read_text()"
     read = f"import tocsin, importlib.resources as r; print(tocsin.__file__, len({data}))"
     where, size = _run(installed / "python", "-c", read, cwd=tmp_path).split()
     assert where.startswith(str(installed.parent)) and int(size) > 1000

@@ -17,12 +17,12 @@ import msgspec
 from benchmarks.fanout import cases, processes
 from benchmarks.fanout.counter import Door, Opening
 from benchmarks.fanout.server import ROOT, Server
-from tocsin.broker.handshake import PATH
+from tocsin.broker.transport.handshake import PATH
 from tocsin.cluster.model import Channel
-from tocsin.web.calling import Address
+from tocsin.http.client import Address
 from tocsin.wire import SUBPROTOCOL
 from tocsin.wire.messages import notify_template
-from tocsin.wire.tells import ANSWER, LATER, UNANSWERED
+from tocsin.wire.notify_headers import ANSWER, LATER, UNANSWERED
 
 # The data cluster that needs no Spark is the tests'.
 sys.path.insert(0, str(ROOT / "tests"))

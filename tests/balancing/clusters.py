@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from tocsin.balancing.load import Load, Status
-from tocsin.balancing.rows import Rows
+from tocsin.balancing.model.load import Load, Status
+from tocsin.balancing.model.rows import Rows
 
 
 @st.composite

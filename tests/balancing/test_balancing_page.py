@@ -7,13 +7,14 @@ import io
 import re
 from pathlib import Path
 
+from tocsin.balancing.strategies import registry
+
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "write-a-strategy.md"
 
 
 def test_the_page_does_what_it_says(monkeypatch):
-    from tocsin.balancing import strategies
 
-    monkeypatch.setattr(strategies, "_registered", {})
+    monkeypatch.setattr(registry, "_registered", {})
     text = PAGE.read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     (shown,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -8,29 +8,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eager import EAGER
-from tocsin.balancing import strategies
 from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.decisions import Limits
-from tocsin.balancing.load import Load, Status
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.load import Load, Status
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.strategies import registry
 
-ALL = pytest.mark.parametrize("name", sorted(strategies.BUILT_IN))
+ALL = pytest.mark.parametrize("name", sorted(registry.BUILT_IN))
 ROUNDING = 1 + 1e-9
 
 
 def suggested(name: str, load: Load) -> list:
-    return list(strategies.make(name, **EAGER.get(name, {})).suggest(Trial(load)))
+    return list(registry.make(name, **EAGER.get(name, {})).suggest(WhatIf(load)))
 
 
 @ALL
 @settings(deadline=None, max_examples=80)
 @given(load=clusters())
 def test_the_contract(name, load):
-    strategy = strategies.make(name, **EAGER.get(name, {}))
+    strategy = registry.make(name, **EAGER.get(name, {}))
     moves = suggested(name, load)
     moved = [move.subscriber for move in moves]
     assert len(moved) == len(set(moved)), "nobody is moved twice"
-    before, after = Trial(load), Trial(load)
+    before, after = WhatIf(load), WhatIf(load)
     for move in moves:
         assert after.at[move.subscriber] == move.source != move.target, "everybody leaves from where it is"
         assert load.status[move.target] == Status.OPEN, "nobody is sent to a full, draining or dead broker"
@@ -48,7 +48,7 @@ def test_the_contract(name, load):
 @settings(deadline=None, max_examples=40)
 @given(load=clusters(), most=st.integers(1, 20))
 def test_what_the_balancer_lets_through_is_safe_after_every_single_move(name, load, most):
-    balancer = Balancer(load, strategies.make(name, **EAGER.get(name, {})), Limits(moves=most, per_broker=7))
+    balancer = Balancer(load, registry.make(name, **EAGER.get(name, {})), Limits(moves=most, per_broker=7))
     ceiling = load.loads.maximum
     live = load.live
     plan = balancer.plan(0.0)
@@ -67,9 +67,9 @@ def test_what_the_balancer_lets_through_is_safe_after_every_single_move(name, lo
 @given(load=clusters())
 def test_it_settles(name, load):
     """Plans that are carried out are followed by smaller ones and at last by none: no migration storm."""
-    strategy = strategies.make(name, **EAGER.get(name, {}))
+    strategy = registry.make(name, **EAGER.get(name, {}))
     for _ in range(60):
-        moves = list(strategy.suggest(Trial(load)))
+        moves = list(strategy.suggest(WhatIf(load)))
         if not moves:
             return
         for move in moves:

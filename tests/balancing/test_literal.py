@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from literal import Literal, Undefined
 from literal_peal import LiteralPeal
 
-from tocsin.balancing.gsh import GSH, shuffle
-from tocsin.balancing.ldm import LDM
-from tocsin.balancing.load import Load
-from tocsin.balancing.peal import Peal
-from tocsin.balancing.sdm import SDM
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.load import Load
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.strategies.debs2019.gsh import GSH, shuffle
+from tocsin.balancing.strategies.debs2019.ldm import LDM
+from tocsin.balancing.strategies.debs2019.sdm import SDM
+from tocsin.balancing.strategies.peal.peal import Peal
 
 
 def literal(load: Load, kind: type[Literal] = Literal) -> Literal:
@@ -30,7 +30,7 @@ def test_migration_makes_the_printed_moves(strategy, load, alpha, beta):
         printed = reference.migrate(strategy.__name__, alpha, beta)
     except Undefined:
         assume(False)
-    view = Trial(load)
+    view = WhatIf(load)
     ours = [(move.subscriber, move.source, move.target) for move in strategy(alpha, beta).play(view)]
     assert ours == printed
     assert view.F.tolist() == reference.F
@@ -42,16 +42,16 @@ def test_the_shuffle_makes_the_printed_moves(load):
     reference = literal(load)
     before = max(reference.F)
     printed = reference.shuffle()
-    us, targets, highest = shuffle(Trial(load))
+    us, targets, highest = shuffle(WhatIf(load))
     assert dict(zip(us.tolist(), targets.tolist(), strict=True)) == dict(enumerate(reference.x))
     assert highest == max(reference.F)
-    ours = sorted((move.subscriber, move.source, move.target) for move in GSH(0.0).suggest(Trial(load)))
-    assert ours == (sorted(printed) if max(reference.F) < before * (1 - 1e-9) and Trial(load).loads.cov > 0 else [])
+    ours = sorted((move.subscriber, move.source, move.target) for move in GSH(0.0).suggest(WhatIf(load)))
+    assert ours == (sorted(printed) if max(reference.F) < before * (1 - 1e-9) and WhatIf(load).loads.cov > 0 else [])
 
 
 @settings(deadline=None, max_examples=200)
 @given(load=clusters(plain=True, most=80), trigger=st.sampled_from([0.0, 0.05]))
 def test_repair_makes_the_moves_of_its_plain_form(load, trigger):
     plain = literal(load, LiteralPeal).repair(trigger)
-    ours = Peal(gear="repair", trigger=trigger).suggest(Trial(load))
+    ours = Peal(gear="repair", trigger=trigger).suggest(WhatIf(load))
     assert [(move.subscriber, move.source, move.target) for move in ours] == plain

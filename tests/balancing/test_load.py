@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tocsin.balancing.load import NOWHERE, Load, Status
-from tocsin.balancing.move import Move
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.load import NOWHERE, Load, Status
+from tocsin.balancing.model.migration import Migration
+from tocsin.balancing.model.what_if import WhatIf
 
 SUBSCRIBERS = st.integers(0, 11)
 BROKERS = st.integers(0, 4)
@@ -79,11 +79,11 @@ class Updates(RuleBasedStateMachine):
     @rule(wishes=st.lists(st.tuples(SUBSCRIBERS, BROKERS), max_size=6))
     def tries(self, wishes: list[tuple[int, int]]) -> None:
         """As if: the loads after moves that do not happen, by both ways to ask for them."""
-        was, before, trial = dict(self.formulas.x), self.load.loads, Trial(self.load)
+        was, before, trial = dict(self.formulas.x), self.load.loads, WhatIf(self.load)
         moves = []
         for u, j in wishes:
             if self.formulas.x.get(u) is not None and j in self.formulas.capacity:
-                moves.append(Move(u, int(self.load.at[u]), j))
+                moves.append(Migration(u, int(self.load.at[u]), j))
                 gone, come = trial.release(u), trial.added(u)
                 old, source = trial.F.copy(), int(trial.at[u])
                 if source != j:
@@ -160,7 +160,7 @@ def test_questions_about_many_have_the_answers_of_one_by_one():
     load.rates(np.arange(30), rng.random(30))
     for u in range(40):
         load.join(u, u % 3, rng.choice(30, u % 7, replace=False).tolist())
-    trial, us = Trial(load), np.arange(40)
+    trial, us = WhatIf(load), np.arange(40)
     close(trial.releases(us), [trial.release(u) for u in us])
     close(trial.added_all(us), [trial.added(u) for u in us])
     close(trial.added_to(us, 2), [trial.added(u)[2] for u in us])

@@ -7,13 +7,14 @@ from itertools import pairwise
 import pytest
 from clusters import skewed
 
-from tocsin.balancing import Balancer, Limits, Status, Trial, strategies
+from tocsin.balancing import Balancer, Limits, Status, WhatIf
+from tocsin.balancing.strategies import registry
 
 ENOUGH = Limits(moves=10_000, per_broker=10_000)
 
 
 def carried_out(load, name: str, limits: Limits = ENOUGH, **settings):
-    plan = Balancer(load, strategies.make(name, **settings), limits).plan(0.0)
+    plan = Balancer(load, registry.make(name, **settings), limits).plan(0.0)
     for move in plan.moves:
         load.attach(move.subscriber, move.target)
     return plan
@@ -54,7 +55,7 @@ def test_a_newcomer_takes_its_share_and_nobody_else_moves(capacity):
     assert {move.target for move in plan.moves} == {5}
     even = load.loads.F.sum() / load.capacity.sum()
     assert load.loads.relative[5] == pytest.approx(even, rel=0.15)
-    assert list(strategies.make("join").suggest(Trial(load))) == []
+    assert list(registry.make("join").suggest(WhatIf(load))) == []
 
 
 def test_the_stages_follow_the_imbalance():

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.balancing.balancer import Balancer, answer
-from tocsin.balancing.load import Load
-from tocsin.balancing.move import Move
-from tocsin.balancing.patience import LONGEST, MARGIN, Patience, Stage, Wish
-from tocsin.balancing.rows import Rows
-from tocsin.balancing.strategy import MinMax
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.load import Load
+from tocsin.balancing.model.migration import Migration
+from tocsin.balancing.model.rows import Rows
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.regroup_gate import LONGEST, MARGIN, RegroupGate, Stage, Wish
+from tocsin.balancing.strategies.strategy import MinMax
 
 WISH = Wish(moves=100, looks=3, pause=600.0)
 
 
 def test_a_wish_waits_until_it_was_there_at_several_looks_in_a_row():
-    patience = Patience()
+    patience = RegroupGate()
     for now, wish in enumerate([WISH, WISH, None, WISH, WISH]):
         assert patience.stage(now) is Stage.ASK
         patience.heard(now, wish, made=5)
@@ -29,7 +29,7 @@ def test_a_wish_waits_until_it_was_there_at_several_looks_in_a_row():
 
 
 def test_as_many_moves_as_were_wished_for_then_a_rest():
-    patience, made = granted(Patience(), 0.0), 0
+    patience, made = granted(RegroupGate(), 0.0), 0
     now = 10.0
     while patience.stage(now) is Stage.GO:
         patience.heard(now, WISH, made=30)
@@ -40,7 +40,7 @@ def test_as_many_moves_as_were_wished_for_then_a_rest():
 
 
 def test_who_wishes_again_and_again_rests_longer_each_time():
-    patience, now, rests = Patience(), 0.0, []
+    patience, now, rests = RegroupGate(), 0.0, []
     for _ in range(6):
         patience = granted(patience, now)
         patience.heard(now, WISH, made=1_000)
@@ -50,20 +50,20 @@ def test_who_wishes_again_and_again_rests_longer_each_time():
 
 
 def test_who_has_no_wish_for_a_while_is_let_off():
-    patience, now = Patience(rests=LONGEST), 0.0
+    patience, now = RegroupGate(rests=LONGEST), 0.0
     for _ in range(3):
         patience.heard(now, None, made=0)
     assert patience.rests == 1
 
 
 def test_a_plan_that_has_become_pointless_is_no_reason_to_rest():
-    patience = granted(Patience(), 0.0)
+    patience = granted(RegroupGate(), 0.0)
     patience.heard(10.0, None, made=0)
     assert patience.stage(20.0) is Stage.ASK
 
 
 def test_who_has_looked_in_vain_looks_again_after_a_while():
-    patience = Patience()
+    patience = RegroupGate()
     patience.heard(0.0, WISH, made=0)
     patience.heard(10.0, Wish(0, 3, 600.0), made=0)
     assert patience.looks == 0
@@ -73,7 +73,7 @@ def test_who_has_looked_in_vain_looks_again_after_a_while():
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 200)), max_size=300))
 def test_however_it_is_asked_moves_are_bounded_by_time(looks):
     """Looks every 10 s: never more than about one plan in a pause, whatever is wished for."""
-    patience, total = Patience(), 0
+    patience, total = RegroupGate(), 0
     for number, (wished, made) in enumerate(looks):
         now = number * 10.0
         going = patience.stage(now) is Stage.GO
@@ -85,7 +85,7 @@ def test_however_it_is_asked_moves_are_bounded_by_time(looks):
     assert total <= (pauses + cancelled) * (MARGIN * 100 + 101)
 
 
-def granted(patience: Patience, now: float) -> Patience:
+def granted(patience: RegroupGate, now: float) -> RegroupGate:
     for _ in range(WISH.looks):
         patience.heard(now, WISH, made=0)
     assert patience.stage(now) is Stage.GO
@@ -95,14 +95,14 @@ def granted(patience: Patience, now: float) -> Patience:
 class Wishful(MinMax):
     """Would move everybody of the first broker to the second, and moves one if it may not."""
 
-    def suggest(self, view: Trial) -> Iterator[Move]:
+    def suggest(self, view: WhatIf) -> Iterator[Migration]:
         if view.stage is Stage.REST:
             return
         people = view.subscribers(0).tolist()
         if people:
             view.wish = Wish(len(people), 2, 100.0)
             for u in people if view.stage is Stage.GO else people[:1]:
-                yield Move(u, 0, 1, 1.0)
+                yield Migration(u, 0, 1, 1.0)
 
 
 def balancer() -> Balancer:

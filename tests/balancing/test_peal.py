@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from benchmarks.interests import network
 
-from tocsin.balancing.groups import find_groups
-from tocsin.balancing.gsh import shuffle
-from tocsin.balancing.load import Load
-from tocsin.balancing.peal import Peal
-from tocsin.balancing.repair import fewest
-from tocsin.balancing.rows import Rows
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.load import Load
+from tocsin.balancing.model.rows import Rows
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.strategies.debs2019.gsh import shuffle
+from tocsin.balancing.strategies.peal.groups import find_groups
+from tocsin.balancing.strategies.peal.peal import Peal
+from tocsin.balancing.strategies.peal.repair import fewest
 from tocsin.errors import UserError
 
 SIZE = {"subscribers": 3_000, "subscriptions": 500, "brokers": 6}
@@ -22,17 +22,17 @@ SIZE = {"subscribers": 3_000, "subscriptions": 500, "brokers": 6}
 @pytest.mark.parametrize("unequal", [False, True])
 def test_repair_is_no_higher_than_a_shuffle_with_about_the_fewest_moves(kind, unequal):
     load = network(kind, **SIZE, unequal=unequal)
-    reached = shuffle(Trial(load))[2]
-    moves = list(Peal("repair", trigger=0.0).suggest(Trial(load)))
+    reached = shuffle(WhatIf(load))[2]
+    moves = list(Peal("repair", trigger=0.0).suggest(WhatIf(load)))
     assert load.as_if(moves).maximum <= reached * (1 + 1e-9)
-    assert len(moves) <= 1.25 * fewest(Trial(load), reached)
+    assert len(moves) <= 1.25 * fewest(WhatIf(load), reached)
 
 
 @pytest.mark.parametrize("balanced", [False, True])
 def test_regrouping_comes_close_to_the_bound_with_fewer_moves_than_a_shuffle(balanced):
     load = network("clustered", **SIZE, noise=0.0, balanced=balanced)
-    us, targets, reached = shuffle(Trial(load))
-    moves = list(Peal().suggest(Trial(load)))
+    us, targets, reached = shuffle(WhatIf(load))
+    moves = list(Peal().suggest(WhatIf(load)))
     after = load.as_if(moves)
     assert after.maximum <= 1.02 * load.lower_bound() < reached
     assert len(moves) < (load.at[us] != targets).sum()
@@ -40,8 +40,8 @@ def test_regrouping_comes_close_to_the_bound_with_fewer_moves_than_a_shuffle(bal
 
 def test_every_prefix_of_a_plan_is_a_plan():
     load = network("clustered", **SIZE)
-    view, highest = Trial(load), load.loads.maximum
-    moves = list(Peal().suggest(Trial(load)))
+    view, highest = WhatIf(load), load.loads.maximum
+    moves = list(Peal().suggest(WhatIf(load)))
     seen = []
     for move in moves:
         view.move(move.subscriber, move.target)
@@ -51,22 +51,22 @@ def test_every_prefix_of_a_plan_is_a_plan():
 
 
 def test_a_balanced_network_without_groups_is_left_alone():
-    assert list(Peal(trigger=0.1).suggest(Trial(network("uniform", **SIZE, balanced=True)))) == []
+    assert list(Peal(trigger=0.1).suggest(WhatIf(network("uniform", **SIZE, balanced=True)))) == []
 
 
 def test_an_imbalance_below_the_trigger_is_left_alone():
     load = network("uniform", **SIZE)
-    assert list(Peal(trigger=10.0).suggest(Trial(load))) == []
+    assert list(Peal(trigger=10.0).suggest(WhatIf(load))) == []
 
 
 def test_groups_are_found():
     load = network("clustered", **SIZE, noise=0.02)
-    groups = find_groups(Trial(load), 0.5, 0.4)
+    groups = find_groups(WhatIf(load), 0.5, 0.4)
     truth = np.arange(500) // 50
     for community in range(10):
         assert np.bincount(groups.of_subscription[truth == community]).max() >= 45
     assert groups.cohesion > 0.9
-    assert find_groups(Trial(network("uniform", **SIZE)), 0.5, 0.4) is None
+    assert find_groups(WhatIf(network("uniform", **SIZE)), 0.5, 0.4) is None
 
 
 def test_among_equals_the_nearest_is_preferred():
@@ -76,7 +76,7 @@ def test_among_equals_the_nearest_is_preferred():
         load.join(u, 1 + u % 2, [0])
     distance = np.tile([0.0, 9.0, 1.0], (94, 1))
     distance[::2] = [0.0, 1.0, 9.0]
-    view = Trial(load, distance)
+    view = WhatIf(load, distance)
     moves = list(Peal("repair").suggest(view))
     assert 57 <= len(moves) <= 61
     near = sum(distance[move.subscriber, move.target] == 1.0 for move in moves)

@@ -9,14 +9,14 @@ from clusters import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.balancing.groups import Groups, find_groups
-from tocsin.balancing.gsh import shuffle
-from tocsin.balancing.hosts import chosen, hosted, shares
-from tocsin.balancing.load import Status
-from tocsin.balancing.peal import Peal
-from tocsin.balancing.refine import refine
-from tocsin.balancing.regroup import regrouped
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.load import Status
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.strategies.debs2019.gsh import shuffle
+from tocsin.balancing.strategies.peal.group_assignment import chosen, hosted, shares
+from tocsin.balancing.strategies.peal.groups import Groups, find_groups
+from tocsin.balancing.strategies.peal.peal import Peal
+from tocsin.balancing.strategies.peal.refinement import refine
+from tocsin.balancing.strategies.peal.regroup import regrouped
 
 SIZE = {"subscribers": 4_000, "subscriptions": 500, "brokers": 8}
 
@@ -25,8 +25,8 @@ SIZE = {"subscribers": 4_000, "subscriptions": 500, "brokers": 8}
 @pytest.mark.parametrize("unequal", [False, True])
 def test_it_comes_within_2_percent_of_the_bound_with_fewer_moves_than_a_shuffle(seed, unequal):
     load = network("clustered", seed=seed, unequal=unequal, noise=0.02)
-    us, targets, _ = shuffle(Trial(load))
-    moves = list(Peal(trigger=0.0).suggest(Trial(load)))
+    us, targets, _ = shuffle(WhatIf(load))
+    moves = list(Peal(trigger=0.0).suggest(WhatIf(load)))
     assert load.as_if(moves).maximum <= 1.02 * load.lower_bound()
     assert len(moves) < (load.at[us] != targets).sum()
 
@@ -34,9 +34,9 @@ def test_it_comes_within_2_percent_of_the_bound_with_fewer_moves_than_a_shuffle(
 def test_what_is_regrouped_already_is_left_alone():
     load = network("clustered", **SIZE)
     peal = Peal(trigger=0.0)
-    for move in peal.suggest(Trial(load)):
+    for move in peal.suggest(WhatIf(load)):
         load.attach(move.subscriber, move.target)
-    assert len(list(peal.suggest(Trial(load)))) <= 0.02 * SIZE["subscribers"]
+    assert len(list(peal.suggest(WhatIf(load)))) <= 0.02 * SIZE["subscribers"]
 
 
 @settings(deadline=None, max_examples=60)
@@ -62,7 +62,7 @@ def test_hosts_are_as_many_as_asked_for_and_shares_sum_up_to_the_groups(drawn, h
 @settings(deadline=None, max_examples=60)
 @given(load=clusters(), hosts=st.integers(0, 3), draw=st.randoms(use_true_random=False))
 def test_whatever_the_groups_nobody_is_lost_or_sent_where_nobody_is_taken(load, hosts, draw):
-    before, view = Trial(load), Trial(load)
+    before, view = WhatIf(load), WhatIf(load)
     of_subscription = np.array([draw.randrange(3) for _ in load.lam], dtype=np.int64)
     of_subscriber = np.array([draw.randrange(3) if at >= 0 else -1 for at in load.at], dtype=np.int64)
     moves = regrouped(view, Groups(of_subscription, of_subscriber, 3, 1.0), hosts, 0.0)
@@ -76,7 +76,7 @@ def test_whatever_the_groups_nobody_is_lost_or_sent_where_nobody_is_taken(load, 
 
 def test_hosts_keep_those_who_are_there():
     load = network("clustered", **SIZE, noise=0.0)
-    view = Trial(load)
+    view = WhatIf(load)
     groups = find_groups(view, 0.2, 0.4)
     us, targets = hosted(view, groups, 2)
     stay = (view.at[us] == targets).mean()
@@ -87,7 +87,7 @@ def test_hosts_keep_those_who_are_there():
 
 def test_sweeps_leave_the_brokers_even_and_fetch_less():
     load = network("clustered", **SIZE, noise=0.05)
-    view = Trial(load)
+    view = WhatIf(load)
     groups = find_groups(view, 0.2, 0.4)
     view.move_all(*hosted(view, groups, 2))
     before = view.I.sum()
@@ -99,7 +99,7 @@ def test_sweeps_leave_the_brokers_even_and_fetch_less():
 def test_the_limit_of_a_broker_holds_while_people_are_regrouped():
     load = network("clustered", **SIZE, balanced=True)
     load.most[0] = load.count[0] + 3
-    moves = list(Peal("regroup", trigger=0.0).suggest(Trial(load)))
+    moves = list(Peal("regroup", trigger=0.0).suggest(WhatIf(load)))
     assert moves
     for move in moves:
         load.attach(move.subscriber, move.target)

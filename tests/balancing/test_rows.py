@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.balancing.names import Names
-from tocsin.balancing.rows import Rows
+from tocsin.balancing.model.interner import Interner
+from tocsin.balancing.model.rows import Rows
 
 CHANGES = st.lists(st.tuples(st.sampled_from(["add", "remove", "put"]), st.integers(0, 6), st.integers(0, 9)))
 
@@ -42,7 +42,7 @@ def test_growing_rows_do_not_waste_more_than_they_hold():
 
 
 def test_numbers_of_forgotten_names_are_given_again():
-    names: Names[str] = Names()
+    names: Interner[str] = Interner()
     assert [names.number(name) for name in ("ann", "bob", "ann")] == [0, 1, 0]
     assert names.forget("ann") == 0 and names.find("ann") is None and names.forget("ann") is None
     assert names.number("cid") == 0 and names.name(0) == "cid" and sorted(names) == ["bob", "cid"] and len(names) == 2

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.broker.events import Line, Problem
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import Line, Problem
 
 KINDS = ("x", "y", "z")
 OURS, OTHER = "ours", "other"

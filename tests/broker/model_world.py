@@ -10,13 +10,13 @@ from typing import Any
 from model_client import Client
 from model_cluster import KINDS, OTHER, OURS, Cluster, kind_of
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.broker.state import BrokerState
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.state import BrokerState
 from tocsin.config import BrokerConfig, BrokerLimits
 from tocsin.wire import messages as wire
 from tocsin.wire.frames import payloads
-from tocsin.wire.messages import Held, decode_answers
+from tocsin.wire.messages import DurableSubscription, decode_answers
 
 GRACE = 30.0
 CONFIG = BrokerConfig(
@@ -34,7 +34,7 @@ class World:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.clients = [Client(0, None), Client(1, None), Client(2, "ann"), Client(3, "bob", forgetful=True)]
-        self.store: dict[str, dict[int, Held]] = {}
+        self.store: dict[str, dict[int, DurableSubscription]] = {}
         self.now = 0.0
         self.lives: list[list[tuple[ev.Event, float, list[str]]]] = []
         self._peer = 0
@@ -81,23 +81,25 @@ class World:
             case do.Remember():
                 here = [client.user for client in self.open.values()]
                 assert it.user in self.store or it.user in here, "kept for somebody who has logged out"
-                held = Held(it.subscription, it.channel, it.args, it.after)
+                held = DurableSubscription(it.subscription, it.channel, it.args, it.after)
                 self.store.setdefault(it.user, {}).setdefault(it.subscription, held)
             case do.Renumber():
                 held = self.store.get(it.user, {}).pop(it.former, None)
                 if held is not None:
-                    formers = held.formers | {it.former: it.until}
+                    previous_ids = held.previous_ids | {it.former: it.until}
                     after = min(held.after, it.through)
-                    self.store[it.user][it.subscription] = Held(
-                        it.subscription, held.channel, held.args, after, formers
+                    self.store[it.user][it.subscription] = DurableSubscription(
+                        it.subscription, held.channel, held.args, after, previous_ids
                     )
             case do.Acknowledge():
                 for number, after in it.positions.items():
                     held = self.store.get(it.user, {}).get(number)
                     if held is not None:
-                        formers = {former: until for former, until in held.formers.items() if until >= after}
+                        previous_ids = {former: until for former, until in held.previous_ids.items() if until >= after}
                         after = max(held.after, after)
-                        self.store[it.user][number] = Held(number, held.channel, held.args, after, formers)
+                        self.store[it.user][number] = DurableSubscription(
+                            number, held.channel, held.args, after, previous_ids
+                        )
             case do.Forget():
                 self.store.get(it.user, {}).pop(it.subscription, None)
             case do.Unwant():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.broker.events import Line
-from tocsin.broker.state import BrokerState
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import Line
+from tocsin.broker.core.state import BrokerState
 from tocsin.config import BrokerConfig, BrokerLimits
 from tocsin.wire import messages as wire
 from tocsin.wire.frames import payloads
@@ -58,7 +58,7 @@ class Stand:
             self.say(peer, wire.Hello(0))
             self.took(peer)
 
-    def log_in(self, peer: Any, user: str, *held: wire.Held) -> None:
+    def log_in(self, peer: Any, user: str, *held: wire.DurableSubscription) -> None:
         self.handle(ev.Opened(peer, "address"))
         self.say(peer, wire.Hello(0, "token"))
         self.handle(ev.Authenticated(peer, user, list(held)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from stand import Stand, executions, line
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
 from tocsin.config import BrokerLimits
 from tocsin.wire import messages as wire
 
@@ -329,7 +329,7 @@ def test_only_the_answer_to_the_latest_request_counts(stand):
 def kept(stand: Stand, after: int = 3) -> None:
     """A user comes back who had the subscription as 4 up to execution 6, and then as 5; all that it says is how far it
     has come."""
-    stand.log_in("u", "ann", wire.Held(5, "C", ["fire"], after, {4: 6}))
+    stand.log_in("u", "ann", wire.DurableSubscription(5, "C", ["fire"], after, {4: 6}))
     stand.subscribe("u", after=after)
     stand.took("u")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from stand import line
 
-from tocsin.broker.back import Back, Channel
-from tocsin.broker.cache import Recent
-from tocsin.broker.catchup import CatchUp
-from tocsin.broker.instructions import Fetch
-from tocsin.broker.rate import Rate
+from tocsin.broker.core.be_subscription import BESubscription, Channel
+from tocsin.broker.core.cache import Recent
+from tocsin.broker.core.catchup import CatchUp
+from tocsin.broker.core.instructions import Fetch
+from tocsin.broker.core.rate import Rate
 
 
-def subscription(number: int = 7, through: int = 20) -> Back:
-    return Back(Channel("C"), [], [], Recent(0), Rate(0.0), id=number, start=through)
+def subscription(number: int = 7, through: int = 20) -> BESubscription:
+    return BESubscription(Channel("C"), [], [], Recent(0), Rate(0.0), id=number, start=through)
 
 
 def test_one_fetch_is_for_all_who_wait_from_the_furthest_behind():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stand import Stand
 
-from tocsin.broker.moving import ROUND
-from tocsin.broker.rate import LEAST
+from tocsin.broker.core.load_reports import ROUND
+from tocsin.broker.core.rate import LEAST
 
 
 def test_a_rate_that_is_no_news_is_said_again_within_a_round():

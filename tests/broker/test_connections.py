@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stand import Stand
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
 from tocsin.config import BrokerLimits
-from tocsin.wire import closes
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 
 
@@ -225,7 +225,7 @@ def test_closes_are_counted_by_their_code():
     stand = Stand()
     stand.open("p")
     stand.handle(ev.Stopping())
-    assert stand.state.counters.closes == {closes.GOING_AWAY.code: 1}
+    assert stand.state.counters.closes == {close_codes.GOING_AWAY.code: 1}
 
 
 # -- heartbeats --------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from broker_lab import Speaker, broker
 from stand import Stand, executions, line
 
 from sparkless import sparkless
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
 from tocsin.wire import messages as wire
 
 OLD, NEW = 100, 200
@@ -98,7 +98,7 @@ def test_who_resumes_with_a_cursor_of_the_same_one_goes_on(stand):
 
 def test_a_user_who_was_away_gets_what_has_smaller_numbers():
     stand = Stand(heartbeat=0.0)
-    stand.handle(ev.Restored("ann/phone", [wire.Held(7, "C", ["fire"], 50)]))
+    stand.handle(ev.Restored("ann/phone", [wire.DurableSubscription(7, "C", ["fire"], 50)]))
     stand.handle(ev.Wanted("C", [8], 2, NEW))
     assert stand.did(do.Renumber) == [do.Renumber("ann/phone", 7, 8, 2, 2)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from stand import Stand, executions, line
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.broker.rate import seconds
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.rate import seconds
 from tocsin.wire import messages as wire
 from tocsin.wire.frames import frame
 

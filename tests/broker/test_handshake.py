@@ -7,7 +7,7 @@ from websockets.http11 import Request
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from tocsin.broker.handshake import PATH, plain_answer
+from tocsin.broker.transport.handshake import PATH, plain_answer
 from tocsin.wire import SUBPROTOCOL
 
 USUAL = {

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from stand import Stand, executions, line
 
-from tocsin.broker import events as ev
-from tocsin.broker.executions import UNBOOKED, UNBOOKED_BYTES
-from tocsin.broker.inside import Tell
+from tocsin.broker.core import events as ev
+from tocsin.broker.core.delivery import UNBOOKED, UNBOOKED_BYTES
+from tocsin.broker.transport.notify_endpoint import Tell
 
 
 def stand_with(*numbers: int) -> Stand:

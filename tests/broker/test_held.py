@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from stand import Stand, executions
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.broker.events import Problem
-from tocsin.wire import closes
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import Problem
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
-from tocsin.wire.messages import Held
-from tocsin.wire.reports import Orders
+from tocsin.wire.messages import DurableSubscription
+from tocsin.wire.reports import ReportReply
 
 
 def test_what_a_user_subscribes_to_is_remembered():
@@ -39,7 +39,7 @@ def test_it_is_remembered_once():
 
 def test_the_welcome_says_what_is_kept():
     stand = Stand()
-    held = Held(7, "C", ["fire"], 3)
+    held = DurableSubscription(7, "C", ["fire"], 3)
     stand.log_in("p", "ann", held)
     (welcome,) = stand.took("p")
     assert welcome.subscriptions == [held]
@@ -87,7 +87,7 @@ def test_what_somebody_else_keeps_cannot_be_left():
 
 def test_what_is_kept_from_a_former_life_is_subscribed_to_again():
     stand = Stand(grace=60.0)
-    stand.handle(ev.Restored("ann", [Held(7, "C", ["fire"], 3)]))
+    stand.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
     assert stand.did(do.Want) == [do.Want("C", [["fire"]])]
     stand.wanted(7, position=9)
     stand.tick(1_000)
@@ -96,7 +96,7 @@ def test_what_is_kept_from_a_former_life_is_subscribed_to_again():
 
 def test_what_has_another_number_now_is_remembered_under_that():
     stand = Stand()
-    stand.handle(ev.Restored("ann", [Held(7, "C", ["fire"], 3)]))
+    stand.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
     stand.wanted(9, position=9)
     assert stand.did(do.Renumber) == [do.Renumber("ann", 7, 9, 9, 9)]
     assert stand.did(do.Remember) == stand.did(do.Forget) == []
@@ -104,7 +104,7 @@ def test_what_has_another_number_now_is_remembered_under_that():
 
 def test_what_does_not_exist_any_more_is_forgotten():
     stand = Stand()
-    stand.handle(ev.Restored("ann", [Held(7, "C", ["fire"], 3)]))
+    stand.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
     stand.wanted(Problem("not_found", "no"))
     assert stand.did(do.Forget) == [do.Forget("ann", 7)]
 
@@ -159,7 +159,7 @@ def test_callers_of_a_user_who_logs_out_are_sent_away_too():
 
 def test_what_is_being_asked_for_a_user_who_logs_out_is_not_kept():
     stand = Stand(grace=60.0)
-    stand.handle(ev.Restored("ann", [Held(7, "C", ["fire"], 3)]))
+    stand.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
     stand.handle(ev.UserEnded("ann"))
     stand.wanted(7)
     assert stand.did(do.Remember) == []
@@ -262,7 +262,7 @@ def test_a_user_who_was_moved_is_not_kept_here():
     stand.handle(ev.Authenticated("p", "ann", []))
     stand.subscribed("p")
     stand.done.clear()
-    stand.handle(ev.Ordered(Orders(1, drop=["abcdefgh"])))
-    assert [it.close for it in stand.did(do.Close)] == [closes.MOVED]
+    stand.handle(ev.Ordered(ReportReply(1, drop=["abcdefgh"])))
+    assert [it.close for it in stand.did(do.Close)] == [close_codes.MIGRATED]
     stand.tick(11.0)
     assert stand.done == [do.Unwant("C", [7])]

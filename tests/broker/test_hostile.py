@@ -16,7 +16,7 @@ import pytest
 from broker_lab import Broker, Speaker, broker
 from websockets.exceptions import ConnectionClosed
 
-from tocsin.wire import SUBPROTOCOL, closes
+from tocsin.wire import SUBPROTOCOL, close_codes
 
 kinds = (f"hostile{n}" for n in itertools.count(1))
 
@@ -96,24 +96,24 @@ HELLO = json.dumps({"type": "hello", "id": 1}).encode()
 @pytest.mark.parametrize(
     ("close", "frames"),
     [
-        (closes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0xC1}]),
-        (closes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x83}]),
-        (closes.PROTOCOL_ERROR, [{"payload": b"x", "opcode": 0}]),
-        (closes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x01}, {"payload": b"y"}]),
-        (closes.PROTOCOL_ERROR, [{"payload": b"x" * 126, "opcode": 9}]),
-        (closes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x09}]),
-        (closes.UNSUPPORTED, [{"payload": HELLO, "opcode": 2}]),
-        (closes.NOT_UTF8, [{"payload": b'{"type":"\xff"}'}]),
-        (closes.TOO_BIG, [{"payload": b"", "size": 2**40}]),
-        (closes.TOO_BIG, [{"payload": b"", "size": 2**63 - 1}]),
-        (closes.MALFORMED, [{"payload": b"not json"}]),
-        (closes.MALFORMED, [{"payload": b"5"}]),
-        (closes.MALFORMED, [{"payload": b""}]),
-        (closes.MALFORMED, [{"payload": b'{"type":"unheard of"}'}]),
-        (closes.MALFORMED, [{"payload": b"[" * 50_000}]),
-        (closes.NO_HELLO, [{"payload": b'{"type":"ping"}'}]),
-        (closes.NO_HELLO, [{"payload": HELLO}, {"payload": HELLO}]),
-        (closes.UNAUTHORIZED, [{"payload": b'{"type":"hello","id":1,"token":"made up"}'}]),
+        (close_codes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0xC1}]),
+        (close_codes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x83}]),
+        (close_codes.PROTOCOL_ERROR, [{"payload": b"x", "opcode": 0}]),
+        (close_codes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x01}, {"payload": b"y"}]),
+        (close_codes.PROTOCOL_ERROR, [{"payload": b"x" * 126, "opcode": 9}]),
+        (close_codes.PROTOCOL_ERROR, [{"payload": b"x", "first": 0x09}]),
+        (close_codes.UNSUPPORTED, [{"payload": HELLO, "opcode": 2}]),
+        (close_codes.NOT_UTF8, [{"payload": b'{"type":"\xff"}'}]),
+        (close_codes.TOO_BIG, [{"payload": b"", "size": 2**40}]),
+        (close_codes.TOO_BIG, [{"payload": b"", "size": 2**63 - 1}]),
+        (close_codes.MALFORMED, [{"payload": b"not json"}]),
+        (close_codes.MALFORMED, [{"payload": b"5"}]),
+        (close_codes.MALFORMED, [{"payload": b""}]),
+        (close_codes.MALFORMED, [{"payload": b'{"type":"unheard of"}'}]),
+        (close_codes.MALFORMED, [{"payload": b"[" * 50_000}]),
+        (close_codes.NO_HELLO, [{"payload": b'{"type":"ping"}'}]),
+        (close_codes.NO_HELLO, [{"payload": HELLO}, {"payload": HELLO}]),
+        (close_codes.UNAUTHORIZED, [{"payload": b'{"type":"hello","id":1,"token":"made up"}'}]),
     ],
 )
 @pytest.mark.usefixtures("witness")
@@ -125,7 +125,7 @@ def test_a_broken_rule_has_its_close_code(raw, close, frames):
 
 def test_an_unmasked_frame_is_a_protocol_error(raw):
     raw.sock.sendall(b"\x81\x01x")
-    assert raw.closed() == closes.PROTOCOL_ERROR.code
+    assert raw.closed() == close_codes.PROTOCOL_ERROR.code
 
 
 def test_a_message_may_come_in_pieces_with_a_ping_between(raw):
@@ -207,12 +207,12 @@ def impatient(data: Any, tmp_path: Any) -> Iterator[Broker]:
 def test_limits_hold(strict):
     raw = Raw(strict.port)
     raw.send(b"x" * 1001)
-    assert raw.closed() == closes.TOO_BIG.code
+    assert raw.closed() == close_codes.TOO_BIG.code
     raw.close()
     raw = Raw(strict.port)
     raw.send(b"x" * 600, first=0x01)
     raw.send(b"x" * 600, first=0x00)
-    assert raw.closed() == closes.TOO_BIG.code
+    assert raw.closed() == close_codes.TOO_BIG.code
     raw.close()
     speaker = Speaker(strict.url)
     for n in range(3):
@@ -225,7 +225,7 @@ def test_too_many_connections_from_one_address_are_sent_away(strict):
     some = [Speaker(strict.url) for _ in range(4)]
     with pytest.raises(ConnectionClosed) as refused:
         Speaker(strict.url)
-    assert refused.value.rcvd is not None and refused.value.rcvd.code == closes.TRY_LATER.code
+    assert refused.value.rcvd is not None and refused.value.rcvd.code == close_codes.TRY_LATER.code
     some.pop().close()
     while True:  # the broker may not have seen yet that it left
         with contextlib.suppress(ConnectionClosed):
@@ -237,14 +237,14 @@ def test_too_many_connections_from_one_address_are_sent_away(strict):
 
 def test_who_says_nothing_is_sent_away(impatient):
     raw = Raw(impatient.port)
-    assert raw.closed() == closes.HELLO_TIMEOUT.code
+    assert raw.closed() == close_codes.HELLO_TIMEOUT.code
     raw.close()
 
 
 def test_who_answers_no_ping_is_sent_away(impatient):
     raw = Raw(impatient.port)
     raw.send(HELLO)
-    assert raw.closed() == closes.SILENT.code
+    assert raw.closed() == close_codes.SILENT.code
     raw.close()
 
 

@@ -15,7 +15,7 @@ from broker_lab import Broker, Speaker
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tocsin.broker.inside import TOGETHER, UNANSWERED, Head, plain_head
+from tocsin.broker.transport.notify_endpoint import TOGETHER, UNANSWERED, Head, plain_head
 
 LATER = {"tocsin-answer": "later"}
 #: Beyond what the data cluster says of a channel nobody executes.

@@ -12,8 +12,8 @@ from broker_lab import Broker, broker
 from person import Person, events, rows
 
 from sparkless import Sparkless, sparkless
-from tocsin.broker.users import Users
-from tocsin.wire.messages import Held
+from tocsin.broker.user_store import UserStore
+from tocsin.wire.messages import DurableSubscription
 
 ARGS = ["fire"]
 
@@ -90,7 +90,7 @@ def test_what_was_acknowledged_does_not_come_again_and_the_former_number_is_know
     last = kept.find(3)
     assert rows(kept.person.results(number, wait=20)) == [3]
     assert kept.person.post("/ackresults", subscription=number, execution=last).status_code == 200
-    assert "formers" not in kept.listed()
+    assert "previous_ids" not in kept.listed()
     assert kept.person.http.get("/getresults", params={"subscription": kept.first}).status_code == 404
 
 
@@ -158,8 +158,8 @@ def _until_live(stream: httpx.Response) -> Iterator[tuple[str, str, dict[str, An
 
 
 @pytest.fixture
-def users(tmp_path: Path) -> Iterator[Users]:
-    found = Users(tmp_path / "users.db", "b", 3600.0, lambda: 1_000.0)
+def users(tmp_path: Path) -> Iterator[UserStore]:
+    found = UserStore(tmp_path / "users.db", "b", 3600.0, lambda: 1_000.0)
     found.remember("ann", 7, "C", ["fire"], 3)
     yield found
     found.close()
@@ -168,32 +168,32 @@ def users(tmp_path: Path) -> Iterator[Users]:
 def test_another_number_keeps_the_position_and_knows_the_one_before(users):
     users.acknowledge("ann", {7: 5})
     users.renumber("ann", 7, 9, until=12, through=20)
-    assert users.held("ann").result(30) == [Held(9, "C", ["fire"], 5, {7: 12})]
+    assert users.held("ann").result(30) == [DurableSubscription(9, "C", ["fire"], 5, {7: 12})]
 
 
 def test_a_position_ahead_of_the_channel_is_that_of_another_channel(users):
     users.renumber("ann", 7, 9, until=2, through=2)
-    assert users.held("ann").result(30) == [Held(9, "C", ["fire"], 2, {7: 2})]
+    assert users.held("ann").result(30) == [DurableSubscription(9, "C", ["fire"], 2, {7: 2})]
 
 
 def test_the_same_change_by_two_brokers_is_one(users):
     for until in (12, 15):
         users.renumber("ann", 7, 9, until=until, through=20)
-    assert users.held("ann").result(30) == [Held(9, "C", ["fire"], 3, {7: 12})]
+    assert users.held("ann").result(30) == [DurableSubscription(9, "C", ["fire"], 3, {7: 12})]
 
 
 def test_every_number_is_known_until_something_behind_it_is_acknowledged(users):
     users.renumber("ann", 7, 9, until=12, through=20)
     users.renumber("ann", 9, 10, until=30, through=30)
-    assert users.held("ann").result(30) == [Held(10, "C", ["fire"], 3, {7: 12, 9: 30})]
+    assert users.held("ann").result(30) == [DurableSubscription(10, "C", ["fire"], 3, {7: 12, 9: 30})]
     users.acknowledge("ann", {10: 12})
-    assert users.held("ann").result(30) == [Held(10, "C", ["fire"], 12, {7: 12, 9: 30})]
+    assert users.held("ann").result(30) == [DurableSubscription(10, "C", ["fire"], 12, {7: 12, 9: 30})]
     users.acknowledge("ann", {10: 31})
-    assert users.held("ann").result(30) == [Held(10, "C", ["fire"], 31)]
+    assert users.held("ann").result(30) == [DurableSubscription(10, "C", ["fire"], 31)]
 
 
 def test_what_is_forgotten_has_no_numbers_any_more(users):
     users.renumber("ann", 7, 9, until=12, through=20)
     users.forget("ann", 9)
     users.remember("ann", 9, "C", ["fire"], 30)
-    assert users.held("ann").result(30) == [Held(9, "C", ["fire"], 30)]
+    assert users.held("ann").result(30) == [DurableSubscription(9, "C", ["fire"], 30)]

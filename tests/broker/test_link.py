@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.broker import road
-from tocsin.broker.link import Link
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.upstream import protocol
+from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.config import BrokerConfig
 
 CHANNELS = {"channels": [{"name": "C", "last_execution": 9}]}
@@ -70,7 +70,7 @@ class Rig:
             state=SimpleNamespace(channels={}),
             handle=self.hear,
         )
-        self.link = Link(driver, "http://broker/told")
+        self.link = UpstreamClient(driver, "http://broker/told")
         self.link._client = httpx.AsyncClient(transport=httpx.MockTransport(self.answer), base_url="http://cluster")
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
@@ -114,7 +114,7 @@ def run(test: Callable[[Rig], Awaitable[None]]) -> None:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(road, "LOOK", 0.0)
+    monkeypatch.setattr(protocol, "LOOK", 0.0)
 
 
 def refusal(kind: str, **fields: Any) -> tuple[int, dict[str, Any]]:

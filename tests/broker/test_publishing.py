@@ -6,10 +6,10 @@ import pytest
 from msgspec import Raw
 from stand import Stand
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.broker.events import Problem
-from tocsin.broker.publishing import EACH, MOST_RECORDS
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import Problem
+from tocsin.broker.core.publications import EACH, MOST_RECORDS
 from tocsin.config import BrokerLimits
 from tocsin.wire import messages as wire
 

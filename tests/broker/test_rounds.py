@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tocsin.broker import events as ev
-from tocsin.broker.rounds import Account, Enrol, Rounds
-from tocsin.broker.state import BrokerState
-from tocsin.broker.steps import Lost, Pause, Refused
+from tocsin.broker.core import events as ev
+from tocsin.broker.core.state import BrokerState
+from tocsin.broker.upstream.effects import Lost, Pause, Refused
+from tocsin.broker.upstream.heartbeat import Account, Enrol, Heartbeat
 from tocsin.config import BrokerConfig
 from tocsin.wire import messages as wire
-from tocsin.wire.reports import Order, Orders, Registered, Registration
+from tocsin.wire.reports import MigrationOrder, Registered, Registration, ReportReply
 
 ABOUT = Registered("b", "00", "token", 2.0)
 
@@ -27,7 +27,7 @@ class Walk:
         self.state.handle(ev.Received(1, [wire.Hello(1, subscriber="ann")]), 0.0)
         self.handled: list[Any] = []
         self.enrolled: list[Registered] = []
-        self.rounds = Rounds(
+        self.rounds = Heartbeat(
             self.state,
             Registration("b", "http://b"),
             self.handled.append,
@@ -54,20 +54,20 @@ def test_the_first_report_is_full_and_the_next_ones_are_what_has_changed(walk):
     assert walk.enrolled == [ABOUT] and walk.rounds.registered
     assert isinstance(first, Account) and first.token == "token"
     assert (first.report.number, first.report.full, list(first.report.subscribers)) == (1, True, ["ann"])
-    assert walk.send(Orders(1)) == Pause(ABOUT.interval)
+    assert walk.send(ReportReply(1)) == Pause(ABOUT.interval)
     second = walk.send()
     assert (second.report.number, second.report.full, second.report.subscribers) == (2, False, {})
 
 
 def test_who_is_asked_for_everything_says_it_at_once(walk):
     walk.send(ABOUT)
-    assert walk.send(Orders(1, full=True)) == Pause(0.0)
+    assert walk.send(ReportReply(1, full=True)) == Pause(0.0)
     assert walk.send().report.full
 
 
 def test_orders_are_carried_out(walk):
     walk.send(ABOUT)
-    orders = Orders(1, moves=[Order("ann", "c", "http://c", "ticket")])
+    orders = ReportReply(1, moves=[MigrationOrder("ann", "c", "http://c", "ticket")])
     walk.send(orders)
     assert walk.handled == [ev.Ordered(orders)]
 
@@ -75,7 +75,7 @@ def test_orders_are_carried_out(walk):
 @pytest.mark.parametrize("error", [Lost("no answer"), Refused({"message": "who are you?"}, 401)])
 def test_a_report_that_did_not_arrive_is_put_back_and_the_broker_registers_again(walk, error):
     walk.send(ABOUT)
-    walk.send(Orders(1))
+    walk.send(ReportReply(1))
     walk.state.handle(ev.Closed(1), 1.0)
     assert walk.send().report.left == ["ann"]
     pause = walk.send(error)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tocsin.broker.steps import Lost, Pause, Refused, Steps, insist, walk
+from tocsin.broker.upstream.effects import Lost, Pause, Refused, Steps, insist, walk
 
 
 class Performer:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from stand import Stand, executions
 
-from tocsin.broker import events as ev
-from tocsin.broker import instructions as do
-from tocsin.broker.events import Problem
-from tocsin.broker.subscribing import MOST_WANTED
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import Problem
+from tocsin.broker.core.subscriptions import MOST_WANTED
 from tocsin.config import BrokerLimits
 from tocsin.wire import messages as wire
 

@@ -10,14 +10,14 @@ import pytest
 from broker_lab import Speaker, broker
 
 from sparkless import sparkless
-from tocsin.broker.users import Users
+from tocsin.broker.user_store import UserStore
 
 PASSWORD = "correct horse"
 
 
 @pytest.fixture
-def stores(tmp_path: Path) -> Iterator[tuple[Users, Users]]:
-    one, two = (Users(tmp_path / "users.db", name, 3600.0, lambda: 1_000.0) for name in ("one", "two"))
+def stores(tmp_path: Path) -> Iterator[tuple[UserStore, UserStore]]:
+    one, two = (UserStore(tmp_path / "users.db", name, 3600.0, lambda: 1_000.0) for name in ("one", "two"))
     yield one, two
     one.close()
     two.close()

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tocsin.broker.audience import Audience
-from tocsin.broker.writing import Writer
+from tocsin.broker.core.audience import Audience
+from tocsin.broker.transport.frame_writer import FrameWriter
 
 
 class Peer:
     """A connection with a real socket, which keeps what the socket does not take."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: FrameWriter) -> None:
         self.writer = writer
         self.near, self.far = socket.socketpair()
         self.near.setblocking(False)
@@ -56,12 +56,12 @@ class Peer:
 
 
 @pytest.fixture
-def writer() -> Writer:
-    return Writer()
+def writer() -> FrameWriter:
+    return FrameWriter()
 
 
 @pytest.fixture
-def peers(writer: Writer) -> Iterator[Callable[[int], Audience]]:
+def peers(writer: FrameWriter) -> Iterator[Callable[[int], Audience]]:
     made: list[Peer] = []
 
     def make(count: int) -> Audience:

@@ -7,13 +7,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from tocsin.city import City
-from tocsin.city.districts import NAMES
-from tocsin.city.ground import BOUNDS
-from tocsin.city.people import DRIVING
-from tocsin.city.reports import KINDS, ndjson, timestamp
-from tocsin.city.wishes import LOGIN, SUBSCRIBE, plans
-from tocsin.town.application import channels
+from tocsin.demo.application import channels
+from tocsin.demo.city import City
+from tocsin.demo.city.districts import NAMES
+from tocsin.demo.city.ground import BOUNDS
+from tocsin.demo.city.interests import LOGIN, SUBSCRIBE, plans
+from tocsin.demo.city.people import DRIVING
+from tocsin.demo.city.reports import KINDS, ndjson, timestamp
 
 CHANNELS = channels()
 NOON = timestamp(1_790_000_000.0)

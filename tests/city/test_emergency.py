@@ -14,10 +14,10 @@ import pytest
 from tiny_broker import Audience, Delivery, Wish
 
 from served import served
-from tocsin.city import City
-from tocsin.city.reports import ndjson, timestamp
-from tocsin.city.wishes import plans
-from tocsin.town.application import channels, script
+from tocsin.demo.application import channels, script
+from tocsin.demo.city import City
+from tocsin.demo.city.interests import plans
+from tocsin.demo.city.reports import ndjson, timestamp
 
 NOON = 1_790_000_000.0
 CHANNELS = channels()

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tocsin.city.districts import NAMES, outline
-from tocsin.city.ground import BOUNDS, HEIGHT, WIDTH, latitude, longitude, stream
-from tocsin.city.routes import EFFORT, Routes
-from tocsin.city.streets import AVENUE, BRIDGE, LANE, LONGEST, RIVER, Streets, _north_of, _to_river
+from tocsin.demo.city.districts import NAMES, outline
+from tocsin.demo.city.ground import BOUNDS, HEIGHT, WIDTH, latitude, longitude, stream
+from tocsin.demo.city.routes import EFFORT, Routes
+from tocsin.demo.city.streets import AVENUE, BRIDGE, LANE, LONGEST, RIVER, Streets, _north_of, _to_river
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.cli.watching import EVERY, Lines, span, watching
+from tocsin.cli.progress import EVERY, Lines, span, watching
 
 
 class Clock:

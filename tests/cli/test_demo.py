@@ -13,7 +13,7 @@ import pytest
 
 from served import environment, tocsin
 from tocsin.cli.demo import about_pace, usual_speed
-from tocsin.town.application import periods
+from tocsin.demo.application import periods
 
 sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
 

@@ -12,8 +12,8 @@ from pytest import MonkeyPatch
 from served import tocsin
 from tocsin import config
 from tocsin.cli.init import NAMES
-from tocsin.cluster.parser import iter_statements
-from tocsin.cluster.statements import CreateChannel, CreateDataset, CreateFeed
+from tocsin.cluster.statements.ast import CreateChannel, CreateDataset, CreateFeed
+from tocsin.cluster.statements.parser import iter_statements
 
 
 def test_it_writes_a_project_that_can_be_read(tmp_path: Path) -> None:

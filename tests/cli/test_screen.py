@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tocsin.city import City
 from tocsin.cli.screen import channels_table, picture, sentence, size, summary_lines
-from tocsin.town.options import CityOptions
-from tocsin.town.tally import Tally
+from tocsin.demo.city import City
+from tocsin.demo.statistics import Statistics
+from tocsin.local.options import CityOptions
 
 CHANNEL = "EmergenciesOfTypeAtLocationWithShelter"
 
@@ -44,7 +44,7 @@ def life() -> Any:
         newest={CHANNEL: told()},
         topology={"brokers": brokers, "cov": 0.123, "maximum": 1.0},
         parts=SimpleNamespace(brokers=["broker-1", "broker-2", "broker-3"], killed={"broker-2"}),
-        tally=Tally(400),
+        tally=Statistics(400),
         latency={"count": 7, "p50_ms": 1500.0, "p99_ms": 4500.0},
     )
 
@@ -92,7 +92,7 @@ def test_sizes_are_short(number: float, text: str) -> None:
 
 
 def test_the_summary_of_a_run_in_which_nothing_came() -> None:
-    facts = Tally(3).summary() | {"city_seconds": 60.0, "channels": []}
+    facts = Statistics(3).summary() | {"city_seconds": 60.0, "channels": []}
     assert "reached 0 of 0 people, the first after –" in summary_lines(facts)[0]
     assert len(summary_lines(facts)) == 2
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from served import tocsin
-from tocsin.broker.state import BrokerState
+from tocsin.broker.core.state import BrokerState
 from tocsin.cli.main import run
 
 

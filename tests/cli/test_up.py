@@ -14,7 +14,7 @@ from rich.console import Console
 
 from served import environment, tocsin
 from tocsin.cli.up import Progress, run_script
-from tocsin.town import Town
+from tocsin.local import LocalDeployment
 
 sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
 
@@ -70,7 +70,7 @@ def test_a_script_with_a_mistake_is_told_with_its_place_and_goes_on_when_it_is_c
 ) -> None:
     wrong = "CREATE DATASET A (a int);\nCREATE DATASET A (b int);\nCREATE DATASET C (c int);\n"
     progress = Progress(Console(), json=True)
-    with Town(options(tmp_path)) as town:
+    with LocalDeployment(options(tmp_path)) as town:
         with pytest.raises(typer.Exit):
             run_script(town, "a.sql", wrong, progress, json=False)
         assert "a.sql:2:1" in capsys.readouterr().err

@@ -6,9 +6,9 @@ from collections import defaultdict
 from random import Random
 from typing import Any
 
-from tocsin.client import events as ev
+from tocsin.client.core import events as ev
+from tocsin.client.core.state import ClientState
 from tocsin.client.notification import Missed, Notification
-from tocsin.client.state import ClientState
 from tocsin.wire import messages as wire
 
 HEARTBEAT = 10.0

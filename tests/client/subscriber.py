@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from rig import Rig
 
-from tocsin.client import events as ev
+from tocsin.client.core import events as ev
 
 
 class Subscriber(RuleBasedStateMachine):

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from rig import Rig
 
-from tocsin.broker import events as happened
-from tocsin.broker import instructions as do
-from tocsin.broker.state import BrokerState
-from tocsin.client import events as ev
+from tocsin.broker.core import events as happened
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.state import BrokerState
+from tocsin.client.core import events as ev
 from tocsin.client.notification import Missed
 from tocsin.config import BrokerConfig, BrokerLimits
 from tocsin.wire import messages as wire
 from tocsin.wire.frames import TEXT, payloads
-from tocsin.wire.reports import Order, Orders
+from tocsin.wire.reports import MigrationOrder, ReportReply
 
 CLIENTS = 2
 FETCHED = 3  # lines at a time
@@ -207,8 +207,8 @@ class World(RuleBasedStateMachine):
         subscriber = self.rigs[client].state.subscriber
         (other,) = [each for each in NAMES if each != name]
         ticket = f"{next(self.tickets)} {subscriber if valid else 'forged'}"
-        order = Order(subscriber, other, other, ticket)
-        self.tell(self.sites[name], happened.Ordered(Orders(1, moves=[order])))
+        order = MigrationOrder(subscriber, other, other, ticket)
+        self.tell(self.sites[name], happened.Ordered(ReportReply(1, moves=[order])))
         if fast:
             for peer in [peer for peer in self.down if peer[0] == client]:
                 self.deliver_to(peer, 1_000)
@@ -218,7 +218,7 @@ class World(RuleBasedStateMachine):
         """The coordinator knows of a newer connection: the one that is left here is closed."""
         state = self.rigs[client].state
         if state.current is not None and state.current.ready and state.current.place.url != name:
-            self.tell(self.sites[name], happened.Ordered(Orders(1, drop=[state.subscriber])))
+            self.tell(self.sites[name], happened.Ordered(ReportReply(1, drop=[state.subscriber])))
 
     # -- network, time and death -------------------------------------------------------------------------------------
 

@@ -271,7 +271,7 @@ async def test_what_was_worked_on_when_an_error_struck_is_not_acknowledged():
 
 @looped
 async def test_what_the_broker_keeps_for_the_user_can_be_seen():
-    held = wire.Held(5, "C", ["fire"], 8)
+    held = wire.DurableSubscription(5, "C", ["fire"], 8)
     async with Puppet(user="ann", subscriptions=[held]) as broker, connect(broker.url, token="t") as client:
         assert client.held == [held]
         assert client.status.user == "ann"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from rig import Rig, notify
 
-from tocsin.client import events as ev
-from tocsin.client.state import LINGER, MOVE
+from tocsin.client.core import events as ev
+from tocsin.client.core.state import LINGER, MOVE
 from tocsin.errors import NotFound, Uncertain
-from tocsin.wire import closes
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 
-TWO = wire.Move("second", "two", "ticket")
+TWO = wire.Migrate("second", "two", "ticket")
 
 
 def moving(**options: object) -> Rig:
@@ -49,8 +49,8 @@ def moved(**options: object) -> Rig:
     return rig
 
 
-def stays(rig: Rig) -> list[wire.Stay]:
-    return rig.said(wire.Stay, on=1)
+def stays(rig: Rig) -> list[wire.MigrationFailed]:
+    return rig.said(wire.MigrationFailed, on=1)
 
 
 # -- what goes well ------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_a_subscriber_is_22_letters_by_chance_or_given():
 def test_when_all_is_live_the_old_connection_is_closed_politely():
     rig = resumed()
     did = rig.hear(wire.Live(6, 11))
-    assert ev.Close(1, closes.NORMAL.code) in did and rig.state.links == [rig.state.current]
+    assert ev.Close(1, close_codes.NORMAL.code) in did and rig.state.links == [rig.state.current]
     status = rig.state.status
     assert (status.url, status.broker, status.moves, status.state) == ("two", "second", 1, "connected")
     assert stays(rig) == []
@@ -169,7 +169,7 @@ def test_after_moving_the_new_address_is_tried_first_and_then_the_others():
 
 def test_it_moves_again_and_again():
     rig = moved()
-    rig.hear(wire.Move("third", "three", "next"))
+    rig.hear(wire.Migrate("third", "three", "next"))
     rig.connect()
     rig.welcome(broker="third")
     (asked,) = rig.said(wire.Subscribe)
@@ -318,11 +318,11 @@ def test_a_goodbye_that_the_old_broker_did_not_answer(token):
 
 
 @pytest.mark.parametrize("step", [moving, greeted, welcomed, resumed])
-@pytest.mark.parametrize("code", [None, *sorted(closes.CLOSES)])
+@pytest.mark.parametrize("code", [None, *sorted(close_codes.CLOSES)])
 def test_however_the_new_connection_ends_it_stays_where_it_is(step, code):
     rig = step(token="t")
     rig.cut(code, "why")
-    assert stays(rig) == [wire.Stay("ticket", "why")]
+    assert stays(rig) == [wire.MigrationFailed("ticket", "why")]
     rig.hear(notify(12), on=1)
     assert rig.got() == [11, 12]
     assert (rig.state.status.state, rig.state.status.url, rig.state.status.moves) == ("connected", "one", 0)
@@ -399,7 +399,7 @@ def test_what_the_old_broker_has_under_a_new_number_itself_may_have_been_release
     assert asked.subscription == 5
     rig.hear(wire.Live(7, 11), on=2)
     rig.hear(wire.Subscribed(asked.id, 6, "C", 10), wire.Gap(6, 10, 14, "released"))
-    assert rig.state.current.number == 2 and "released" in rig.said(wire.Stay, on=2)[0].reason
+    assert rig.state.current.number == 2 and "released" in rig.said(wire.MigrationFailed, on=2)[0].reason
 
 
 def test_a_hole_before_what_it_has_is_none():
@@ -430,7 +430,7 @@ def test_after_a_move_that_failed_a_break_goes_the_ordinary_way_with_the_number_
 # -- when the old one breaks ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", [None, 1001, closes.MOVED.code, closes.REPLACED.code])
+@pytest.mark.parametrize("code", [None, 1001, close_codes.MIGRATED.code, close_codes.REPLACED.code])
 @pytest.mark.parametrize("step", [welcomed, resumed])
 def test_one_that_is_welcomed_takes_over_at_once(step, code):
     rig = step()
@@ -484,7 +484,7 @@ def test_closing_closes_both():
 @pytest.mark.parametrize("step", [moving, greeted, welcomed, resumed])
 def test_the_newest_of_two_moves_wins(step):
     rig = step()
-    did = rig.hear(wire.Move("third", "three", "newer"), on=1)
+    did = rig.hear(wire.Migrate("third", "three", "newer"), on=1)
     assert [each.connection for each in did if isinstance(each, ev.Close)] == [2] and rig.tried[-1] == "three"
     assert [stay.ticket for stay in stays(rig)] == ["ticket"] and len(rig.state.links) == 2
 
@@ -497,16 +497,16 @@ def test_the_same_move_told_twice_is_one():
 
 def test_it_does_not_move_to_where_it_is():
     rig = Rig().open()
-    rig.hear(wire.Move("b", "one", "ticket"))
-    assert rig.tried == ["one"] and rig.said(wire.Stay)[0].ticket == "ticket"
+    rig.hear(wire.Migrate("b", "one", "ticket"))
+    assert rig.tried == ["one"] and rig.said(wire.MigrationFailed)[0].ticket == "ticket"
 
 
 def test_while_it_leaves_one_broker_it_does_not_move_on():
     rig = resumed()
     rig.do(ev.WantPublish(1, "F", [b"{}"]))
     rig.hear(wire.Live(6, 11))
-    rig.hear(wire.Move("third", "three", "newer"))
-    assert rig.tried == ["one", "two"] and [stay.ticket for stay in rig.said(wire.Stay)] == ["newer"]
+    rig.hear(wire.Migrate("third", "three", "newer"))
+    assert rig.tried == ["one", "two"] and [stay.ticket for stay in rig.said(wire.MigrationFailed)] == ["newer"]
 
 
 @pytest.mark.parametrize("on", [1, 2], ids=["left", "joined"])
@@ -515,14 +515,14 @@ def test_only_the_broker_where_it_is_can_move_it(on):
     if on == 1:
         rig.do(ev.WantPublish(1, "F", [b"{}"]))
         rig.hear(wire.Live(6, 11))
-    rig.hear(wire.Move("third", "three", "other"), on=on)
-    assert rig.tried == ["one", "two"] and [stay.ticket for stay in rig.said(wire.Stay, on=on)] == ["other"]
+    rig.hear(wire.Migrate("third", "three", "other"), on=on)
+    assert rig.tried == ["one", "two"] and [stay.ticket for stay in rig.said(wire.MigrationFailed, on=on)] == ["other"]
 
 
 def test_it_does_not_go_from_an_encrypted_connection_to_an_open_one():
     rig = Rig("https://one").open()
-    rig.hear(wire.Move("second", "http://two", "ticket"))
-    assert rig.tried == ["https://one"] and "encrypted" in rig.said(wire.Stay)[0].reason
+    rig.hear(wire.Migrate("second", "http://two", "ticket"))
+    assert rig.tried == ["https://one"] and "encrypted" in rig.said(wire.MigrationFailed)[0].reason
 
 
 def test_a_long_reason_is_cut_to_what_the_protocol_takes():

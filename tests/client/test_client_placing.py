@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from rig import Rig
 
-from tocsin.client import events as ev
-from tocsin.client.places import Place
+from tocsin.client.core import events as ev
+from tocsin.client.core.broker_candidates import Candidate
 from tocsin.errors import Malformed, NotReady, Unauthorized, Unreachable
-from tocsin.wire import closes
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 
 DOWN = Unreachable("no coordinator answers")
@@ -111,12 +111,12 @@ def test_all_that_failed_are_avoided_until_one_welcomes():
     place(rig, "fourth", "four")
     rig.connect()
     rig.welcome(broker="fourth")
-    rig.cut(closes.TRY_LATER.code)
+    rig.cut(close_codes.TRY_LATER.code)
     wait(rig)
     assert asked(rig).avoid == ["fourth"]
 
 
-@pytest.mark.parametrize("code", [closes.MOVED.code, closes.TRY_LATER.code])
+@pytest.mark.parametrize("code", [close_codes.MIGRATED.code, close_codes.TRY_LATER.code])
 def test_a_broker_that_sends_it_away_is_not_tried_again(code):
     rig = opened()
     rig.cut(code)
@@ -128,7 +128,7 @@ def test_a_ticket_that_is_refused_is_left_at_home():
     rig = new()
     place(rig)
     rig.connect()
-    rig.cut(closes.BAD_TICKET.code, "expired")
+    rig.cut(close_codes.BAD_TICKET.code, "expired")
     assert rig.tried == ["one", "one"]
     rig.connect()
     assert rig.said(wire.Hello)[0].ticket is None
@@ -138,7 +138,7 @@ def test_a_ticket_that_is_refused_is_left_at_home():
 
 def test_without_the_coordinator_it_goes_on_with_the_brokers_it_was_told_of():
     rig = opened()
-    rig.hear(wire.Move("second", "two", "next"))
+    rig.hear(wire.Migrate("second", "two", "next"))
     rig.connect()
     rig.welcome(broker="second")
     assert rig.state.status.url == "two"
@@ -223,5 +223,5 @@ def test_closing_while_it_asks_is_the_end():
 def test_only_so_many_brokers_are_remembered_and_the_given_ones_always():
     rig = opened("spare")
     for number in range(100):
-        rig.state.places.settle(Place(f"url {number}", f"name {number}"))
+        rig.state.places.settle(Candidate(f"url {number}", f"name {number}"))
     assert rig.state.places.urls[0] == "spare" and len(rig.state.places.urls) == 33

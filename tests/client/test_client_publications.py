@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rig import Rig
 
-from tocsin.client import events as ev
+from tocsin.client.core import events as ev
 from tocsin.client.notification import Receipt
 from tocsin.errors import NotFound, Uncertain
 from tocsin.wire import messages as wire

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from rig import HEARTBEAT, Rig
 
-from tocsin.client import events as ev
+from tocsin.client.core import events as ev
 from tocsin.wire import messages as wire
 from tocsin.wire.backoff import Backoff
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from rig import HEARTBEAT, Rig, notify
 
-from tocsin.client import events as ev
-from tocsin.client.link import CAUTIOUS_FRAME
+from tocsin.client.core import events as ev
+from tocsin.client.core.connection_state import CAUTIOUS_FRAME
 from tocsin.errors import ConnectionLost, Unauthorized, Unreachable
-from tocsin.wire import closes
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 
 # -- connecting ----------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_what_an_earlier_connection_says_is_of_no_interest():
     rig.cut()
     rig.come_back()
     rig.do(ev.Received(1, [notify(11)]))
-    rig.do(ev.Disconnected(1, closes.UNAUTHORIZED.code))
+    rig.do(ev.Disconnected(1, close_codes.UNAUTHORIZED.code))
     rig.do(ev.Connected(1))
     assert rig.got() == [] and rig.state.status.state == "connected" and rig.state.current.number == 2
 
@@ -151,18 +151,18 @@ def test_a_broker_without_heartbeats_is_never_dead():
 # -- closes --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", sorted(closes.CLOSES))
+@pytest.mark.parametrize("code", sorted(close_codes.CLOSES))
 def test_every_close_code_means_come_back_or_stop(code):
     rig = Rig().open()
     rig.subscribed()
     did = rig.cut(code, "why")
     stopped = [each for each in did if isinstance(each, ev.Stopped)]
-    if closes.CLOSES[code].reconnect:
+    if close_codes.CLOSES[code].reconnect:
         assert stopped == [] and rig.state.status.state == "waiting"
         assert len(rig.come_back().said(wire.Subscribe)) == 1
     else:
         (stop,) = stopped
-        kind = Unauthorized if code == closes.UNAUTHORIZED.code else ConnectionLost
+        kind = Unauthorized if code == close_codes.UNAUTHORIZED.code else ConnectionLost
         assert type(stop.error) is kind and stop.error.fields["close"] == code and "why" in stop.error.message
         assert ev.Ended(1, stop.error) in did
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rig import Rig, notify
 
-from tocsin.client import events as ev
+from tocsin.client.core import events as ev
 from tocsin.client.notification import Missed
 from tocsin.errors import Conflict, NotFound
 from tocsin.wire import messages as wire

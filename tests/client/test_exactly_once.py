@@ -16,8 +16,8 @@ from hypothesis.stateful import invariant, precondition, rule
 from rig import Rig, notify
 from subscriber import Subscriber
 
-from tocsin.client import events as ev
-from tocsin.client.session import Phase
+from tocsin.client.core import events as ev
+from tocsin.client.core.session import Phase
 from tocsin.wire import messages as wire
 
 LIVE = -1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.client.addresses import Address, address
-from tocsin.client.frames import frames
+from tocsin.client.core.frames import frames
 from tocsin.errors import UserError
 from tocsin.wire.messages import Subscribe, decode, encode
 

@@ -57,7 +57,7 @@ async def test_a_move_is_not_noticed_by_who_reads():
     async with Puppet(broker="first") as first, Puppet(broker="second") as second, connect(first.url) as client:
         async with client.subscribe("C") as found:
             await first.notify(11)
-            await first.say(wire.Move("second", second.url, "ticket"))
+            await first.say(wire.Migrate("second", second.url, "ticket"))
             resume = await second.until(wire.Subscribe)
             assert resume.after == 11 and second.all(wire.Hello)[0].ticket == "ticket"
             await first.notify(12)
@@ -76,7 +76,7 @@ async def test_it_goes_there_and_back_while_it_publishes():
     async with Puppet(broker="first") as first, Puppet(broker="second") as second, connect(first.url) as client:
         for here, there, name in ((first, second, "second"), (second, first, "first")):
             sent = [asyncio.create_task(client.publish("F", {"n": n})) for n in range(20)]
-            await here.say(wire.Move(name, there.url, name))
+            await here.say(wire.Migrate(name, there.url, name))
             await when(client, lambda name=name: client.status.broker == name)
             sent += [asyncio.create_task(client.publish("F", {"n": n})) for n in range(20)]
             assert sum(receipt.taken for receipt in await asyncio.gather(*sent)) == 40
@@ -93,11 +93,11 @@ async def test_a_move_that_fails_leaves_it_where_it_was(how):
         client.subscribe("C") as found,
     ):
         url = {"nobody there": "http://127.0.0.1:1", "no address": "gopher:what"}.get(how, second.url)
-        await first.say(wire.Move("second", url, "ticket"))
+        await first.say(wire.Migrate("second", url, "ticket"))
         if url == second.url:
             await second.until(wire.Hello)
             await second.sockets[-1].close(4006 if how == "bad ticket" else 1013, "no")
-        stay = await first.until(wire.Stay)
+        stay = await first.until(wire.MigrationFailed)
         assert stay.ticket == "ticket" and stay.reason
         await first.notify(11)
         assert (await found.get()).execution == 11
@@ -111,7 +111,7 @@ async def test_if_the_old_broker_dies_in_the_middle_the_new_one_takes_over():
             client = await connect(first.url).open()
             found = client.subscribe("C")
             await found.confirmed()
-            await first.say(wire.Move("second", second.url, "ticket"))
+            await first.say(wire.Migrate("second", second.url, "ticket"))
             await second.until(wire.Subscribe)
             first.cut()
             await when(client, lambda: client.status.broker == "second")
@@ -125,7 +125,7 @@ async def test_closing_in_the_middle_of_a_move_closes_both():
     async with Puppet(broker="first") as first, Puppet(wire.Subscribe, broker="second") as second:
         async with connect(first.url) as client:
             await client.subscribe("C").confirmed()
-            await first.say(wire.Move("second", second.url, "ticket"))
+            await first.say(wire.Migrate("second", second.url, "ticket"))
             await second.until(wire.Subscribe)
         assert await first.until_closed() == await second.until_closed() == 1000
 

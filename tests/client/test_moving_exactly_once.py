@@ -15,8 +15,8 @@ from hypothesis.stateful import invariant, precondition, rule
 from rig import Rig, notify
 from subscriber import Subscriber
 
-from tocsin.client import events as ev
-from tocsin.client.session import Phase
+from tocsin.client.core import events as ev
+from tocsin.client.core.session import Phase
 from tocsin.wire import messages as wire
 
 LIVE = -1
@@ -158,7 +158,7 @@ class Moves(Subscriber):
         """Any connection may tell it; also one that is being joined or left."""
         self.tickets += 1
         number = data.draw(st.sampled_from(sorted(self.talks)))
-        self.talks[number].down.append(wire.Move(name, name, f"ticket {self.tickets}"))
+        self.talks[number].down.append(wire.Migrate(name, name, f"ticket {self.tickets}"))
         if at_once:
             self.downwards(number, 10_000)
 
@@ -169,7 +169,7 @@ class Moves(Subscriber):
         number = self.rig.state.current.number
         self.flow(number, 2)
         self.tickets += 1
-        self.step(ev.Received(number, [wire.Move(name, name, f"ticket {self.tickets}")]))
+        self.step(ev.Received(number, [wire.Migrate(name, name, f"ticket {self.tickets}")]))
         for new in self.pending:
             self.connected(new)
             self.flow(new, steps)
@@ -322,7 +322,7 @@ class Moves(Subscriber):
         used = [message.ticket for message in sent if isinstance(message, wire.Hello) and message.ticket]
         assert len(used) == len(set(used))
         for line in self.rig.lines.values():
-            back = [message.ticket for message in line.sent if isinstance(message, wire.Stay)]
+            back = [message.ticket for message in line.sent if isinstance(message, wire.MigrationFailed)]
             assert len(back) == len(set(back))
 
     @invariant()

@@ -8,12 +8,12 @@ import socket
 import pytest
 from answering import Answering, answering
 
+from tocsin.client.http_post import LARGEST, post
 from tocsin.client.placement import request_broker
-from tocsin.client.posting import LARGEST, post
 from tocsin.errors import Malformed, SystemTrouble, TocsinError, Unreachable
-from tocsin.wire.reports import Placement, Request
+from tocsin.wire.reports import BrokerRequest, Placement
 
-ASKED = Request("somebody-or-other", avoid=["north"])
+ASKED = BrokerRequest("somebody-or-other", avoid=["north"])
 FOUND = b'{"broker": "south", "url": "http://south", "ticket": "t"}'
 
 

@@ -7,9 +7,9 @@ import math
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tocsin.cluster import geo
-from tocsin.cluster.body import CompiledQuery, Relation, Use, compile_query
 from tocsin.cluster.model import Column, Function, Parameter
+from tocsin.cluster.query.compiler import CompiledQuery, Relation, Use, compile_query
+from tocsin.cluster.query.geo.geodesy import RADIUS
 
 PARAMETERS = (
     Parameter("t", "string"),
@@ -115,4 +115,4 @@ def distance_m(lat1: float | None, lon1: float | None, lat2: float | None, lon2:
         return None
     p1, p2 = math.radians(lat1), math.radians(lat2)
     h = math.sin((p2 - p1) / 2) ** 2 + math.cos(p1) * math.cos(p2) * math.sin(math.radians(lon2 - lon1) / 2) ** 2
-    return 2 * geo.RADIUS * math.asin(min(1.0, math.sqrt(h)))
+    return 2 * RADIUS * math.asin(min(1.0, math.sqrt(h)))

@@ -10,7 +10,7 @@ from telling_office import Office
 
 from catalogs import Open
 from postgres import Server
-from tocsin.cluster.catalog import Catalog, open_catalog
+from tocsin.cluster.storage.catalog import Catalog, open_catalog
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tocsin.cluster.cluster import DataCluster
 from tocsin.cluster.model import Broker, Dataset, Feed
+from tocsin.cluster.service import DataCluster
 from tocsin.config import ClusterConfig
 
 SETUP = """

@@ -17,10 +17,10 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from tocsin.cluster.cluster import DataCluster
-from tocsin.cluster.execution import ChannelRunner, Run
+from tocsin.cluster.channels.runner import ChannelRunner, Run
 from tocsin.cluster.model import Channel
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.service import DataCluster
+from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import ClusterConfig
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.ops.metrics import Metrics
 from tocsin.errors import NotFound, ParseError, RecordsRefused
 
 

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tocsin.cluster.catalog import Catalog, open_catalog
-from tocsin.cluster.model import Broker, Channel, Execution, Tell
-from tocsin.cluster.telling import Teller
+from tocsin.cluster.model import Broker, Channel, Execution, OutboxEntry
+from tocsin.cluster.notify.notifier import Notifier
+from tocsin.cluster.storage.catalog import Catalog, open_catalog
 from tocsin.errors import StorageError
 
 WAIT = 120.0
@@ -121,10 +121,12 @@ class Office:
         self.gone.append(broker.name)
 
     @contextmanager
-    def teller(self, message: Callable[[Broker, Tell], bytes | None] | None = None, **options: Any) -> Iterator[Teller]:
+    def teller(
+        self, message: Callable[[Broker, OutboxEntry], bytes | None] | None = None, **options: Any
+    ) -> Iterator[Notifier]:
         defaults = {"gone_after": 1e9, "min_backoff": 0.001, "max_backoff": 0.01, "timeout": WAIT}
         options = {**defaults, "rng": random.Random(1), **options}
-        teller = Teller(
+        teller = Notifier(
             self.watched,
             message or encode,
             declare_gone=self.declare_gone,
@@ -166,7 +168,7 @@ class Watched:
         self.transactions = 0
         self.gate = threading.Lock()
 
-    def tells(self, broker: int, limit: int = 100) -> list[Tell]:
+    def tells(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
         with self.gate:
             return self.catalog.tells(broker, limit)
 
@@ -189,5 +191,5 @@ class Watched:
         return count
 
 
-def encode(broker: Broker, tell: Tell) -> bytes:
+def encode(broker: Broker, tell: OutboxEntry) -> bytes:
     return json.dumps({"channel": tell.channel, "execution": tell.execution}).encode()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cluster.archive import TRIES, Archive
-from tocsin.cluster.java import Java
+from tocsin.cluster.spark.cds_archive import TRIES, CdsArchive
+from tocsin.cluster.spark.java import Java
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def archive(spark_home: Path, folder: Path, version: int = 17) -> Archive:
-    return Archive(Java(spark_home.parent / "java", version, "PATH"), spark_home, folder)
+def archive(spark_home: Path, folder: Path, version: int = 17) -> CdsArchive:
+    return CdsArchive(Java(spark_home.parent / "java", version, "PATH"), spark_home, folder)
 
 
 def session(spark_home: Path, folder: Path, classes: int, version: int = 17) -> list[str]:

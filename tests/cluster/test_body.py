@@ -7,9 +7,9 @@ import datetime
 import pytest
 from bodies import PARAMETERS, World
 
-from tocsin.cluster.body import Use, compile_query, literal
 from tocsin.cluster.model import Parameter
-from tocsin.cluster.sparksql import to_sql
+from tocsin.cluster.query.compiler import Use, compile_query, literal
+from tocsin.cluster.query.spark_dialect import to_sql
 from tocsin.errors import BodyRefused, ParseError, TypeMismatch
 
 

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from tocsin.cluster.patience import Patience
+from tocsin.cluster.notify.retry_policy import RetryPolicy
 
 
 @pytest.fixture
-def patience() -> Patience:
-    return Patience(100.0, Random(1), least=1.0, most=8.0)
+def patience() -> RetryPolicy:
+    return RetryPolicy(100.0, Random(1), least=1.0, most=8.0)
 
 
 def test_pauses_grow_up_to_the_longest(patience):
@@ -37,4 +37,4 @@ def test_an_answer_forgives_everything(patience):
 
 
 def test_one_that_has_no_time_gives_up_at_once():
-    assert Patience(0.0, Random(1)).failed(5.0) is None
+    assert RetryPolicy(0.0, Random(1)).failed(5.0) is None

@@ -8,15 +8,6 @@ from typing import Any
 import pytest
 
 from catalogs import Open, a_broker, a_channel, a_dataset, a_feed, append, execution, wants
-from tocsin.cluster.catalog import (
-    Append,
-    Catalog,
-    Commit,
-    FeedBatch,
-    IdempotencyKey,
-    Unwant,
-    Want,
-)
 from tocsin.cluster.model import (
     Broker,
     Channel,
@@ -25,11 +16,12 @@ from tocsin.cluster.model import (
     Definition,
     Feed,
     Function,
+    OutboxEntry,
     Parameter,
     Procedure,
     Segment,
-    Tell,
 )
+from tocsin.cluster.storage.catalog import Append, Catalog, Commit, FeedBatch, IdempotencyKey, Unwant, Want
 from tocsin.errors import AlreadyExists, Conflict, NotFound, UserError
 
 # -- definitions -------------------------------------------------------------------------------------------------------
@@ -136,7 +128,7 @@ def test_a_removed_channel_takes_everything_of_it_along(catalog: Catalog) -> Non
     assert list(catalog.subscriptions(channel.id)) == []
     assert [id for id, _, _ in catalog.subscriptions(other.id)] == [3]
     assert catalog.executions(channel.id) == []
-    assert catalog.tells(broker.id) == [Tell(broker.id, other.id, 1)]
+    assert catalog.tells(broker.id) == [OutboxEntry(broker.id, other.id, 1)]
 
 
 def test_a_removed_broker_leaves_what_others_want(catalog: Catalog) -> None:

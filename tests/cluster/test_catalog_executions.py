@@ -10,21 +10,8 @@ from typing import Any
 import pytest
 
 from catalogs import Open, a_broker, a_channel, a_dataset, a_feed, append, execution, wants
-from tocsin.cluster.catalog import (
-    TABLES,
-    Catalog,
-    Commit,
-    open_catalog,
-)
-from tocsin.cluster.model import (
-    Channel,
-    Execution,
-    Function,
-    Parameter,
-    Procedure,
-    Schedule,
-    Tell,
-)
+from tocsin.cluster.model import Channel, Execution, Function, OutboxEntry, Parameter, Procedure, Schedule
+from tocsin.cluster.storage.catalog import TABLES, Catalog, Commit, open_catalog
 from tocsin.errors import Conflict, LeaseHeld, NotFound, StorageError, UserError
 
 # -- executions --------------------------------------------------------------------------------------------------------
@@ -39,8 +26,8 @@ def test_an_execution_holds_result_position_and_tells(catalog: Catalog) -> None:
     catalog.record(done, {dataset.id: 3}, [two.id, one.id, one.id, 999])
     assert catalog.execution(channel.id, 1) == done
     assert catalog.positions(channel.id) == {dataset.id: 3}
-    assert catalog.tells(one.id) == [Tell(one.id, channel.id, 1)]
-    assert catalog.tells(two.id) == [Tell(two.id, channel.id, 1)]
+    assert catalog.tells(one.id) == [OutboxEntry(one.id, channel.id, 1)]
+    assert catalog.tells(two.id) == [OutboxEntry(two.id, channel.id, 1)]
     assert catalog.last_execution(channel.id) == 1
     assert catalog.all_paths() == {"a", "b", "c", "r1"}
 
@@ -102,7 +89,7 @@ def test_what_was_not_told_in_time_is_told_all_the_same(catalog: Catalog) -> Non
     channel, broker = a_channel(catalog), a_broker(catalog)
     catalog.record(execution(channel, 1, 10.0, "r1"), {}, [broker.id])
     catalog.expire(channel.id, 30.0)
-    assert catalog.tells(broker.id) == [Tell(broker.id, channel.id, 1)]
+    assert catalog.tells(broker.id) == [OutboxEntry(broker.id, channel.id, 1)]
     catalog.told(catalog.tells(broker.id))
     assert catalog.tells(broker.id) == []
 

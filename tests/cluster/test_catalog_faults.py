@@ -21,8 +21,8 @@ import pytest
 from catalogs import a_broker, a_channel, a_dataset, append, execution, wants
 from postgres import Server
 from sparkmaster import child_env
-from tocsin.cluster.catalog import Catalog, Commit, open_catalog
 from tocsin.cluster.model import Channel, Dataset
+from tocsin.cluster.storage.catalog import Catalog, Commit, open_catalog
 from tocsin.errors import LeaseHeld, StorageError
 
 # Commits for ever, and prints what was acknowledged only after it was.

@@ -13,8 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from postgres import Server
-from tocsin.cluster.catalog import Append, Catalog, Commit, FeedBatch, IdempotencyKey, Unwant, Want, open_catalog
-from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, Segment, Tell
+from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, OutboxEntry, Segment
+from tocsin.cluster.storage.catalog import (
+    Append,
+    Catalog,
+    Commit,
+    FeedBatch,
+    IdempotencyKey,
+    Unwant,
+    Want,
+    open_catalog,
+)
 from tocsin.errors import Conflict, NotFound, TocsinError
 
 DATASETS, FEEDS, CHANNELS, BROKERS = (1, 2), (11, 12), (21, 22), (31, 32, 33)
@@ -240,7 +249,7 @@ class Histories(RuleBasedStateMachine):
     @rule(broker=st.sampled_from(BROKERS), limit=st.integers(1, 3))
     def tell(self, broker: int, limit: int) -> None:
         pending = sorted(tell for tell in self.model.tells if tell[0] == broker)[:limit]
-        expected = [Tell(*tell) for tell in pending]
+        expected = [OutboxEntry(*tell) for tell in pending]
         self.model.tells -= set(pending)
         for catalog in self.catalogs:
             assert catalog.tells(broker, limit) == expected
@@ -283,7 +292,7 @@ class Histories(RuleBasedStateMachine):
                 assert list(catalog.subscriptions(channel)) == expected
             for broker in BROKERS:
                 expected_tells = sorted(tell for tell in self.model.tells if tell[0] == broker)
-                assert catalog.tells(broker) == [Tell(*tell) for tell in expected_tells]
+                assert catalog.tells(broker) == [OutboxEntry(*tell) for tell in expected_tells]
             for feed in FEEDS:
                 done = self.model.batches.get(feed, -1)
                 assert [catalog.batch_done(feed, batch) for batch in (done, done + 1)] == [done >= 0, False]

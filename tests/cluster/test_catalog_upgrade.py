@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 
 from catalogs import a_broker, a_channel, execution
-from tocsin.cluster.catalog import open_catalog
-from tocsin.cluster.model import Tell
+from tocsin.cluster.model import OutboxEntry
+from tocsin.cluster.storage.catalog import open_catalog
 from tocsin.database.postgres import DIALECT as POSTGRES
 from tocsin.database.sqlite import DIALECT as SQLITE
 
@@ -48,10 +48,10 @@ def test_what_was_left_to_tell_in_version_1_is_kept_and_outlives_its_execution(
     turn_back(database_address, tmp_path, f"INSERT INTO tells VALUES ({broker.id}, {channel.id}, 1)")
 
     catalog = open_catalog(database_address, str(tmp_path))
-    assert catalog.tells(broker.id) == [Tell(broker.id, channel.id, 1)]
+    assert catalog.tells(broker.id) == [OutboxEntry(broker.id, channel.id, 1)]
     catalog.expire(channel.id, before=10.0)
     assert catalog.execution(channel.id, 1) is None
-    assert catalog.tells(broker.id) == [Tell(broker.id, channel.id, 1)]
+    assert catalog.tells(broker.id) == [OutboxEntry(broker.id, channel.id, 1)]
     catalog.record(execution(channel, 2), {}, [broker.id])
     catalog.close()
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from lab import Lab, Listener, lab
 
-from tocsin.cluster import faults
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.ops import kill_points
+from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.errors import NotFound
 
 REPORTS = """
@@ -177,7 +177,7 @@ def test_channel_time_never_goes_back_when_the_clock_does(cluster: Lab, monkeypa
     me = cluster.subscribed("c")
     cluster.post("ReportFeed", report("1"))
     cluster.run_channel("c")
-    monkeypatch.setattr("tocsin.cluster.execution.time.time", lambda: 1000.0)
+    monkeypatch.setattr("tocsin.cluster.channels.runner.time.time", lambda: 1000.0)
     cluster.post("ReportFeed", report("2"))
     cluster.run_channel("c")
     monkeypatch.undo()
@@ -238,7 +238,7 @@ def test_it_is_known_which_execution_a_subscription_came_too_late_for(
             late = cluster.subscribed("c", "flood")
             meanwhile.extend(cluster.subscription("c", number) for number in (before, late))
 
-    monkeypatch.setattr(faults, "reach", subscribe)
+    monkeypatch.setattr(kill_points, "reach", subscribe)
     run = cluster.run_channel("c")
     monkeypatch.undo()
     assert [each["begins_after"] for each in meanwhile] == [0, None]
@@ -267,7 +267,7 @@ def test_a_run_that_failed_leaves_nobody_waiting(cluster: Lab, monkeypatch: pyte
             late.append(cluster.subscribed("d", "flood"))
             raise OSError("no space")
 
-    monkeypatch.setattr(faults, "reach", fail)
+    monkeypatch.setattr(kill_points, "reach", fail)
     with pytest.raises(OSError, match="no space"):
         cluster.run_channel("d")
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.cluster.model import Column
-from tocsin.cluster.records import RecordDecoder
+from tocsin.cluster.records.record_decoder import RecordDecoder
 from tocsin.config import Limits
 from tocsin.errors import NotJson
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tocsin.cluster.columns import read_type
-from tocsin.cluster.cursor import Cursor
-from tocsin.cluster.lexer import Script, split
+from tocsin.cluster.statements.column_parser import read_type
+from tocsin.cluster.statements.lexer import Script, split
+from tocsin.cluster.statements.token_cursor import Cursor
 from tocsin.errors import ParseError
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tocsin.cluster.catalog import Catalog, Unwant, Want, open_catalog
-from tocsin.cluster.committer import Committer
-from tocsin.cluster.dataset import DatasetStore
-from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.model import Broker, Channel, Column, Dataset
-from tocsin.cluster.segments import SegmentStore
+from tocsin.cluster.ops.metrics import Metrics
+from tocsin.cluster.storage.catalog import Catalog, Unwant, Want, open_catalog
+from tocsin.cluster.storage.committer import Committer
+from tocsin.cluster.storage.dataset import DatasetStore
+from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.errors import NotFound, StorageError, SystemTrouble
 
 

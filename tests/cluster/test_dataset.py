@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tocsin.cluster.catalog import Append, Catalog, Commit, open_catalog
-from tocsin.cluster.compaction import Compactor
-from tocsin.cluster.dataset import ORDINAL, DatasetStore
 from tocsin.cluster.model import Column, Dataset, Segment
-from tocsin.cluster.segments import SegmentStore
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.catalog import Append, Catalog, Commit, open_catalog
+from tocsin.cluster.storage.compaction import Compactor
+from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore
+from tocsin.cluster.storage.segments import SegmentStore
 
 COLUMNS = (Column("k", "bigint", False), Column("v", "string"))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.cluster.durations import parse_duration
+from tocsin.cluster.statements.durations import parse_duration
 from tocsin.errors import ParseError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkless import Sparkless, sparkless
-from tocsin.cluster.model import Broker, Channel, Tell
+from tocsin.cluster.model import Broker, Channel, OutboxEntry
 from tocsin.errors import NotFound
 
 
@@ -29,7 +29,7 @@ def test_a_broker_is_told_of_an_execution_that_has_expired_and_hears_so_when_it_
     cluster.maintenance.expire(now=time.time() + 1_000.0)
     definition, broker = cluster.world.names.get(Channel, channel), cluster.world.names.get(Broker, "b")
     (tell,) = cluster.world.catalog.tells(broker.id)
-    assert tell == Tell(broker.id, definition.id, number)
+    assert tell == OutboxEntry(broker.id, definition.id, number)
     told = json.loads(cluster.channel_runs.message(broker, tell) or b"null")
     assert (told["channel"], told["execution"], "results" in told) == (channel, number, False)
     with pytest.raises(NotFound):

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkmaster import read_until, start_child
-from tocsin.cluster.filefeeds import FileFeed, check_path, file_source, load_files
+from tocsin.cluster.ingest.file_feed import FileFeed, check_path, file_source, load_files
 from tocsin.cluster.model import Column
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.errors import NotFound, QueryFailed, UserError
 
 COLUMNS = (Column("id", "bigint", nullable=False), Column("kind", "string"), Column("at", "timestamp"))
@@ -206,7 +206,7 @@ def test_a_folder_that_is_not_there_yet_is_waited_for(make, tmp_path):
 
 
 def test_many_files_come_in_bounded_batches(make, tmp_path, monkeypatch):
-    monkeypatch.setattr("tocsin.cluster.filefeeds.BATCH_BYTES", 50)
+    monkeypatch.setattr("tocsin.cluster.ingest.file_feed.BATCH_BYTES", 50)
     taker = Taker()
     for number in range(8):
         put(tmp_path / "in", f"{number}.json", {"id": number, "kind": "abc"})
@@ -246,7 +246,7 @@ def test_a_lost_checkpoint_never_repeats_a_batch_number(make, tmp_path, monkeypa
     feed = make(taker)
     feed.process_available()
     feed.stop()
-    monkeypatch.setattr("tocsin.cluster.filefeeds.time.time", lambda: 4_000_000_000.0)
+    monkeypatch.setattr("tocsin.cluster.ingest.file_feed.time.time", lambda: 4_000_000_000.0)
     (tmp_path / "in" / "a.json").unlink()
     put(tmp_path / "in", "b.json", {"id": 2})
     make(taker, checkpoint="another").process_available()
@@ -405,7 +405,7 @@ def test_a_path_inside_is_returned_resolved(tmp_path, path):
 
 
 def test_a_load_comes_in_pieces_with_progress(spark_runtime, tmp_path, monkeypatch):
-    monkeypatch.setattr("tocsin.cluster.filefeeds.PARTITION_BYTES", 4096)
+    monkeypatch.setattr("tocsin.cluster.ingest.file_feed.PARTITION_BYTES", 4096)
     put(tmp_path / "in", "big.json", *({"id": number, "kind": "x" * 50} for number in range(1000)))
     done: list[float] = []
     pieces = list(load_files(spark_runtime, str(tmp_path / "in"), "json", COLUMNS, progress=done.append))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.cluster.flight import BYTES, REQUESTS, TELLS, Flight
-from tocsin.cluster.model import Tell
+from tocsin.cluster.model import OutboxEntry
+from tocsin.cluster.notify.send_window import BYTES, REQUESTS, TELLS, SendWindow
 
 
-def tell(number: int) -> Tell:
-    return Tell(1, 2, number)
+def tell(number: int) -> OutboxEntry:
+    return OutboxEntry(1, 2, number)
 
 
 def test_one_request_may_be_unanswered_until_the_broker_allows_more():
-    flight = Flight()
+    flight = SendWindow()
     assert flight.room and not flight
     flight.sent([tell(1)], 10)
     assert not flight.room and flight
@@ -25,7 +25,7 @@ def test_one_request_may_be_unanswered_until_the_broker_allows_more():
 
 
 def test_a_broker_that_allows_too_much_or_nothing_is_told_within_bounds():
-    flight = Flight()
+    flight = SendWindow()
     flight.allow(10**9)
     assert flight.window == REQUESTS
     flight.allow(0)
@@ -33,7 +33,7 @@ def test_a_broker_that_allows_too_much_or_nothing_is_told_within_bounds():
 
 
 def test_nothing_follows_too_many_bytes():
-    flight = Flight()
+    flight = SendWindow()
     flight.allow(REQUESTS)
     flight.sent([tell(1)], BYTES)
     assert not flight.room
@@ -42,7 +42,7 @@ def test_nothing_follows_too_many_bytes():
 
 
 def test_nothing_follows_while_too_much_is_still_in_the_outbox():
-    flight = Flight()
+    flight = SendWindow()
     tells = [tell(number) for number in range(TELLS)]
     flight.sent(tells, 1)
     assert flight.answered() == tells
@@ -52,7 +52,7 @@ def test_nothing_follows_while_too_much_is_still_in_the_outbox():
 
 
 def test_what_is_answered_is_not_told_again_though_the_outbox_has_it():
-    flight = Flight()
+    flight = SendWindow()
     flight.sent([tell(1)], 1)
     flight.answered()
     flight.lost()
@@ -60,7 +60,7 @@ def test_what_is_answered_is_not_told_again_though_the_outbox_has_it():
 
 
 def test_what_is_lost_is_told_again_and_the_broker_has_to_allow_anew():
-    flight = Flight()
+    flight = SendWindow()
     flight.allow(8)
     flight.sent([tell(1), tell(2)], BYTES)
     assert flight.unanswered == 2
@@ -75,7 +75,7 @@ class Broker:
     def __init__(self) -> None:
         self.newest, self.heard = 0, list[int]()
 
-    def hear(self, tells: list[Tell]) -> None:
+    def hear(self, tells: list[OutboxEntry]) -> None:
         for each in tells:
             if each.execution > self.newest:
                 self.newest = each.execution
@@ -86,9 +86,9 @@ class Broker:
     st.lists(st.sampled_from(["execute", "tell", "hear", "answer", "settle", "lose"]), max_size=200), st.integers(1, 5)
 )
 def test_whatever_is_lost_a_broker_hears_everything_once_and_in_order(steps, at_once):
-    flight, broker, outbox, answered = Flight(), Broker(), list[Tell](), list[list[Tell]]()
+    flight, broker, outbox, answered = SendWindow(), Broker(), list[OutboxEntry](), list[list[OutboxEntry]]()
     # Requests on their way, and those that were heard and not answered, by connection: the last is in use.
-    wires: list[tuple[list[list[Tell]], list[list[Tell]]]] = [([], [])]
+    wires: list[tuple[list[list[OutboxEntry]], list[list[OutboxEntry]]]] = [([], [])]
     executed = 0
 
     def step(what: str) -> None:

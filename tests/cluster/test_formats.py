@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tocsin.cluster import formats
+from tocsin.cluster.records import formats
 from tocsin.errors import QueryFailed
 
 TIME = datetime.datetime(2026, 11, 16, 1, 2, 3, tzinfo=datetime.UTC)

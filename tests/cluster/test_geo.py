@@ -10,8 +10,8 @@ import pytest
 from bodies import distance_m
 from sqlglot import exp
 
-from tocsin.cluster import geo
-from tocsin.cluster.sparksql import to_sql
+from tocsin.cluster.query.geo import geodesy
+from tocsin.cluster.query.spark_dialect import to_sql
 from tocsin.errors import BodyRefused
 
 SEED = 20261116
@@ -54,7 +54,7 @@ def test_distance_in_spark_is_the_distance_in_python(spark):
     pairs = list(zip(places(300), places(300, SEED + 1)[::-1], strict=True))
     columns = [[pair[side][part] for pair in pairs] for side in (0, 1) for part in (0, 1)]
     spark.createDataFrame(pa.table(dict(zip("abcd", columns, strict=True)))).createOrReplaceTempView("geo_pairs")
-    text = to_sql(geo.distance(*names("a", "b", "c", "d")))
+    text = to_sql(geodesy.distance(*names("a", "b", "c", "d")))
     for a, b, c, d, found in spark.sql(f"SELECT *, {text} FROM geo_pairs").collect():
         assert found == pytest.approx(distance_m(a, b, c, d), rel=1e-9, abs=1e-3)
 
@@ -70,13 +70,13 @@ def test_a_known_distance_is_right():
 def test_what_is_no_place_has_no_distance_and_no_cell(spark, place):
     schema = "a double, b double"
     spark.createDataFrame([place], schema).createOrReplaceTempView("geo_nowhere")
-    distance = to_sql(geo.distance(*names("a", "b", "a", "b")))
-    cell = to_sql(geo.cell_of(*names("a", "b"), 1000.0))
+    distance = to_sql(geodesy.distance(*names("a", "b", "a", "b")))
+    cell = to_sql(geodesy.cell_of(*names("a", "b"), 1000.0))
     assert tuple(spark.sql(f"SELECT {distance}, {cell} FROM geo_nowhere").collect()[0]) == (None, None)
     spark.sql("SELECT 1 AS number, * FROM geo_nowhere").createOrReplaceTempView("geo_points")
-    grid = geo.Grid.fixed(1000.0, 500.0)
-    assert cells(spark, geo.point_steps(*names("a", "b"), grid, own, True)) == [(1, None)]
-    assert spark.sql(f"SELECT 1 FROM geo_points WHERE {to_sql(geo.is_place(*names('a', 'b')))}").collect() == []
+    grid = geodesy.Grid.fixed(1000.0, 500.0)
+    assert cells(spark, geodesy.point_steps(*names("a", "b"), grid, own, True)) == [(1, None)]
+    assert spark.sql(f"SELECT 1 FROM geo_points WHERE {to_sql(geodesy.is_place(*names('a', 'b')))}").collect() == []
     assert distance_m(*place, 0.0, 0.0) is None
 
 
@@ -97,9 +97,9 @@ def test_the_cells_of_a_circle_hold_every_point_of_it_and_none_twice(spark, metr
     points = places(150)
     table = pa.table({"number": range(len(points)), "a": [p[0] for p in points], "b": [p[1] for p in points]})
     spark.createDataFrame(table).createOrReplaceTempView("geo_points")
-    grid = geo.Grid.fixed(metres, metres / 2)
-    one = cells(spark, geo.point_steps(*names("a", "b"), grid, own, True))
-    many = cells(spark, geo.circle_steps(*names("a", "b"), grid, own))
+    grid = geodesy.Grid.fixed(metres, metres / 2)
+    one = cells(spark, geodesy.point_steps(*names("a", "b"), grid, own, True))
+    many = cells(spark, geodesy.circle_steps(*names("a", "b"), grid, own))
     around = hold_every_point(points, one, many, metres)
     assert max(map(len, around.values())) <= 256
 
@@ -111,10 +111,10 @@ def test_levels_hold_every_point_of_a_circle_of_any_radius(spark, metres, larges
     table = pa.table({"number": range(len(points)), "a": [p[0] for p in points], "b": [p[1] for p in points]})
     spark.createDataFrame(table).createOrReplaceTempView("geo_points")
     radius = exp.Literal.number(metres)
-    grid, level = geo.Grid.levels(), geo.level_of(radius)
-    levels = geo.level_steps(level, None if largest else radius, own)
-    one = cells(spark, levels + geo.point_steps(*names("a", "b"), grid, own, True))
-    many = cells(spark, levels + geo.circle_steps(*names("a", "b"), grid, own))
+    grid, level = geodesy.Grid.levels(), geodesy.level_of(radius)
+    levels = geodesy.level_steps(level, None if largest else radius, own)
+    one = cells(spark, levels + geodesy.point_steps(*names("a", "b"), grid, own, True))
+    many = cells(spark, levels + geodesy.circle_steps(*names("a", "b"), grid, own))
     hold_every_point(points, one, many, metres)
 
 
@@ -127,11 +127,11 @@ def test_the_chord_decides_as_the_distance_does(spark, metres):
         pairs.append(((lat, lon), near_the_edge(dice, lat, lon, metres)))
     columns = [[pair[side][part] for pair in pairs] for side in (0, 1) for part in (0, 1)]
     spark.createDataFrame(pa.table(dict(zip("abcd", columns, strict=True)))).createOrReplaceTempView("geo_pairs")
-    sides = [geo.unit_vector(*names("a", "b")), geo.unit_vector(*names("c", "d"))]
+    sides = [geodesy.unit_vector(*names("a", "b")), geodesy.unit_vector(*names("c", "d"))]
     vectors = [side[letter] for side in sides for letter in "xyz"]
-    exact = f"{to_sql(geo.distance(*names('a', 'b', 'c', 'd')))} <= {metres!r}D"
+    exact = f"{to_sql(geodesy.distance(*names('a', 'b', 'c', 'd')))} <= {metres!r}D"
     for radius in (exp.Literal.number(metres), exp.column("m")):
-        quick = geo.is_within(exp.column("nothing"), vectors, geo.chord_limits(radius))
+        quick = geodesy.is_within(exp.column("nothing"), vectors, geodesy.chord_limits(radius))
         text = to_sql(quick).replace("nothing", exact)
         rows = spark.sql(f"SELECT {exact}, {text} FROM (SELECT *, {metres!r}D AS m FROM geo_pairs)").collect()
         assert [row[0] for row in rows] == [row[1] for row in rows]
@@ -139,7 +139,7 @@ def test_the_chord_decides_as_the_distance_does(spark, metres):
 
 def near_the_edge(dice: random.Random, lat: float, lon: float, metres: float) -> tuple[float, float]:
     """A place about ``metres`` away, in any direction."""
-    angle, turn, phi = metres / geo.RADIUS, dice.uniform(0, 2 * math.pi), math.radians(lat)
+    angle, turn, phi = metres / geodesy.RADIUS, dice.uniform(0, 2 * math.pi), math.radians(lat)
     up = math.sin(phi) * math.cos(angle) + math.cos(phi) * math.sin(angle) * math.cos(turn)
     there = math.asin(max(-1.0, min(1.0, up)))
     east = math.atan2(math.sin(turn) * math.sin(angle) * math.cos(phi), math.cos(angle) - math.sin(phi) * up)
@@ -150,16 +150,16 @@ def test_the_centre_of_a_cell_lies_in_it(spark):
     points = places(100)
     table = pa.table({"a": [p[0] for p in points], "b": [p[1] for p in points]})
     spark.createDataFrame(table).createOrReplaceTempView("geo_points")
-    cell = to_sql(geo.cell_of(*names("a", "b"), 1000.0))
-    lat, lon = (to_sql(part) for part in geo.centre_of(exp.column("cell"), 1000.0))
-    again = to_sql(geo.cell_of(*names("x", "y"), 1000.0))
+    cell = to_sql(geodesy.cell_of(*names("a", "b"), 1000.0))
+    lat, lon = (to_sql(part) for part in geodesy.centre_of(exp.column("cell"), 1000.0))
+    again = to_sql(geodesy.cell_of(*names("x", "y"), 1000.0))
     inner = f"SELECT cell, {lat} AS x, {lon} AS y FROM (SELECT {cell} AS cell FROM geo_points)"
     assert spark.sql(f"SELECT * FROM ({inner}) WHERE NOT (cell <=> {again})").collect() == []
 
 
 @pytest.mark.parametrize("call", ["distance(1, 2, 3)", "within(1, 2, 3, 4)", "within(1, 2, 3, 4, 5, 6)"])
 def test_a_wrong_number_of_arguments_is_refused(call):
-    from tocsin.cluster.sparksql import parse
+    from tocsin.cluster.query.spark_dialect import parse
 
     with pytest.raises(BodyRefused, match="arguments"):
-        geo.expand(parse(f"SELECT {call}"))
+        geodesy.expand(parse(f"SELECT {call}"))

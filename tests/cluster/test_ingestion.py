@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from lab import Lab, lab
 
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import Limits
 from tocsin.errors import Conflict, LimitExceeded, NotFound, RecordsRefused, UserError
 
@@ -188,7 +188,7 @@ def test_a_full_disk_refuses_the_post_and_keeps_what_was_there(cluster: Lab, mon
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tocsin.cluster.segments._encode", full)
+    monkeypatch.setattr("tocsin.cluster.storage.segments._encode", full)
     with pytest.raises(Exception, match="disk is full") as refused:
         cluster.publish("EventFeed", b'{"id":"b","n":2}').result(120)
     assert getattr(refused.value, "status", None) == 507

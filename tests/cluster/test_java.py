@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sparkmaster import child_env, run_in_child
-from tocsin.cluster import java as java_module
-from tocsin.cluster.java import VECTOR, find_java
+from tocsin.cluster.spark import java as java_module
+from tocsin.cluster.spark.java import VECTOR, find_java
 from tocsin.errors import UserError
 
 FULL = f"java.base java.sql {VECTOR}"

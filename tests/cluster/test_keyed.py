@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.cluster.keyed import latest, without
+from tocsin.cluster.storage.upsert import latest, without
 
 pairs = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", "c"])), max_size=30)
 

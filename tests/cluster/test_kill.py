@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from killed import ingest
 
-from tocsin.cluster import faults
-from tocsin.cluster.catalog import Catalog, open_catalog
-from tocsin.cluster.dataset import DatasetStore
 from tocsin.cluster.model import Channel, Dataset
-from tocsin.cluster.results import ResultStore
-from tocsin.cluster.segments import SegmentStore
+from tocsin.cluster.ops import kill_points
+from tocsin.cluster.storage.catalog import Catalog, open_catalog
+from tocsin.cluster.storage.dataset import DatasetStore
+from tocsin.cluster.storage.results import ResultStore
+from tocsin.cluster.storage.segments import SegmentStore
 
 CHILD = Path(__file__).parent / "killed.py"
-INGESTION = [point for point in faults.POINTS if point.startswith(("commit.", "compaction."))]
-EXECUTION = [point for point in faults.POINTS if point.startswith("execution.")]
+INGESTION = [point for point in kill_points.POINTS if point.startswith(("commit.", "compaction."))]
+EXECUTION = [point for point in kill_points.POINTS if point.startswith("execution.")]
 
 
 def child(what: str, home: Path, count: int, kill_at: str = "") -> tuple[int, list[dict[str, object]]]:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tocsin.cluster.dialect import TocsinSpark
-from tocsin.cluster.lexer import Script, split
+from tocsin.cluster.statements.dialect import TocsinSpark
+from tocsin.cluster.statements.lexer import Script, split
 from tocsin.errors import ParseError
 
 

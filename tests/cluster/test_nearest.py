@@ -9,7 +9,7 @@ import pytest
 from bodies import TABLES, World, distance_m
 from test_geo import places
 
-from tocsin.cluster.body import compile_query
+from tocsin.cluster.query.compiler import compile_query
 
 
 @pytest.fixture(scope="module")

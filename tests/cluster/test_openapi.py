@@ -15,9 +15,9 @@ from standin import StandIn
 from starlette.routing import Route
 
 from served import served
-from tocsin.cluster.openapi import document
-from tocsin.cluster.routes import OPERATIONS
-from tocsin.cluster.server import App
+from tocsin.cluster.http import OPERATIONS
+from tocsin.cluster.http.openapi import document
+from tocsin.cluster.http.server import App
 from tocsin.config import ClusterConfig
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(OPERATIONS)))

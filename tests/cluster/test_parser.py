@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from tocsin.cluster.model import Column, Parameter
-from tocsin.cluster.parser import iter_statements, parse_one
-from tocsin.cluster.statements import (
+from tocsin.cluster.statements.ast import (
     ChangeSubscription,
     ConnectFeed,
     CreateBroker,
@@ -31,6 +30,7 @@ from tocsin.cluster.statements import (
     Subscribe,
     Unsubscribe,
 )
+from tocsin.cluster.statements.parser import iter_statements, parse_one
 from tocsin.errors import ParseError
 
 ID = (Column("id", "int"),)

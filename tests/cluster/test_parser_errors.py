@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.cluster.parser import iter_statements, parse_one
-from tocsin.cluster.statements import Drop, Query
+from tocsin.cluster.statements.ast import Drop, Query
+from tocsin.cluster.statements.parser import iter_statements, parse_one
 from tocsin.errors import ParseError
 
 WRONG: list[tuple[str, int, int, str, str]] = [

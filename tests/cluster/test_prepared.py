@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from tocsin.cluster.prepared import Prepared
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.channels.plan_cache import PlanCache
+from tocsin.cluster.spark.session import SparkRuntime
 
 _numbers = count(1)
 
@@ -20,7 +20,7 @@ class Asked:
 
     def __init__(self, runtime: SparkRuntime) -> None:
         self.runtime = runtime
-        self.prepared = Prepared(runtime)
+        self.prepared = PlanCache(runtime)
         self.analysed = 0
 
     def __call__(self, text: str, **tables: pa.Table | DataFrame) -> list[tuple[Any, ...]]:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.cluster.model import Column
-from tocsin.cluster.records import Decoded, RecordDecoder, decompress, time_ordered_key
+from tocsin.cluster.records.record_decoder import Decoded, RecordDecoder, decompress, time_ordered_key
 from tocsin.config import Limits
 from tocsin.errors import BrokenEncoding, LimitExceeded, NotJson, TypeMismatch, UnsupportedEncoding
 

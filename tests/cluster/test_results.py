@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tocsin.cluster.model import Execution
-from tocsin.cluster.results import CHUNK, SCHEMA, ResultStore, group
-from tocsin.cluster.segments import SegmentStore
+from tocsin.cluster.storage.results import CHUNK, SCHEMA, ResultStore, group
+from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.errors import StorageError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from bodies import World
 
-from tocsin.cluster.body import compile_query
-from tocsin.cluster.safety import check_plan
+from tocsin.cluster.query.compiler import compile_query
+from tocsin.cluster.query.safety import check_plan
 from tocsin.errors import BodyRefused, ParseError, UserError
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tocsin.cluster.scheduler import ALONE, Job, Scheduler
+from tocsin.cluster.channels.scheduler import ALONE, Job, Scheduler
 
 
 class Clock:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.segments import TINY_ROWS, SegmentStore, Written
+from tocsin.cluster.storage.segments import TINY_ROWS, SegmentStore, Written
 from tocsin.errors import StorageError
 
 

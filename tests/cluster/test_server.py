@@ -11,10 +11,10 @@ import httpx
 import pytest
 from standin import StandIn
 
-from tocsin.cluster.server import serving
+from tocsin.cluster.http.server import serving
 from tocsin.config import ClusterConfig, Limits
 from tocsin.errors import StorageError, UserError
-from tocsin.web.listening import address, bind
+from tocsin.http.server import address, bind
 
 LIMITS = Limits(request_bytes=10_000, statement_bytes=1_000, subscriptions_per_request=3)
 JSON = {"content-type": "application/json"}

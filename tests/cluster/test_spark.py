@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from sparkmaster import read_until, run_in_child, start_child
-from tocsin.cluster.spark import SparkRuntime, _partitions, first_line
+from tocsin.cluster.spark.session import SparkRuntime, _partitions, first_line
 from tocsin.config import ClusterConfig
 from tocsin.errors import NotReady, UserError
 
@@ -273,7 +273,8 @@ def test_nothing_of_spark_is_printed_and_errors_go_to_the_log(tmp_path):
 def test_a_configuration_that_spark_refuses_is_an_error_that_says_why(tmp_path, setting, value, message):
     values = {"home": str(tmp_path), "master": "local[2]", "driver_memory": "512m"} | {setting: value}
     script = (
-        "import sys, json\nfrom tocsin.cluster.spark import SparkRuntime\nfrom tocsin.config import ClusterConfig\n"
+        "import sys, json\nfrom tocsin.cluster.spark.session import SparkRuntime\n"
+        "from tocsin.config import ClusterConfig\n"
         "from tocsin.errors import UserError\n"
         f"runtime = SparkRuntime(ClusterConfig(**{values!r}))\n"
         "try:\n    runtime.start()\nexcept UserError as error:\n    print(error.message)\n"

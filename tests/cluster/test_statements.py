@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lab import Lab, lab
 
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.errors import (
     AlreadyExists,
     BodyRefused,

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tocsin.cluster import chunks
 from tocsin.cluster.model import Channel, Parameter, Subscription
-from tocsin.cluster.segments import SegmentStore
-from tocsin.cluster.spark import SparkRuntime
-from tocsin.cluster.subscriptions import SubscriptionTable
+from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage import chunks
+from tocsin.cluster.storage.segments import SegmentStore
+from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.errors import NotFound, StorageError, TypeMismatch
 
 

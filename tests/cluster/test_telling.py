@@ -8,8 +8,8 @@ import threading
 import pytest
 from telling_office import WAIT, Office, encode
 
-from tocsin.cluster.model import Broker, Tell
-from tocsin.cluster.telling import AT_ONCE, AT_ONCE_BYTES
+from tocsin.cluster.model import Broker, OutboxEntry
+from tocsin.cluster.notify.notifier import AT_ONCE, AT_ONCE_BYTES
 from tocsin.errors import StorageError
 
 
@@ -36,7 +36,7 @@ def test_a_large_message_ends_what_is_told_together(office: Office) -> None:
     broker, listener = office.listen("b")
     numbers = [office.execute(broker) for _ in range(3)]
 
-    def message(broker: Broker, tell: Tell) -> bytes:
+    def message(broker: Broker, tell: OutboxEntry) -> bytes:
         return encode(broker, tell) + b" " * AT_ONCE_BYTES
 
     with office.teller(message):
@@ -134,7 +134,7 @@ def test_a_slow_message_for_one_broker_does_not_delay_another(office: Office) ->
     alive, listener = office.listen("alive")
     release, reached = threading.Event(), threading.Event()
 
-    def message(broker: Broker, tell: Tell) -> bytes:
+    def message(broker: Broker, tell: OutboxEntry) -> bytes:
         if broker.id == slow.id:
             reached.set()
             release.wait(WAIT)
@@ -256,7 +256,7 @@ def test_trouble_with_a_message_is_not_the_brokers_fault(office: Office) -> None
     broker, listener = office.listen("b")
     troubles = [StorageError("a segment is missing"), KeyError("a mistake")] * 3
 
-    def message(broker: Broker, tell: Tell) -> bytes:
+    def message(broker: Broker, tell: OutboxEntry) -> bytes:
         if troubles:
             raise troubles.pop()
         return encode(broker, tell)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from telling_office import WAIT, Office
 
-from tocsin.cluster.flight import REQUESTS
 from tocsin.cluster.model import Broker
-from tocsin.cluster.telling import AT_ONCE, Teller
+from tocsin.cluster.notify.notifier import AT_ONCE, Notifier
+from tocsin.cluster.notify.send_window import REQUESTS
 
 DONE = b"HTTP/1.1 204 No Content\r\n\r\n"
 REFUSED = b"HTTP/1.1 409 Conflict\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -91,7 +91,7 @@ def untold(office: Office, broker: Broker) -> list[int]:
     return [tell.execution for tell in office.catalog.tells(broker.id)]
 
 
-def allowed(teller: Teller, office: Office, broker: Broker, slow: Slow, count: int = REQUESTS) -> None:
+def allowed(teller: Notifier, office: Office, broker: Broker, slow: Slow, count: int = REQUESTS) -> None:
     """The broker has been told of something and has said how far ahead it may be told."""
     number = office.execute(broker)
     teller.wake([broker.id])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.cluster.model import Column
-from tocsin.cluster.types import (
+from tocsin.cluster.records.type_ddl import (
     arrow_schema,
     arrow_type,
     cast_type,
@@ -23,7 +23,7 @@ from tocsin.cluster.types import (
     spark_type,
     values_to_arrow,
 )
-from tocsin.cluster.values import json_value
+from tocsin.cluster.records.value_validators import json_value
 from tocsin.config import Limits
 from tocsin.errors import LimitExceeded, TypeMismatch, UserError
 

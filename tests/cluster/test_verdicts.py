@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from lab import Lab, lab
 
-from tocsin.cluster import cluster as cluster_module
-from tocsin.cluster.body import compile_query
+from tocsin.cluster import service as cluster_module
 from tocsin.cluster.model import Column, Function, Parameter
-from tocsin.cluster.relations import Relation
-from tocsin.cluster.spark import SparkRuntime
-from tocsin.cluster.verdicts import MOST_BYTES, Verdicts
+from tocsin.cluster.query.compiler import compile_query
+from tocsin.cluster.query.relations import Relation
+from tocsin.cluster.spark.analysis_cache import MOST_BYTES, AnalysisCache
+from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import ClusterConfig
 from tocsin.errors import NotReady, QueryFailed
 
@@ -36,19 +36,19 @@ CREATE PROCEDURE count_them() { SELECT count(*) AS found FROM Alarms a };
 
 
 def test_what_one_has_asked_all_that_come_later_know(tmp_path: Path) -> None:
-    first = Verdicts({}, tmp_path)
+    first = AnalysisCache({}, tmp_path)
     assert first.find(b"SELECT 1") is None
     first.keep(b"SELECT 1", COLUMNS)
     first.keep(b"SELECT 2", ())
-    for each in (first, Verdicts({}, tmp_path)):
+    for each in (first, AnalysisCache({}, tmp_path)):
         assert each.find(b"SELECT 1") == COLUMNS
         assert each.find(b"SELECT 2") == ()
         assert each.find(b"SELECT 3") is None
 
 
 def test_other_settings_of_spark_have_their_own(tmp_path: Path) -> None:
-    Verdicts({"spark.sql.ansi.enabled": "true"}, tmp_path).keep(b"SELECT 1", COLUMNS)
-    assert Verdicts({"spark.sql.ansi.enabled": "false"}, tmp_path).find(b"SELECT 1") is None
+    AnalysisCache({"spark.sql.ansi.enabled": "true"}, tmp_path).keep(b"SELECT 1", COLUMNS)
+    assert AnalysisCache({"spark.sql.ansi.enabled": "false"}, tmp_path).find(b"SELECT 1") is None
 
 
 @pytest.mark.parametrize(
@@ -67,53 +67,53 @@ def test_other_settings_of_spark_have_their_own(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_torn_or_foreign_counts_for_nothing(tmp_path: Path, line: bytes) -> None:
-    verdicts = Verdicts({}, tmp_path)
+    verdicts = AnalysisCache({}, tmp_path)
     verdicts.keep(b"before", COLUMNS)
     with verdicts.path.open("ab") as file:
         file.write(line)
-    Verdicts({}, tmp_path).keep(b"after", COLUMNS)
-    found = Verdicts({}, tmp_path)
+    AnalysisCache({}, tmp_path).keep(b"after", COLUMNS)
+    found = AnalysisCache({}, tmp_path)
     assert found.find(b"before") == found.find(b"after") == COLUMNS
     assert found.find(b"a") is None
 
 
 def test_without_a_place_to_write_to_a_process_still_knows_its_own(tmp_path: Path) -> None:
-    verdicts = Verdicts({}, tmp_path / "nowhere")
+    verdicts = AnalysisCache({}, tmp_path / "nowhere")
     verdicts.keep(b"SELECT 1", COLUMNS)
     assert verdicts.find(b"SELECT 1") == COLUMNS
-    assert Verdicts({}, tmp_path / "nowhere").find(b"SELECT 1") is None
+    assert AnalysisCache({}, tmp_path / "nowhere").find(b"SELECT 1") is None
 
 
 def test_a_file_that_has_grown_too_large_is_begun_anew(tmp_path: Path) -> None:
-    verdicts = Verdicts({}, tmp_path)
+    verdicts = AnalysisCache({}, tmp_path)
     verdicts.keep(b"old", COLUMNS)
     with verdicts.path.open("ab") as file:
         file.write(b" " * MOST_BYTES)
     verdicts.keep(b"new", COLUMNS)
     assert verdicts.path.stat().st_size < 1_000
-    found = Verdicts({}, tmp_path)
+    found = AnalysisCache({}, tmp_path)
     assert (found.find(b"old"), found.find(b"new")) == (None, COLUMNS)
 
 
 def test_those_of_other_versions_go_after_a_month(tmp_path: Path) -> None:
-    old, recent, ours = (Verdicts({"version": each}, tmp_path) for each in ("old", "recent", "ours"))
+    old, recent, ours = (AnalysisCache({"version": each}, tmp_path) for each in ("old", "recent", "ours"))
     for each in (old, recent, ours):
         each.keep(b"SELECT 1", COLUMNS)
     for each in (old, ours):
         os.utime(each.path, (time.time() - 31 * 86_400,) * 2)
-    assert Verdicts({"version": "ours"}, tmp_path).find(b"SELECT 1") == COLUMNS
+    assert AnalysisCache({"version": "ours"}, tmp_path).find(b"SELECT 1") == COLUMNS
     assert [each.path.exists() for each in (old, recent, ours)] == [False, True, True]
 
 
 def test_many_processes_write_side_by_side(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from tocsin.cluster.verdicts import Verdicts; "
+        "import sys; from pathlib import Path; from tocsin.cluster.spark.analysis_cache import Verdicts; "
         "from tocsin.cluster.model import Column; v = Verdicts({}, Path(sys.argv[1])); "
         "[v.keep(f'{sys.argv[2]} {n}'.encode(), (Column('c' * n, 'bigint'),)) for n in range(1, 200)]"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(each)]) for each in range(3)]
     assert [each.wait() for each in running] == [0, 0, 0]
-    found = Verdicts({}, tmp_path)
+    found = AnalysisCache({}, tmp_path)
     for each in range(3):
         for n in range(1, 200):
             assert found.find(f"{each} {n}".encode()) == (Column("c" * n, "bigint"),)

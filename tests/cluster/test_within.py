@@ -9,7 +9,7 @@ import pytest
 from bodies import TABLES, World, distance_m
 from test_geo import places
 
-from tocsin.cluster.body import compile_query
+from tocsin.cluster.query.compiler import compile_query
 
 RADII = [0.0, 5.0, 900.0, 30_000.0, 1_000_000.0, 12_000_000.0]
 

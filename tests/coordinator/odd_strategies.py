@@ -6,32 +6,32 @@ import os
 import threading
 from collections.abc import Iterator
 
-from tocsin.balancing.move import Move
-from tocsin.balancing.strategy import MinMax
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.migration import Migration
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.strategies.strategy import MinMax
 
 
 class Fails(MinMax):
-    def suggest(self, view: Trial) -> Iterator[Move]:
+    def suggest(self, view: WhatIf) -> Iterator[Migration]:
         raise ZeroDivisionError("by no brokers")
 
 
 class Dies(MinMax):
-    def suggest(self, view: Trial) -> Iterator[Move]:
+    def suggest(self, view: WhatIf) -> Iterator[Migration]:
         os._exit(3)
 
 
 class Broods(MinMax):
-    def suggest(self, view: Trial) -> Iterator[Move]:
+    def suggest(self, view: WhatIf) -> Iterator[Migration]:
         threading.Event().wait()
         return iter(())
 
 
 class Chats(MinMax):
-    def suggest(self, view: Trial) -> Iterator[Move]:
+    def suggest(self, view: WhatIf) -> Iterator[Migration]:
         print("I am thinking")
         os.write(1, b"aloud")
-        yield Move(0, 0, 1, why=str(os.getpid()))
+        yield Migration(0, 0, 1, why=str(os.getpid()))
 
 
 class Closed(MinMax):
@@ -40,5 +40,5 @@ class Closed(MinMax):
     def __init__(self) -> None:
         self.secret = lambda: None
 
-    def suggest(self, view: Trial) -> Iterator[Move]:
+    def suggest(self, view: WhatIf) -> Iterator[Migration]:
         return iter(())

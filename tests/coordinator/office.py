@@ -8,10 +8,10 @@ from typing import Any
 
 from tocsin.balancing.balancer import answer
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
-from tocsin.coordinator import events as ev
-from tocsin.coordinator.state import CoordinatorState
+from tocsin.coordinator.core import events as ev
+from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.wire import reports
-from tocsin.wire.tickets import Wicket
+from tocsin.wire.tickets import TicketVerifier
 
 SECRET = b"s" * 32
 LIMITS = {"per_broker", "moves", "per_second", "cool_down", "least_gain", "move_seconds"}
@@ -45,7 +45,7 @@ class Office:
             lambda: next(self._nonces),
             apart=self.apart,
         )
-        self.questions: list[ev.Ponder] = []
+        self.questions: list[ev.RequestPlan] = []
         self._tokens: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         self.tell(ev.Restored(list(self.kept.values()), self.choice))
@@ -68,7 +68,7 @@ class Office:
                     self.notes.append(instruction)
                 case ev.Sample():
                     self.samples.append(instruction)
-                case ev.Ponder():
+                case ev.RequestPlan():
                     self.questions.append(instruction)
         return found
 
@@ -76,7 +76,7 @@ class Office:
         """Answers the oldest question, if there is one."""
         if self.questions:
             question = self.questions.pop(0)
-            return self.tell(ev.Pondered(question.number, answer(question.question)))
+            return self.tell(ev.PlanReady(question.number, answer(question.question)))
         return None
 
     def register(self, broker: str, **fields: Any) -> reports.Registered:
@@ -85,20 +85,22 @@ class Office:
         self._tokens[broker], self._numbers[broker] = found.token, 0
         return found
 
-    def report(self, broker: str, subscribers: dict[str, list[int]] | None = None, **fields: Any) -> reports.Orders:
+    def report(
+        self, broker: str, subscribers: dict[str, list[int]] | None = None, **fields: Any
+    ) -> reports.ReportReply:
         number = self._numbers[broker] = fields.pop("number", self._numbers.get(broker, 0) + 1)
         token = fields.pop("token", self._tokens.get(broker, ""))
         said = reports.LoadReport(number, subscribers=subscribers or {}, **fields)
-        found: reports.Orders = self.tell(ev.Report(0, broker, token, said))
+        found: reports.ReportReply = self.tell(ev.Report(0, broker, token, said))
         return found
 
-    def join(self, broker: str, subscribers: dict[str, list[int]] | None = None, **fields: Any) -> reports.Orders:
+    def join(self, broker: str, subscribers: dict[str, list[int]] | None = None, **fields: Any) -> reports.ReportReply:
         """A broker that registers and reports."""
         rates = fields.pop("rates", {})
         self.register(broker, **fields)
         return self.report(broker, subscribers, full=True, rates=rates)
 
-    def welcome(self, broker: str, subscribers: dict[str, list[int]]) -> reports.Orders:
+    def welcome(self, broker: str, subscribers: dict[str, list[int]]) -> reports.ReportReply:
         """A broker gets these, and they were sent there."""
         if broker not in self._tokens:
             self.join(broker)
@@ -108,7 +110,7 @@ class Office:
         return self.report(broker, subscribers)
 
     def place(self, subscriber: str = "subscriber", **fields: Any) -> reports.Placement:
-        found: reports.Placement = self.tell(ev.Place(0, reports.Request(subscriber, **fields)))
+        found: reports.Placement = self.tell(ev.Place(0, reports.BrokerRequest(subscriber, **fields)))
         return found
 
     def drain(self, broker: str, undo: bool = False) -> Any:
@@ -121,7 +123,7 @@ class Office:
             self.now = min(end, self.now + 1.0)
             self.tell(ev.Tick())
 
-    def alive(self, seconds: float, *brokers: str) -> list[reports.Order]:
+    def alive(self, seconds: float, *brokers: str) -> list[reports.MigrationOrder]:
         """Time passes in which these brokers report; gives what they were ordered."""
         found = []
         for _ in range(int(seconds)):
@@ -149,9 +151,9 @@ class Office:
     def said(self, kind: str) -> list[str]:
         return [note.text for note in self.notes if note.kind == kind]
 
-    def wicket(self, broker: str) -> Wicket:
+    def wicket(self, broker: str) -> TicketVerifier:
         """The door of a broker that knows its key."""
-        door = Wicket(broker, lambda: 1e9 + self.now)
+        door = TicketVerifier(broker, lambda: 1e9 + self.now)
         door.key = bytes.fromhex(self.register(broker).key)
         return door
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from office import Office, lopsided
 
-from tocsin.coordinator import events as ev
+from tocsin.coordinator.core import events as ev
 from tocsin.errors import Busy, NotFound, Unauthorized
-from tocsin.wire.tickets import Wicket, key_for
+from tocsin.wire.tickets import TicketVerifier, key_for
 
 
 def states(office):
@@ -267,7 +267,7 @@ def test_a_ticket_of_before_the_broker_was_restarted_is_void():
     office = Office()
     office.join("a", boot="first")
     ticket = office.place("subscriber").ticket
-    first, second = (Wicket("a", lambda: 1e9 + office.now) for _ in range(2))
+    first, second = (TicketVerifier("a", lambda: 1e9 + office.now) for _ in range(2))
     first.key = bytes.fromhex(office.register("a", boot="first").key)
     assert first.refuses(ticket, "subscriber") is None
     second.key = bytes.fromhex(office.register("a", boot="second").key)
@@ -281,7 +281,7 @@ def test_a_ticket_of_before_the_coordinator_was_restarted_is_good():
     office.join("a", boot="first")
     ticket = office.place("subscriber").ticket
     office.restart()
-    door = Wicket("a", lambda: 1e9 + office.now)
+    door = TicketVerifier("a", lambda: 1e9 + office.now)
     door.key = bytes.fromhex(office.register("a", boot="first").key)
     assert door.refuses(ticket, "subscriber") is None
 

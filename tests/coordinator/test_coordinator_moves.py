@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from office import Office, crowd, lopsided
 
-from tocsin.coordinator import events as ev
-from tocsin.wire.reports import Outcome
+from tocsin.coordinator.core import events as ev
+from tocsin.wire.reports import FailedMigration
 
 
 def moved(office):
@@ -67,7 +67,7 @@ def test_it_may_leave_after_it_was_seen_to_arrive():
 def test_a_subscriber_that_refuses_stays():
     office = lopsided()
     order = ordered(office)[0]
-    office.report("a", outcomes=[Outcome(order.ticket, "no way there")])
+    office.report("a", outcomes=[FailedMigration(order.ticket, "no way there")])
     assert office.at(order.subscriber) == "a" and pending(office) == 4
     assert moved(office) == ["failed: no way there"]
 
@@ -75,7 +75,7 @@ def test_a_subscriber_that_refuses_stays():
 def test_what_failed_is_not_tried_again_soon():
     office = lopsided(cool_down=60.0, moves=1, balance_every=1.0)
     (order,) = ordered(office)
-    (other,) = ordered(office, outcomes=[Outcome(order.ticket, "no")]) or ordered(office)
+    (other,) = ordered(office, outcomes=[FailedMigration(order.ticket, "no")]) or ordered(office)
     assert other.subscriber != order.subscriber
 
 
@@ -106,7 +106,7 @@ def test_an_old_answer_does_not_end_a_new_move():
     again = []
     while not again:
         again = [order for order in office.alive(1, "a", "b") if order.subscriber == old.subscriber]
-    office.report("a", outcomes=[Outcome(old.ticket, "late")])
+    office.report("a", outcomes=[FailedMigration(old.ticket, "late")])
     assert pending(office) == 1
 
 

@@ -6,7 +6,7 @@ import pytest
 from office import Office, crowd
 
 from tocsin.balancing.placement import PLACEMENTS
-from tocsin.coordinator.placing import TICKET
+from tocsin.coordinator.core.placement import TICKET
 from tocsin.errors import Busy, NotFound, UserError
 from tocsin.wire.tickets import SKEW
 

@@ -8,22 +8,22 @@ import os
 import pytest
 from odd_strategies import Broods, Chats, Closed, Dies, Fails
 
-from tocsin.balancing import strategies
 from tocsin.balancing.balancer import Balancer, answer
-from tocsin.balancing.load import Load
-from tocsin.balancing.question import Question
+from tocsin.balancing.model.load import Load
+from tocsin.balancing.plan_request import PlanRequest
+from tocsin.balancing.strategies import registry
 from tocsin.coordinator.planner import Planner
 from tocsin.errors import SystemTrouble
 
 
-def question(strategy=None) -> Question:
+def question(strategy=None) -> PlanRequest:
     load = Load()
     for broker in range(3):
         load.broker(broker)
     load.rates(range(6), [10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
     for u in range(60):
         load.join(u, 0, [u % 6, (u + 1) % 6])
-    return Balancer(load, strategy or strategies.make("peal")).question(0.0)
+    return Balancer(load, strategy or registry.make("peal")).question(0.0)
 
 
 def run(work, **settings):
@@ -41,9 +41,9 @@ def run(work, **settings):
 
 def test_the_other_process_makes_the_same_plan():
     async def work(planner):
-        return [await planner.answer(question(strategies.make(name))) for name in ("peal", "multistage")]
+        return [await planner.answer(question(registry.make(name))) for name in ("peal", "multistage")]
 
-    assert run(work) == [answer(question(strategies.make(name))) for name in ("peal", "multistage")]
+    assert run(work) == [answer(question(registry.make(name))) for name in ("peal", "multistage")]
 
 
 def test_it_is_another_process_and_what_a_strategy_prints_does_no_harm():

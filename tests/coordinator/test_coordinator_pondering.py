@@ -7,7 +7,7 @@ from office import Office, lopsided
 
 from tocsin.balancing.balancer import answer
 from tocsin.balancing.decisions import Reason
-from tocsin.coordinator import events as ev
+from tocsin.coordinator.core import events as ev
 from tocsin.errors import SystemTrouble
 
 POINTLESS = Reason.POINTLESS.value
@@ -117,7 +117,7 @@ def test_a_broker_that_is_undrained_meanwhile_keeps_its_people():
 
 def test_a_plan_that_could_not_be_made_is_asked_for_again():
     office = asked()
-    office.tell(ev.Pondered(office.questions.pop().number, None))
+    office.tell(ev.PlanReady(office.questions.pop().number, None))
     office.alive(10, "a", "b")
     assert len(office.questions) == 1
     office.ponder()
@@ -135,7 +135,7 @@ def test_a_plan_of_before_a_restart_is_nobodys():
     office = asked()
     old = office.questions[0]
     office.restart()
-    office.tell(ev.Pondered(old.number, None))
+    office.tell(ev.PlanReady(old.number, None))
     assert office.topology()["pending"] == 0
 
 
@@ -144,7 +144,7 @@ def test_all_who_look_meanwhile_get_the_same_answer():
     first, second = office.tell(ev.Plan("first")), office.tell(ev.Plan("second"))
     assert first is second is None and len(office.questions) == 1
     ponder = office.questions[0]
-    replies = office.state.handle(ev.Pondered(ponder.number, answer(ponder.question)), office.now)
+    replies = office.state.handle(ev.PlanReady(ponder.number, answer(ponder.question)), office.now)
     assert [each.call for each in replies] == ["first", "second"] and len(replies[0].body["moves"]) == 5
     assert office.topology()["pending"] == 0
 
@@ -160,6 +160,6 @@ def test_who_looks_is_told_of_trouble():
     office = lopsided(apart=True)
     office.tell(ev.Plan(0))
     with pytest.raises(SystemTrouble, match="could not be made"):
-        office.tell(ev.Pondered(office.questions[0].number, None))
+        office.tell(ev.PlanReady(office.questions[0].number, None))
     office.tell(ev.Plan(0))
     assert len(office.questions) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from office import Office
 
-from tocsin.coordinator.picture import BOTH, IDLE, UNASKED
+from tocsin.coordinator.core.network_model import BOTH, IDLE, UNASKED
 from tocsin.errors import Unauthorized
 
 

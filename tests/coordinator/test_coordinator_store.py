@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tocsin.coordinator import store as module
-from tocsin.coordinator.events import BrokerRow, Choice, Note, Sample
+from tocsin.coordinator.core.events import BrokerRow, Choice, Note, Sample
 from tocsin.coordinator.store import Changes, Store, open_store
 from tocsin.errors import AlreadyExists, LeaseHeld, LimitExceeded, StorageError, UserError
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from office import Office
 
 from eager import EAGER
-from tocsin.balancing import strategies
+from tocsin.balancing.strategies import registry
 from tocsin.errors import Unauthorized
-from tocsin.wire.reports import Order
-from tocsin.wire.tickets import Wicket
+from tocsin.wire.reports import MigrationOrder
+from tocsin.wire.tickets import TicketVerifier
 
 #: A move of peal's costs something, or it would regroup for nothing; but it does not wait for long.
 SETTINGS: dict[str, dict[str, float]] = {**EAGER, "peal": {"trigger": 0.0, "looks": 1.0}}
-ALL = pytest.mark.parametrize("strategy", [*sorted(set(strategies.BUILT_IN) - {"drain"}), ""])
+ALL = pytest.mark.parametrize("strategy", [*sorted(set(registry.BUILT_IN) - {"drain"}), ""])
 SOME = settings(deadline=None, max_examples=8)
 COOL_DOWN, ROUNDING = 30.0, 1 + 1e-9
 #: Seconds after which it should be at rest.
@@ -31,7 +31,7 @@ class Broker:
     capacity: float
     here: dict[str, list[int]]
     fate: str  # "up", "drained", "dies"
-    wicket: Wicket
+    wicket: TicketVerifier
     told: dict[str, None] = field(default_factory=dict)
 
 
@@ -48,7 +48,7 @@ class Network:
         )
         self.rates = dict(enumerate(rates))
         self.brokers: dict[str, Broker] = {}
-        self.orders: list[tuple[float, Order]] = []
+        self.orders: list[tuple[float, MigrationOrder]] = []
         for place, (people, room, capacity, fate) in enumerate(drawn):
             name = "abcde"[place]
             here = {
@@ -57,7 +57,7 @@ class Network:
             }
             most = max(1, people + room)
             key = self.office.register(name, identity=name, most=most, capacity=capacity).key
-            wicket = Wicket(name, lambda: 1e9 + self.office.now)
+            wicket = TicketVerifier(name, lambda: 1e9 + self.office.now)
             wicket.key = bytes.fromhex(key)
             self.brokers[name] = Broker(name, most, capacity, here, fate, wicket)
             self.office.report(name, here, full=True, rates=self.rates)
@@ -87,7 +87,7 @@ class Network:
             for order in self.office.report(broker.name, come, left=left, rates=self.rates).moves:
                 self.follow(broker, order)
 
-    def follow(self, source: Broker, order: Order) -> None:
+    def follow(self, source: Broker, order: MigrationOrder) -> None:
         target, name = self.brokers[order.broker], order.subscriber
         assert name in source.here and target is not source, "somebody is sent from where it is not"
         assert target.fate == "up" or (target.fate == "dies" and self.office.now < 1015.0), (
@@ -99,7 +99,7 @@ class Network:
         target.here[name] = source.here.pop(name)
         target.told[name] = source.told[name] = None
 
-    def check_ticket(self, target: Broker, order: Order) -> None:
+    def check_ticket(self, target: Broker, order: MigrationOrder) -> None:
         for other in self.brokers.values():
             if other is not target:
                 assert other.wicket.refuses(order.ticket, order.subscriber), "another broker takes the ticket"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from office import Office
 
-from tocsin.coordinator.events import BrokerRow, Choice, Note
+from tocsin.coordinator.core.events import BrokerRow, Choice, Note
 from tocsin.coordinator.store import Changes, open_store
 from tocsin.errors import StorageError, Unauthorized
 

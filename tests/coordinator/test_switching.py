@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from office import Office, lopsided
 
-from tocsin.balancing import strategies
-from tocsin.coordinator import events as ev
+from tocsin.balancing.strategies import registry
+from tocsin.coordinator.core import events as ev
 from tocsin.errors import NotFound, TocsinError, UserError
 
 
@@ -95,11 +95,11 @@ def test_going_back_to_the_configuration_leaves_nothing_to_remember():
 
 def test_a_choice_that_is_not_there_any_more_is_told_of_and_forgotten():
     office = lopsided()
-    strategies.register("passing", strategies.factory("gsh"))
+    registry.register("passing", registry.factory("gsh"))
     try:
         switch(office, strategy="passing")
     finally:
-        del strategies._registered["passing"]
+        del registry._registered["passing"]
     office.restart()
     assert office.state.config.strategy == "ldm" and office.choice is None
     assert "passing" in office.said("strategy")[-1]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Literal
 
-from tocsin.coordinator import watching
-from tocsin.coordinator.watching import Watch
+from tocsin.coordinator import event_feed
+from tocsin.coordinator.event_feed import EventFeed
 
 Told = tuple[str, str, Any]
 
@@ -33,7 +33,7 @@ def parse(text: bytes) -> list[Told]:
 
 
 class Watcher:
-    def __init__(self, watch: Watch, last: str = "", backlog: int = 0) -> None:
+    def __init__(self, watch: EventFeed, last: str = "", backlog: int = 0) -> None:
         self.chunks = watch.events(last, backlog, lambda: b'{"version": %d}' % watch.version)
 
     async def hear(self) -> list[Told]:
@@ -43,7 +43,7 @@ class Watcher:
     async def notes(self, count: int) -> list[int]:
         found: list[int] = []
         while len(found) < count:
-            found += [data["n"] for kind, _, data in await self.hear() if kind in watching.KEPT]
+            found += [data["n"] for kind, _, data in await self.hear() if kind in event_feed.KEPT]
         return found
 
 
@@ -59,20 +59,20 @@ class Bell(asyncio.Event):
         return await super().wait()
 
 
-def hang(watch: Watch) -> Bell:
+def hang(watch: EventFeed) -> Bell:
     """A bell that rings for the next change."""
     bell = watch._bell = Bell()
     return bell
 
 
-def publish(watch: Watch, *numbers: int, kind: str = "note") -> None:
+def publish(watch: EventFeed, *numbers: int, kind: str = "note") -> None:
     for n in numbers:
         watch.publish(kind, {"n": n})
 
 
 @looped
 async def test_a_newcomer_hears_of_what_is_and_then_of_what_happens():
-    watch = Watch()
+    watch = EventFeed()
     publish(watch, 1, 2)
     watcher = Watcher(watch)
     assert [kind for kind, _, _ in await watcher.hear()] == ["hello", "topology"]
@@ -82,16 +82,16 @@ async def test_a_newcomer_hears_of_what_is_and_then_of_what_happens():
 
 @looped
 async def test_a_newcomer_gets_as_much_of_the_past_as_it_asks_for_in_order():
-    watch = Watch()
+    watch = EventFeed()
     for n in range(1, 9):
         publish(watch, n, kind="sample" if n % 2 else "note")
     told = await Watcher(watch, backlog=2).hear()
-    assert [data["n"] for kind, _, data in told if kind in watching.KEPT] == [5, 6, 7, 8]
+    assert [data["n"] for kind, _, data in told if kind in event_feed.KEPT] == [5, 6, 7, 8]
 
 
 @looped
 async def test_whoever_was_cut_off_goes_on_where_it_was():
-    watch = Watch()
+    watch = EventFeed()
     watcher = Watcher(watch)
     await watcher.hear()
     publish(watch, 1, 2)
@@ -104,7 +104,7 @@ async def test_whoever_was_cut_off_goes_on_where_it_was():
 
 @looped
 async def test_the_greeting_can_be_gone_on_from():
-    watch = Watch()
+    watch = EventFeed()
     publish(watch, 1)
     hello = (await Watcher(watch).hear())[0][1]
     publish(watch, 2)
@@ -113,16 +113,16 @@ async def test_the_greeting_can_be_gone_on_from():
 
 @looped
 async def test_of_what_is_lost_a_watcher_is_told():
-    watch = Watch()
+    watch = EventFeed()
     hello = watch.id
-    publish(watch, *range(watching.KEPT["note"] + 1))
+    publish(watch, *range(event_feed.KEPT["note"] + 1))
     assert (await Watcher(watch, hello).hear())[0][0] == "gap"
     assert (await Watcher(watch, watch.id).hear())[0][0] == "hello"
 
 
 @looped
 async def test_ids_of_before_a_restart_and_nonsense_are_gaps():
-    before, watch = Watch(), Watch()
+    before, watch = EventFeed(), EventFeed()
     watch.epoch += "0"
     for last in (before.id, "nonsense", f"{watch.epoch}-99", f"{watch.epoch}--1", f"{watch.epoch}-{'9' * 40}", "-"):
         assert (await Watcher(watch, last).hear())[0][0] == "gap"
@@ -130,7 +130,7 @@ async def test_ids_of_before_a_restart_and_nonsense_are_gaps():
 
 @looped
 async def test_a_change_without_a_note_brings_a_new_picture():
-    watch = Watch()
+    watch = EventFeed()
     watcher = Watcher(watch)
     (first,) = [data for kind, _, data in await watcher.hear() if kind == "topology"]
     watch.changed()
@@ -140,7 +140,7 @@ async def test_a_change_without_a_note_brings_a_new_picture():
 
 @looped
 async def test_an_answer_waits_for_another_version():
-    watch = Watch()
+    watch = EventFeed()
     bell = hang(watch)
     waiting = asyncio.create_task(watch.until_not(watch.version, 60))
     await bell.awaited.acquire()
@@ -153,7 +153,7 @@ async def test_an_answer_waits_for_another_version():
 
 @looped
 async def test_when_it_closes_nobody_waits_any_longer():
-    watch = Watch()
+    watch = EventFeed()
     watcher = Watcher(watch)
     await watcher.hear()
     bell = hang(watch)

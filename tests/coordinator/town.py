@@ -13,10 +13,10 @@ from typing import Any
 
 from office import Office
 
-from tocsin.coordinator import events as ev
+from tocsin.coordinator.core import events as ev
 from tocsin.errors import Busy, Unauthorized
 from tocsin.wire import reports
-from tocsin.wire.tickets import Wicket
+from tocsin.wire.tickets import TicketVerifier
 
 BACKS = 6
 MOST = 6
@@ -38,9 +38,9 @@ class ModelBroker:
         self.here: dict[str, set[int]] = {}
         self.changed: dict[str, None] = {}
         self.told: dict[int, float] = {}
-        self.outcomes: list[reports.Outcome] = []
+        self.outcomes: list[reports.FailedMigration] = []
         self.token = ""
-        self.wicket = Wicket(self.name, lambda: 1e9 + self.town.office.now)
+        self.wicket = TicketVerifier(self.name, lambda: 1e9 + self.town.office.now)
 
     def connect(self, name: str, ticket: str | None = None) -> bool:
         if not self.up or (len(self.here) >= MOST and name not in self.here):
@@ -60,7 +60,7 @@ class ModelBroker:
             return
         self.number += 1
         said = self._changes()
-        orders: reports.Orders | None = None
+        orders: reports.ReportReply | None = None
         try:
             if fate == "late":
                 self.town.late.append((self.name, self.token, said))
@@ -144,7 +144,7 @@ class Town:
         name = self.subscriber(who)
         self.wants.setdefault(name, {who % BACKS})
         try:
-            found = self.office.tell(ev.Place(0, reports.Request(name)))
+            found = self.office.tell(ev.Place(0, reports.BrokerRequest(name)))
         except Busy:
             return
         assert self._usable(found.broker)
@@ -238,8 +238,8 @@ class Town:
 
     # -- how the coordinator's words are taken
 
-    def hear(self, name: str, token: str, said: reports.LoadReport) -> reports.Orders:
-        orders: reports.Orders = self.office.tell(ev.Report(0, name, token, said))
+    def hear(self, name: str, token: str, said: reports.LoadReport) -> reports.ReportReply:
+        orders: reports.ReportReply = self.office.tell(ev.Report(0, name, token, said))
         self.history.append(orders)
         self.check()
         for order in orders.moves:
@@ -247,13 +247,13 @@ class Town:
             assert self._usable(order.broker), f"an order to {order.broker}"
         return orders
 
-    def order(self, source: ModelBroker, order: reports.Order, manner: str) -> None:
+    def order(self, source: ModelBroker, order: reports.MigrationOrder, manner: str) -> None:
         name, target = order.subscriber, self.brokers[order.broker]
         self._no_other_door_opens(order)
         if name not in source.here:
-            source.outcomes.append(reports.Outcome(order.ticket, "the subscriber is not here"))
+            source.outcomes.append(reports.FailedMigration(order.ticket, "the subscriber is not here"))
         elif manner == "stay":
-            source.outcomes.append(reports.Outcome(order.ticket, "the subscriber stays"))
+            source.outcomes.append(reports.FailedMigration(order.ticket, "the subscriber stays"))
         elif manner == "leave first":
             source.disconnect(name)
             self.later.append(("come", name, target.name, order.ticket))
@@ -261,13 +261,13 @@ class Town:
             self.come(int(name[-2:]), len(self.history))
         elif manner != "mute":
             if not target.connect(name, order.ticket):
-                source.outcomes.append(reports.Outcome(order.ticket, "no way there"))
+                source.outcomes.append(reports.FailedMigration(order.ticket, "no way there"))
             elif manner == "linger":
                 self.later.append(("leave", name, source.name, None))
             else:
                 source.disconnect(name)
 
-    def _no_other_door_opens(self, order: reports.Order) -> None:
+    def _no_other_door_opens(self, order: reports.MigrationOrder) -> None:
         for broker in self.brokers.values():
             if broker.name != order.broker:
                 assert broker.wicket.refuses(order.ticket, order.subscriber) is not None

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page
 from village import Village
 
 from sparkless import sparkless
-from tocsin.town.server import Server
-from tocsin.web.listening import address, bind
+from tocsin.http.server import address, bind
+from tocsin.local.server import Server
 
 ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts" / "dashboard"
 #: So that tests see within a second what takes a coordinator ten.

@@ -24,10 +24,10 @@ from starlette.routing import Route
 from brokers import Broker
 from sparkless import Sparkless
 from tocsin.client import Client, connect
+from tocsin.demo.replay_buffer import ReplayBuffer
 from tocsin.errors import Malformed, NotFound
-from tocsin.town.past import Past
-from tocsin.town.server import App
-from tocsin.web.answers import answer, stream
+from tocsin.http.responses import answer, stream
+from tocsin.local.server import App
 
 KINDS = ("fire", "flood", "storm", "gas leak", "power cut", "road accident", "chemical spill", "missing person")
 BOUNDS = {"west": 24.90, "south": 60.15, "east": 24.99, "north": 60.18}
@@ -120,7 +120,7 @@ class Village(App):
         self.raised: dict[int, float] = {}
         self.tasks: list[asyncio.Task[Any]] = []
         self.over = False
-        self.past = Past()
+        self.past = ReplayBuffer()
         super().__init__(self)
 
     def routes(self) -> list[Route]:

@@ -12,7 +12,7 @@ from pages import DOCS
 
 from tocsin.cli.reference import table, typed
 from tocsin.wire.asyncapi import BROKERS, CLIENTS, Kind, schemas, summary, tag
-from tocsin.wire.closes import CLOSES
+from tocsin.wire.close_codes import CLOSES
 
 PAGE = DOCS / "reference" / "protocol.md"
 _MESSAGES = re.compile(r"(<!-- messages: (\w+); .*? -->\n).*?(<!-- /messages -->)", re.DOTALL)

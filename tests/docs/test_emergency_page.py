@@ -6,8 +6,8 @@ import re
 
 from pages import DOCS, ROOT
 
-from tocsin.cluster.parser import iter_statements
-from tocsin.cluster.statements import CreateChannel, CreateFunction
+from tocsin.cluster.statements.ast import CreateChannel, CreateFunction
+from tocsin.cluster.statements.parser import iter_statements
 
 
 def test_the_channels_have_the_parameters_and_periods_of_the_example() -> None:

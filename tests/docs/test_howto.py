@@ -11,10 +11,10 @@ from pages import DOCS, ROOT, commands
 from shell import Shell
 
 from tocsin import config
+from tocsin.broker.core.state import BrokerState
 from tocsin.broker.metrics import BrokerMetrics
-from tocsin.broker.state import BrokerState
 from tocsin.cli.main import app
-from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.ops.metrics import Metrics
 
 ELSEWHERE = [ROOT / "README.md", ROOT / "examples" / "README.md", ROOT / "src/tocsin/cli/project/README.md"]
 PAGES = sorted([*DOCS.rglob("*.md"), *ELSEWHERE])

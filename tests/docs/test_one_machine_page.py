@@ -12,11 +12,11 @@ sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
 
 from hamlet import options
 
-from tocsin.town import Town
+from tocsin.local import LocalDeployment
 
 
 def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
-    with Town(options(tmp_path / "home", brokers=2)) as town:
+    with LocalDeployment(options(tmp_path / "home", brokers=2)) as town:
         shell = Shell(town.cluster, town.brokers["broker-1"], tmp_path, town.coordinator)
         shell.env |= {"TOWN": town.url, "TOCSIN_COORDINATOR": town.coordinator}
         assert shell.run_page(DOCS / "how-to" / "run-on-one-machine.md") == 3

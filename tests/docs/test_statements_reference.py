@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from pages import DOCS, blocks, check
 
-from tocsin.cluster.catalog import TABLES
-from tocsin.cluster.cluster import DataCluster
-from tocsin.cluster.lexer import Script, split
-from tocsin.cluster.parser import _Parser
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.service import DataCluster
+from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.statements.lexer import Script, split
+from tocsin.cluster.statements.parser import _Parser
+from tocsin.cluster.storage.catalog import TABLES
 from tocsin.config import ClusterConfig
 from tocsin.errors import TocsinError
 

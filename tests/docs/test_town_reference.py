@@ -9,15 +9,15 @@ import pages
 from pages import DOCS
 from shell import SHOWN, SHOWN_BROKER, Shell
 
-from tocsin.town.citizens import CityApp
-from tocsin.town.server import App
-from tocsin.town.tally import Tally
+from tocsin.demo.city_api import CityApp
+from tocsin.demo.statistics import Statistics
+from tocsin.local.server import App
 
 PAGE = DOCS / "reference" / "town.md"
 
 
 def test_every_fact_is_described() -> None:
-    facts = {*Tally(1).summary(), "city_seconds", "channels"}
+    facts = {*Statistics(1).summary(), "city_seconds", "channels"}
     table = PAGE.read_text().partition("## Facts of a run")[2]
     assert {name for name in facts if f"`{name}`" not in table} == set()
 

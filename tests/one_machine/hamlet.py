@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tocsin.town import Options, Town
+from tocsin.local import LocalDeployment, Options
 
 QUIET = (sys.executable, str(Path(__file__).with_name("quiet_cluster.py")))
 
@@ -76,7 +76,7 @@ def main() -> None:
     def tell(news: Any) -> None:
         print(json.dumps({"kind": news.kind, "part": news.part}), flush=True)
 
-    with suppress(KeyboardInterrupt), Town(options(), tell) as town:
+    with suppress(KeyboardInterrupt), LocalDeployment(options(), tell) as town:
         print(json.dumps(town.addresses), flush=True)
         signal.pause()
 

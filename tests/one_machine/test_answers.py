@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from tocsin.demo import loop
 from tocsin.errors import Busy
-from tocsin.town import life
-from tocsin.town.options import CityOptions
+from tocsin.local.options import CityOptions
 
 
 class Silent:
@@ -24,10 +24,10 @@ class Silent:
 def test_clients_that_do_not_answer_are_busy_and_nothing_is_kept_of_the_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(life, "PATIENCE", 0.0)
+    monkeypatch.setattr(loop, "PATIENCE", 0.0)
 
     async def ask() -> None:
-        found = life.Life(CityOptions(subscribers=2), None, lambda news: None)  # type: ignore[arg-type]
+        found = loop.DemoLoop(CityOptions(subscribers=2), None, lambda news: None)  # type: ignore[arg-type]
         found._writers[0] = silent = Silent()  # type: ignore[assignment]
         with pytest.raises(Busy, match="too much to do"):
             await found._got(1)

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from sparkless import sparkless
-from tocsin.city import City
+from tocsin.demo import application
+from tocsin.demo.city import City
 from tocsin.errors import SystemTrouble
-from tocsin.town import application
 
 
 @pytest.fixture

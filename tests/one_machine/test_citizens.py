@@ -10,11 +10,11 @@ import httpx
 import pytest
 from hamlet import options
 
-from tocsin.town import CityOptions
-from tocsin.town.citizens import CityApp
-from tocsin.town.life import Life
-from tocsin.town.past import HEAD, Past
-from tocsin.town.supervisor import Supervisor
+from tocsin.demo.city_api import CityApp
+from tocsin.demo.loop import DemoLoop
+from tocsin.demo.replay_buffer import HEAD, ReplayBuffer
+from tocsin.local import CityOptions
+from tocsin.local.supervisor import Supervisor
 
 PEOPLE = 60
 
@@ -24,7 +24,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> CityApp:
     home = tmp_path_factory.mktemp("before")
     city = CityOptions(seed=3, subscribers=PEOPLE)
     parts = Supervisor(options(home, city=city), Path(home), "", lambda news: None, lambda pid: None)
-    life = Life(city, parts, lambda news: None)
+    life = DemoLoop(city, parts, lambda news: None)
     life.build()
     return CityApp(life)
 
@@ -92,7 +92,7 @@ def test_the_past_is_empty_at_first(app: CityApp) -> None:
 
 
 def test_the_past_is_kept_from_its_beginning_and_thinned_where_it_is_old() -> None:
-    past = Past(most=1_000)
+    past = ReplayBuffer(most=1_000)
     for second in range(400):
         past.saw(float(second), b"%010d" % second)
     kept, text = [], past.moments()
@@ -106,7 +106,7 @@ def test_the_past_is_kept_from_its_beginning_and_thinned_where_it_is_old() -> No
 
 
 def test_events_of_the_past_come_in_their_order() -> None:
-    past = Past()
+    past = ReplayBuffer()
     past.heard("latency", {"at": 2.0})
     past.heard("emergency", {"at": 1.0})
     past.heard("latency", {"at": 3.0})

@@ -15,45 +15,47 @@ import httpx
 import pytest
 from hamlet import options
 
-from tocsin.city.ground import BOUNDS
+from tocsin.demo.city.ground import BOUNDS
+from tocsin.demo.loop import least_move
 from tocsin.errors import UserError
-from tocsin.town import CityOptions, Town
-from tocsin.town.life import least_move
-from tocsin.town.supervisor import News
+from tocsin.local import CityOptions, LocalDeployment
+from tocsin.local.supervisor import News
 
 PEOPLE = 24
 HEARD: list[News] = []
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDeployment]:
     city = CityOptions(seed=3, subscribers=PEOPLE, speed=24)
     with pytest.MonkeyPatch.context() as patch:
         # Spark is not up before the application has been made.
         patch.setenv("QUIET_SPARK", "after 10")
-        with Town(
+        with LocalDeployment(
             options(tmp_path_factory.mktemp("life"), brokers=2, placement="nearest", city=city), HEARD.append
         ) as found:
             yield found
 
 
-def test_the_application_is_made_and_people_come_while_spark_starts(town: Town) -> None:
+def test_the_application_is_made_and_people_come_while_spark_starts(town: LocalDeployment) -> None:
     """This Spark waits for all channels: a town that waited for Spark first would not be there."""
     assert {"application", "people", "Spark"} <= {each.part for each in HEARD if each.kind == "up"}
 
 
-def get(town: Town, path: str, **more: Any) -> httpx.Response:
+def get(town: LocalDeployment, path: str, **more: Any) -> httpx.Response:
     return httpx.get(town.url + path, timeout=60, **more)
 
 
-def people(town: Town, after: int = 0) -> tuple[int, list[tuple[int, int, int, int]]]:
+def people(town: LocalDeployment, after: int = 0) -> tuple[int, list[tuple[int, int, int, int]]]:
     body = get(town, "/people", params={"after": after}).content
     tick, count = struct.unpack("<II", body[:8])
     assert len(body) == 8 + 6 * count
     return tick, list(struct.iter_unpack("<HHBB", body[8:]))
 
 
-def when(town: Town, said: Callable[[list[tuple[int, int, int, int]]], bool]) -> list[tuple[int, int, int, int]]:
+def when(
+    town: LocalDeployment, said: Callable[[list[tuple[int, int, int, int]]], bool]
+) -> list[tuple[int, int, int, int]]:
     """What the people look like once it is so: each answer waits for the next tick."""
     tick = 0
     while True:
@@ -62,7 +64,7 @@ def when(town: Town, said: Callable[[list[tuple[int, int, int, int]]], bool]) ->
             return found
 
 
-def events(town: Town, path: str) -> Iterator[tuple[str, Any]]:
+def events(town: LocalDeployment, path: str) -> Iterator[tuple[str, Any]]:
     with httpx.stream("GET", town.url + path, timeout=60) as answer:
         event = ""
         for line in answer.iter_lines():
@@ -72,18 +74,18 @@ def events(town: Town, path: str) -> Iterator[tuple[str, Any]]:
                 yield event, json.loads(line[6:])
 
 
-def test_facts(town: Town) -> None:
+def test_facts(town: LocalDeployment) -> None:
     found = get(town, "/facts").json()
     assert found["city"] and found["seed"] == 3 and found["speed"] == 24 and found["subscribers"] == PEOPLE
     assert set(found["can"]) == {"add", "kill", "flood"} and found["brokers"][:2] == ["broker-1", "broker-2"]
 
 
-def test_the_map(town: Town) -> None:
+def test_the_map(town: LocalDeployment) -> None:
     found = get(town, "/map").json()
     assert found["bounds"] == BOUNDS._asdict() and len(found["shelters"]) == 200 and len(found["districts"]) == 16
 
 
-def test_everybody_logs_in_and_moves_and_their_locations_are_published(town: Town) -> None:
+def test_everybody_logs_in_and_moves_and_their_locations_are_published(town: LocalDeployment) -> None:
     before = when(town, lambda found: all(each[2] < 2 and not each[3] & 4 for each in found))
     after = when(town, lambda found: sum(a[:2] != b[:2] for a, b in zip(found, before, strict=True)) > PEOPLE / 3)
     assert len(after) == PEOPLE
@@ -93,21 +95,21 @@ def test_everybody_logs_in_and_moves_and_their_locations_are_published(town: Tow
     assert sum(each["subscribers"] for each in topology["brokers"]) >= PEOPLE
 
 
-def test_everybody_subscribes_to_what_their_plan_says(town: Town) -> None:
+def test_everybody_subscribes_to_what_their_plan_says(town: LocalDeployment) -> None:
     wanted = sum(len(plan.wishes) for plan in town.life.plans)
     while town.life.tally.sums["confirmed"] < wanted:
         people(town, town.life.tick)
     assert town.life.tally.sums["confirmed"] == wanted
 
 
-def test_one_person(town: Town) -> None:
+def test_one_person(town: LocalDeployment) -> None:
     found = get(town, "/people/5").json()
     assert found["id"] == "user-00005" and found["notifications"] == []
     assert BOUNDS.south <= found["lat"] <= BOUNDS.north and BOUNDS.west <= found["lon"] <= BOUNDS.east
     assert found["subscriptions"] and all(set(each) == {"channel", "params"} for each in found["subscriptions"])
 
 
-def test_a_flood_is_told_to_those_who_watch(town: Town) -> None:
+def test_a_flood_is_told_to_those_who_watch(town: LocalDeployment) -> None:
     watching = events(town, "/stream")
     assert next(watching)[0] == "brokers"
     answer = httpx.post(town.url + "/flood", json={"district": "Tannery"})
@@ -124,7 +126,7 @@ def test_a_flood_is_told_to_those_who_watch(town: Town) -> None:
     assert not wanted
 
 
-def test_those_of_a_killed_broker_come_to_another_and_their_phone_says_so(town: Town) -> None:
+def test_those_of_a_killed_broker_come_to_another_and_their_phone_says_so(town: LocalDeployment) -> None:
     name = town.add_broker()
     assert name == "broker-3"
     assert any(event == "brokers" and name in data["brokers"] for event, data in events(town, "/stream"))
@@ -162,18 +164,18 @@ def test_those_of_a_killed_broker_come_to_another_and_their_phone_says_so(town: 
         ("POST", "/flood", b'{"district": "' + b"x" * 20_000 + b'"}', 413),
     ],
 )
-def test_what_is_refused(town: Town, method: str, path: str, body: bytes | None, status: int) -> None:
+def test_what_is_refused(town: LocalDeployment, method: str, path: str, body: bytes | None, status: int) -> None:
     headers = {"content-type": "application/json"} if body is not None else {}
     answer = httpx.request(method, town.url + path, content=body, headers=headers, timeout=60)
     assert answer.status_code == status and isinstance(answer.json()["error"], str)
 
 
-def test_a_page_of_another_site_raises_no_flood(town: Town) -> None:
+def test_a_page_of_another_site_raises_no_flood(town: LocalDeployment) -> None:
     headers = {"origin": "http://elsewhere.example", "content-type": "application/json"}
     assert httpx.post(town.url + "/flood", content=b'{"district": "Tannery"}', headers=headers).status_code == 403
 
 
-def test_the_summary_counts(town: Town) -> None:
+def test_the_summary_counts(town: LocalDeployment) -> None:
     began = time.monotonic()
     facts = town.run(0.1)
     assert time.monotonic() - began >= 0.1
@@ -183,7 +185,7 @@ def test_the_summary_counts(town: Town) -> None:
     assert {each["channel"] for each in facts["channels"]} >= set(town.life.channels)
 
 
-def test_a_process_of_clients_that_ends_is_told_and_its_people_are_shown_as_gone(town: Town) -> None:
+def test_a_process_of_clients_that_ends_is_told_and_its_people_are_shown_as_gone(town: LocalDeployment) -> None:
     os.kill(town.parts.parts["clients 1"].pid, signal.SIGKILL)
     when(town, lambda found: all(each[2] == 255 and each[3] & 4 for each in found))
     assert any(news.kind == "note" and "clients" in news.text for news in HEARD)
@@ -201,4 +203,4 @@ def test_many_people_publish_their_location_less_often(people: int, speed: float
 
 def test_a_town_without_a_city_has_no_life(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no city"):
-        _ = Town(options(tmp_path)).life
+        _ = LocalDeployment(options(tmp_path)).life

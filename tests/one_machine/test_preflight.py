@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.errors import SystemTrouble, UserError
-from tocsin.town import preflight
+from tocsin.local import preflight
 
 MEMINFO = "MemTotal:       4000000 kB\nMemFree:         100000 kB\nMemAvailable:    {} kB\n"
 

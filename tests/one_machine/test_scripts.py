@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.errors import ParseError, UserError
-from tocsin.town.scripts import Scripts
+from tocsin.local.scripts import Scripts
 
 SCRIPT = "CREATE DATASET A (a int);\n-- a remark\nCREATE DATASET B\n  (b int);\nINSERT INTO A VALUES (1);\n"
 

@@ -14,9 +14,9 @@ import pytest
 from hamlet import Hamlet, descendants, options, wait_for_end
 
 from tocsin.errors import Conflict, NotFound, TocsinError, UserError
-from tocsin.town import CityOptions, Options, Town
-from tocsin.town.part import Part
-from tocsin.town.supervisor import CLUSTER, News, Supervisor
+from tocsin.local import CityOptions, LocalDeployment, Options
+from tocsin.local.process import PartProcess
+from tocsin.local.supervisor import CLUSTER, News, Supervisor
 
 
 class Heard(queue.Queue[News]):
@@ -38,33 +38,33 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def town(home: Path, heard: Heard) -> Iterator[Town]:
-    with Town(options(home, brokers=2), heard.put) as found:
+def town(home: Path, heard: Heard) -> Iterator[LocalDeployment]:
+    with LocalDeployment(options(home, brokers=2), heard.put) as found:
         yield found
 
 
-def states(town: Town) -> dict[str, str]:
+def states(town: LocalDeployment) -> dict[str, str]:
     return {each["name"]: each["state"] for each in httpx.get(town.coordinator + "/topology").json()["brokers"]}
 
 
-def facts(town: Town) -> dict[str, Any]:
+def facts(town: LocalDeployment) -> dict[str, Any]:
     found: dict[str, Any] = httpx.get(town.url + "/facts").json()
     return found
 
 
-def test_every_part_runs_and_knows_the_others(town: Town) -> None:
+def test_every_part_runs_and_knows_the_others(town: LocalDeployment) -> None:
     assert httpx.get(town.cluster + "/readyz").status_code in (200, 503)
     assert set(states(town)) == {"broker-1", "broker-2"}
     for url in town.brokers.values():
         assert httpx.get(url + "/readyz").status_code == 200
 
 
-def test_every_part_has_a_log(town: Town, home: Path) -> None:
+def test_every_part_has_a_log(town: LocalDeployment, home: Path) -> None:
     names = {path.name for path in (home / "logs").iterdir()}
     assert names >= {"data-cluster.log", "coordinator.log", "broker-1.log", "broker-2.log"}
 
 
-def test_a_town_without_a_city_says_so(town: Town) -> None:
+def test_a_town_without_a_city_says_so(town: LocalDeployment) -> None:
     found = facts(town)
     assert (found["city"], found["can"], found["subscribers"]) == (False, ["add", "kill"], 0)
     assert found["brokers"][:2] == ["broker-1", "broker-2"]
@@ -73,7 +73,7 @@ def test_a_town_without_a_city_says_so(town: Town) -> None:
         assert answer.status_code == 404 and "no city" in answer.json()["error"]
 
 
-def test_a_part_that_ends_by_itself_is_started_again_at_its_address(town: Town, heard: Heard) -> None:
+def test_a_part_that_ends_by_itself_is_started_again_at_its_address(town: LocalDeployment, heard: Heard) -> None:
     before = town.brokers["broker-1"]
     os.kill(town.parts.parts["broker-1"].pid, signal.SIGKILL)
     assert heard.until("ended").part == "broker-1"
@@ -82,13 +82,13 @@ def test_a_part_that_ends_by_itself_is_started_again_at_its_address(town: Town, 
     assert httpx.get(before + "/healthz").status_code == 200
 
 
-def test_the_coordinator_too(town: Town, heard: Heard) -> None:
+def test_the_coordinator_too(town: LocalDeployment, heard: Heard) -> None:
     os.kill(town.parts.parts["coordinator"].pid, signal.SIGKILL)
     assert heard.until("again").part == "coordinator"
     assert httpx.get(town.coordinator + "/healthz").status_code == 200
 
 
-def test_a_broker_is_added_and_killed_over_http_and_stays_dead(town: Town, heard: Heard) -> None:
+def test_a_broker_is_added_and_killed_over_http_and_stays_dead(town: LocalDeployment, heard: Heard) -> None:
     answer = httpx.post(town.url + "/brokers", timeout=60)
     name = answer.json()["broker"]
     assert answer.status_code == 201 and name in town.brokers
@@ -116,7 +116,7 @@ def test_a_broker_is_added_and_killed_over_http_and_stays_dead(town: Town, heard
         ("DELETE", "/brokers", {}, 405),
     ],
 )
-def test_what_is_refused(town: Town, method: str, path: str, headers: dict[str, str], status: int) -> None:
+def test_what_is_refused(town: LocalDeployment, method: str, path: str, headers: dict[str, str], status: int) -> None:
     answer = httpx.request(method, town.url + path, headers=headers)
     assert answer.status_code == status
     if status != 405:
@@ -124,14 +124,14 @@ def test_what_is_refused(town: Town, method: str, path: str, headers: dict[str, 
     assert "broker-1" in town.brokers
 
 
-def test_a_name_nobody_has(town: Town) -> None:
+def test_a_name_nobody_has(town: LocalDeployment) -> None:
     with pytest.raises(NotFound, match="broker-1"):
         town.kill_broker("west")
 
 
-def test_a_home_in_use(town: Town, home: Path) -> None:
+def test_a_home_in_use(town: LocalDeployment, home: Path) -> None:
     with pytest.raises(UserError, match=f"in use by process {os.getpid()}"):
-        Town(options(home)).__enter__()
+        LocalDeployment(options(home)).__enter__()
 
 
 def test_a_port_in_use(tmp_path: Path) -> None:
@@ -140,19 +140,19 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"port {port} of 127.0.0.1 is in use"):
-            Town(options(tmp_path, port=port)).__enter__()
+            LocalDeployment(options(tmp_path, port=port)).__enter__()
 
 
 def test_a_part_that_cannot_start_says_why_in_its_own_words(tmp_path: Path) -> None:
     before = descendants(os.getpid())
     with pytest.raises(TocsinError, match=r"coordinator: .*'nowhere'"):
-        Town(options(tmp_path, placement="nowhere")).__enter__()
+        LocalDeployment(options(tmp_path, placement="nowhere")).__enter__()
     assert descendants(os.getpid()) <= before
 
 
 def test_a_data_cluster_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(TocsinError, match="data cluster did not start"):
-        Town(Options(home=str(tmp_path), cluster=("true",))).__enter__()
+        LocalDeployment(Options(home=str(tmp_path), cluster=("true",))).__enter__()
 
 
 @pytest.mark.parametrize("city", [None, CityOptions(subscribers=3)])
@@ -160,7 +160,7 @@ def test_a_spark_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("QUIET_SPARK", "never")
     before = descendants(os.getpid())
     with pytest.raises(TocsinError, match="no Spark today") as caught:
-        Town(options(tmp_path, city=city)).__enter__()
+        LocalDeployment(options(tmp_path, city=city)).__enter__()
     assert "spark.log" in caught.value.hint
     assert descendants(os.getpid()) <= before
 
@@ -171,7 +171,7 @@ def test_a_spark_that_is_still_starting_is_not_waited_for_at_the_end(
     monkeypatch.setenv("QUIET_SPARK", "after 1000")
     watched: list[int] = []
 
-    async def begin_and_end() -> Part:
+    async def begin_and_end() -> PartProcess:
         parts = Supervisor(options(tmp_path), tmp_path, "http://127.0.0.1:9", lambda news: None, watched.append)
         await parts.start()
         await parts.stop()
@@ -186,14 +186,14 @@ def test_a_spark_that_is_still_starting_is_not_waited_for_at_the_end(
 @pytest.mark.parametrize("brokers", [0, -1, 65])
 def test_how_many_brokers(brokers: int) -> None:
     with pytest.raises(UserError, match="1 to 64"):
-        Town(options(brokers=brokers))
+        LocalDeployment(options(brokers=brokers))
 
 
 def test_the_same_home_again_goes_on_and_forgets_brokers_that_were_added(tmp_path: Path) -> None:
-    with Town(options(tmp_path)) as town:
+    with LocalDeployment(options(tmp_path)) as town:
         town.add_broker()
         httpx.post(town.cluster + "/sql", content="CREATE DATASET Kept (a int)").raise_for_status()
-    with Town(options(tmp_path)) as town:
+    with LocalDeployment(options(tmp_path)) as town:
         assert set(states(town)) == {"broker-1"}
         assert httpx.post(town.cluster + "/sql", content="CREATE DATASET Kept (a int)").status_code == 409
 

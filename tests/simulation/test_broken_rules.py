@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from tocsin.balancing.balancer import Balancer
-from tocsin.balancing.trial import Trial
-from tocsin.broker.events import Published
-from tocsin.broker.moving import Moves
-from tocsin.broker.road import Post, Road
-from tocsin.broker.state import BrokerState
-from tocsin.broker.steps import insist
-from tocsin.client.entry import Entry
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.broker.core.events import Published
+from tocsin.broker.core.load_reports import Moves
+from tocsin.broker.core.state import BrokerState
+from tocsin.broker.upstream.effects import insist
+from tocsin.broker.upstream.protocol import Post, UpstreamProtocol
+from tocsin.client.core.session import Asking, Session
+from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.notification import Notification
-from tocsin.client.session import Asking, Session
 from tocsin.simulation.campaign import attempt, command, shrink
-from tocsin.simulation.cluster import DataCluster
+from tocsin.simulation.nodes.cluster import DataCluster
 from tocsin.wire import messages as wire
 
 #: Seeds within which each must be caught.
@@ -28,12 +28,12 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def the_client_does_not_drop_duplicates(patch: pytest.MonkeyPatch) -> None:
-    def take(self: Entry, message: wire.Notify) -> Notification:
+    def take(self: SubscriptionState, message: wire.Notify) -> Notification:
         self.cursor = message.execution
         self.pending += 1
         return Notification(message.channel, message.subscription, message.execution, message.results)
 
-    patch.setattr(Entry, "take", take)
+    patch.setattr(SubscriptionState, "take", take)
 
 
 def the_broker_resumes_one_execution_too_late(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def the_client_breaks_before_it_makes(patch: pytest.MonkeyPatch) -> None:
     """It goes to the other broker at once, and begins there with what comes next."""
     ask = Session._ask
 
-    def begin_now(self: Session, entries: list[Entry]) -> None:
+    def begin_now(self: Session, entries: list[SubscriptionState]) -> None:
         if self.role.value != "joining":
             ask(self, entries)
             return
@@ -73,7 +73,7 @@ def the_broker_lets_go_of_what_somebody_still_has(patch: pytest.MonkeyPatch) -> 
             self._idle[back] = self._now + self.config.grace
 
     patch.setattr(BrokerState, "_idle_if_unused", idle)
-    patch.setattr("tocsin.broker.back.Back.unused", property(lambda self: not self.live))
+    patch.setattr("tocsin.broker.core.be_subscription.BESubscription.unused", property(lambda self: not self.live))
 
 
 def the_broker_does_not_say_who_has_left(patch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def the_broker_does_not_say_who_has_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_coordinator_forgets_moves_that_are_under_way(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Balancer, "projected", lambda self, only=None: Trial(self.load, self.distance))
+    patch.setattr(Balancer, "projected", lambda self, only=None: WhatIf(self.load, self.distance))
 
 
 def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> None:
@@ -102,11 +102,11 @@ def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> N
 
 
 def the_broker_confirms_records_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
-    def commit(self: Road, it: Any) -> Any:
+    def commit(self: UpstreamProtocol, it: Any) -> Any:
         self.handle(Published(it.feed))
         yield from insist(Post(it.feed, it.records, str(self.rng.random())), 0.1, 1.0, self.rng)
 
-    patch.setattr(Road, "_commit", commit)
+    patch.setattr(UpstreamProtocol, "_commit", commit)
 
 
 def the_data_cluster_does_not_say_what_was_too_late_for_an_execution(patch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.simulation.clock import Clock
+from tocsin.simulation.network.clock import Clock
 
 
 def test_things_happen_in_the_order_of_their_times_and_then_as_they_were_asked_for():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tocsin.balancing.load import Load
+from tocsin.balancing.model.load import Load
+from tocsin.balancing.model.rows import Rows
 from tocsin.balancing.placement import Nearest, Newcomer, Place
-from tocsin.balancing.rows import Rows
-from tocsin.broker.rate import Rate
+from tocsin.broker.core.rate import Rate
 from tocsin.simulation.flow import PAPER, Execution, Run, Workload, settings, simulate
 from tocsin.simulation.flow.debs import Size, debs_simulation
-from tocsin.simulation.flow.near import nearest
+from tocsin.simulation.flow.nearest import nearest
 from tocsin.simulation.flow.rates import Rates
 
 SMALL = Size(

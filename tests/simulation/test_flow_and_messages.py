@@ -11,10 +11,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from tocsin.simulation.chance import Chance
 from tocsin.simulation.flow import Execution, Run, Workload, settings, simulate
+from tocsin.simulation.nodes.deployment import Deployment
+from tocsin.simulation.random_streams import RandomStreams
 from tocsin.simulation.scenario import ChannelPlan, ClientPlan, Scenario
-from tocsin.simulation.world import World
 
 KINDS = ("p", "q", "r", "s")
 CHANNELS = {"A": 0.4, "B": 0.8, "C": 1.5}
@@ -23,7 +23,7 @@ BROKERS, CLIENTS = 3, 30
 QUIET, UNTIL, END = 10.0, 40.0, 60.0
 
 
-def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> World:
+def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> Deployment:
     rng = Random(seed)
     wishes = [(channel, kind) for channel in CHANNELS for kind in KINDS]
     clients = [
@@ -39,7 +39,7 @@ def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> World
         for name, period in CHANNELS.items()
     ]
     scenario = Scenario(BROKERS, 0, channels, clients, strategy, buffer_bytes=1 << 20, **changes)  # type: ignore[arg-type]
-    world = World(scenario, Chance(seed))
+    world = Deployment(scenario, RandomStreams(seed))
     world.cluster.producing = False
     world.start()
     world.clock.run(QUIET)
@@ -50,7 +50,7 @@ def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> World
     return world
 
 
-def counted(world: World) -> Run:
+def counted(world: Deployment) -> Run:
     """The same people and results in the flow simulation, each person beside the broker that it goes to."""
     keys = [(channel, kind) for channel in CHANNELS for kind in KINDS]
     executions = [

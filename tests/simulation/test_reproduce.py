@@ -21,7 +21,7 @@ from tocsin.experiments.debs2019.proto import CHANNELS, asked, prototype
 from tocsin.experiments.debs2019.variants import Runs, Variant, workload
 from tocsin.experiments.outcome import Check, Spread, Verdict, judge, number
 from tocsin.experiments.page import embedded, page
-from tocsin.simulation.flow.near import nearest
+from tocsin.simulation.flow.nearest import nearest
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -10,8 +10,8 @@ from functools import cache
 import pytest
 
 from tocsin.simulation.campaign import attempt, last_lines, outcomes
+from tocsin.simulation.network.trace import Trace
 from tocsin.simulation.run import Outcome, run
-from tocsin.simulation.trace import Trace
 
 #: In parts, so that the processes of a test run share them.
 PARTS, EACH = 4, 25
@@ -57,7 +57,7 @@ def test_one_seed_is_one_run_to_the_byte():
 @pytest.mark.parametrize("hashes", ["0", "4242"])
 def test_it_is_the_same_in_every_process(hashes):
     script = (
-        "from tocsin.simulation.run import run; from tocsin.simulation.trace import Trace;"
+        "from tocsin.simulation.run import run; from tocsin.simulation.network.trace import Trace;"
         "print(*[run(seed, trace=lambda clock: Trace(clock, True)).fingerprint for seed in (3, 11, 20)])"
     )
     env = os.environ | {"PYTHONHASHSEED": hashes}

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tocsin.broker.steps import Lost, Pause, Refused, insist
-from tocsin.simulation.clock import Clock
-from tocsin.simulation.connection import BROKEN, Ended, Side, connect
-from tocsin.simulation.network import Network, Wall, Weather
-from tocsin.simulation.node import Node
-from tocsin.simulation.process import Process, walk
-from tocsin.simulation.trace import Trace
+from tocsin.broker.upstream.effects import Lost, Pause, Refused, insist
+from tocsin.simulation.network.clock import Clock
+from tocsin.simulation.network.connection import BROKEN, Ended, Side, connect
+from tocsin.simulation.network.network import LinkQuality, Network, Partition
+from tocsin.simulation.network.node import Node
+from tocsin.simulation.network.process import Process, walk
+from tocsin.simulation.network.trace import Trace
 
 
 class Machine(Node):
@@ -72,11 +72,11 @@ def test_a_request_is_answered(rig):
 
 
 def test_nothing_passes_a_wall_and_a_one_way_wall_lets_the_request_through(rig):
-    rig.network.build(Wall(frozenset({"a"})))
+    rig.network.build(Partition(frozenset({"a"})))
     rig.ask(4)
     rig.clock.run(6.0)
     assert (rig.b.seen, rig.answers) == ([], ["Lost"])
-    rig.network.walls[:] = [Wall(frozenset({"b"}), one_way=True)]
+    rig.network.walls[:] = [Partition(frozenset({"b"}), one_way=True)]
     rig.ask(5)
     rig.clock.run(20.0)
     assert (rig.b.seen, rig.answers) == ([5], ["Lost", "Lost"])
@@ -96,7 +96,7 @@ def test_a_process_that_is_down_refuses_and_a_machine_that_is_down_says_nothing(
 
 
 def test_a_request_may_come_twice_and_is_answered_once(rig):
-    rig.network.weather = Weather(twice=1.0)
+    rig.network.weather = LinkQuality(twice=1.0)
     rig.ask(4)
     rig.clock.run(3.0)
     assert (rig.b.seen, rig.answers) == ([4, 4], [8])
@@ -127,7 +127,7 @@ def test_bytes_of_a_connection_keep_their_order_and_take_their_time(rig):
 
 def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_time(rig):
     side, _ = rig.connection()
-    wall = Wall(frozenset({"a"}))
+    wall = Partition(frozenset({"a"}))
     rig.network.build(wall)
     side.out.write(b"1")
     rig.clock.run(2.0)
@@ -139,7 +139,7 @@ def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_tim
 
 def test_who_gets_nothing_through_gives_up_and_the_other_side_does_not_know(rig):
     side, other = rig.connection()
-    wall = Wall(frozenset({"a"}))
+    wall = Partition(frozenset({"a"}))
     rig.network.build(wall)
     side.out.write(b"1")
     rig.clock.run(30.0)

@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tocsin.broker.protocol import PATH
+from tocsin.broker.transport.websocket import PATH
 from tocsin.wire import messages as wire
 from tocsin.wire.asyncapi import ADDRESS, ANSWERS, BROKERS, CLIENTS, document, tag, text
-from tocsin.wire.closes import CLOSES
+from tocsin.wire.close_codes import CLOSES
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "asyncapi.json"
 

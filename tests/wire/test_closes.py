@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.wire import closes
-from tocsin.wire.closes import CLOSES, Close, reconnect
+from tocsin.wire import close_codes
+from tocsin.wire.close_codes import CLOSES, Close, reconnect
 from tocsin.wire.frames import check_close
 
 
@@ -14,7 +14,7 @@ def test_every_code_has_one_name():
 
 
 def test_every_close_of_the_module_is_listed():
-    named = {value.code for value in vars(closes).values() if isinstance(value, Close)}
+    named = {value.code for value in vars(close_codes).values() if isinstance(value, Close)}
     assert named == set(CLOSES)
 
 

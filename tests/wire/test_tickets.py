@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.wire.tickets import SKEW, Ticket, Wicket, key_for, sign
+from tocsin.wire.tickets import SKEW, Ticket, TicketVerifier, key_for, sign
 
 SECRET = b"secret"
 TICKET = Ticket("subscriber-1", "north", 1_000.0, "n1")
 
 
-def wicket(now: float = 900.0, broker: str = "north") -> Wicket:
-    found = Wicket(broker, lambda: now)
+def wicket(now: float = 900.0, broker: str = "north") -> TicketVerifier:
+    found = TicketVerifier(broker, lambda: now)
     found.key = key_for(SECRET, broker)
     return found
 
@@ -53,12 +53,12 @@ def test_a_broker_takes_no_ticket_that_was_written_for_another():
 
 
 def test_a_broker_without_a_coordinator_takes_none():
-    assert Wicket("north", lambda: 0.0).refuses(signed(), "subscriber-1") == "this broker has no coordinator"
+    assert TicketVerifier("north", lambda: 0.0).refuses(signed(), "subscriber-1") == "this broker has no coordinator"
 
 
 def test_used_tickets_are_forgotten_once_they_have_expired():
     now = [900.0]
-    gate = Wicket("north", lambda: now[0])
+    gate = TicketVerifier("north", lambda: now[0])
     gate.key = key_for(SECRET, "north")
     for number in range(100):
         now[0] += 100.0

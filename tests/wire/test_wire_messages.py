@@ -21,7 +21,7 @@ FROM_CLIENT = [
     wire.Unsubscribe(1, 3),
     wire.Ack({3: 7, 4: 0}),
     wire.Hello(1, subscriber="abcdefgh", ticket="a.b"),
-    wire.Stay("a.b", "no room"),
+    wire.MigrationFailed("a.b", "no room"),
     wire.Ping(),
     wire.Ping({"OfKind": 3}),
     wire.Pong(),
@@ -29,7 +29,7 @@ FROM_CLIENT = [
 FROM_BROKER = [
     wire.Welcome(1, "b", 25.0, 1024),
     wire.Welcome(1, "b", 25.0, 1024, scatter=0.25),
-    wire.Welcome(1, "b", 25.0, 1024, "ann/phone", [wire.Held(3, "OfKind", ["fire"], 7)]),
+    wire.Welcome(1, "b", 25.0, 1024, "ann/phone", [wire.DurableSubscription(3, "OfKind", ["fire"], 7)]),
     wire.Subscribed(1, 3, "OfKind", 0),
     wire.Unsubscribed(1, 3),
     wire.Published(1, 2, [wire.Refused(0, "missing", "no n")]),
@@ -39,7 +39,7 @@ FROM_BROKER = [
     wire.Lagging(3, 8),
     wire.Gap(3, 8, 12, "retention"),
     wire.Ended(3, "not_found", "dropped"),
-    wire.Move("south", "http://127.0.0.1:8483", "a.b"),
+    wire.Migrate("south", "http://127.0.0.1:8483", "a.b"),
     wire.Ping({"OfKind": 8}),
     wire.Pong(),
 ]

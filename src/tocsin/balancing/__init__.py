@@ -8,27 +8,27 @@ balancer.finished(u, now), balancer.failed(u, now)
 
 from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.decisions import Decision, Limits, Plan, Reason
-from tocsin.balancing.load import NOWHERE, UNLIMITED, Load, Status
-from tocsin.balancing.loads import Loads
-from tocsin.balancing.move import Move
-from tocsin.balancing.names import Names
-from tocsin.balancing.strategy import MinMax, Strategy
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.interner import Interner
+from tocsin.balancing.model.load import NOWHERE, UNLIMITED, Load, Status
+from tocsin.balancing.model.loads import Loads
+from tocsin.balancing.model.migration import Migration
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.strategies.strategy import MinMax, Strategy
 
 __all__ = [
     "NOWHERE",
     "UNLIMITED",
     "Balancer",
     "Decision",
+    "Interner",
     "Limits",
     "Load",
     "Loads",
+    "Migration",
     "MinMax",
-    "Move",
-    "Names",
     "Plan",
     "Reason",
     "Status",
     "Strategy",
-    "Trial",
+    "WhatIf",
 ]

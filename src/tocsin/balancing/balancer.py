@@ -13,15 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from tocsin.balancing.arrays import Floats, Ints, Longs
-from tocsin.balancing.components import LoadState, Reports
 from tocsin.balancing.decisions import Decision, Limits, Plan, Reason
-from tocsin.balancing.load import Load, Status
-from tocsin.balancing.move import Move
-from tocsin.balancing.patience import Patience
-from tocsin.balancing.question import Question
-from tocsin.balancing.strategy import Strategy
-from tocsin.balancing.trial import Trial
+from tocsin.balancing.model.arrays import Floats, Ints, Longs
+from tocsin.balancing.model.load import Load, Status
+from tocsin.balancing.model.migration import Migration
+from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.plan_request import PlanRequest
+from tocsin.balancing.regroup_gate import RegroupGate
+from tocsin.balancing.strategies.strategy import Strategy
 
 #: Relative rounding error below which two loads are the same.
 ROUNDING = 1e-9
@@ -53,10 +52,10 @@ class Balancer:
         kept: int = 10_000,
     ) -> None:
         self.load, self.strategy, self.limits, self.distance = load, strategy, limits or Limits(), distance
-        self.pending: dict[int, Move] = {}
+        self.pending: dict[int, Migration] = {}
         self.log: deque[Decision] = deque(maxlen=kept)
         self.latest = Plan()
-        self.patience = Patience()
+        self.patience = RegroupGate()
         self._rested: dict[int, float] = {}  # when each may be moved again
         #: The status of every broker when ``ask`` was called, and the numbers that others have got since.
         self._asked: Ints = load.status.copy()
@@ -85,11 +84,11 @@ class Balancer:
 
     # What it answers.
 
-    def projected(self, only: Iterable[Move] | None = None) -> Trial:
+    def projected(self, only: Iterable[Migration] | None = None) -> WhatIf:
         """The load as if all pending moves were done; ``only``: the moves that it is needed for, if they are few."""
         us = None if only is None else [move.subscriber for move in (*only, *self.pending.values())]
         known = None if us is None else np.array([u for u in us if 0 <= u < len(self.load.at)], dtype=np.int64)
-        trial = Trial(self.load, self.distance, known)
+        trial = WhatIf(self.load, self.distance, known)
         for move in self.pending.values():
             if trial.at[move.subscriber] == move.source:
                 trial.move(move.subscriber, move.target)
@@ -110,11 +109,13 @@ class Balancer:
 
     # The same in two halves, so that between them time may pass and the load may change.
 
-    def question(self, now: float) -> Question:
+    def question(self, now: float) -> PlanRequest:
         load, pending, rested = self.load.snapshot(), dict(self.pending), dict(self._rested)
-        return Question(load, self.strategy, self.limits, pending, rested, now, self.distance, replace(self.patience))
+        return PlanRequest(
+            load, self.strategy, self.limits, pending, rested, now, self.distance, replace(self.patience)
+        )
 
-    def ask(self, now: float) -> Question:
+    def ask(self, now: float) -> PlanRequest:
         """A question whose answer will be adopted."""
         self.latest = Plan()
         self._drop(self.latest, now)
@@ -135,35 +136,22 @@ class Balancer:
         self._heard(now)
         return plan
 
-    def _outdated(self, move: Move) -> bool:
+    def _outdated(self, move: Migration) -> bool:
         """Its subscriber left, and the number is another's; or its broker was to be emptied, and is not any more."""
         return move.subscriber in self._renewed or (
             move.must and self._asked[move.source] != self.load.status[move.source]
         )
 
-    # The same as three steps, for a LoadBalancingManager.
-
-    def select_load_to_move(self, reports: Reports, criterion: str, state: LoadState, now: float) -> Iterator[Move]:
-        return self._begin(now)
-
-    def select_target(self, reports: Reports, criterion: str, state: LoadState, now: float) -> Longs:
-        """Who may be a target at all; the suggestions say which of them."""
-        return np.flatnonzero(self.projected().accepts)
-
-    def rebalance(self, criterion: str, target: Longs, load_to_move: Iterator[Move], now: float) -> None:
-        self._decide(load_to_move, self.projected(), now)
-        self._heard(now)
-
     # How it decides.
 
-    def _begin(self, now: float) -> Iterator[Move]:
+    def _begin(self, now: float) -> Iterator[Migration]:
         plan = self.latest = Plan()
         self._drop(plan, now)
         view = self.projected()
         view.stage = self.patience.stage(now)
         return self._noting(view, plan)
 
-    def _noting(self, view: Trial, plan: Plan) -> Iterator[Move]:
+    def _noting(self, view: WhatIf, plan: Plan) -> Iterator[Migration]:
         """The strategy's suggestions; what it has in mind beside them goes into the plan."""
         for move in self.strategy.suggest(view):
             plan.wish = view.wish
@@ -181,17 +169,17 @@ class Balancer:
                 self._note(plan, Decision(now, move, Reason.POINTLESS, 0.0, 0.0))
         self._rested = {u: until for u, until in self._rested.items() if until > now}
 
-    def _decide(self, suggestions: Iterable[Move], trial: Trial, now: float) -> None:
+    def _decide(self, suggestions: Iterable[Migration], trial: WhatIf, now: float) -> None:
         plan = self.latest
         ceiling = trial.loads.maximum
         room = np.full((2, trial.m), self.limits.per_broker)  # to leave, to arrive
         for move in self.pending.values():
             room[0, move.source] -= 1
             room[1, move.target] -= 1
-        waiting: list[Move] = []
+        waiting: list[Migration] = []
         crowded = 0
         for turn in range(ROUNDS):
-            again: list[Move] = []
+            again: list[Migration] = []
             for move in suggestions:
                 reason = self._judge(trial, move, ceiling, room, now)
                 if reason in (Reason.RAISES, Reason.CROWDED) and turn < ROUNDS - 1:
@@ -213,7 +201,7 @@ class Balancer:
             if not waiting:
                 return
 
-    def _judge(self, trial: Trial, move: Move, ceiling: float, room: Longs, now: float) -> Reason:
+    def _judge(self, trial: WhatIf, move: Migration, ceiling: float, room: Longs, now: float) -> Reason:
         u, source, target = move.subscriber, move.source, move.target
         if not (0 <= target < trial.m and 0 <= source < trial.m and 0 <= u < len(trial.at)):
             return Reason.UNKNOWN
@@ -238,7 +226,7 @@ class Balancer:
             return Reason.COOLING
         return self._weigh(trial, move, ceiling)
 
-    def _weigh(self, trial: Trial, move: Move, ceiling: float) -> Reason:
+    def _weigh(self, trial: WhatIf, move: Migration, ceiling: float) -> Reason:
         u, source, target = move.subscriber, move.source, move.target
         arriving = float(trial.relative[target] + trial.added(u)[target] / trial.capacity[target])
         if arriving > ceiling * (1 + ROUNDING):
@@ -257,7 +245,7 @@ class Balancer:
         self.log.append(decision)
 
 
-def answer(question: Question) -> Plan:
+def answer(question: PlanRequest) -> Plan:
     """The plan for the moment of the question, with the first of many refusals; nothing outside of it is touched."""
     balancer = Balancer(question.load, question.strategy, question.limits, distance=question.distance)
     balancer.pending, balancer._rested = dict(question.pending), dict(question.rested)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tocsin.balancing.move import Move
-from tocsin.balancing.patience import Wish
+from tocsin.balancing.model.migration import Migration
+from tocsin.balancing.regroup_gate import Wish
 
 
 class Reason(Enum):
@@ -43,7 +43,7 @@ class Limits:
 @dataclass(frozen=True)
 class Decision:
     time: float
-    move: Move
+    move: Migration
     reason: Reason
     before: float  # the highest relative load before it, pending moves counted
     after: float
@@ -57,7 +57,7 @@ class Decision:
 class Plan:
     """``moves`` are to begin now, ``dropped`` ones are to be called off; ``wish``: what the strategy has in mind."""
 
-    moves: list[Move] = field(default_factory=list)
-    dropped: list[Move] = field(default_factory=list)
+    moves: list[Migration] = field(default_factory=list)
+    dropped: list[Migration] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     wish: Wish | None = None

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tocsin.broker.state import BrokerState
+from tocsin.broker.core.state import BrokerState
 
 PREFIX = "tocsin_broker_"
 

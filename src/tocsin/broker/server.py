@@ -17,24 +17,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from tocsin.broker.driver import Driver
-from tocsin.broker.events import Elsewhere, UserEnded
-from tocsin.broker.handshake import PATH
-from tocsin.broker.inside import TOLD_BYTES, Ear, Inside
-from tocsin.broker.link import Link
+from tocsin.broker.core.events import Elsewhere, UserEnded
 from tocsin.broker.metrics import BrokerMetrics
-from tocsin.broker.protocol import WebSocket
-from tocsin.broker.reporting import Reporter
-from tocsin.broker.rest import Rest
-from tocsin.broker.users import Users
+from tocsin.broker.transport.driver import Driver
+from tocsin.broker.transport.handshake import PATH
+from tocsin.broker.transport.notify_endpoint import TOLD_BYTES, Ear, NotifyEndpoint
+from tocsin.broker.transport.rest import Rest
+from tocsin.broker.transport.websocket import WebSocket
+from tocsin.broker.upstream.heartbeat_http import HeartbeatClient
+from tocsin.broker.upstream.http_client import UpstreamClient
+from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath
-from tocsin.web.answers import answer
-from tocsin.web.handling import handle
-from tocsin.web.listening import Protocol, WebServer, address, no_such_path
-from tocsin.web.reading import read_body
+from tocsin.http.request_handler import handle
+from tocsin.http.requests import read_body
+from tocsin.http.responses import answer
+from tocsin.http.server import Protocol, WebServer, address, no_such_path
 from tocsin.wire import asyncapi
-from tocsin.wire.tickets import Wicket
+from tocsin.wire.tickets import TicketVerifier
 
 #: Seconds that requests get to finish after the signal to stop.
 GRACE = 10
@@ -63,7 +63,7 @@ class HandOver(Protocol):
 class App:
     """The ASGI application. What is inside is answered on the inner port only."""
 
-    def __init__(self, driver: Driver, link: Link, users: Users, inside: int) -> None:
+    def __init__(self, driver: Driver, link: UpstreamClient, users: UserStore, inside: int) -> None:
         self.driver = driver
         self.link = link
         self.inside = inside
@@ -138,7 +138,7 @@ class Server(WebServer):
         self.public, self.inside = public, inside
         self.tell = tell
         self.driver: Driver
-        self.reporter: Reporter | None = None
+        self.reporter: HeartbeatClient | None = None
         super().__init__(self.answer, grace=GRACE, protocol=HandOver, websocket=self.websocket)
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
@@ -154,18 +154,18 @@ class Server(WebServer):
     async def main(self) -> None:
         config = self.settings
         loop = asyncio.get_running_loop()
-        users = Users(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
+        users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
         try:
-            wicket = Wicket(config.name, time.time)
+            wicket = TicketVerifier(config.name, time.time)
             self.driver = Driver(config, loop, wicket)
             url = config.inside_url or address(self.inside)
-            link = Link(self.driver, url.rstrip("/") + "/told")
+            link = UpstreamClient(self.driver, url.rstrip("/") + "/told")
             self.app = App(self.driver, link, users, self.inside.getsockname()[1])
             self.driver.start(link, users)
             link.start()
             if config.coordinator:
                 public = config.public_url or address(self.public)
-                self.reporter = Reporter(self.driver, wicket, public, identity(Path(config.home), config.name))
+                self.reporter = HeartbeatClient(self.driver, wicket, public, identity(Path(config.home), config.name))
                 self.reporter.start()
             waiting = asyncio.create_task(self._ready(link))
             expiring = asyncio.create_task(self._expire(users))
@@ -181,11 +181,11 @@ class Server(WebServer):
         finally:
             users.close()
 
-    async def _ready(self, link: Link) -> None:
+    async def _ready(self, link: UpstreamClient) -> None:
         await link.registered.wait()
         self.tell("ready")
 
-    async def _expire(self, users: Users) -> None:
+    async def _expire(self, users: UserStore) -> None:
         while True:
             for session in await asyncio.wrap_future(users.expired()):
                 self.driver.handle(UserEnded(session))
@@ -196,7 +196,7 @@ class Server(WebServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
-        self.inner = await loop.create_server(lambda: Inside(self.app.ear, self.web), sock=self.inside)
+        self.inner = await loop.create_server(lambda: NotifyEndpoint(self.app.ear, self.web), sock=self.inside)
         self.tell("listening")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.balancing.loads import figure
+from tocsin.balancing.model.loads import figure
 from tocsin.cli.http import Client, bearer, path
 from tocsin.cli.output import Json, out, print_json, print_line, print_table
 from tocsin.errors import TocsinError

@@ -63,7 +63,7 @@ def broker(
         coordinator=coordinator,
         processes=processes,
     )
-    from tocsin.web.listening import address, bind, raise_file_limit
+    from tocsin.http.server import address, bind, raise_file_limit
 
     raise_file_limit()
     member = "TOCSIN_BROKER_MEMBER" in os.environ

@@ -56,13 +56,13 @@ def cluster(
         logging.getLogger(name).setLevel(least)
     options = settings.load(config, home=home, port=port, host=host, master=master, catalog=catalog, segments=segments)
     # Importing these takes a second; other commands shouldn't pay for it.
-    from tocsin.cluster.server import serve
-    from tocsin.web.listening import address, bind
+    from tocsin.cluster.http.server import serve
+    from tocsin.http.server import address, bind
 
     end_with_starter()
     sock = bind(options.host, options.port)
     url = address(sock)
-    from tocsin.cluster.cluster import DataCluster
+    from tocsin.cluster.service import DataCluster
 
     data = DataCluster(options)
 

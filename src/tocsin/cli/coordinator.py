@@ -52,7 +52,7 @@ def coordinator(
     given |= {"store": store, "cluster": cluster, "town": town, "admin_token": admin_token}
     options = settings.load_coordinator(config, None, **given)
     from tocsin.coordinator.server import Server
-    from tocsin.web.listening import address, bind, raise_file_limit
+    from tocsin.http.server import address, bind, raise_file_limit
 
     raise_file_limit()
     end_with_starter()

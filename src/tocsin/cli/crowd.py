@@ -17,9 +17,9 @@ from websockets.typing import Subprotocol
 from tocsin.cli.spread import Spread
 from tocsin.client.addresses import address
 from tocsin.errors import ConnectionLost, TocsinError, Unreachable, UserError
-from tocsin.wire import closes
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
-from tocsin.wire.remote import told
+from tocsin.wire.remote_errors import remote_error
 
 #: Connections that are being made at the same time.
 AT_ONCE = 100
@@ -142,7 +142,7 @@ class Crowd:
             heads = await self._heads(member.socket)
             for place, head in enumerate(heads):
                 if head.type == "error":
-                    raise told(head.code, head.message, head.hint)
+                    raise remote_error(head.code, head.message, head.hint)
                 if head.type == "subscribed":
                     member.cursor = head.after
                     return heads[place + 1 :]
@@ -152,7 +152,7 @@ class Crowd:
             data = await socket.recv(decode=False)
         except ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd is not None else None
-            known = closes.CLOSES.get(code or 0)
+            known = close_codes.CLOSES.get(code or 0)
             why = closed.rcvd.reason if closed.rcvd is not None and closed.rcvd.reason else known and known.meaning
             raise ConnectionLost(f"the broker ended a connection, {code}: {why or 'without a word'}") from closed
         self.bytes += len(data)
@@ -186,7 +186,7 @@ class Crowd:
             self.gaps += 1
             member.cursor = max(member.cursor, head.next - 1)
         elif head.type == "ended":
-            raise told(head.code, head.message)
+            raise remote_error(head.code, head.message)
 
     def _notified(self, member: Subscriber, head: Head) -> None:
         if head.execution <= member.cursor:

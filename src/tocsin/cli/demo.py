@@ -19,7 +19,7 @@ from tocsin.config import CoordinatorConfig
 from tocsin.errors import UserError
 
 if TYPE_CHECKING:
-    from tocsin.town import Town
+    from tocsin.local import LocalDeployment
 
 #: Seconds of the papers' experiment.
 HALF_HOUR = 1_800.0
@@ -82,7 +82,7 @@ def demo(
     """
     if stay and seconds is not None:
         raise UserError("--stay and --seconds contradict each other", hint="give one of them")
-    from tocsin.town import CityOptions, Options, Town
+    from tocsin.local import CityOptions, LocalDeployment, Options
 
     pace = usual_speed(subscribers) if speed is None else speed
     console = Console(highlight=False)
@@ -105,7 +105,7 @@ def demo(
         console.print(said)
     with terminable(), Progress(console, json) as progress:
         try:
-            with Town(options, progress.tell) as town:
+            with LocalDeployment(options, progress.tell) as town:
                 progress.rest()
                 if not json:
                     console.print(f"\nThe page: [bold]{town.addresses['page']}[/]\n{ending(last, pace)}\n")
@@ -131,7 +131,7 @@ def demo(
 
 def usual_or_free(brokers: int) -> int:
     """The usual ports, so that other commands need no addresses, unless somebody has one of them."""
-    from tocsin.town.preflight import check_ports
+    from tocsin.local.preflight import check_ports
 
     try:
         check_ports("127.0.0.1", range(PORT, PORT + brokers + 2))
@@ -175,7 +175,7 @@ def as_json(options: Any) -> dict[str, Any]:
     }
 
 
-def watch(console: Console, town: Town, seconds: float | None, *, plain: bool, silent: bool) -> None:
+def watch(console: Console, town: LocalDeployment, seconds: float | None, *, plain: bool, silent: bool) -> None:
     began = time.monotonic()
     end = float("inf") if seconds is None else began + seconds
     if silent or plain:
@@ -187,7 +187,7 @@ def watch(console: Console, town: Town, seconds: float | None, *, plain: bool, s
             time.sleep(min(left, PICTURE))
 
 
-def watch_lines(console: Console, town: Town, end: float, *, silent: bool) -> None:
+def watch_lines(console: Console, town: LocalDeployment, end: float, *, silent: bool) -> None:
     shown: dict[str, Any] | None = None
     first, due = True, time.monotonic() + LINE
     while (left := end - time.monotonic()) > 0:

@@ -12,8 +12,8 @@ import typer
 from tocsin import config as settings
 from tocsin.cli.config import broker_rows, coordinator_rows
 from tocsin.cli.main import app
-from tocsin.cluster.openapi import document
-from tocsin.cluster.routes import OPERATIONS
+from tocsin.cluster.http import OPERATIONS
+from tocsin.cluster.http.openapi import document
 from tocsin.coordinator.routes import BODIES, ROUTES, Described
 from tocsin.wire import asyncapi
 

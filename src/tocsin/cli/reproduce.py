@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.output import Json, print_json, print_line
+from tocsin.cli.progress import watching
 from tocsin.cli.up import terminable
-from tocsin.cli.watching import watching
 from tocsin.errors import NotFound, SystemTrouble, UserError
 
 if TYPE_CHECKING:

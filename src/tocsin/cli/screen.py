@@ -11,15 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from tocsin.town import Town
-    from tocsin.town.life import Life
+    from tocsin.demo.loop import DemoLoop
+    from tocsin.local import LocalDeployment
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
 #: Shelters that are named.
 SHELTERS = 2
 
 
-def picture(town: Town, width: int) -> RenderableType:
+def picture(town: LocalDeployment, width: int) -> RenderableType:
     life = town.life
     clock = f"{int(life.now // 60):02}:{int(life.now % 60):02}"
     here = int((life.broker != 255).sum())
@@ -34,7 +34,7 @@ def picture(town: Town, width: int) -> RenderableType:
     return Group(head, Text(), brokers_table(life, width), balance(life), Text(), *told, Text(), hint)
 
 
-def brokers_table(life: Life, width: int) -> Table:
+def brokers_table(life: DemoLoop, width: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name, justify in (("broker", "left"), ("state", "left"), ("people", "right"), ("in/s", "right")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def brokers_table(life: Life, width: int) -> Table:
     return table
 
 
-def balance(life: Life) -> Text:
+def balance(life: DemoLoop) -> Text:
     topology, sums, late = life.topology, life.tally.sums, life.latency
     figures = [
         f"cov {topology.get('cov', 0.0):.3f}",
@@ -80,7 +80,7 @@ def size(number: float) -> str:
     return f"{number:.1f} GB"
 
 
-def sentence(life: Life, told: dict[str, Any]) -> str:
+def sentence(life: DemoLoop, told: dict[str, Any]) -> str:
     """Two lines: to whom and what; by which channel, and the enrichment."""
     row, more = told["rows"][0], len(told["rows"]) - 1
     text = f"{row['kind'].capitalize()} in {row['location']}, level {row['severity']} of 5"

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tocsin.cli.output import Json, print_json, print_line, print_table
-from tocsin.cli.watching import watching
+from tocsin.cli.progress import watching
 from tocsin.cli.whatif import what_if
 from tocsin.errors import UserError
 
@@ -81,8 +81,8 @@ def places(text: str) -> list[int] | None:
 
 def _one(seed: int, only: list[int] | None, trace: bool, json: bool) -> None:
     from tocsin.simulation.campaign import attempt
+    from tocsin.simulation.network.trace import Trace
     from tocsin.simulation.run import run, script_of
-    from tocsin.simulation.trace import Trace
 
     there = len(script_of(seed))
     for place in only or ():

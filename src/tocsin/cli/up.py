@@ -24,8 +24,8 @@ from tocsin.cli.sql import read
 from tocsin.errors import TocsinError, UserError
 
 if TYPE_CHECKING:
-    from tocsin.town import Town
-    from tocsin.town.supervisor import News
+    from tocsin.local import LocalDeployment
+    from tocsin.local.supervisor import News
 
 PORT = 8480
 URL, BROKER, COORDINATOR = (f"http://127.0.0.1:{PORT + place}" for place in (0, 1, 2))
@@ -63,12 +63,12 @@ def up(
     scripts = [(name, read(name)) for name in sql or []]
     for name, text in scripts:
         check(name, text, json)
-    from tocsin.town import Options, Town
+    from tocsin.local import LocalDeployment, Options
 
     console = Console(highlight=False, soft_wrap=True)
     with terminable(), Progress(console, json) as progress:
         try:
-            with Town(Options(home=home, brokers=brokers, port=port, config=config), progress.tell) as town:
+            with LocalDeployment(Options(home=home, brokers=brokers, port=port, config=config), progress.tell) as town:
                 for name, text in scripts:
                     run_script(town, name, text, progress, json)
                 if ready_file is not None:
@@ -159,7 +159,7 @@ SENTENCES = {
 
 def check(name: str, text: str, json: bool) -> None:
     """A mistake in writing is told before anything is started."""
-    from tocsin.cluster.parser import iter_statements
+    from tocsin.cluster.statements.parser import iter_statements
 
     try:
         for _ in iter_statements(text):
@@ -169,8 +169,8 @@ def check(name: str, text: str, json: bool) -> None:
         raise typer.Exit(1) from error
 
 
-def run_script(town: Town, name: str, text: str, progress: Progress, json: bool) -> None:
-    from tocsin.town.scripts import Scripts
+def run_script(town: LocalDeployment, name: str, text: str, progress: Progress, json: bool) -> None:
+    from tocsin.local.scripts import Scripts
 
     scripts, began = Scripts(town.home), time.monotonic()
     left = scripts.remaining(text)
@@ -208,7 +208,7 @@ def write(file: Path, addresses: dict[str, Any]) -> None:
         raise UserError(f"cannot write {file}: {error.strerror or error}") from error
 
 
-def tell(town: Town, json: bool) -> None:
+def tell(town: LocalDeployment, json: bool) -> None:
     found = town.addresses
     if json:
         print_json({"event": "ready", **found})

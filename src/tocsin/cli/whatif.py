@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tocsin.cli.output import Json, print_json, print_line, print_table
-from tocsin.cli.watching import watching
+from tocsin.cli.progress import watching
 from tocsin.errors import SystemTrouble
 
 if TYPE_CHECKING:

@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 
 from tocsin import __version__
-from tocsin.client import events as ev
 from tocsin.client.addresses import Address, address
 from tocsin.client.connection import Connection
-from tocsin.client.entry import Entry
+from tocsin.client.core import events as ev
+from tocsin.client.core.state import ClientState
+from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.login import Credentials, login
 from tocsin.client.notification import Receipt, Status
 from tocsin.client.placement import request_broker
-from tocsin.client.state import ClientState
 from tocsin.client.subscription import Subscription
 from tocsin.errors import Malformed, TocsinError, UserError
-from tocsin.wire.messages import Held
-from tocsin.wire.reports import Request
+from tocsin.wire.messages import DurableSubscription
+from tocsin.wire.reports import BrokerRequest
 
 #: Notifications that may wait for the application before the client reads no further.
 MAX_PENDING = 1_000
@@ -232,7 +232,7 @@ class Client:
         return self._state.status
 
     @property
-    def held(self) -> list[Held]:
+    def held(self) -> list[DurableSubscription]:
         """What the broker keeps for the user, as of the last welcome: subscriptions, and how far they were."""
         return list(self._state.welcome.subscriptions) if self._state.welcome is not None else []
 
@@ -245,7 +245,7 @@ class Client:
     def token(self) -> str | None:
         return self._state.token
 
-    def lag(self, entry: Entry) -> int:
+    def lag(self, entry: SubscriptionState) -> int:
         return self._state.subscriptions.lag(entry)
 
     # -- doing what the state machine says -----------------------------------------------------------------------------
@@ -315,7 +315,7 @@ class Client:
         assert self._coordinator is not None
         lat, lon = self._location
         try:
-            found = await request_broker(self._coordinator, Request(self.subscriber, lat, lon, avoid=avoid))
+            found = await request_broker(self._coordinator, BrokerRequest(self.subscriber, lat, lon, avoid=avoid))
             url = address(found.url).http
         except TocsinError as error:
             self.dispatch(ev.PlacementFailed(request, error))

@@ -12,10 +12,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
-from tocsin.client.events import Connected, Disconnected, Event, Received
-from tocsin.client.frames import frames
+from tocsin.client.core.events import Connected, Disconnected, Event, Received
+from tocsin.client.core.frames import frames
 from tocsin.errors import Malformed
-from tocsin.web.calling import trust
+from tocsin.http.client import trust
 from tocsin.wire.messages import SUBPROTOCOL, Message, decode_answers
 
 log = logging.getLogger(__name__)

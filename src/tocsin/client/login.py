@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from tocsin.client.posting import post
+from tocsin.client.http_post import post
 from tocsin.client.refusal import refusal
 from tocsin.errors import Unreachable, UserError
 

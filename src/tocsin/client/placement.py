@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from tocsin.client.posting import post
+from tocsin.client.http_post import post
 from tocsin.client.refusal import refusal
 from tocsin.errors import SystemTrouble, Unreachable
-from tocsin.wire.reports import Placement, Request
+from tocsin.wire.reports import BrokerRequest, Placement
 
 #: Seconds for the answer.
 PATIENCE = 5.0
 
 
-async def request_broker(coordinator: str, request: Request) -> Placement:
+async def request_broker(coordinator: str, request: BrokerRequest) -> Placement:
     """Raises UserError if trying again is of no use."""
     try:
         status, content = await post(coordinator, "/requestbroker", request, PATIENCE)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, UserError
-from tocsin.wire.remote import told
+from tocsin.wire.remote_errors import remote_error
 
 
 class _Problem(Struct):
@@ -23,7 +23,7 @@ def refusal(status: int, content: bytes, what: str) -> TocsinError:
     """``what`` was refused, for servers that don't say it themselves."""
     try:
         problem = msgspec.json.decode(content, type=_Refusal).error
-        return told(problem.code, problem.message, problem.hint)
+        return remote_error(problem.code, problem.message, problem.hint)
     except msgspec.DecodeError:
         text = f"{what} failed with status {status}"
         if status in (401, 403):

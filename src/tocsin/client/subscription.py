@@ -6,13 +6,13 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tocsin.client.events import Consumed, WantUnsubscribe
+from tocsin.client.core.events import Consumed, WantUnsubscribe
 from tocsin.client.notification import Missed, Notification
 from tocsin.errors import Conflict, TocsinError
 
 if TYPE_CHECKING:
     from tocsin.client.client import Client
-    from tocsin.client.entry import Entry
+    from tocsin.client.core.subscription_state import SubscriptionState
 
 
 class Subscription:
@@ -27,7 +27,7 @@ class Subscription:
         self._items: deque[Notification | Missed] = deque()
         self._taken: deque[int] = deque()  # handed out, and perhaps still being worked on
         self._news = asyncio.Event()
-        self._entry: Entry | None = None
+        self._entry: SubscriptionState | None = None
         self._ended = False
         self._error: TocsinError | None = None
         loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ class Subscription:
         while self._taken:
             self._client.dispatch(Consumed(self._handle, self._taken.popleft()))
 
-    def attach(self, entry: Entry) -> None:
+    def attach(self, entry: SubscriptionState) -> None:
         self._entry = entry
 
     def confirm(self) -> None:

@@ -16,7 +16,7 @@ from tocsin.client import client as shell
 from tocsin.client.notification import Missed, Notification, Receipt, Status
 from tocsin.client.subscription import Subscription as Inner
 from tocsin.errors import Conflict
-from tocsin.wire.messages import Held
+from tocsin.wire.messages import DurableSubscription
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class Client:
         return self._inner.status
 
     @property
-    def held(self) -> list[Held]:
+    def held(self) -> list[DurableSubscription]:
         return self._inner.held
 
     @property

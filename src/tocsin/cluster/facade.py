@@ -1,4 +1,4 @@
-"""What the server needs of the data cluster; :class:`tocsin.cluster.cluster.DataCluster` is it."""
+"""What the server needs of the data cluster; :class:`tocsin.cluster.service.DataCluster` is it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.ops.metrics import Metrics
 
 
 class Outcome(Protocol):

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from tocsin.cluster.compaction import Compactor
+from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Channel
-from tocsin.cluster.world import World
+from tocsin.cluster.storage.compaction import Compactor
 from tocsin.errors import TocsinError
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ LONGEST_PAUSE = 60.0
 class Maintenance:
     """``spark_up`` is called, in its own thread, each time Spark has come up."""
 
-    def __init__(self, world: World, compactor: Compactor, spark_up: Callable[[], None]) -> None:
+    def __init__(self, world: ClusterContext, compactor: Compactor, spark_up: Callable[[], None]) -> None:
         self.world = world
         self.compactor = compactor
         self.spark_up = spark_up

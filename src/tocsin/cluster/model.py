@@ -129,7 +129,7 @@ class Execution(Struct, frozen=True):
     path: str | None
 
 
-class Tell(Struct, frozen=True):
+class OutboxEntry(Struct, frozen=True):
     """A broker still has to be told of an execution."""
 
     broker: int

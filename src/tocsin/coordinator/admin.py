@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from tocsin.errors import CrossOrigin, Unauthorized
-from tocsin.web.reading import Headers, check_origin, header
+from tocsin.http.requests import Headers, check_origin, header
 
 SET_IT = "set one with --admin-token or TOCSIN_COORDINATOR_ADMIN_TOKEN, or listen on 127.0.0.1"
 NAME_IT = "ask for localhost or 127.0.0.1, or set --admin-token"

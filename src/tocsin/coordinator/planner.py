@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from tocsin.balancing.balancer import answer
 from tocsin.balancing.decisions import Plan
-from tocsin.balancing.question import Question
+from tocsin.balancing.plan_request import PlanRequest
 from tocsin.errors import SystemTrouble
 
 #: Subscriptions held below which a plan takes some milliseconds.
@@ -33,7 +33,7 @@ class Planner:
         self._process: subprocess.Popen[bytes] | None = None
         self._one = asyncio.Lock()
 
-    async def answer(self, question: Question) -> Plan:
+    async def answer(self, question: PlanRequest) -> Plan:
         if question.load.rows.total <= self.small:
             return answer(question)
         async with self._one:
@@ -73,7 +73,7 @@ class Planner:
                         pipe.close()
 
 
-def exchange(process: subprocess.Popen[bytes], question: Question) -> Any:
+def exchange(process: subprocess.Popen[bytes], question: PlanRequest) -> Any:
     assert process.stdin is not None and process.stdout is not None
     pickle.dump(question, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
     process.stdin.flush()

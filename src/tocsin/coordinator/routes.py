@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tocsin.coordinator.wishes import PlacementWish, StrategyWish
+from tocsin.coordinator.admin_requests import PlacementRequest, StrategyRequest
 from tocsin.wire import reports
 
 
@@ -43,7 +43,7 @@ ROUTES = [
         "/requestbroker",
         "requestbroker",
         "where is a subscriber to go?",
-        reports.Request,
+        reports.BrokerRequest,
         reports.Placement,
     ),
     Described(
@@ -60,7 +60,7 @@ ROUTES = [
         "report",
         "a broker says what has changed and is told what to do",
         reports.LoadReport,
-        reports.Orders,
+        reports.ReportReply,
         BROKER,
     ),
     Described("POST", "/brokers/{broker}/leave", "leave", "a broker stops", answer="`broker`", who=BROKER),
@@ -92,7 +92,7 @@ ROUTES = [
         "/strategy",
         "put_strategy",
         "balance in another way from now on, also after a restart",
-        StrategyWish,
+        StrategyRequest,
         "`strategy`, `placement`",
         ADMIN,
     ),
@@ -102,7 +102,7 @@ ROUTES = [
         "/placement",
         "put_placement",
         "place newcomers in another way from now on, also after a restart",
-        PlacementWish,
+        PlacementRequest,
         "`strategy`, `placement`",
         ADMIN,
     ),
@@ -133,14 +133,14 @@ ROUTES = [
 BODIES: list[type[Struct]] = [
     reports.Registration,
     reports.Registered,
-    reports.Request,
+    reports.BrokerRequest,
     reports.Placement,
     reports.User,
     reports.UserRegistered,
     reports.LoadReport,
-    reports.Outcome,
-    reports.Orders,
-    reports.Order,
-    StrategyWish,
-    PlacementWish,
+    reports.FailedMigration,
+    reports.ReportReply,
+    reports.MigrationOrder,
+    StrategyRequest,
+    PlacementRequest,
 ]

@@ -18,22 +18,22 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from tocsin.config import CoordinatorConfig
-from tocsin.coordinator import events as ev
 from tocsin.coordinator.admin import Admin
+from tocsin.coordinator.admin_requests import PlacementRequest, StrategyRequest
+from tocsin.coordinator.core import events as ev
+from tocsin.coordinator.core.state import CoordinatorState
+from tocsin.coordinator.event_feed import EventFeed
+from tocsin.coordinator.http_views import Viewing, is_browser
 from tocsin.coordinator.planner import Planner
 from tocsin.coordinator.routes import ROUTES
-from tocsin.coordinator.scribe import Scribe
-from tocsin.coordinator.state import CoordinatorState
 from tocsin.coordinator.store import Store, open_store
-from tocsin.coordinator.viewing import Viewing, is_browser
-from tocsin.coordinator.watching import Watch
-from tocsin.coordinator.wishes import PlacementWish, StrategyWish
+from tocsin.coordinator.write_behind import WriteBehind
 from tocsin.errors import Busy, LeaseHeld, SystemTrouble, Unauthorized
-from tocsin.web.answers import answer
-from tocsin.web.handling import handle
-from tocsin.web.listening import WebServer, no_such_path
-from tocsin.web.passwords import hash_password
-from tocsin.web.reading import check_origin, from_json, from_query, media_type, read_body
+from tocsin.http.passwords import hash_password
+from tocsin.http.request_handler import handle
+from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
+from tocsin.http.responses import answer
+from tocsin.http.server import WebServer, no_such_path
 from tocsin.wire import reports
 
 log = logging.getLogger("tocsin.server")
@@ -62,14 +62,14 @@ class Coordinator:
         lost: Callable[[LeaseHeld], None] = lambda error: None,
     ) -> None:
         self.config = config
-        self.scribe = Scribe(store, lost)
+        self.scribe = WriteBehind(store, lost)
         self.clock = clock
         self.state = CoordinatorState(
             config, store.secret, random.Random(), time.time, lambda: secrets.token_urlsafe(12), apart=True
         )
         self.planner = Planner()
         self._pondering: set[asyncio.Task[None]] = set()
-        self.watch = Watch()
+        self.watch = EventFeed()
         for kind, row in store.newest(PAST):
             self.watch.publish(kind, row)
         self.tell(ev.Restored(store.brokers(), store.choice()))
@@ -86,7 +86,7 @@ class Coordinator:
                 case ev.Refuse(call=asyncio.Future() as call):
                     if not call.done():
                         call.set_exception(instruction.error)
-                case ev.Ponder():
+                case ev.RequestPlan():
                     task = asyncio.get_running_loop().create_task(self._ponder(instruction))
                     self._pondering.add(task)
                     task.add_done_callback(self._pondering.discard)
@@ -118,14 +118,14 @@ class Coordinator:
         self.tell(event(call))
         return await call
 
-    async def _ponder(self, instruction: ev.Ponder) -> None:
+    async def _ponder(self, instruction: ev.RequestPlan) -> None:
         plan = None
         try:
             plan = await self.planner.answer(instruction.question)
         except Exception as error:
             # A strategy may be anybody's; brokers are heard and people are placed all the same.
             log.error("no plan: %s", error, exc_info=None if isinstance(error, SystemTrouble) else error)
-        self.tell(ev.Pondered(instruction.number, plan))
+        self.tell(ev.PlanReady(instruction.number, plan))
 
     async def told(self, event: ev.Event) -> Any:
         """The reply, once all that it rests on is remembered."""
@@ -167,7 +167,7 @@ class App(Viewing):
         return answer(await self.coordinator.told(ev.Register(None, await body(request, reports.Registration))))
 
     async def requestbroker(self, request: Request) -> Response:
-        return answer(self.coordinator.tell(ev.Place(None, await body(request, reports.Request))))
+        return answer(self.coordinator.tell(ev.Place(None, await body(request, reports.BrokerRequest))))
 
     async def report(self, request: Request) -> Response:
         limit = self.coordinator.config.limits.report_bytes
@@ -213,12 +213,12 @@ class App(Viewing):
 
     async def put_strategy(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        wish = await body(request, StrategyWish)
+        wish = await body(request, StrategyRequest)
         return answer(await self.coordinator.told(ev.Switch(None, wish.strategy, wish.settings)))
 
     async def put_placement(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        wish = await body(request, PlacementWish)
+        wish = await body(request, PlacementRequest)
         return answer(await self.coordinator.told(ev.Switch(None, placement=wish.placement)))
 
     async def history(self, request: Request) -> Response:

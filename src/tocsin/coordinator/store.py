@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from tocsin.coordinator.events import BrokerRow, Choice, Note, Sample
+from tocsin.coordinator.core.events import BrokerRow, Choice, Note, Sample
 from tocsin.coordinator.secret import secret_file
 from tocsin.database import Database, Layout, is_postgres, open_database
 from tocsin.errors import AlreadyExists, LimitExceeded, StorageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tocsin.balancing.arrays import Floats
+from tocsin.balancing.model.arrays import Floats
 
 
 @dataclass(frozen=True)

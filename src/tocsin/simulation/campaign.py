@@ -11,9 +11,9 @@ from multiprocessing import get_context
 from msgspec import Struct, field
 
 from tocsin.simulation.invariants import Violation
+from tocsin.simulation.network.trace import Trace
+from tocsin.simulation.nodes.deployment import Parts
 from tocsin.simulation.run import Outcome, run
-from tocsin.simulation.trace import Trace
-from tocsin.simulation.world import Parts
 
 #: Seeds that a process takes at a time.
 CHUNK = 8

@@ -7,14 +7,14 @@ from random import Random
 
 from msgspec import Struct, structs
 
-from tocsin.coordinator import events as coordinating
-from tocsin.simulation.broker import BrokerNode
-from tocsin.simulation.client import ClientNode
-from tocsin.simulation.connection import BROKEN
-from tocsin.simulation.network import Wall, Weather
-from tocsin.simulation.node import Node
-from tocsin.simulation.world import World
-from tocsin.wire.reports import Order
+from tocsin.coordinator.core import events as coordinating
+from tocsin.simulation.network.connection import BROKEN
+from tocsin.simulation.network.network import LinkQuality, Partition
+from tocsin.simulation.network.node import Node
+from tocsin.simulation.nodes.broker import BrokerNode
+from tocsin.simulation.nodes.client import ClientNode
+from tocsin.simulation.nodes.deployment import Deployment
+from tocsin.wire.reports import MigrationOrder
 
 
 class Fault(Struct, frozen=True):
@@ -45,18 +45,18 @@ def script(rng: Random, until: float, tight: bool) -> list[Fault]:
     return sorted(found, key=lambda fault: fault.at)
 
 
-def plant(world: World, faults: list[Fault], until: float) -> None:
+def plant(world: Deployment, faults: list[Fault], until: float) -> None:
     """All of them are over at ``until``."""
     for fault in faults:
         world.clock.at(fault.at, _begin, world, structs.replace(fault, seconds=min(fault.seconds, until - fault.at)))
 
 
-def _begin(world: World, fault: Fault) -> None:
+def _begin(world: Deployment, fault: Fault) -> None:
     if not fault.amid:
         _strike(world, fault)
         return
 
-    def moving(source: BrokerNode, order: Order) -> None:
+    def moving(source: BrokerNode, order: MigrationOrder) -> None:
         world.on_move.remove(moving)
         client = next(each for each in world.clients.values() if each.subscriber == order.subscriber)
         world.clock.after(fault.how * 0.5, _strike, world, _aimed(world, fault, source.name, order.broker, client))
@@ -64,7 +64,7 @@ def _begin(world: World, fault: Fault) -> None:
     world.on_move.append(moving)
 
 
-def _aimed(world: World, fault: Fault, source: str, target: str, client: ClientNode) -> Fault:
+def _aimed(world: Deployment, fault: Fault, source: str, target: str, client: ClientNode) -> Fault:
     """At those who take part in the move."""
     if fault.kind.endswith("client"):
         return structs.replace(fault, who=list(world.clients.values()).index(client))
@@ -72,7 +72,7 @@ def _aimed(world: World, fault: Fault, source: str, target: str, client: ClientN
     return structs.replace(fault, who=list(world.brokers).index(name))
 
 
-def _strike(world: World, fault: Fault) -> None:
+def _strike(world: Deployment, fault: Fault) -> None:
     if world.trace:
         world.trace.say("FAULT", str(fault))
     KINDS[fault.kind](world, fault)
@@ -81,34 +81,34 @@ def _strike(world: World, fault: Fault) -> None:
 # -- kinds
 
 
-def _broker(world: World, who: int) -> BrokerNode:
+def _broker(world: Deployment, who: int) -> BrokerNode:
     return list(world.brokers.values())[who % len(world.brokers)]
 
 
-def _client(world: World, who: int) -> ClientNode:
+def _client(world: Deployment, who: int) -> ClientNode:
     return list(world.clients.values())[who % len(world.clients)]
 
 
-def _revive(world: World, broker: BrokerNode) -> None:
+def _revive(world: Deployment, broker: BrokerNode) -> None:
     if not broker.up and broker.life and broker.name not in world.retired:
         broker.boot()
 
 
-def _kill_broker(world: World, fault: Fault) -> None:
+def _kill_broker(world: Deployment, fault: Fault) -> None:
     broker = _broker(world, fault.who)
     if broker.up:
         broker.die(silent=fault.how < 0.4)
         world.clock.after(fault.seconds, _revive, world, broker)
 
 
-def _stop_broker(world: World, fault: Fault) -> None:
+def _stop_broker(world: Deployment, fault: Fault) -> None:
     broker = _broker(world, fault.who)
     if broker.up:
         broker.stop()
         world.clock.after(fault.seconds, _revive, world, broker)
 
 
-def _retire(world: World, fault: Fault) -> None:
+def _retire(world: Deployment, fault: Fault) -> None:
     """For good, as long as two others are there; half of the time somebody tells the coordinator."""
     broker = _broker(world, fault.who)
     open_ = [each for each in world.brokers.values() if each.up and each.name not in world.draining]
@@ -120,38 +120,38 @@ def _retire(world: World, fault: Fault) -> None:
         world.clock.after(8.0, _forget, world, broker.name)
 
 
-def _forget(world: World, name: str) -> None:
+def _forget(world: Deployment, name: str) -> None:
     if world.coordinator.up:
         world.coordinator.take(world.coordinator.order, coordinating.Forget(None, name))
 
 
-def _join(world: World, fault: Fault) -> None:
+def _join(world: Deployment, fault: Fault) -> None:
     for broker in world.brokers.values():
         if not broker.life:
             broker.boot()
             return
 
 
-def _freeze_broker(world: World, fault: Fault) -> None:
+def _freeze_broker(world: Deployment, fault: Fault) -> None:
     broker = _broker(world, fault.who)
     if broker.up:
         broker.freeze(min(fault.seconds, 12.0))
 
 
-def _slow_broker(world: World, fault: Fault) -> None:
+def _slow_broker(world: Deployment, fault: Fault) -> None:
     """Its processor has other things to do."""
     broker = _broker(world, fault.who)
     broker.service, broker.delivery = 0.02 * fault.how, 0.01 * fault.how
     world.clock.after(fault.seconds, broker.usual)
 
 
-def _drain(world: World, fault: Fault) -> None:
+def _drain(world: Deployment, fault: Fault) -> None:
     """An order to a coordinator that dies before it comes to it is no order: nobody was told that it counts."""
     if world.coordinator.up:
         world.coordinator.take(_drain_now, world, fault)
 
 
-def _drain_now(world: World, fault: Fault) -> None:
+def _drain_now(world: Deployment, fault: Fault) -> None:
     broker = _broker(world, fault.who)
     others = [each for each in world.brokers.values() if each.up and each.name not in {*world.draining, broker.name}]
     if not others or broker.name not in world.coordinator.state.members:
@@ -162,54 +162,54 @@ def _drain_now(world: World, fault: Fault) -> None:
         world.clock.after(fault.seconds, _undrain, world, broker.name)
 
 
-def _undrain(world: World, name: str) -> None:
+def _undrain(world: Deployment, name: str) -> None:
     if world.coordinator.up:
         world.coordinator.take(_undrain_now, world, name)
 
 
-def _undrain_now(world: World, name: str) -> None:
+def _undrain_now(world: Deployment, name: str) -> None:
     if world.draining.pop(name, 0) is None:
         world.coordinator.order(coordinating.Drain(None, name, undo=True))
 
 
-def _wall(world: World, inside: list[str], fault: Fault) -> None:
-    wall = Wall(frozenset(inside), one_way=fault.how > 0.75)
+def _wall(world: Deployment, inside: list[str], fault: Fault) -> None:
+    wall = Partition(frozenset(inside), one_way=fault.how > 0.75)
     world.network.build(wall)
     world.clock.after(fault.seconds, world.network.tear_down, wall)
 
 
-def _partition(world: World, fault: Fault) -> None:
+def _partition(world: Deployment, fault: Fault) -> None:
     """Any group from the rest."""
     names = ["cluster", "coordinator", *world.brokers, *world.clients]
     rng = Random(fault.who)
     _wall(world, rng.sample(names, rng.randint(1, len(names) // 2)), fault)
 
 
-def _part_broker(world: World, fault: Fault) -> None:
+def _part_broker(world: Deployment, fault: Fault) -> None:
     """A broker from everybody, or from the coordinator or the data cluster and those on their side."""
     _wall(world, [_broker(world, fault.who).name], fault)
 
 
-def _part_center(world: World, fault: Fault) -> None:
+def _part_center(world: Deployment, fault: Fault) -> None:
     """The coordinator or the data cluster from everybody."""
     _wall(world, ["coordinator" if fault.who % 2 else "cluster"], fault)
 
 
-def _part_client(world: World, fault: Fault) -> None:
+def _part_client(world: Deployment, fault: Fault) -> None:
     _wall(world, [_client(world, fault.who).name], fault)
 
 
-def _kill_coordinator(world: World, fault: Fault) -> None:
+def _kill_coordinator(world: Deployment, fault: Fault) -> None:
     if world.coordinator.up:
         world.coordinator.die(silent=fault.how < 0.4)
         world.clock.after(fault.seconds, _again, world.coordinator)
 
 
-def _freeze_coordinator(world: World, fault: Fault) -> None:
+def _freeze_coordinator(world: Deployment, fault: Fault) -> None:
     world.coordinator.freeze(min(fault.seconds, 12.0))
 
 
-def _kill_cluster(world: World, fault: Fault) -> None:
+def _kill_cluster(world: Deployment, fault: Fault) -> None:
     if world.cluster.up:
         world.cluster.die(silent=fault.how < 0.4)
         world.clock.after(fault.seconds, _again, world.cluster)
@@ -220,14 +220,14 @@ def _again(node: Node) -> None:
         node.boot()
 
 
-def _kill_client(world: World, fault: Fault) -> None:
+def _kill_client(world: Deployment, fault: Fault) -> None:
     client = _client(world, fault.who)
     if client.up:
         client.die(silent=fault.how < 0.4)
         world.clock.after(fault.seconds, world.arrive, client)
 
 
-def _slow_client(world: World, fault: Fault) -> None:
+def _slow_client(world: Deployment, fault: Fault) -> None:
     """Its line is thin, or its application takes its time."""
     client = _client(world, fault.who)
     if fault.how < 0.5:
@@ -237,7 +237,7 @@ def _slow_client(world: World, fault: Fault) -> None:
         client.pace = fault.how
 
 
-def _reset_client(world: World, fault: Fault) -> None:
+def _reset_client(world: Deployment, fault: Fault) -> None:
     """Connections break: for both sides, or one of them does not hear of it."""
     for side in list(_client(world, fault.who).sides.values()):
         if side.other.alive:
@@ -247,32 +247,34 @@ def _reset_client(world: World, fault: Fault) -> None:
                 side.other.end(BROKEN)
 
 
-def _weather(world: World, fault: Fault) -> None:
+def _weather(world: Deployment, fault: Fault) -> None:
     rng = Random(fault.who)
     furthest = rng.choice((0.03, 0.3, 1.0))
-    world.network.weather = Weather(0.001, furthest, rng.choice((0.2, 3.0)), 0.3 * fault.how, rng.choice((0.0, 0.3)))
+    world.network.weather = LinkQuality(
+        0.001, furthest, rng.choice((0.2, 3.0)), 0.3 * fault.how, rng.choice((0.0, 0.3))
+    )
     world.clock.after(fault.seconds, _clear, world)
 
 
-def _clear(world: World) -> None:
-    world.network.weather = Weather()
+def _clear(world: Deployment) -> None:
+    world.network.weather = LinkQuality()
 
 
-def _more_of_client(world: World, fault: Fault) -> None:
+def _more_of_client(world: Deployment, fault: Fault) -> None:
     client, channels = _client(world, fault.who), world.scenario.channels
     channel = channels[fault.who // 7 % len(channels)]
     kind = list(channel.size)[fault.who // 31 % len(channel.size)]
     client.want(world.interest(client, channel.name, kind))
 
 
-def _less_of_client(world: World, fault: Fault) -> None:
+def _less_of_client(world: Deployment, fault: Fault) -> None:
     client = _client(world, fault.who)
     wanted = [each for each in client.interests.values() if each.wanted]
     if len(wanted) > 1:
         client.unwant(wanted[fault.who % len(wanted)])
 
 
-def _surge(world: World, fault: Fault) -> None:
+def _surge(world: Deployment, fault: Fault) -> None:
     """A channel finds much more or much less from now on, and other kinds of it."""
     channels = list(world.cluster.channels.values())
     channel, rng = channels[fault.who % len(channels)], Random(fault.who)
@@ -282,7 +284,7 @@ def _surge(world: World, fault: Fault) -> None:
         channel.size[kind] = rng.choice((60, 300, 3_000))
 
 
-KINDS: dict[str, Callable[[World, Fault], None]] = {
+KINDS: dict[str, Callable[[Deployment, Fault], None]] = {
     "kill broker": _kill_broker,
     "stop broker": _stop_broker,
     "retire": _retire,

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tocsin.client.link import Stage
+from tocsin.client.core.connection_state import Stage
+from tocsin.client.core.session import Phase
 from tocsin.client.notification import Receipt
-from tocsin.client.session import Phase
-from tocsin.simulation.broker import BrokerNode
-from tocsin.simulation.client import ClientNode
-from tocsin.simulation.cluster import DataCluster, Execution
 from tocsin.simulation.ledger import Gap, Interest
-from tocsin.simulation.world import World
+from tocsin.simulation.nodes.broker import BrokerNode
+from tocsin.simulation.nodes.client import ClientNode
+from tocsin.simulation.nodes.cluster import DataCluster, Execution
+from tocsin.simulation.nodes.deployment import Deployment
 
 #: By how much λ may differ between a broker and the coordinator: what is no news, and what decays between reports.
 STALE = 0.15
@@ -53,7 +53,7 @@ class Violation(Struct, frozen=True):
 # -- every confirmed subscription got exactly its notifications, in order
 
 
-def promises(world: World, *, whole: bool) -> Iterator[Violation]:
+def promises(world: Deployment, *, whole: bool) -> Iterator[Violation]:
     """``whole``: everything must have arrived by now."""
     for client in world.clients.values():
         for interest in client.interests.values():
@@ -102,7 +102,7 @@ def _justified(gap: Gap, numbers: list[int], execution: Execution) -> bool:
     return expired or not {gap.subscription, gap.known} & set(numbers)
 
 
-def _published(world: World, whole: bool) -> Iterator[Violation]:
+def _published(world: Deployment, whole: bool) -> Iterator[Violation]:
     """What was confirmed is stored, without those that were refused; twice only what may be sent twice."""
     rule, times = "published, and once", Counter(world.cluster.records)
     for client in world.clients.values():
@@ -124,14 +124,14 @@ def _published(world: World, whole: bool) -> Iterator[Violation]:
 # -- once it is quiet
 
 
-def unsettled(world: World) -> Iterator[Violation]:
+def unsettled(world: Deployment) -> Iterator[Violation]:
     yield from _served(world)
     yield from _places(world)
     yield from _picture(world)
     yield from _brokers(world)
 
 
-def _served(world: World) -> Iterator[Violation]:
+def _served(world: Deployment) -> Iterator[Violation]:
     for client in world.clients.values():
         if client.stopped is not None:
             yield Violation("nobody is lost", f"{client.name} has stopped: {client.stopped.message}")
@@ -149,7 +149,7 @@ def _served(world: World) -> Iterator[Violation]:
                 yield Violation("nobody is lost", what)
 
 
-def _truth(world: World) -> dict[str, list[tuple[str, list[int]]]]:
+def _truth(world: Deployment) -> dict[str, list[tuple[str, list[int]]]]:
     """Subscriber: brokers that have it, with its BE subscriptions there."""
     found: dict[str, list[tuple[str, list[int]]]] = {}
     for broker in world.brokers.values():
@@ -158,7 +158,7 @@ def _truth(world: World) -> dict[str, list[tuple[str, list[int]]]]:
     return found
 
 
-def _places(world: World) -> Iterator[Violation]:
+def _places(world: Deployment) -> Iterator[Violation]:
     truth = _truth(world)
     for client in world.clients.values():
         at = [name for name, _ in truth.pop(client.subscriber, [])]
@@ -171,7 +171,7 @@ def _places(world: World) -> Iterator[Violation]:
         yield Violation("nobody is in two places", f"somebody who is not there has a connection: {subscriber!r}")
 
 
-def _picture(world: World) -> Iterator[Violation]:
+def _picture(world: Deployment) -> Iterator[Violation]:
     """The coordinator knows who is where, and its loads are those of the formula."""
     state, now = world.coordinator.state, world.clock.now
     picture, load = state.picture, state.load
@@ -207,7 +207,7 @@ def _picture(world: World) -> Iterator[Violation]:
         yield Violation("it settles", f"{len(planned)} more moves would be made")
 
 
-def _loads(world: World, truth: dict[str, tuple[str, list[int]]], numbers: dict[str, int]) -> Iterator[Violation]:
+def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: dict[str, int]) -> Iterator[Violation]:
     """F_j = Σ_k z_jk (1 + n_jk) λ_k, from who is really where; λ_k is what one of those who serve it measures."""
     state = world.coordinator.state
     loads, picture = state.load.loads, state.picture
@@ -235,7 +235,7 @@ def _serves(broker: BrokerNode, k: int) -> bool:
     return any(k in front.subscriptions for front in broker.state.fronts.values())
 
 
-def _brokers(world: World) -> Iterator[Violation]:
+def _brokers(world: Deployment) -> Iterator[Violation]:
     """Nothing is left over: no queue, no subscription that nobody has, nobody on a broker that is drained."""
     cluster, config = world.cluster, world.scenario
     open_ = [each for each in world.brokers.values() if each.up and each.name not in world.draining]

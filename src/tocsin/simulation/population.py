@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tocsin.errors import UserError
-from tocsin.simulation.chance import Chance
+from tocsin.simulation.nodes.deployment import Deployment
+from tocsin.simulation.random_streams import RandomStreams
 from tocsin.simulation.scenario import ChannelPlan, ClientPlan, Scenario
-from tocsin.simulation.world import World
 
 #: Seconds in which everybody comes and subscribes, and in which the last results arrive and are reported.
 ARRIVAL, REST = 10.0, 3.0
@@ -54,7 +54,7 @@ def count(
     ]
     clients = [ClientPlan([(f"K{k}", "x") for k in row], at=here) for here, row in zip(at, wishes, strict=True)]
     scenario = Scenario(brokers, 0, plans, clients, strategy="", buffer_bytes=1 << 20, heartbeat=10.0)
-    world = World(scenario, Chance(seed))
+    world = Deployment(scenario, RandomStreams(seed))
     world.cluster.producing = False
     world.start()
     for channel, rate in zip(world.cluster.channels.values(), rates, strict=True):

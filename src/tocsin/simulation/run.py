@@ -8,12 +8,12 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from tocsin.simulation import faults
-from tocsin.simulation.chance import Chance
-from tocsin.simulation.clock import Clock
 from tocsin.simulation.invariants import Violation, promises, unsettled
+from tocsin.simulation.network.clock import Clock
+from tocsin.simulation.network.trace import Trace
+from tocsin.simulation.nodes.deployment import Deployment, Parts
+from tocsin.simulation.random_streams import RandomStreams
 from tocsin.simulation.scenario import draw
-from tocsin.simulation.trace import Trace
-from tocsin.simulation.world import Parts, World
 
 #: Seconds in which faults begin, in which they end, and in which results go on after that.
 TROUBLE, HEALED, STEADY = 28.0, 32.0, 44.0
@@ -47,11 +47,11 @@ def run(
     trace: Callable[[Clock], Trace] = Trace,
 ) -> Outcome:
     """``only``: the faults of the script, by their place in it, that are to happen."""
-    chance = Chance(seed)
+    chance = RandomStreams(seed)
     scenario, script = draw(chance.of("scenario")), script_of(seed)
     if only is not None:
         script = [fault for place, fault in enumerate(script) if place in only]
-    world = World(scenario, chance, trace, parts)
+    world = Deployment(scenario, chance, trace, parts)
     faults.plant(world, script, HEALED)
     world.start()
     world.clock.run(HEALED)
@@ -63,11 +63,11 @@ def run(
 
 
 def script_of(seed: int) -> list[faults.Fault]:
-    chance = Chance(seed)
+    chance = RandomStreams(seed)
     return faults.script(chance.of("faults"), TROUBLE, tight=draw(chance.of("scenario")).most < 100_000)
 
 
-def settle(world: World) -> list[Violation]:
+def settle(world: Deployment) -> list[Violation]:
     """Until it is quiet twice in a row; what is wrong if it never is."""
     quiet, wrong = 0, list[Violation]()
     while quiet < 2:
@@ -80,7 +80,7 @@ def settle(world: World) -> list[Violation]:
     return broken + wrong
 
 
-def last_words(world: World) -> list[Violation]:
+def last_words(world: Deployment) -> list[Violation]:
     """Whoever is there gets what is found now."""
     for _ in range(2):
         for channel in world.cluster.channels.values():
@@ -92,7 +92,7 @@ def last_words(world: World) -> list[Violation]:
     return violations
 
 
-def _outcome(seed: int, world: World, violations: list[Violation], script: list[faults.Fault]) -> Outcome:
+def _outcome(seed: int, world: Deployment, violations: list[Violation], script: list[faults.Fault]) -> Outcome:
     interests = [each for client in world.clients.values() for each in client.interests.values()]
     return Outcome(
         seed,

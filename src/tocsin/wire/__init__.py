@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.wire.closes import CLOSES, Close
+from tocsin.wire.close_codes import CLOSES, Close
 from tocsin.wire.messages import SUBPROTOCOL, decode, encode, encode_batch
 
 __all__ = ["CLOSES", "SUBPROTOCOL", "Close", "decode", "encode", "encode_batch"]

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from tocsin import __version__
-from tocsin.wire.closes import CLOSES
+from tocsin.wire.close_codes import CLOSES
 from tocsin.wire.messages import (
     SUBPROTOCOL,
     Error,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tocsin.wire import closes
-from tocsin.wire.closes import Close
+from tocsin.wire import close_codes
+from tocsin.wire.close_codes import Close
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 _CONTROL = 0x8
@@ -51,11 +51,11 @@ def check_close(payload: bytes) -> None:
         return
     code = int.from_bytes(payload[:2], "big")
     if len(payload) == 1 or not (code in _CODES or 3000 <= code < 5000):
-        raise FrameError(closes.PROTOCOL_ERROR, "a close frame without a code that may be sent")
+        raise FrameError(close_codes.PROTOCOL_ERROR, "a close frame without a code that may be sent")
     try:
         payload[2:].decode()
     except UnicodeDecodeError:
-        raise FrameError(closes.NOT_UTF8, "the reason of a close frame is not UTF-8") from None
+        raise FrameError(close_codes.NOT_UTF8, "the reason of a close frame is not UTF-8") from None
 
 
 def payloads(data: bytes) -> list[tuple[int, bytes]]:
@@ -120,14 +120,14 @@ class FrameDecoder:
         first, second = data[at], data[at + 1]
         opcode = first & 0x0F
         if first & 0x70:
-            raise FrameError(closes.PROTOCOL_ERROR, "reserved bits are set")
+            raise FrameError(close_codes.PROTOCOL_ERROR, "reserved bits are set")
         if opcode not in _KNOWN:
-            raise FrameError(closes.PROTOCOL_ERROR, f"there is no opcode {opcode}")
+            raise FrameError(close_codes.PROTOCOL_ERROR, f"there is no opcode {opcode}")
         if not second & 0x80:
-            raise FrameError(closes.PROTOCOL_ERROR, "a client masks its frames")
+            raise FrameError(close_codes.PROTOCOL_ERROR, "a client masks its frames")
         size = second & 0x7F
         if opcode & _CONTROL and (size > 125 or not first & 0x80):
-            raise FrameError(closes.PROTOCOL_ERROR, "a control frame is one frame of at most 125 bytes")
+            raise FrameError(close_codes.PROTOCOL_ERROR, "a control frame is one frame of at most 125 bytes")
         at += 2
         if size >= 126:
             wide = 2 if size == 126 else 8
@@ -137,7 +137,7 @@ class FrameDecoder:
             at += wide
         # Before anything of it is kept: a length is only a claim.
         if not opcode & _CONTROL and size + self._size > self.limit:
-            raise FrameError(closes.TOO_BIG, f"more than {self.limit} bytes in a message")
+            raise FrameError(close_codes.TOO_BIG, f"more than {self.limit} bytes in a message")
         if len(data) - at < 4 + size:
             return None
         mask = data[at : at + 4]
@@ -149,7 +149,7 @@ class FrameDecoder:
 
     def _joined(self, final: bool, opcode: int, payload: bytes) -> tuple[int, bytes] | None:
         if (opcode == CONTINUATION) != (self._parts is not None):
-            raise FrameError(closes.PROTOCOL_ERROR, "a message begins once and is then continued")
+            raise FrameError(close_codes.PROTOCOL_ERROR, "a message begins once and is then continued")
         if self._parts is None:
             if final:
                 return opcode, payload
@@ -158,7 +158,7 @@ class FrameDecoder:
         self._size += len(payload)
         # Empty pieces cost no bytes, but a list of them does.
         if len(self._parts) > 1024:
-            raise FrameError(closes.TOO_BIG, "a message in more than 1024 pieces")
+            raise FrameError(close_codes.TOO_BIG, "a message in more than 1024 pieces")
         if not final:
             return None
         whole = self._kind, b"".join(self._parts)

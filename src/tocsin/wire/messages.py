@@ -54,7 +54,7 @@ class Hello(Message, frozen=True, tag="hello"):
         ]
         | None
     ) = None
-    ticket: Annotated[str, Meta(max_length=1024, description="of `move` or `requestbroker`")] | None = None
+    ticket: Annotated[str, Meta(max_length=1024, description="of `migrate` or `requestbroker`")] | None = None
 
 
 class Subscribe(Message, frozen=True, tag="subscribe"):
@@ -106,8 +106,8 @@ class Ping(Message, frozen=True, tag="ping"):
     positions: Annotated[dict[str, Execution], Meta(description="channel: execution")] = field(default_factory=dict)
 
 
-class Stay(Message, frozen=True, tag="stay"):
-    """The client could not follow a ``move`` and stays where it is."""
+class MigrationFailed(Message, frozen=True, tag="migration_failed"):
+    """The client could not follow a ``migrate`` and stays where it is."""
 
     ticket: Annotated[str, Meta(max_length=1024)]
     reason: Annotated[str, Meta(max_length=256)] = ""
@@ -120,14 +120,14 @@ class Pong(Message, frozen=True, tag="pong"):
 # -- from the broker ---------------------------------------------------------------------------------------------------
 
 
-class Held(Struct, frozen=True, omit_defaults=True):
+class DurableSubscription(Struct, frozen=True, omit_defaults=True):
     """A subscription that the broker keeps for a user."""
 
     subscription: SubscriptionId
     channel: str
     args: Arguments
     after: Annotated[Execution, Meta(description="the last execution that was acknowledged")]
-    formers: Annotated[
+    previous_ids: Annotated[
         dict[SubscriptionId, Execution],
         Meta(description="former numbers whose results come first, each with the last execution that it may be in"),
     ] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     heartbeat: Annotated[float, Meta(description="seconds between two pings; three of them without a word: it is dead")]
     frame_bytes: Annotated[int, Meta(description="largest frame the broker takes")]
     user: str | None = None
-    subscriptions: Annotated[list[Held], Meta(description="what the broker keeps for the user")] = field(
+    subscriptions: Annotated[list[DurableSubscription], Meta(description="what the broker keeps for the user")] = field(
         default_factory=list
     )
     scatter: Annotated[
@@ -227,11 +227,11 @@ class Gap(Message, frozen=True, tag="gap"):
     reason: Annotated[str, Meta(description="`retention`: they were kept no longer; `released`: nobody held it")]
 
 
-class Move(Message, frozen=True, tag="move"):
+class Migrate(Message, frozen=True, tag="migrate"):
     """Another broker has room for the client.
 
     It connects there with the ticket, resumes everything, and leaves this broker once all of it is live there. If that
-    fails, it says ``stay``.
+    fails, it answers ``migration_failed``.
     """
 
     broker: Annotated[str, Meta(description="name of the other broker")]
@@ -247,9 +247,21 @@ class Ended(Message, frozen=True, tag="ended"):
     message: str
 
 
-FromClient = Hello | Subscribe | Unsubscribe | Publish | Ack | Stay | Ping | Pong
+FromClient = Hello | Subscribe | Unsubscribe | Publish | Ack | MigrationFailed | Ping | Pong
 FromBroker = (
-    Welcome | Subscribed | Unsubscribed | Published | Error | Notify | Live | Lagging | Gap | Ended | Move | Ping | Pong
+    Welcome
+    | Subscribed
+    | Unsubscribed
+    | Published
+    | Error
+    | Notify
+    | Live
+    | Lagging
+    | Gap
+    | Ended
+    | Migrate
+    | Ping
+    | Pong
 )
 
 _encoder = msgspec.json.Encoder()

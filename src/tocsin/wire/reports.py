@@ -37,7 +37,7 @@ class Registered(Struct, frozen=True):
     interval: Annotated[float, Meta(description="seconds between two reports")]
 
 
-class Outcome(Struct, frozen=True):
+class FailedMigration(Struct, frozen=True):
     """A subscriber that did not follow a move."""
 
     ticket: str
@@ -56,7 +56,7 @@ class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
     rates: Annotated[
         dict[int, Annotated[float, Meta(ge=0)]], Meta(description="BE subscription: λ in bytes a second")
     ] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[FailedMigration] = field(default_factory=list)
     connections: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
@@ -68,7 +68,7 @@ class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
     ] = field(default_factory=list)
 
 
-class Order(Struct, frozen=True):
+class MigrationOrder(Struct, frozen=True):
     """Send this subscriber to that broker."""
 
     subscriber: str
@@ -77,18 +77,18 @@ class Order(Struct, frozen=True):
     ticket: str
 
 
-class Orders(Struct, frozen=True):
+class ReportReply(Struct, frozen=True):
     """Answers a report. ``full``: the coordinator has forgotten and wants everything the next time."""
 
     number: int
     full: bool = False
-    moves: list[Order] = field(default_factory=list)
+    moves: list[MigrationOrder] = field(default_factory=list)
     drop: Annotated[list[str], Meta(description="subscribers that are elsewhere; their connection here is old")] = (
         field(default_factory=list)
     )
 
 
-class Request(Struct, frozen=True, forbid_unknown_fields=True):
+class BrokerRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """``requestbroker``."""
 
     subscriber: Annotated[str, Meta(min_length=8, max_length=64, pattern="^[A-Za-z0-9_-]+$")]

@@ -38,7 +38,7 @@ def sign(ticket: Ticket, key: bytes) -> str:
     return f"{_text(body)}.{_text(hmac.digest(key, body, 'sha256'))}"
 
 
-class Wicket:
+class TicketVerifier:
     """Where tickets are shown: each is good once, for one subscriber, at one broker, for a while."""
 
     def __init__(self, broker: str, clock: Callable[[], float]) -> None:

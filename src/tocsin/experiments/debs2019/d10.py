@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d5, d7, d8
+from tocsin.experiments.debs2019.charts import metrics
 from tocsin.experiments.debs2019.claims import lowers
-from tocsin.experiments.debs2019.drawing import metrics
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.summary import migrations, spread
 from tocsin.experiments.debs2019.variants import Runs, Variant

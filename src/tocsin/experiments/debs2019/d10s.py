@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d5, d7, d8
-from tocsin.experiments.debs2019.drawing import TONES, bars
+from tocsin.experiments.debs2019.charts import TONES, bars
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.summary import cov, maximum, migrations, scale, spread, volume
 from tocsin.experiments.debs2019.variants import Runs, Variant

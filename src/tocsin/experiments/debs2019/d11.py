@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d8, d9
+from tocsin.experiments.debs2019.charts import metrics
 from tocsin.experiments.debs2019.claims import lowers
-from tocsin.experiments.debs2019.drawing import metrics
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.variants import Runs
 from tocsin.experiments.outcome import Check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d10
-from tocsin.experiments.debs2019.drawing import bars
+from tocsin.experiments.debs2019.charts import bars
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.summary import migrations
 from tocsin.experiments.debs2019.variants import PLACEMENTS, Runs, Variant

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.experiments.chart import Chart, Panel, Series
+from tocsin.experiments.debs2019.charts import broker_loads, metrics
 from tocsin.experiments.debs2019.claims import lowers
-from tocsin.experiments.debs2019.drawing import broker_loads, metrics
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.summary import maximum, shuffled, spread
 from tocsin.experiments.debs2019.variants import ALPHA, Runs, Variant

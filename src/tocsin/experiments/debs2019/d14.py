@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from tocsin.experiments.chart import Chart, Panel
 from tocsin.experiments.debs2019 import d13
-from tocsin.experiments.debs2019.drawing import MINUTES, bars, series
+from tocsin.experiments.debs2019.charts import MINUTES, bars, series
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.summary import cov, migrations, spread
 from tocsin.experiments.debs2019.variants import ALPHA, Runs, Variant

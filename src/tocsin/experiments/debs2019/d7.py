@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tocsin.experiments.chart import Chart
+from tocsin.experiments.debs2019.charts import broker_loads, metrics
 from tocsin.experiments.debs2019.claims import acted, few, lowers, no_shuffle
-from tocsin.experiments.debs2019.drawing import broker_loads, metrics
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check

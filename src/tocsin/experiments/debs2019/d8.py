@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tocsin.experiments.chart import Chart
+from tocsin.experiments.debs2019.charts import broker_loads
 from tocsin.experiments.debs2019.claims import lowers
-from tocsin.experiments.debs2019.drawing import broker_loads
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.summary import cov, spread
 from tocsin.experiments.debs2019.variants import ALPHA, GAMMA, Runs, Variant

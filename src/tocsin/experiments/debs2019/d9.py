@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d8
+from tocsin.experiments.debs2019.charts import broker_loads
 from tocsin.experiments.debs2019.claims import lowers
-from tocsin.experiments.debs2019.drawing import broker_loads
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.summary import migrated, migrations, shuffled, spread
 from tocsin.experiments.debs2019.variants import Runs, Variant

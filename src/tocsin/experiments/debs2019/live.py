@@ -23,14 +23,14 @@ from tocsin.balancing.decisions import Reason
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d8, d9, d10s
+from tocsin.experiments.debs2019.charts import broker_loads, metrics
 from tocsin.experiments.debs2019.claims import lowers
-from tocsin.experiments.debs2019.drawing import broker_loads, metrics
 from tocsin.experiments.debs2019.summary import COLUMNS, row
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check, Outcome
+from tocsin.local import CityOptions, LocalDeployment, Options
 from tocsin.simulation.flow import Run
 from tocsin.simulation.flow.results import Migration, Samples
-from tocsin.town import CityOptions, Options, Town
 
 BROKERS, PEOPLE = 5, 400
 #: What a page says first.
@@ -74,7 +74,9 @@ def one(
 ) -> tuple[Run, dict[str, Any]]:
     tell(0.0)
     city = CityOptions(seed=seed, subscribers=people, speed=speed)
-    with Town(Options(brokers=BROKERS, settings=settings(variant, people, speed), brief=True, city=city)) as town:
+    with LocalDeployment(
+        Options(brokers=BROKERS, settings=settings(variant, people, speed), brief=True, city=city)
+    ) as town:
         began, seconds = time.time(), minutes * 60 / speed
         while (left := began + seconds - time.time()) > 0:
             time.sleep(min(WORD, left))

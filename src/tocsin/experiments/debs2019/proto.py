@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from tocsin.balancing.arrays import Floats, Longs
-from tocsin.city.wishes import ONESELF
+from tocsin.balancing.model.arrays import Floats, Longs
+from tocsin.demo.city.interests import ONESELF
 from tocsin.simulation.flow.workload import Execution, Workload
 
 SECONDS = 1_800

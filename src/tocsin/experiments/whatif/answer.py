@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.balancing import strategies
+from tocsin.balancing.strategies import registry
 from tocsin.experiments.chart import Chart, Panel, Series
 from tocsin.experiments.whatif.scenario import Scenario
 from tocsin.simulation.flow import Run, Workload, settings, simulate
@@ -46,7 +46,7 @@ def candidates(scenario: Scenario) -> list[Candidate]:
     for brokers in sorted(set(scenario.brokers.count)):
         for placement in dict.fromkeys(scenario.compare.placements):
             for strategy in dict.fromkeys(scenario.compare.strategies):
-                has = strategy != "none" and "alpha" in strategies.parameters(strategy)
+                has = strategy != "none" and "alpha" in registry.parameters(strategy)
                 alphas = list(dict.fromkeys(scenario.compare.alpha)) if has else [None]
                 found += [Candidate(brokers, placement, strategy, alpha) for alpha in alphas]
     return found

@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 from msgspec import Meta, Struct, field
 
-from tocsin.balancing import strategies
 from tocsin.balancing.placement import PLACEMENTS
+from tocsin.balancing.strategies import registry
 from tocsin.errors import UserError
 
 Count = Annotated[int, Meta(ge=1, le=5_000_000)]
@@ -157,6 +157,6 @@ def _sensible(path: Path, text: str, found: Scenario) -> None:
         ("placements", found.compare.placements, tuple(PLACEMENTS)),
     ):
         for name in names:
-            if name not in known and name not in (strategies.names() if key == "strategies" else ()):
+            if name not in known and name not in (registry.names() if key == "strategies" else ()):
                 hint = f"there are: {', '.join(known)}"
                 raise _wrong(path, text, ["compare", key], f"there is no {name!r}", hint)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.balancing.arrays import Ints, Longs
-from tocsin.balancing.load import NOWHERE, Load
-from tocsin.balancing.rows import Rows
+from tocsin.balancing.model.arrays import Ints, Longs
+from tocsin.balancing.model.load import NOWHERE, Load
+from tocsin.balancing.model.rows import Rows
 from tocsin.simulation.flow.workload import Workload
 
 

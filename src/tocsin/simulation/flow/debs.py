@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from tocsin.balancing.arrays import Floats, Longs
+from tocsin.balancing.model.arrays import Floats, Longs
 from tocsin.simulation.flow.population import around, distinct, falling, grid, within
 from tocsin.simulation.flow.workload import Execution, Workload
 

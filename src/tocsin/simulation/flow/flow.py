@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.balancing.arrays import Longs
+from tocsin.balancing.model.arrays import Longs
 from tocsin.simulation.flow.crowd import Crowd
-from tocsin.simulation.flow.deciding import Deciding, Order, Parts, Whole
+from tocsin.simulation.flow.decision_makers import Deciding, Order, Parts, Whole
 from tocsin.simulation.flow.rates import Rates
 from tocsin.simulation.flow.results import Migration, Run, Samples
 from tocsin.simulation.flow.settings import Settings

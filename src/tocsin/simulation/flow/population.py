@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from tocsin.balancing.arrays import Floats, Ints, Longs
+from tocsin.balancing.model.arrays import Floats, Ints, Longs
 
 #: Degrees between two neighbouring brokers.
 SPACING = 0.05

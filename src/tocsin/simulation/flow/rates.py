@@ -1,12 +1,12 @@
-"""λ of all BE subscriptions at once: what ``tocsin.broker.rate.Rate`` measures for one."""
+"""λ of all BE subscriptions at once: what ``tocsin.broker.core.rate.Rate`` measures for one."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.balancing.arrays import Floats, Longs
-from tocsin.broker.moving import NEWS
-from tocsin.broker.rate import WINDOW, seconds
+from tocsin.balancing.model.arrays import Floats, Longs
+from tocsin.broker.core.load_reports import NEWS
+from tocsin.broker.core.rate import WINDOW, seconds
 
 
 class Rates:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.balancing.arrays import Floats, Longs
+from tocsin.balancing.model.arrays import Floats, Longs
 
 
 class Migration(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.balancing.arrays import Floats, Ints, Longs
+from tocsin.balancing.model.arrays import Floats, Ints, Longs
 
 
 class Execution(NamedTuple):

@@ -1,0 +1,232 @@
+"""A what-if copy of the load: strategies play their moves through on it before they suggest them.
+
+It shares rates and subscriptions with the load it came from and copies only what a move changes. F is kept by exact
+differences, so a move costs some microseconds whatever the size of the cluster.
+
+A move looks at one subscriber's subscriptions at two brokers: n is kept broker by broker, so that these are two short
+rows of memory and not a walk through all of it. What all brokers hold of one subscriber's subscriptions is asked for
+as often, and changes rarely: ``held`` is kept subscription by subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tocsin.balancing.model.arrays import Flags, Floats, Ints, Longs, summed
+from tocsin.balancing.model.load import NOWHERE, Load, Status
+from tocsin.balancing.model.loads import Loads
+from tocsin.balancing.model.migration import Migration
+from tocsin.balancing.regroup_gate import Stage, Wish
+
+#: Rows × brokers looked at in one go; bounds the memory of a large question.
+CHUNK = 1 << 21
+#: From so many moves on all of n is summed anew, instead of move by move.
+MANY = 200
+
+
+class WhatIf:
+    """Its owner may move anybody in it. ``distance``: subscriber × broker, what is preferred among equals; optional.
+
+    ``only``: who is going to be looked at and moved, where that is few; nobody else's ``u`` is summed.
+    """
+
+    def __init__(self, load: Load, distance: Floats | None = None, only: Longs | None = None) -> None:
+        self.rows, self.lam = load.rows, load.lam
+        self.capacity, self.most, self.status = load.capacity, load.most, load.status
+        self.live: Flags = load.live
+        self.distance = distance
+        #: What the strategy may do with plans that only pay in the long run, and the one that it has held back or made.
+        self.stage = Stage.GO
+        self.wish: Wish | None = None
+        self._by_broker: Ints = load.n.T.copy()
+        self.held: Flags = load.n > 0
+        self.at = load.at.copy()
+        self.count = load.count.copy()
+        self._open: Flags = self.status == Status.OPEN.value
+        self._accepts: Flags = self._open & (self.count < self.most)
+        loads = load.loads
+        self.I, self.O = loads.I, loads.O
+        self.F: Floats = loads.F.copy()
+        self.relative: Floats = loads.relative.copy()
+        us = np.arange(len(self.rows)) if only is None else only
+        self.u: Floats = np.zeros(len(self.rows))
+        self.u[us] = self.rows.sums(us, self.lam)
+        self._spread()
+
+    def _spread(self) -> None:
+        """Views of the same numbers: n as everybody knows it, subscription × broker, and each broker's own."""
+        self.n: Ints = self._by_broker.T
+        self._mine: list[Ints] = list(self._by_broker)
+
+    def fork(self) -> WhatIf:
+        """Another one of the same state."""
+        other = object.__new__(WhatIf)
+        other.__dict__.update(self.__dict__)
+        for name in ("_by_broker", "held", "at", "count", "_accepts", "I", "O", "F", "relative"):
+            setattr(other, name, getattr(self, name).copy())
+        other._spread()
+        return other
+
+    def after(self, moves: Iterable[Migration]) -> WhatIf:
+        """Another one in which these moves are made; of two moves of one subscriber the last counts."""
+        last = {move.subscriber: move.target for move in moves}
+        other = self.fork()
+        other.move_all(np.array(list(last), dtype=np.int64), np.array(list(last.values()), dtype=np.int64))
+        return other
+
+    @property
+    def by_broker(self) -> Ints:
+        """n as it is kept: broker × subscription; not to be written to."""
+        return self._by_broker
+
+    @property
+    def m(self) -> int:
+        return len(self.capacity)
+
+    @property
+    def accepts(self) -> Flags:
+        """Which brokers take one more subscriber."""
+        return self._accepts.copy()
+
+    @property
+    def loads(self) -> Loads:
+        return Loads(self.I.copy(), self.O.copy(), self.capacity, self.live)
+
+    def subscribers(self, j: int) -> Longs:
+        return np.flatnonzero(self.at == j)
+
+    def move(self, u: int, target: int) -> None:
+        row, source = self.rows[u], int(self.at[u])
+        weight = float(self.u[u])
+        if source != NOWHERE:
+            left = self._mine[source][row]
+            left -= 1
+            self._mine[source][row] = left
+            gone = 0.0
+            if np.count_nonzero(left) < len(row):
+                only = row[left == 0]
+                self.held[only, source] = False
+                gone = float(self.lam[only].sum())
+            self._changed(source, -gone, -weight, -1)
+        if target != NOWHERE:
+            there = self._mine[target][row]
+            came = 0.0
+            if np.count_nonzero(there) < len(row):
+                new = row[there == 0]
+                self.held[new, target] = True
+                came = float(self.lam[new].sum())
+            there += 1
+            self._mine[target][row] = there
+            self._changed(target, came, weight, 1)
+        self.at[u] = target
+
+    def _changed(self, j: int, incoming: float, outgoing: float, count: int) -> None:
+        here = int(self.count[j]) + count
+        self.count[j] = here
+        self._accepts[j] = self._open[j] and here < self.most[j]
+        if here == 0:
+            self.I[j] = self.O[j] = self.F[j] = self.relative[j] = 0.0
+            return
+        fetched, delivered = float(self.I[j]) + incoming, float(self.O[j]) + outgoing
+        self.I[j], self.O[j], self.F[j] = fetched, delivered, fetched + delivered
+        self.relative[j] = (fetched + delivered) / float(self.capacity[j])
+
+    def move_all(self, us: Longs, targets: Longs) -> None:
+        """Each of these to its target."""
+        if len(us) < MANY:
+            for u, target in zip(us.tolist(), targets.tolist(), strict=True):
+                self.move(u, target)
+            return
+        q, cells = len(self.lam), self._by_broker.size
+        for part, some in self.rows.parts(us):
+            size, items = self.rows.gather(some)
+            for brokers, change in ((self.at[some], -1), (targets[part], 1)):
+                where = np.repeat(brokers.astype(np.int64), size)
+                here = where != NOWHERE
+                counted = np.bincount(where[here] * q + items[here], minlength=cells)
+                self._by_broker += (change * counted).astype(np.int32).reshape(self.m, q)
+        self.at[us] = targets
+        self.held = np.ascontiguousarray(self.n > 0)
+        self.count = np.bincount(self.at[self.at != NOWHERE], minlength=self.m).astype(np.int64)
+        self._accepts = self._open & (self.count < self.most)
+        self.I, self.O = self.lam @ self.held, self._by_broker @ self.lam
+        self.F = self.I + self.O
+        self.relative = self.F / self.capacity
+
+    def release(self, u: int) -> float:
+        """How much load its broker loses if u leaves: what is delivered to it, and what only it wanted."""
+        row = self.rows[u]
+        return float(self.u[u] + self.lam[row[self._mine[self.at[u]][row] == 1]].sum())
+
+    def similarity(self, u: int) -> Floats:
+        """For each broker, the rate of those of u's subscriptions that it holds (the paper's sim_j)."""
+        row = self.rows[u]
+        return np.asarray(self.lam[row] @ self.held[row], dtype=np.float64)
+
+    def added(self, u: int) -> Floats:
+        """For each broker, the load that u would bring to it: delivered, and fetched as far as not held yet."""
+        row = self.rows[u]
+        return np.asarray(self.u[u] + self.lam[row] @ ~self.held[row], dtype=np.float64)
+
+    def added_at(self, u: int, j: int) -> float:
+        """``added`` at one broker."""
+        row = self.rows[u]
+        there = self._mine[j][row]
+        missing = 0.0
+        if np.count_nonzero(there) < len(row):
+            missing = float(self.lam[row[there == 0]].sum())
+        return float(self.u[u]) + missing
+
+    @property
+    def mean(self) -> float:
+        """The relative load that every live broker would have if they could share to the last byte."""
+        strength = float(self.capacity[self.live].sum())
+        return float(self.F[self.live].sum()) / strength if strength else 0.0
+
+    @property
+    def bound(self) -> float:
+        """The lower bound on the maximum: as ``mean``, if everything was fetched by one broker only."""
+        strength = float(self.capacity[self.live].sum())
+        fetched = float(self.lam[self.held[:, self.live].any(axis=1)].sum())
+        return (float(self.O[self.live].sum()) + fetched) / strength if strength else 0.0
+
+    def releases(self, us: Longs) -> Floats:
+        """``release`` of many."""
+        out, q, flat = np.empty(len(us)), len(self.lam), self._by_broker.ravel()
+        for part, some in self.rows.parts(us):
+            size, items = self.rows.gather(some)
+            owner = np.repeat(np.arange(len(some)), size)
+            alone = flat[np.repeat(self.at[some].astype(np.int64) * q, size) + items] == 1
+            out[part] = self.u[some] + summed(owner, self.lam[items] * alone, len(some))
+        return out
+
+    def added_to(self, us: Longs, target: int) -> Floats:
+        """``added`` of many at one broker."""
+        out = np.empty(len(us))
+        missing = np.where(self._mine[target] == 0, self.lam, 0.0)
+        for part, some in self.rows.parts(us):
+            size, items = self.rows.gather(some)
+            owner = np.repeat(np.arange(len(some)), size)
+            out[part] = self.u[some] + summed(owner, missing[items], len(some))
+        return out
+
+    def added_all(self, us: Longs) -> Floats:
+        """``added`` of many at every broker: subscribers × brokers."""
+        out = np.empty((len(us), self.m))
+        # For few subscribers their own rows are fewer than all subscriptions.
+        few = 40 * len(us) < len(self.lam)
+        missing = np.empty(0) if few else ~self.held * self.lam[:, None]
+        step = max(1, CHUNK // (self.m * max(1, int(self.rows.size[us].mean()) if len(us) else 1)))
+        for begin in range(0, len(us), step):
+            some = us[begin : begin + step]
+            size, items = self.rows.gather(some)
+            part = np.zeros((len(some), self.m))
+            filled = size > 0
+            if len(items):
+                first = (np.cumsum(size) - size)[filled]
+                lacking = ~self.held[items] * self.lam[items, None] if few else missing[items]
+                part[filled] = np.add.reduceat(lacking, first, axis=0)
+            out[begin : begin + step] = part + self.u[some, None]
+        return out

@@ -1,0 +1,1 @@
+"""Strategies suggest migrations; one folder per paper."""

@@ -1,0 +1,1 @@
+"""The strategies of the DEBS 2019 paper: LDM, SDM, GSH and their combination."""

@@ -1,0 +1,1 @@
+"""From the broker to its subscribers: WebSocket, REST, Server-Sent Events, and the notify endpoint."""

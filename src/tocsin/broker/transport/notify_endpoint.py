@@ -1,0 +1,249 @@
+"""The inner port, where the data cluster tells of executions: little between the bytes and the state machine.
+
+What costs there is not the work but the code it runs through: each piece of it is cold again after thousands of writes.
+So a request of the usual kind is read here, and all others are left to the web server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from tocsin.broker.core.events import Told
+from tocsin.errors import Conflict, Malformed
+from tocsin.http.responses import error_answer
+from tocsin.wire import notify_headers
+
+if TYPE_CHECKING:
+    from tocsin.broker.transport.driver import Driver
+
+#: A message may hold all results of an execution (a push channel).
+TOLD_BYTES = 256 * 1024 * 1024
+#: Heads that were read before: one client's differ by their lengths only.
+HEADS = 256
+
+#: Requests that may be unanswered on a connection. Those that may be answered later are, together: so many at most, and
+#: the first of them after so many seconds at most. Half of what is allowed, so that nobody has to wait for an answer.
+UNANSWERED = 32
+TOGETHER = UNANSWERED // 2
+SECONDS = 0.005
+
+_REQUEST = b"POST /told HTTP/1.1"
+_ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+_ANSWER_NOW = b"HTTP/1.1 204 No Content\r\n%b: %d\r\n\r\n" % (notify_headers.UNANSWERED, UNANSWERED)
+_REFUSAL = b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+#: What changes the meaning of a request.
+_UNUSUAL = frozenset((b"transfer-encoding", b"connection", b"expect", b"upgrade", b"content-encoding"))
+
+
+class Tell(Told, frozen=True, gc=False, kw_only=True):
+    """What the data cluster tells of an execution."""
+
+    broker: str
+
+
+_told = msgspec.json.Decoder(Tell | list[Tell])
+
+
+class Head(NamedTuple):
+    """Of a request: the bytes of its body, and whether its answer may come later."""
+
+    size: int
+    later: bool
+
+
+class Ear:
+    """Takes what is told. ``settled`` says whether it is known that nothing before it was lost."""
+
+    def __init__(self, driver: Driver, settled: asyncio.Event) -> None:
+        self.driver = driver
+        self._name = driver.config.name
+        self.settled = settled
+        self.listening: set[NotifyEndpoint] = set()
+
+    def hear(self, body: bytes | bytearray) -> None:
+        """Raises what is wrong with it. What it causes goes out at once."""
+        name = self._name
+        try:
+            found = _told.decode(body)
+        except msgspec.DecodeError as error:
+            raise Malformed(str(error)) from None
+        heard = found if type(found) is list else [found]
+        for tell in heard:
+            if tell.broker != name:
+                raise Conflict(f"this is {name}, not {tell.broker}")
+        self.driver.hear(heard)
+
+    def close(self) -> None:
+        for each in list(self.listening):
+            each.close()
+
+
+class NotifyEndpoint(asyncio.Protocol):
+    """A connection of the data cluster. ``web`` makes the protocol that answers everything unusual."""
+
+    def __init__(self, ear: Ear, web: Callable[[], asyncio.Protocol]) -> None:
+        self._ear = ear
+        self._web = web
+        self._rest = bytearray()
+        self._waiting: asyncio.Task[None] | None = None
+        self._heads: dict[bytes, Head] = {}
+        # The last head that came in one piece with its body, how long that was, and whether its answer may wait.
+        self._head, self._whole, self._later = b"", -1, False
+        self._owed = 0  # answers
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._fd = transport.get_extra_info("socket").fileno()
+        self._ear.listening.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fd = -1
+        self._closed = True
+        self._ear.listening.discard(self)
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def close(self) -> None:
+        """What was heard is answered before."""
+        self._answer()
+        self._fd = -1
+        self._closed = True
+        self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._rest or self._waiting is not None or self._closed:
+            if not self._closed:
+                self._rest += data
+                self._read()
+            return
+        head = self._head
+        if len(data) == self._whole and data.startswith(head):
+            self._told(data[len(head) :], self._later)
+            return
+        end = data.find(b"\r\n\r\n") + 4
+        found = self._find(data[:end]) if end > 3 else None
+        if found is not None and len(data) == end + found.size:
+            self._head, self._whole, self._later = data[:end], end + found.size, found.later
+            self._told(data[end:], found.later)
+        else:
+            self._rest += data
+            self._read()
+
+    def _read(self) -> None:
+        """What did not come as one piece, or as more than one."""
+        rest = self._rest
+        while rest and self._waiting is None and not self._closed:
+            end = rest.find(b"\r\n\r\n") + 4
+            head = self._find(bytes(rest[:end])) if end > 3 else None
+            if head is None:
+                if end > 3 or not _REQUEST.startswith(rest[: len(_REQUEST)]) or len(rest) > 65_536:
+                    self._hand_over()
+                return
+            whole = end + head.size
+            if len(rest) < whole:
+                return
+            body = bytes(memoryview(rest)[end:whole])
+            del rest[:whole]
+            self._told(body, head.later)
+
+    def _find(self, head: bytes) -> Head | None:
+        """None: somebody else has to look at it."""
+        found = self._heads.get(head)
+        if found is None:
+            found = plain_head(head)
+            if found is not None:
+                if len(self._heads) >= HEADS:
+                    self._heads.clear()
+                self._heads[head] = found
+        return found
+
+    def _told(self, body: bytes, later: bool) -> None:
+        if not self._ear.settled.is_set():
+            # What follows waits in the socket: it may be more than is to be kept here.
+            self._transport.pause_reading()
+            self._waiting = asyncio.get_running_loop().create_task(self._wait(body, later))
+            return
+        try:
+            self._ear.hear(body)
+        except Exception as error:
+            self._refuse(error)
+            return
+        self._owed += 1
+        if not later:
+            self._answer(_ANSWER_NOW)
+        elif self._owed >= TOGETHER:
+            self._answer()
+        elif self._timer is None:
+            self._timer = self._ear.driver.loop.call_later(SECONDS, self._due)
+
+    async def _wait(self, body: bytes, later: bool) -> None:
+        await self._ear.settled.wait()
+        self._waiting = None
+        self._transport.resume_reading()
+        self._told(body, later)
+        self._read()
+
+    def _due(self) -> None:
+        """The timer goes on when there were enough before: then the next ones only wait less."""
+        self._timer = None
+        self._answer()
+
+    def _answer(self, last: bytes = _ANSWER) -> None:
+        """All that is owed. The way that the notifications just went is warm, unlike that through the loop."""
+        if not self._owed:
+            return
+        data = _ANSWER * (self._owed - 1) + last
+        self._owed = 0
+        try:
+            sent = os.write(self._fd, data)
+        except OSError:
+            sent = 0
+        if sent < len(data):
+            self._fd = -1  # something waits now, and what follows has to come behind it
+            self._transport.write(data[sent:])
+
+    def _refuse(self, error: Exception) -> None:
+        """Nothing behind it is heard: it would be taken for what was told again when this one comes in order."""
+        self._answer()
+        answer = error_answer(error, "POST /told")
+        self._transport.write(_REFUSAL % (answer.status_code, len(answer.body)) + bytes(answer.body))
+        self.close()
+
+    def _hand_over(self) -> None:
+        self._answer()
+        self._fd = -1
+        if self._timer is not None:
+            self._timer.cancel()
+        self._ear.listening.discard(self)
+        protocol: Any = self._web()
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        protocol.data_received(bytes(self._rest))
+
+
+def plain_head(head: bytes) -> Head | None:
+    """Of a request to tell of something, where it says nothing unusual."""
+    first, *lines = head.split(b"\r\n")
+    if first != _REQUEST:
+        return None
+    size: int | None = None
+    later = False
+    for line in lines[:-2]:
+        name, _, value = line.partition(b":")
+        name, value = name.lower(), value.strip(b" \t")
+        if name == b"content-length" and size is None and value.isdigit():
+            size = int(value)
+        elif name == b"content-length" or (name in _UNUSUAL and value.lower() != b"keep-alive"):
+            return None
+        elif name == notify_headers.ANSWER:
+            later = value == notify_headers.LATER
+    return Head(size, later) if size is not None and size <= TOLD_BYTES else None

@@ -1,0 +1,103 @@
+"""Reports to the coordinator over HTTP: asyncio walks the steps of ``rounds``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from tocsin.broker.transport.driver import Driver
+from tocsin.broker.upstream.effects import Lost, Pause, walk
+from tocsin.broker.upstream.heartbeat import Enrol, Heartbeat
+from tocsin.wire.reports import Registered, Registration, ReportReply
+from tocsin.wire.tickets import TicketVerifier
+
+log = logging.getLogger(__name__)
+
+
+class HeartbeatClient:
+    """``identity`` is what the broker keeps to itself, so that no other one can register under its name."""
+
+    def __init__(
+        self, driver: Driver, wicket: TicketVerifier, url: str, identity: str, rng: random.Random | None = None
+    ) -> None:
+        self.driver = driver
+        self.wicket = wicket
+        config = driver.config
+        place = Registration(
+            config.name,
+            url,
+            config.secret,
+            identity,
+            config.capacity,
+            config.limits.connections,
+            config.latitude,
+            config.longitude,
+            secrets.token_urlsafe(12),
+        )
+        self.rounds = Heartbeat(
+            driver.state, place, driver.handle, driver.loop.time, rng or random.Random(), enrolled=self._enrolled
+        )
+        self._token = ""
+        self._silent = False
+        self._task: asyncio.Task[None] | None = None
+        self._client = httpx.AsyncClient(base_url=config.coordinator, timeout=httpx.Timeout(10.0), trust_env=False)
+
+    @property
+    def registered(self) -> bool:
+        return self.rounds.registered
+
+    def start(self) -> None:
+        self._task = self.driver.loop.create_task(walk(self.rounds.run(), self._perform))
+
+    async def leave(self) -> None:
+        """The broker stops: nobody is to be placed here any more. One try."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._token:
+            with contextlib.suppress(httpx.HTTPError, OSError):
+                await self._post(f"{self._path}/leave", {}, self._token)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._client.aclose()
+
+    def _enrolled(self, about: Registered) -> None:
+        self.wicket.key = bytes.fromhex(about.key)
+        self._token = about.token
+
+    async def _perform(self, wish: Any) -> Any:
+        if isinstance(wish, Pause):
+            return await asyncio.sleep(wish.seconds)
+        try:
+            if isinstance(wish, Enrol):
+                found: Any = msgspec.json.decode(await self._post("/registerbroker", wish.place), type=Registered)
+            else:
+                body = await self._post(f"{self._path}/report", wish.report, wish.token)
+                found = msgspec.json.decode(body, type=ReportReply)
+        except (httpx.HTTPError, OSError, msgspec.DecodeError) as error:
+            if not self._silent:
+                log.warning("the coordinator does not answer: %s", error or type(error).__name__)
+            self._silent = True
+            raise Lost(str(error)) from error
+        self._silent = False
+        return found
+
+    @property
+    def _path(self) -> str:
+        return f"/brokers/{quote(self.driver.config.name, safe='')}"
+
+    async def _post(self, path: str, body: Any, token: str = "") -> bytes:
+        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
+        answer = await self._client.post(path, content=msgspec.json.encode(body), headers=headers)
+        answer.raise_for_status()
+        return answer.content

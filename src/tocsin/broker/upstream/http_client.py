@@ -1,0 +1,216 @@
+"""The road to the data cluster over HTTP: asyncio walks the steps of ``road``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import Line
+from tocsin.broker.transport.driver import Driver
+from tocsin.broker.upstream import protocol
+from tocsin.broker.upstream.effects import Lost, Pause, Refused, Steps, walk
+from tocsin.broker.upstream.protocol import UpstreamProtocol
+from tocsin.http.client import HttpClient
+
+log = logging.getLogger(__name__)
+
+#: Lines asked for in one fetch, and bytes after which it is cut short.
+FETCH_LINES, FETCH_BYTES = 256, 1 << 20
+#: Seconds of silence after which a request has failed.
+TIMEOUT = 60.0
+
+
+as_line = msgspec.json.Decoder(Line).decode
+
+
+class _Enough(Exception):
+    """What was fetched is enough for now."""
+
+
+class UpstreamClient:
+    """Carries out what the state machine wants of the data cluster, and tells it what exists there."""
+
+    def __init__(self, driver: Driver, told_url: str, rng: random.Random | None = None) -> None:
+        self.driver = driver
+        self.name = driver.config.name
+        self.told_url = told_url
+        self.registered = asyncio.Event()
+        self.settled = asyncio.Event()
+        self.last_error: str | None = None
+        self.road = UpstreamProtocol(
+            driver.handle,
+            lambda: driver.state.channels,
+            rng or random.Random(),
+            settle=lambda settled: self.settled.set() if settled else self.settled.clear(),
+            ready=self.registered.set,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        self._client = httpx.AsyncClient(
+            base_url=driver.config.cluster, limits=limits, timeout=httpx.Timeout(TIMEOUT, connect=5.0), trust_env=False
+        )
+        self._caller = HttpClient(driver.config.cluster)
+
+    def start(self) -> None:
+        self._spawn(self.road.look())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._caller.close()
+        await self._client.aclose()
+
+    def carry_out(self, instruction: do.Want | do.Unwant | do.Pull | do.Fetch | do.Commit) -> None:
+        self._spawn(self.road.carry_out(instruction))
+
+    def _spawn(self, steps: Steps[None]) -> None:
+        task = self.driver.loop.create_task(walk(steps, self._perform))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a task of the link failed", exc_info=task.exception())
+
+    # -- what a step needs
+
+    async def _perform(self, wish: Any) -> Any:
+        if type(wish) is Pause:
+            return await asyncio.sleep(wish.seconds)
+        if type(wish) is protocol.UntilRegistered:
+            return await self.registered.wait()
+        try:
+            found = await self._ask(wish)
+        except Refused as error:
+            log.info("the data cluster refuses to %s: %s", type(wish).__name__.lower(), error)
+            raise
+        except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
+            if self.last_error is None:
+                log.warning("the data cluster does not answer: %s", error or type(error).__name__)
+            self.last_error = str(error) or type(error).__name__
+            raise Lost(self.last_error) from error
+        if self.last_error is not None:
+            log.warning("the data cluster answers again")
+        self.last_error = None
+        return found
+
+    async def _ask(self, wish: Any) -> Any:
+        match wish:
+            case protocol.Pull():
+                return await self._pull(wish)
+            case protocol.Fetch():
+                return await self._fetch(wish)
+            case protocol.Subscribe():
+                body = {"broker": self.name, "subscriptions": wish.args}
+                answer = await self._json("POST", f"{_path(wish.channel)}/subscriptions", body)
+                return answer["subscriptions"], answer["position"], answer.get("epoch", 0)
+            case protocol.Unsubscribe():
+                body = {"broker": self.name, "subscriptions": wish.subscriptions}
+                return await self._json("POST", f"{_path(wish.channel)}/unsubscribe", body)
+            case protocol.Register():
+                answer = await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", {"url": self.told_url})
+                if answer["returned"]:
+                    log.warning("the data cluster had declared this broker gone")
+                return answer["returned"]
+            case protocol.Look():
+                return [
+                    protocol.Seen(each["name"], each["last_execution"], each.get("epoch", 0))
+                    for each in await self.channels()
+                ]
+            case protocol.Inherit():
+                mine = f"after={wish.after}&limit={protocol.PAGE}&broker={quote(self.name, safe='')}"
+                answer = await self._get(f"{_path(wish.channel)}/subscriptions?{mine}")
+                return [(each["subscription"], each["args"]) for each in answer["subscriptions"]]
+            case protocol.Begin():
+                return (await self._get(f"{_path(wish.channel)}/subscriptions/{wish.subscription}"))["begins_after"]
+            case protocol.Post():
+                return await self._post(wish)
+        raise AssertionError(wish)
+
+    async def _pull(self, wish: protocol.Pull) -> None:
+        rest = b""
+
+        def take(piece: bytes) -> None:
+            nonlocal rest
+            *whole, rest = (rest + piece).split(b"\n")
+            if whole:
+                wish.take([as_line(text) for text in whole])
+
+        path = f"{_path(wish.channel)}/executions/{wish.execution}/results?broker={quote(self.name, safe='')}"
+        await self._stream(path, take)
+
+    async def _fetch(self, wish: protocol.Fetch) -> tuple[list[Line], bool]:
+        lines: list[Line] = []
+        rest, size = b"", 0
+
+        def take(piece: bytes) -> None:
+            nonlocal lines, rest, size
+            *whole, rest = (rest + piece).split(b"\n")
+            lines += [as_line(text) for text in whole]
+            size += len(piece)
+            if size >= FETCH_BYTES and lines:
+                raise _Enough
+
+        path = f"{_path(wish.channel)}/subscriptions/{wish.subscription}/results"
+        try:
+            await self._stream(f"{path}?after={wish.after}&limit={FETCH_LINES}&strict=true", take)
+        except _Enough:
+            return lines, True
+        return lines, len(lines) >= FETCH_LINES
+
+    async def _post(self, wish: protocol.Post) -> list[tuple[int, str, str]]:
+        body = b"\n".join([bytes(record).replace(b"\n", b" ") for record in wish.records])
+        # With a key a post whose answer was lost can be repeated.
+        headers = {"content-type": "application/x-ndjson", "idempotency-key": wish.key}
+        answer = await self._client.post(f"/feeds/{quote(wish.feed, safe='')}", content=body, headers=headers)
+        _check(answer.status_code, answer.content)
+        return [(each["index"], each["code"], each["reason"]) for each in answer.json()["refused"]]
+
+    # -- HTTP
+
+    async def channels(self) -> list[dict[str, Any]]:
+        """What can be subscribed to, as the data cluster describes it. One try."""
+        found: list[dict[str, Any]] = (await self._get("/channels"))["channels"]
+        return found
+
+    async def _get(self, path: str) -> Any:
+        answer = await self._client.get(path)
+        _check(answer.status_code, answer.content)
+        return answer.json()
+
+    async def _json(self, method: str, path: str, body: Any) -> Any:
+        headers = {"content-type": "application/json"}
+        answer = await self._client.request(method, path, content=msgspec.json.encode(body), headers=headers)
+        _check(answer.status_code, answer.content)
+        return answer.json()
+
+    async def _stream(self, path: str, take: Callable[[bytes], None]) -> None:
+        """Results: frequent, and nothing of them is looked at."""
+        status, refusal = await self._caller.get(path, take, TIMEOUT)
+        _check(status, refusal)
+
+
+def _path(channel: str) -> str:
+    return f"/channels/{quote(channel, safe='')}"
+
+
+def _check(status: int, content: bytes) -> None:
+    if 200 <= status < 300:
+        return
+    try:
+        error = msgspec.json.decode(content)["error"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        error = {"message": f"status {status}"}
+    if 400 <= status < 500 and status not in (408, 425, 429):
+        raise Refused(error, status)
+    raise OSError(str(error.get("message")))

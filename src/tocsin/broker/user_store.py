@@ -1,0 +1,291 @@
+"""Users: who they are, their tokens, and what is kept for them while they are away. SQLite, written by one thread.
+
+Several broker processes on one machine may share the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import queue
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tocsin.errors import AlreadyExists, StorageError, Unauthorized, UserError
+from tocsin.http.passwords import hash_password
+from tocsin.wire.messages import DurableSubscription
+
+log = logging.getLogger(__name__)
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, salt BLOB NOT NULL, hash BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS sessions (
+    session TEXT PRIMARY KEY, token BLOB UNIQUE, name TEXT NOT NULL, broker TEXT NOT NULL, expires REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS held (
+    session TEXT NOT NULL, subscription INTEGER NOT NULL, channel TEXT NOT NULL, args BLOB NOT NULL,
+    after INTEGER NOT NULL, PRIMARY KEY (session, subscription)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS previous_ids (
+    session TEXT NOT NULL, subscription INTEGER NOT NULL, former INTEGER NOT NULL, until INTEGER NOT NULL,
+    PRIMARY KEY (session, subscription, former)
+) WITHOUT ROWID;
+"""
+NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
+
+
+class Session(msgspec.Struct, frozen=True):
+    """One device of a user; what is kept belongs to it. ``id`` names both."""
+
+    id: str
+    token: str
+    expires: float
+
+
+def session_id(user: str, device: str) -> str:
+    return f"{user}/{device}"
+
+
+class UserStore:
+    """Every call that touches the file runs in the store's own thread; those that write at once share a commit."""
+
+    def __init__(self, path: Path, broker: str, expiry: float, clock: Callable[[], float]) -> None:
+        self.broker = broker
+        self.expiry = expiry
+        self.clock = clock
+        self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.executescript(SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(f"cannot keep users in {path}: {error}", hint="choose another --home") from error
+        self._thread = threading.Thread(target=self._run, name="users", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
+        self._db.close()
+
+    # -- for people
+
+    def register(self, user: str, password: str) -> Future[None]:
+        if not 0 < len(user) <= NAME_LENGTH or "/" in user or not user.isprintable():
+            raise UserError(f"a user's name has 1 to {NAME_LENGTH} visible characters and no /")
+        if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
+            raise UserError(f"a password has {LEAST_PASSWORD} to {MOST_PASSWORD} characters")
+        salt = secrets.token_bytes(16)
+
+        def add() -> None:
+            values = (user, salt, hash_password(password, salt))
+            if not self._db.execute("INSERT OR IGNORE INTO users VALUES (?, ?, ?)", values).rowcount:
+                raise AlreadyExists("user", user)
+
+        return self._call(add)
+
+    def login(self, user: str, password: str, device: str) -> Future[Session]:
+        if not 0 < len(device) <= NAME_LENGTH or not device.isprintable():
+            raise UserError(f"a device's name has 1 to {NAME_LENGTH} visible characters")
+
+        def check() -> Session:
+            row = self._db.execute("SELECT salt, hash FROM users WHERE name = ?", (user,)).fetchone()
+            # The same work for a name that does not exist: how long it takes tells nothing.
+            salt, known = row or (b"", b"")
+            if not hmac.compare_digest(hash_password(password[:MOST_PASSWORD], salt), known):
+                raise Unauthorized("no such user, or another password")
+            token, session = secrets.token_urlsafe(32), session_id(user, device)
+            expires = self.clock() + self.expiry
+            values = (session, _digest(token), user, self.broker, expires)
+            self._db.execute(
+                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (session)"
+                " DO UPDATE SET token = excluded.token, broker = excluded.broker, expires = excluded.expires",
+                values,
+            )
+            return Session(session, token, expires)
+
+        return self._call(check)
+
+    def logout(self, session: str) -> Future[None]:
+        return self._call(lambda: self._end(session))
+
+    def _end(self, session: str) -> None:
+        for table in ("held", "previous_ids"):
+            self._db.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
+        self._db.execute("DELETE FROM sessions WHERE session = ?", (session,))
+
+    def session(self, token: str) -> Future[str | None]:
+        """Whose token it is. Being used is what keeps a session."""
+
+        def find() -> str | None:
+            now = self.clock()
+            row = self._db.execute(
+                "UPDATE sessions SET expires = ?, broker = ? WHERE token = ? AND expires > ? RETURNING session",
+                (now + self.expiry, self.broker, _digest(token), now),
+            ).fetchone()
+            return row[0] if row is not None else None
+
+        return self._call(find)
+
+    def held(self, session: str) -> Future[list[DurableSubscription]]:
+        return self._call(lambda: self._held(session))
+
+    def _held(self, session: str) -> list[DurableSubscription]:
+        rows = self._db.execute(
+            "SELECT subscription, channel, args, after FROM held WHERE session = ? ORDER BY subscription", (session,)
+        )
+        return [
+            DurableSubscription(number, channel, msgspec.json.decode(args), after, self._formers(session, number))
+            for number, channel, args, after in rows.fetchall()
+        ]
+
+    def _formers(self, session: str, subscription: int) -> dict[int, int]:
+        text = "SELECT former, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY former"
+        return dict(self._db.execute(text, (session, subscription)).fetchall())
+
+    def expired(self) -> Future[list[str]]:
+        """Ends the sessions that nobody has used for too long."""
+
+        def end() -> list[str]:
+            rows = self._db.execute("SELECT session FROM sessions WHERE expires <= ?", (self.clock(),)).fetchall()
+            for (session,) in rows:
+                self._end(session)
+            return [session for (session,) in rows]
+
+        return self._call(end)
+
+    def elsewhere(self, sessions: list[str]) -> Future[list[str]]:
+        """Those of them that are not this broker's any more: used at another one that shares the file, or ended."""
+
+        def find() -> list[str]:
+            rows = self._db.execute("SELECT session FROM sessions WHERE broker = ?", (self.broker,))
+            mine = {session for (session,) in rows}
+            return [session for session in sessions if session not in mine]
+
+        return self._call(find)
+
+    # -- for the driver
+
+    def look_up(self, token: str, found: Callable[[str | None, list[DurableSubscription]], None]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def done(future: Future[str | None]) -> None:
+            session = None if future.exception() else future.result()
+            held = self._held(session) if session is not None else []
+            loop.call_soon_threadsafe(found, session, held)
+
+        self.session(token).add_done_callback(done)
+
+    def everybody(self) -> list[tuple[str, list[DurableSubscription]]]:
+        """What this broker keeps, of its former life."""
+
+        def read() -> list[tuple[str, list[DurableSubscription]]]:
+            rows = self._db.execute(
+                "SELECT session FROM sessions WHERE broker = ? AND expires > ?", (self.broker, self.clock())
+            ).fetchall()
+            return [(session, self._held(session)) for (session,) in rows]
+
+        found: list[tuple[str, list[DurableSubscription]]] = self._call(read).result()
+        return found
+
+    def remember(self, user: str, subscription: int, channel: str, args: Any, after: int) -> None:
+        values = (user, subscription, channel, msgspec.json.encode(args), after)
+        self._call(lambda: self._db.execute("INSERT OR IGNORE INTO held VALUES (?, ?, ?, ?, ?)", values))
+
+    def renumber(self, user: str, former: int, subscription: int, until: int, through: int) -> None:
+        """What was acknowledged stays so. Another broker that shares the file may have done it before."""
+
+        def change() -> None:
+            moved = self._db.execute(
+                "INSERT INTO held SELECT session, ?, channel, args, min(after, ?) FROM held"
+                " WHERE session = ? AND subscription = ?"
+                " ON CONFLICT (session, subscription) DO UPDATE SET after = min(after, excluded.after)",
+                (subscription, through, user, former),
+            )
+            if not moved.rowcount:
+                return
+            text = "INSERT OR IGNORE INTO previous_ids SELECT session, ?, former, until FROM previous_ids"
+            text += " WHERE session = ? AND subscription = ?"
+            self._db.execute(text, (subscription, user, former))
+            row = (user, subscription, former, until)
+            self._db.execute("INSERT OR IGNORE INTO previous_ids VALUES (?, ?, ?, ?)", row)
+            self._forget(user, former)
+
+        self._call(change)
+
+    def forget(self, user: str, subscription: int) -> None:
+        self._call(lambda: self._forget(user, subscription))
+
+    def _forget(self, user: str, subscription: int) -> None:
+        for table in ("held", "previous_ids"):
+            values = (user, subscription)
+            self._db.execute(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", values)
+
+    def acknowledge(self, user: str, positions: dict[int, int]) -> None:
+        """Behind the end of a number that it had before, nothing of that number can be missing."""
+        rows = [(user, number, after) for number, after in positions.items()]
+
+        def note() -> None:
+            text = "UPDATE held SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
+            self._db.executemany(text, rows)
+            self._db.executemany("DELETE FROM previous_ids WHERE session = ? AND subscription = ? AND until < ?", rows)
+
+        self._call(note)
+
+    def written(self) -> Future[None]:
+        """Ends when everything that was asked for before is durable."""
+        return self._call(lambda: None)
+
+    # -- the thread
+
+    def _call(self, work: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._queue.put((work, future))
+        return future
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            batch = [self._queue.get()]
+            while len(batch) < 1000 and not self._queue.empty():
+                batch.append(self._queue.get())
+            open_ = None not in batch
+            self._commit([entry for entry in batch if entry is not None])
+
+    def _commit(self, batch: list[tuple[Callable[[], Any], Future[Any]]]) -> None:
+        outcomes: list[tuple[Future[Any], Any, Exception | None]] = []
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for work, future in batch:
+                try:
+                    outcomes.append((future, work(), None))
+                except sqlite3.Error:
+                    raise
+                except Exception as error:
+                    outcomes.append((future, None, error))
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            log.error("the store of users cannot be written: %s", error)
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            trouble = StorageError(f"the store of users cannot be written: {error}")
+            outcomes = [(future, None, trouble) for _, future in batch]
+        for future, result, problem in outcomes:
+            if problem is not None:
+                future.set_exception(problem)
+            else:
+                future.set_result(result)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,169 @@
+"""The channels at work: which run when, what happens when one fails, and who is told."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tocsin.cluster.channels.plan_cache import PlanCache
+from tocsin.cluster.channels.runner import ChannelRunner, Run
+from tocsin.cluster.channels.scheduler import Job, Scheduler
+from tocsin.cluster.context import ClusterContext
+from tocsin.cluster.model import Broker, Channel, OutboxEntry
+from tocsin.cluster.notify.notifier import Notifier
+from tocsin.cluster.ops import kill_points
+from tocsin.cluster.query.compiler import CompiledQuery
+from tocsin.cluster.spark.errors import message_of
+from tocsin.errors import StorageError, TocsinError
+from tocsin.wire.backoff import ceiling
+
+log = logging.getLogger(__name__)
+
+LONGEST_BACKOFF = 30.0
+
+
+class ChannelManager:
+    def __init__(self, world: ClusterContext) -> None:
+        self.world = world
+        self.runners: dict[int, ChannelRunner] = {}
+        self.scheduler = Scheduler(
+            world.config.execution_threads,
+            time.monotonic,
+            self._spark_is_up,
+            self._failed,
+            compiling=max(1, (os.cpu_count() or 1) // 2),
+        )
+        self.teller = Notifier(
+            world.catalog,
+            self.message,
+            gone_after=world.config.broker_gone_after,
+            declare_gone=self._declare_gone,
+            count=lambda outcome: world.metrics.tells.labels(outcome).inc(),
+        )
+        self.last_runs: dict[int, tuple[float, Run]] = {}
+        world.grown.append(self.scheduler.grown)
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.scheduler.start()
+        self.teller.start()
+
+    def close(self) -> None:
+        self.scheduler.close()
+        self.teller.stop()
+
+    def open(self, channel: Channel, prepared: PlanCache | None = None, query: CompiledQuery | None = None) -> None:
+        """Runs the channel from now on, beginning with what it has missed. ``prepared``: what is known of its plans."""
+        runner = ChannelRunner(self.world, channel, prepared, query)
+        self.runners[channel.id] = runner
+        follows = runner.triggers if channel.kind == "continuous" else None
+        job = Job(
+            channel.name,
+            lambda: self._run(runner),
+            period=channel.period,
+            follows=follows,
+            cold=lambda: runner.session != self.world.runtime.generation,
+        )
+        self.scheduler.add(channel.id, job, due_now=channel.kind == "continuous" and runner.behind())
+
+    def drop(self, channel: Channel) -> None:
+        """Returns when no execution of the channel runs any more."""
+        self.scheduler.remove(channel.id)
+        self.runners.pop(channel.id, None)
+        self.last_runs.pop(channel.id, None)
+
+    def _spark_is_up(self) -> bool:
+        return self.world.runtime.state == "up"
+
+    # -- executions --------------------------------------------------------------------------------------------------
+
+    def _run(self, runner: ChannelRunner) -> bool:
+        name = runner.channel.name
+        metrics = self.world.metrics
+        with self.world.runtime.pool(name):
+            run = runner.run()
+        if run.outcome != "skipped":
+            self.last_runs[runner.channel.id] = (time.time(), run)
+            metrics.executions.labels(name, run.outcome).inc()
+            metrics.execution_seconds.labels(name).observe(run.seconds)
+        if run.execution is not None:
+            metrics.result_rows.labels(name).inc(run.execution.rows)
+            metrics.result_subscriptions.labels(name).inc(run.execution.subscriptions)
+            metrics.result_bytes.labels(name).inc(run.execution.bytes)
+            self.teller.wake(run.brokers)
+            kill_points.reach("execution.told")
+        if runner.channel.state == "failing":
+            self._mark(runner, "running", None)
+        return runner.channel.kind == "continuous" and runner.behind()
+
+    def _failed(self, job: Job, error: Exception) -> float:
+        runner = next((item for item in self.runners.values() if item.channel.name == job.name), None)
+        if runner is None:
+            log.error("procedure %s failed: %s", job.name, error)
+            return ceiling(job.failures, 1.0, LONGEST_BACKOFF)
+        if not self.world.runtime.alive():
+            job.failures -= 1  # not the channel's fault; it goes on when Spark is back
+            return 0.5
+        text = error.message if isinstance(error, TocsinError) else message_of(error)
+        log.warning("an execution of %s failed: %s", job.name, text)
+        self.world.metrics.executions.labels(job.name, "failed").inc()
+        if "maxResultSize" in text:
+            runner.large = True
+        try:
+            runner.resync()
+            if job.failures >= self.world.config.retries and runner.channel.error != text:
+                self._mark(runner, "failing", text)
+        except StorageError as trouble:
+            log.warning("the catalog cannot be read or written: %s", trouble)
+        return ceiling(job.failures, 0.5, LONGEST_BACKOFF)
+
+    def _mark(self, runner: ChannelRunner, state: Any, error: str | None) -> None:
+        runner.channel = msgspec.structs.replace(runner.channel, state=state, error=error)
+        self.world.names.replace(runner.channel)
+
+    # -- telling -----------------------------------------------------------------------------------------------------
+
+    def message(self, broker: Broker, tell: OutboxEntry) -> bytes | None:
+        """What a broker is told of an execution; None where it holds nothing for the broker.
+
+        One that has expired is told all the same: the broker asks for it in vain, and tells subscribers of the gap.
+        """
+        channel = self.world.names.by_id(tell.channel)
+        if channel is None:
+            return None
+        execution = self.world.catalog.execution(tell.channel, tell.execution)
+        told: dict[str, Any] = {
+            "broker": broker.name,
+            "channel": channel.name,
+            "epoch": channel.epoch,
+            "execution": tell.execution,
+        }
+        pull = f"/channels/{channel.name}/executions/{tell.execution}/results?broker={broker.name}"
+        if execution is None:
+            return msgspec.json.encode(told | {"pull": pull})
+        if execution.path is None:
+            return None
+        wanted = self.world.tables[tell.channel].of_broker(broker.id)
+        present = self.world.segments.read(execution.path, columns=["subscription_id"])["subscription_id"].to_numpy()
+        matched = np.intersect1d(wanted, present)
+        if not len(matched):
+            return None
+        told |= {"time": execution.time, "subscriptions": matched.tolist()}
+        if channel.push:
+            lines = b"".join(self.world.results.pull(execution, matched)).rstrip(b"\n").replace(b"\n", b",")
+            told["results"] = msgspec.Raw(b"[" + lines + b"]")
+        else:
+            told["pull"] = pull
+        return msgspec.json.encode(told)
+
+    def _declare_gone(self, broker: Broker) -> None:
+        with self.world.names.lock:
+            present = self.world.names.find(Broker, broker.name)
+            if present is not None and present.id == broker.id:
+                self.world.names.replace(msgspec.structs.replace(present, state="gone"))

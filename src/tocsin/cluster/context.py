@@ -1,0 +1,128 @@
+"""What the parts of a data cluster share, and consistent readings of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from itertools import count
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tocsin.cluster.model import Channel, Dataset
+from tocsin.cluster.ops.metrics import Metrics
+from tocsin.cluster.query.compiler import Relation, Use
+from tocsin.cluster.spark.analysis_cache import AnalysisCache
+from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.catalog import Catalog
+from tocsin.cluster.storage.committer import Committer
+from tocsin.cluster.storage.dataset import DatasetStore, Snapshot
+from tocsin.cluster.storage.definition_index import DefinitionIndex
+from tocsin.cluster.storage.results import ResultStore
+from tocsin.cluster.storage.segments import SegmentStore
+from tocsin.cluster.storage.subscription_table import SubscriptionTable
+from tocsin.config import ClusterConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_views = count(1)
+
+
+class ClusterContext:
+    """One data cluster's state. ``frames`` makes a DataFrame of a relation that is not a dataset."""
+
+    def __init__(self, config: ClusterConfig, catalog: Catalog, runtime: SparkRuntime) -> None:
+        self.config = config
+        self.catalog = catalog
+        self.names = DefinitionIndex(catalog)
+        self.segments = SegmentStore(config.segment_root)
+        self.results = ResultStore(self.segments)
+        self.metrics = Metrics()
+        self.runtime = runtime
+        self.verdicts = AnalysisCache(runtime.dialect)
+        self.stores: dict[int, DatasetStore] = {}
+        self.tables: dict[int, SubscriptionTable] = {}
+        self.committer = Committer(catalog, self.segments, self.metrics, self._appended)
+        self.grown: list[Callable[[dict[int, int]], None]] = []
+        self.frames: Callable[[Relation], DataFrame] | None = None
+        self.executed = threading.Condition()
+
+    def _appended(self, heads: dict[int, int]) -> None:
+        for callback in self.grown:
+            callback(heads)
+
+    def open_dataset(self, dataset: Dataset) -> DatasetStore:
+        store = DatasetStore(dataset, self.segments, resident_rows=self.config.tail_rows)
+        store.load(self.catalog.head(dataset.id), self.catalog.segments(dataset.id))
+        self.stores[dataset.id] = store
+        return store
+
+    def open_channel(self, channel: Channel) -> SubscriptionTable:
+        table = SubscriptionTable(channel, self.segments)
+        table.load(self.catalog.subscriptions(channel.id), self.catalog.last_execution(channel.id))
+        self.tables[channel.id] = table
+        return table
+
+    def store_of(self, relation: Relation) -> DatasetStore:
+        return self.stores[self.names.get(Dataset, relation.name).id]
+
+    def reading(self, uses: Iterable[Use], positions: Mapping[int, int] | None = None) -> ReadSnapshot:
+        return ReadSnapshot(self, uses, positions or {})
+
+
+class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
+    """Everything a query reads, as of one moment; its temporary views go when it is left."""
+
+    def __init__(self, world: ClusterContext, uses: Iterable[Use], positions: Mapping[int, int]) -> None:
+        self.world = world
+        self.positions = positions
+        self.snapshots: dict[str, Snapshot] = {}
+        self._frames: dict[Use, DataFrame] = {}
+        self._views: dict[Use, str] = {}
+        stores = {use.relation.name: world.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
+        with world.committer.world:  # no commit is half visible: several datasets are read at the same moment
+            for name, store in stores.items():
+                self.snapshots[name] = store.snapshot()
+
+    def head(self, relation: Relation) -> int:
+        return self.snapshots[relation.name].head
+
+    def rows(self, use: Use | None) -> int | None:
+        """About how many rows a use has; None where nobody knows."""
+        snapshot = self.snapshots.get(use.relation.name) if use is not None else None
+        if use is None or snapshot is None or use.relation.kind != "dataset":
+            return None
+        return snapshot.rows(self.positions.get(snapshot.dataset.id, 0) if use.mode == "new" else 0)
+
+    def view(self, use: Use) -> str:
+        """The name of the temporary view with the rows of this use."""
+        name = self._views.get(use)
+        if name is None:
+            name = f"v{next(_views)}"
+            self.frame(use).createOrReplaceTempView(name)
+            self._views[use] = name
+        return name
+
+    def frame(self, use: Use) -> DataFrame:
+        found = self._frames.get(use)
+        if found is None:
+            found = self._frames[use] = self._read(use)
+        return found
+
+    def _read(self, use: Use) -> DataFrame:
+        snapshot = self.snapshots.get(use.relation.name) if use.relation.kind == "dataset" else None
+        if snapshot is not None:
+            position = self.positions.get(snapshot.dataset.id, 0)
+            return snapshot.frame(self.world.runtime, use.mode, position)
+        assert self.world.frames is not None
+        return self.world.frames(use.relation)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for snapshot in self.snapshots.values():
+            snapshot.release()
+        if self._views and self.world.runtime.alive():
+            for name in self._views.values():
+                self.world.runtime.drop_view(name)

@@ -1,0 +1,1 @@
+"""Statements at work: definitions, changes of data, procedures and queries."""

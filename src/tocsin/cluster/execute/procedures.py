@@ -1,0 +1,85 @@
+"""Procedures: an insert, a delete or a query with parameters; run once, or every period until dropped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from tocsin.cluster.channels.manager import ChannelManager
+from tocsin.cluster.channels.scheduler import Job
+from tocsin.cluster.context import ClusterContext
+from tocsin.cluster.execute.dml import DmlExecutor
+from tocsin.cluster.execute.retrospection import Retrospection
+from tocsin.cluster.model import Procedure, Schedule
+from tocsin.cluster.records import type_ddl
+from tocsin.cluster.records.formats import counted
+from tocsin.cluster.statements import ast as st
+from tocsin.cluster.statements.parser import parse_one
+from tocsin.errors import TypeMismatch
+
+
+class Done(Struct, frozen=True):
+    """What a run came to: rows changed, or the rows of a query."""
+
+    message: str
+    rows: int
+    table: Any = None
+
+
+class Procedures:
+    def __init__(
+        self, world: ClusterContext, writer: DmlExecutor, retrospection: Retrospection, channels: ChannelManager
+    ) -> None:
+        self.world = world
+        self.writer = writer
+        self.retrospection = retrospection
+        self.channels = channels
+
+    def execute(self, name: str, args: Sequence[Any]) -> Done:
+        """Runs it now; one with a period is then repeated with these arguments, also after a restart."""
+        procedure = self.world.names.get(Procedure, name)
+        values = self._values(procedure, args)
+        done = self._run(procedure, values)
+        if procedure.period is None:
+            return done
+        running = [item for item in self.world.catalog.schedules() if item.procedure.lower() == procedure.name.lower()]
+        if not any(list(item.args) == list(args) for item in running):
+            schedule = Schedule(self.world.catalog.new_id(), procedure.name, tuple(args), time.time())
+            self.world.catalog.add_schedule(schedule)
+            self.resume(schedule)
+        return Done(f"{done.message}; repeats every {procedure.period:g} s", done.rows, done.table)
+
+    def resume(self, schedule: Schedule) -> None:
+        procedure = self.world.names.get(Procedure, schedule.procedure)
+        values = self._values(procedure, schedule.args)
+
+        def run() -> bool:
+            self._run(procedure, values)
+            return False
+
+        job = Job(procedure.name, run, period=procedure.period, follows=None)
+        self.channels.scheduler.add((procedure.id, schedule.id), job)
+
+    @staticmethod
+    def _values(procedure: Procedure, args: Sequence[Any]) -> list[Any]:
+        if len(args) != len(procedure.parameters):
+            signature = ", ".join(f"{item.name} {item.type}" for item in procedure.parameters)
+            raise TypeMismatch(
+                f"{procedure.name}({signature}) takes {len(procedure.parameters)} arguments, not {len(args)}"
+            )
+        return [type_ddl.coerce(value, item.type) for value, item in zip(args, procedure.parameters, strict=True)]
+
+    def _run(self, procedure: Procedure, values: list[Any]) -> Done:
+        statement = parse_one(procedure.body)
+        if isinstance(statement, st.Insert):
+            rows = self.writer.insert(statement, procedure.parameters, values)
+            return Done(f"{counted(rows)} {'upserted' if statement.upsert else 'inserted'}", rows)
+        if isinstance(statement, st.Delete):
+            rows = self.writer.delete(statement, procedure.parameters, values)
+            return Done(f"{counted(rows)} deleted", rows)
+        assert isinstance(statement, st.Query)
+        table = self.retrospection.query(statement.sql, procedure.parameters, values)
+        return Done(counted(table.num_rows), table.num_rows, table)

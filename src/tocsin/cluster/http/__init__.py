@@ -1,0 +1,19 @@
+"""The HTTP interface of the data cluster: one table of operations, one file a noun."""
+
+from __future__ import annotations
+
+from tocsin.cluster.http import brokers, channels, executions, feeds, health, queries, statements, subscriptions
+from tocsin.cluster.http.operation import Answer, Exchange, Operation, Site
+
+OPERATIONS: tuple[Operation, ...] = (
+    *feeds.OPERATIONS,
+    *statements.OPERATIONS,
+    *queries.OPERATIONS,
+    *channels.OPERATIONS,
+    *subscriptions.OPERATIONS,
+    *executions.OPERATIONS,
+    *brokers.OPERATIONS,
+    *health.OPERATIONS,
+)
+
+__all__ = ["OPERATIONS", "Answer", "Exchange", "Operation", "Site"]

@@ -1,0 +1,61 @@
+"""``/brokers``: who is told of results."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.schemas import BrokerAddress, Brokers, Registered
+from tocsin.errors import (
+    Conflict,
+    CrossOrigin,
+    LimitExceeded,
+    Malformed,
+    StorageError,
+    SystemTrouble,
+    UnsupportedMedia,
+    UserError,
+)
+from tocsin.http.requests import check_text
+from tocsin.http.responses import answer
+
+
+async def list_brokers(exchange: Exchange) -> Response:
+    return answer({"brokers": await exchange.threads.quick.run(exchange.cluster.brokers)})
+
+
+async def put_broker(exchange: Exchange) -> Response:
+    url = check_text((await exchange.body(BrokerAddress)).url, "url")
+    return answer(await exchange.threads.quick.run(exchange.cluster.register_broker, exchange.path["broker"], url))
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/brokers",
+        "list_brokers",
+        "All brokers",
+        list_brokers,
+        (Answer("By name", Brokers),),
+        errors=(Malformed, SystemTrouble),
+    ),
+    Operation(
+        "PUT",
+        "/brokers/{broker}",
+        "put_broker",
+        "Register a broker, or its new address",
+        put_broker,
+        (Answer("It is told of results from now on, and of those it has missed", Registered),),
+        body={"application/json": BrokerAddress},
+        errors=(
+            Malformed,
+            UserError,
+            CrossOrigin,
+            Conflict,
+            LimitExceeded,
+            UnsupportedMedia,
+            SystemTrouble,
+            StorageError,
+        ),
+    ),
+)

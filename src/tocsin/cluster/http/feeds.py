@@ -1,0 +1,157 @@
+"""``POST /feeds/{feed}``: the hot route. No layers: headers, body, one future, one answer."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from time import perf_counter
+from typing import Any
+
+from tocsin.cluster.http.operation import Answer, Operation, Site, path_value
+from tocsin.cluster.http.schemas import PostParameters, Receipt
+from tocsin.errors import (
+    BrokenEncoding,
+    Conflict,
+    CrossOrigin,
+    LimitExceeded,
+    Malformed,
+    NotFound,
+    NotJson,
+    RecordsRefused,
+    StorageError,
+    SystemTrouble,
+    UnsupportedEncoding,
+    UnsupportedMedia,
+)
+from tocsin.http.requests import Disconnected, check_origin, from_query, media_type, read_body
+from tocsin.http.responses import JSON, NDJSON, encoder, error_body, error_headers
+
+ROUTE = "/feeds/{feed}"
+MEDIA = (JSON, NDJSON, "application/ndjson", "application/jsonl", "application/json-lines")
+ENCODINGS = {b"gzip": "gzip", b"x-gzip": "gzip", b"identity": "", b"": ""}
+KEY_LENGTH = 255
+#: Bodies up to this are decoded in the event loop, which takes less than handing them to a thread.
+INLINE = 32 * 1024
+DEFAULTS = PostParameters()
+
+
+class Feeds:
+    """The raw ASGI handler of posts."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.limit = site.config.limits.request_bytes
+        metrics = site.cluster.metrics
+        self.seconds = metrics.http_seconds.labels("POST", ROUTE)
+        self.received = metrics.http_bytes_in.labels(ROUTE)
+        self.requests = metrics.http_requests
+        self.ok = metrics.http_requests.labels("POST", ROUTE, "200")
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        started = perf_counter()
+        try:
+            receipt = await self.post(scope, receive)
+            status, body, headers = 200, encoder.encode(receipt), []
+            self.ok.inc()
+        except Disconnected:
+            return
+        except Exception as error:
+            status, problem = error_body(error, f"POST {scope['path']}")
+            body = encoder.encode(problem)
+            headers = [(k.encode(), v.encode()) for k, v in error_headers(error).items()]
+            self.requests.labels("POST", ROUTE, str(status)).inc()
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        self.seconds.observe(perf_counter() - started)
+
+    async def post(self, scope: Any, receive: Any) -> Any:
+        headers = scope["headers"]
+        given = dict(headers)
+        if b"origin" in given:
+            check_origin(headers)
+        feed = feed_of(scope["path"][len("/feeds/") :])
+        query = scope["query_string"]
+        wishes = from_query(query, PostParameters) if query else DEFAULTS
+        media, encoding, key = JSON, "", None
+        if given.get(b"content-type") != b"application/json":
+            media = media_type(headers, MEDIA, JSON)
+        if b"content-encoding" in given:
+            encoding = encoding_of(given[b"content-encoding"])
+        if b"idempotency-key" in given:
+            key = key_of(given[b"idempotency-key"])
+        body = await read_body(headers, receive, self.limit)
+        self.received.inc(len(body))
+
+        def publish() -> Any:
+            return self.site.cluster.publish(
+                feed,
+                body,
+                content_type=JSON if media == JSON else NDJSON,
+                encoding=encoding,
+                idempotency_key=key,
+                atomic=wishes.atomic,
+                unknown=wishes.unknown,
+            )
+
+        # A key is looked up in the catalog, which may be busy with a commit.
+        quick = len(body) <= INLINE and not encoding and key is None
+        future = publish() if quick else await self.site.threads.posts.run(publish)
+        return await self.site.threads.arrivals.wait(future)
+
+
+@lru_cache(1024)
+def feed_of(text: str) -> str:
+    """The name in a path, checked; only names that pass are remembered."""
+    name: str = path_value("feed", text)
+    return name
+
+
+def encoding_of(value: bytes) -> str:
+    try:
+        return ENCODINGS[value.strip().lower()]
+    except KeyError:
+        word = value.decode("latin-1")
+        raise UnsupportedEncoding(
+            f"the encoding {word!r} is not read here", hint="send it plain or with gzip"
+        ) from None
+
+
+def key_of(value: bytes) -> str:
+    """RFC 9110 lets headers be nearly anything; a key is 1 to 255 visible ASCII characters."""
+    key = value.decode("latin-1").strip()
+    if not key or len(key) > KEY_LENGTH or not (key.isascii() and key.isprintable()):
+        raise Malformed(f"an Idempotency-Key is 1 to {KEY_LENGTH} visible ASCII characters")
+    return key
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        ROUTE,
+        "post_records",
+        "Publish records",
+        None,
+        (Answer("The records are durable; those that do not fit are listed", Receipt),),
+        query=PostParameters,
+        headers={
+            "Idempotency-Key": "names this post: sent again, it is answered again and not stored again",
+            "Content-Encoding": "gzip, or none",
+        },
+        body=dict.fromkeys(MEDIA, Any),
+        errors=(
+            Malformed,
+            NotJson,
+            BrokenEncoding,
+            UnsupportedEncoding,
+            CrossOrigin,
+            NotFound,
+            Conflict,
+            LimitExceeded,
+            UnsupportedMedia,
+            RecordsRefused,
+            SystemTrouble,
+            StorageError,
+        ),
+        description="One JSON record, an array of records, or one record a line. Answered once they are durable.",
+    ),
+)

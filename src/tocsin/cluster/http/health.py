@@ -1,0 +1,105 @@
+"""For those who run it: health, readiness, metrics, the OpenAPI document and the index."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.responses import Response
+
+from tocsin import __version__
+from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.schemas import Index, RouteInfo, Status
+from tocsin.errors import Malformed, NotReady, SystemTrouble
+from tocsin.http.responses import answer
+
+#: A cluster that can't say how it is within this many seconds isn't well.
+PATIENCE = 5.0
+
+
+async def status(exchange: Exchange) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await exchange.threads.quick.run(exchange.cluster.status)
+    except TimeoutError:
+        raise SystemTrouble(f"the data cluster did not say how it is within {PATIENCE:g} s") from None
+
+
+async def health(exchange: Exchange) -> Response:
+    """Well means: what must run runs (the committer above all). Spark may come and go."""
+    state = await status(exchange)
+    if not state["committer"]:
+        raise SystemTrouble("nothing can be made durable: the committer has ended", hint="see the log, and restart it")
+    return answer(state)
+
+
+async def readiness(exchange: Exchange) -> Response:
+    state = await status(exchange)
+    if not state["ready"]:
+        word, reason = state["spark"], state["reason"]
+        message = f"Spark is {word}"
+        raise NotReady(message if reason in ("", message) else f"{message}: {reason}", spark=word)
+    return answer(state)
+
+
+async def metrics(exchange: Exchange) -> Response:
+    body, media = await exchange.threads.quick.run(exchange.cluster.metrics.read)
+    return Response(body, headers={"content-type": media})
+
+
+async def openapi(exchange: Exchange) -> Response:
+    return answer(exchange.site.document)
+
+
+async def index(exchange: Exchange) -> Response:
+    routes = [RouteInfo(each.method, each.path, each.summary) for each in exchange.site.operations]
+    return answer(Index("tocsin data cluster", __version__, "/openapi.json", routes))
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/healthz",
+        "health",
+        "Is the process well?",
+        health,
+        (Answer("It is", Status),),
+        errors=(Malformed, SystemTrouble),
+    ),
+    Operation(
+        "GET",
+        "/readyz",
+        "readiness",
+        "Can it run queries and channels?",
+        readiness,
+        (Answer("It can", Status),),
+        errors=(Malformed, NotReady, SystemTrouble),
+    ),
+    Operation(
+        "GET",
+        "/metrics",
+        "metrics",
+        "Figures for Prometheus",
+        metrics,
+        (Answer("Prometheus' text format", None, ("text/plain",)),),
+        errors=(Malformed, SystemTrouble),
+    ),
+    Operation(
+        "GET",
+        "/openapi.json",
+        "openapi",
+        "This description",
+        openapi,
+        (Answer("OpenAPI 3.1", dict[str, Any]),),
+        errors=(Malformed, SystemTrouble),
+    ),
+    Operation(
+        "GET",
+        "/",
+        "index",
+        "All routes",
+        index,
+        (Answer("The routes", Index),),
+        errors=(Malformed, SystemTrouble),
+    ),
+)

@@ -1,0 +1,134 @@
+"""The OpenAPI 3.1 document, generated from the table of operations and the structs they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from tocsin import __version__
+from tocsin.cluster.http.operation import PATH_TYPES, Operation
+from tocsin.cluster.http.schemas import ErrorBody, ScriptError
+from tocsin.errors import Busy, CrossOrigin, LimitExceeded, NotJson, TocsinError, UnsupportedMedia
+from tocsin.http.responses import JSON, NDJSON
+
+REFS = "#/components/schemas/{name}"
+
+
+def document(operations: Iterable[Operation]) -> dict[str, Any]:
+    table = tuple(operations)
+    kinds = [ErrorBody, ScriptError]
+    for operation in table:
+        kinds += [kind for kind in operation.body.values() if is_struct(kind)]
+        kinds += [kind for each in operation.answers for kind in (each.kind, each.line) if is_struct(kind)]
+    _, schemas = msgspec.json.schema_components(kinds, ref_template=REFS)
+    schemas["Problem"]["properties"]["code"]["enum"] = codes()
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in table:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = describe(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tocsin data cluster",
+            "version": __version__,
+            "description": "Publish records, define datasets and channels, subscribe brokers, fetch results. "
+            "Every error is JSON with a stable `code`.",
+        },
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+def codes() -> list[str]:
+    """All codes an error can have."""
+    found, todo = {"internal"}, [TocsinError]
+    while todo:
+        kind = todo.pop()
+        found.add(kind.code)
+        todo += [each for each in kind.__subclasses__() if each.__module__ == TocsinError.__module__]
+    return sorted(found)
+
+
+def schema(kind: Any) -> dict[str, Any]:
+    if kind is None:
+        return {}
+    if kind is str:
+        return {"type": "string"}
+    (out,), _ = msgspec.json.schema_components([kind], ref_template=REFS)
+    return out
+
+
+def describe(operation: Operation) -> dict[str, Any]:
+    out: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary}
+    if operation.description:
+        out["description"] = operation.description
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": schema(PATH_TYPES[name])}
+        for name in operation.path_names
+    ]
+    parameters += query_parameters(operation.query)
+    parameters += [
+        {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+        for name, text in operation.headers.items()
+    ]
+    if parameters:
+        out["parameters"] = parameters
+    if operation.body:
+        content = {media: {"schema": {} if kind is Any else schema(kind)} for media, kind in operation.body.items()}
+        out["requestBody"] = {"required": True, "content": content}
+    out["responses"] = answers(operation) | errors(operation)
+    return out
+
+
+def query_parameters(kind: type[Struct]) -> list[dict[str, Any]]:
+    hints = get_type_hints(kind, include_extras=True)
+    out = []
+    for item in msgspec.structs.fields(kind):
+        described = schema(hints[item.name])
+        text = described.pop("description", "")
+        entry: dict[str, Any] = {"name": item.encode_name, "in": "query", "required": item.required}
+        if text:
+            entry["description"] = text
+        if not item.required and item.default is not None:
+            described["default"] = item.default
+        out.append(entry | {"schema": described})
+    return out
+
+
+def answers(operation: Operation) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for each in operation.answers:
+        entry = out.setdefault(str(each.status), {"description": "", "content": {}})
+        entry["description"] = entry["description"] or each.description
+        for media in each.media:
+            if media == NDJSON:
+                # OpenAPI 3.1 has no word for lines; 3.2 calls it itemSchema.
+                entry["content"][media] = {"schema": {"type": "string"}, "x-line-schema": schema(each.line)}
+            elif media == JSON:
+                entry["content"][media] = {"schema": schema(each.kind)}
+            else:
+                entry["content"][media] = {"schema": {"type": "string"}}
+    return out
+
+
+def errors(operation: Operation) -> dict[str, Any]:
+    """By status, with the codes it may have; nothing else is answered, but for 500 with the code internal."""
+    by_status: dict[int, set[str]] = {500: {"internal"}, Busy.status: {Busy.code}}
+    for kind in operation.errors:
+        by_status.setdefault(kind.status, set()).add(kind.code)
+    if operation.method != "GET":
+        by_status.setdefault(CrossOrigin.status, set()).add(CrossOrigin.code)
+    if operation.body:
+        for always in (NotJson, LimitExceeded, UnsupportedMedia):
+            by_status.setdefault(always.status, set()).add(always.code)
+    body = schema(ScriptError if operation.name == "run_script" else ErrorBody)
+    return {
+        str(status): {"description": ", ".join(sorted(words)), "content": {JSON: {"schema": body}}}
+        for status, words in sorted(by_status.items())
+    }

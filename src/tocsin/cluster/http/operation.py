@@ -1,0 +1,108 @@
+"""An operation of the HTTP interface: one entry of the table that the router and the OpenAPI document come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tocsin.cluster.facade import Facade
+from tocsin.cluster.http.thread_pools import Threads
+from tocsin.config import ClusterConfig
+from tocsin.errors import Malformed, TocsinError
+from tocsin.http.requests import Receive, check_origin, check_text, from_json, from_query, media_type, read_body
+from tocsin.http.responses import JSON
+
+Name = Annotated[str, Meta(min_length=1, description="compares without regard to case")]
+Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+PATH_TYPES: dict[str, Any] = {"feed": Name, "channel": Name, "broker": Name, "id": Number, "number": Number}
+
+
+class NoParameters(Struct, forbid_unknown_fields=True):
+    """An operation that takes no query parameters."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``kind`` is the type of the JSON body; for other media a JSON schema of the text, or of one line of it."""
+
+    description: str
+    kind: Any = None
+    media: tuple[str, ...] = (JSON,)
+    line: Any = None
+    status: int = 200
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Without a ``handler`` it is not the router that answers it; it is in the table to be described."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    handler: Callable[[Exchange], Awaitable[Response]] | None
+    answers: tuple[Answer, ...]
+    query: type[Struct] = NoParameters
+    headers: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=dict)
+    errors: tuple[type[TocsinError], ...] = ()
+    description: str = ""
+
+    @property
+    def path_names(self) -> list[str]:
+        return re.findall(r"{(\w+)}", self.path)
+
+
+class Exchange:
+    """One request on its way: the cluster, the pools, and what the request says, already checked."""
+
+    def __init__(self, site: Site, operation: Operation, scope: dict[str, Any], receive: Receive) -> None:
+        self.site = site
+        self.cluster = site.cluster
+        self.threads = site.threads
+        self.limits = site.config.limits
+        self.headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self.receive = receive
+        self._request = Request(scope, receive)
+        if operation.method != "GET":
+            check_origin(self.headers)
+        self.path = {name: path_value(name, raw) for name, raw in scope.get("path_params", {}).items()}
+        self.query: Any = from_query(scope["query_string"], operation.query)
+
+    async def gone(self) -> bool:
+        """Whether the client has hung up."""
+        return await self._request.is_disconnected()
+
+    async def body(self, kind: type[Any], limit: int | None = None) -> Any:
+        """The JSON body as ``kind``."""
+        media_type(self.headers, [JSON], JSON)
+        return from_json(await read_body(self.headers, self.receive, limit or self.limits.request_bytes), kind)
+
+
+@dataclass
+class Site:
+    """What all requests share. ``stopping`` ends long polls when the server shuts down."""
+
+    cluster: Facade
+    config: ClusterConfig
+    threads: Threads
+    operations: tuple[Operation, ...] = ()
+    document: dict[str, Any] = field(default_factory=dict)
+    stopping: bool = False
+
+
+def path_value(name: str, raw: str) -> Any:
+    kind = PATH_TYPES[name]
+    try:
+        value = msgspec.convert(raw, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"{raw!r} is no {name}: {error}") from error
+    return check_text(value, name) if kind is Name else value

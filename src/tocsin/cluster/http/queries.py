@@ -1,0 +1,43 @@
+"""``POST /query``: one query over everything there is, in the format the client wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.schemas import Query, QueryParameters
+from tocsin.cluster.http.statements import STATEMENT_ERRORS, script_of
+from tocsin.cluster.records import formats
+from tocsin.http.requests import accepted
+from tocsin.http.responses import JSON, NDJSON, stream
+
+MEDIA = {"json": JSON, "ndjson": NDJSON, "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream"}
+
+
+async def run_query(exchange: Exchange) -> Response:
+    wanted = exchange.query.format or accepted(exchange.headers, {media: name for name, media in MEDIA.items()}, "json")
+    sql = await script_of(exchange, Query, "sql")
+    table = await exchange.threads.work.run(exchange.cluster.query, sql)
+    chunks = await exchange.threads.pulls.iterate(lambda: formats.WRITERS[wanted](table))
+    return stream(chunks, MEDIA[wanted], {"tocsin-rows": str(table.num_rows)})
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/query",
+        "run_query",
+        "Query datasets, results and the catalog",
+        run_query,
+        (
+            Answer("The rows", list[dict[str, Any]]),
+            Answer("", None, (NDJSON,), dict[str, Any]),
+            Answer("", None, (MEDIA["csv"], MEDIA["arrow"])),
+        ),
+        query=QueryParameters,
+        body={JSON: Query, "text/plain": str, "application/sql": str},
+        errors=STATEMENT_ERRORS,
+    ),
+)

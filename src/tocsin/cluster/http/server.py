@@ -1,0 +1,139 @@
+"""The HTTP server of the data cluster: the table of operations behind a router, on uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+from starlette.routing import Route, Router
+
+from tocsin.cluster.facade import Facade
+from tocsin.cluster.http import OPERATIONS, Exchange, Operation, Site
+from tocsin.cluster.http.feeds import Feeds
+from tocsin.cluster.http.openapi import document
+from tocsin.cluster.http.thread_pools import Threads
+from tocsin.config import ClusterConfig
+from tocsin.errors import MethodNotAllowed, SystemTrouble
+from tocsin.http.request_handler import handle
+from tocsin.http.server import WebServer, address, bind, no_such_path
+
+#: Seconds that requests get to finish after the signal to stop.
+GRACE = 30
+
+
+class PathEndpoint:
+    """All operations of one path, by method; HEAD is a GET whose body the server leaves out."""
+
+    def __init__(self, site: Site, operations: list[Operation]) -> None:
+        self.site = site
+        self.by_method = {each.method: each for each in operations}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        operation = self.by_method.get(method)
+        if operation is None or operation.handler is None:
+            raise MethodNotAllowed(scope["method"], scope["path"], sorted(self.by_method))
+        scope["tocsin.route"] = operation.path
+        response = await operation.handler(Exchange(self.site, operation, scope, receive))
+        await response(scope, receive, send)
+
+
+class App:
+    """The ASGI application. Posts to feeds go straight to their handler; all else through Starlette's router."""
+
+    def __init__(self, cluster: Facade, config: ClusterConfig) -> None:
+        self.site = Site(cluster, config, Threads(), OPERATIONS, document(OPERATIONS))
+        self.metrics = cluster.metrics
+        self.feeds = Feeds(self.site)
+        by_path: dict[str, list[Operation]] = {}
+        for operation in OPERATIONS:
+            by_path.setdefault(operation.path, []).append(operation)
+        self.router = Router(
+            [Route(path, PathEndpoint(self.site, each)) for path, each in by_path.items()],
+            redirect_slashes=False,
+            default=no_such_path,
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        path = scope["path"]
+        if scope["method"] == "POST" and path.startswith("/feeds/") and len(path) > 7 and "/" not in path[7:]:
+            await self.feeds(scope, receive, send)
+            return
+        started = perf_counter()
+        status = await handle(self.router, scope, receive, send)
+        if not status:
+            return
+        route = scope.get("tocsin.route", "none")
+        self.metrics.http_requests.labels(scope["method"], route, str(status)).inc()
+        self.metrics.http_seconds.labels(scope["method"], route).observe(perf_counter() - started)
+
+    def close(self) -> None:
+        self.site.stopping = True
+        self.site.threads.close()
+
+
+class Server(WebServer):
+    """One data cluster on one socket. ``serve_until_stopped`` blocks; signals stop it once requests are done."""
+
+    def __init__(
+        self, cluster: Facade, config: ClusterConfig, sock: socket.socket, listening: Callable[[], None]
+    ) -> None:
+        self.app = App(cluster, config)
+        self.cluster = cluster
+        self.sock = sock
+        self.listening = listening
+        super().__init__(self.app, grace=GRACE)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.app.site.stopping = True  # long polls end
+        await super().shutdown(sockets)
+
+    def serve_until_stopped(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+                runner.run(self.serve([self.sock]))
+        finally:
+            self.app.close()
+
+
+def serve(cluster: Facade, config: ClusterConfig, sock: socket.socket, listening: Callable[[], None]) -> None:
+    """Starts the cluster, answers until a signal, then closes the cluster. ``listening`` runs once posts are taken."""
+    cluster.start()
+    # What is there at the start stays: the collector need not look at it again with every few posts.
+    gc.freeze()
+    gc.set_threshold(20_000)
+    try:
+        Server(cluster, config, sock, listening).serve_until_stopped()
+    finally:
+        cluster.close()
+
+
+@contextlib.contextmanager
+def serving(cluster: Facade, config: ClusterConfig) -> Iterator[str]:
+    """A server in a thread, for tests and notebooks; the cluster is the caller's to start and close."""
+    up = threading.Event()
+    sock = bind(config.host, config.port)
+    url = address(sock)
+    server = Server(cluster, config, sock, up.set)
+    thread = threading.Thread(target=server.serve_until_stopped, name="tocsin-server", daemon=True)
+    thread.start()
+    try:
+        while not up.wait(0.05):
+            if not thread.is_alive():
+                raise SystemTrouble("the server did not start")
+        yield url
+    finally:
+        server.should_exit = True
+        thread.join(GRACE + 5)

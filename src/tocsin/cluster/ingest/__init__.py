@@ -1,0 +1,1 @@
+"""Ingestion: feeds, the push gateway and files."""

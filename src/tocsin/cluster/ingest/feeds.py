@@ -1,0 +1,109 @@
+"""Feeds: connected, started, stopped. Posts go through the gateway; files come in through Structured Streaming."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from tocsin.cluster.context import ClusterContext
+from tocsin.cluster.ingest.file_feed import FileFeed
+from tocsin.cluster.ingest.file_source import file_source
+from tocsin.cluster.model import Dataset, Feed
+from tocsin.cluster.storage.catalog import FeedBatch
+from tocsin.errors import Conflict, UserError
+
+TYPES = ("http", "file")
+
+
+class Feeds:
+    def __init__(self, world: ClusterContext) -> None:
+        self.world = world
+        self.running: dict[int, FileFeed] = {}
+
+    def check(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Refuses options that make no feed."""
+        kind = options.get("type", "http")
+        if kind not in TYPES:
+            raise UserError(f"a feed has the type {' or '.join(TYPES)}, not {kind!r}", feed_type=kind)
+        if kind == "file":
+            file_source(
+                {name: value for name, value in options.items() if name != "trigger"}, self.world.config.load_paths
+            )
+            trigger = options.get("trigger", 1.0)
+            if not isinstance(trigger, int | float) or isinstance(trigger, bool) or not 0 < trigger <= 86_400:
+                raise UserError("the trigger of a file feed is a number of seconds above 0")
+        elif unknown := sorted(set(options) - {"type"}):
+            raise UserError(f"an http feed has no option {unknown[0]!r}")
+        return {"type": kind, **options}
+
+    def connect(self, feed: Feed, dataset: Dataset) -> None:
+        """Once more to the same dataset changes nothing, so that a script can be run again."""
+        if feed.dataset is not None and feed.dataset.lower() == dataset.name.lower():
+            return
+        if feed.running:
+            raise Conflict(f"feed {feed.name!r} is running", hint=f"STOP FEED {feed.name} first")
+        if feed.dataset is not None:
+            hint = f"DISCONNECT FEED {feed.name} first"
+            raise Conflict(f"feed {feed.name!r} is connected to {feed.dataset!r}", hint=hint)
+        self.world.names.replace(msgspec.structs.replace(feed, dataset=dataset.name))
+
+    def disconnect(self, feed: Feed) -> None:
+        if feed.running:
+            raise Conflict(f"feed {feed.name!r} is running", hint=f"STOP FEED {feed.name} first")
+        self.world.names.replace(msgspec.structs.replace(feed, dataset=None))
+
+    def start(self, feed: Feed) -> None:
+        if feed.dataset is None:
+            hint = f"CONNECT FEED {feed.name} TO DATASET …"
+            raise Conflict(f"feed {feed.name!r} is not connected to a dataset", hint=hint)
+        started = msgspec.structs.replace(feed, running=True)
+        # Before Spark is up, a file feed is only noted: it is opened when Spark comes.
+        if feed.options["type"] == "file" and feed.id not in self.running and self.world.runtime.state == "up":
+            self.open(started)
+        self.world.names.replace(started)
+
+    def stop(self, feed: Feed) -> None:
+        self.world.names.replace(msgspec.structs.replace(feed, running=False))
+        running = self.running.pop(feed.id, None)
+        if running is not None:
+            running.stop()
+
+    def open(self, feed: Feed) -> None:
+        """Starts reading files; batches that were committed before are not taken again."""
+        assert feed.dataset is not None
+        dataset = self.world.names.get(Dataset, feed.dataset)
+        store = self.world.stores[dataset.id]
+        options = {name: value for name, value in feed.options.items() if name != "trigger"}
+
+        def take(batch: int, table: pa.Table, refused: int) -> None:
+            self.world.metrics.records_refused.labels(dataset.name).inc(refused)
+            if self.world.catalog.batch_done(feed.id, batch):
+                return
+            rows = store.as_log(table)
+            request = {"store": store, "table": rows, "batch": FeedBatch(feed.id, batch)}
+            self.world.committer.submit(**request).result()
+            self.world.metrics.records_taken.labels(dataset.name).inc(table.num_rows)
+
+        reader = FileFeed(
+            self.world.runtime,
+            feed=feed.name,
+            columns=dataset.columns,
+            options=options,
+            checkpoint=str(Path(self.world.config.home) / "checkpoints" / str(feed.id)),
+            take=take,
+            trigger=float(feed.options.get("trigger", 1.0)),
+        )
+        self.running[feed.id] = reader
+        reader.start()
+
+    def close(self) -> None:
+        for feed in list(self.running.values()):
+            feed.stop()
+        self.running.clear()
+
+    def status(self, feed: Feed) -> dict[str, Any]:
+        running = self.running.get(feed.id)
+        return running.status() if running is not None else {"state": "running" if feed.running else "stopped"}

@@ -1,0 +1,1 @@
+"""Notification of brokers about executions: the outbox, the in-flight window, the retry policy."""

@@ -1,0 +1,29 @@
+"""How long a broker that does not answer is tried, and when it counts as gone. The clock is the caller's."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tocsin.wire.backoff import backoff
+
+
+class RetryPolicy:
+    """With one broker. ``gone_after`` seconds of silence are enough."""
+
+    def __init__(self, gone_after: float, rng: Random, least: float = 0.1, most: float = 30.0) -> None:
+        self.gone_after, self.rng, self.least, self.most = gone_after, rng, least, most
+        self.failures = 0
+        self.silent_since: float | None = None
+
+    def answered(self) -> None:
+        """Or it came back by itself: it is tried at once."""
+        self.failures, self.silent_since = 0, None
+
+    def failed(self, now: float) -> float | None:
+        """Seconds until the next try; None: it is gone."""
+        self.failures += 1
+        if self.silent_since is None:
+            self.silent_since = now
+        if now - self.silent_since >= self.gone_after:
+            return None
+        return backoff(self.failures, self.least, self.most, self.rng)

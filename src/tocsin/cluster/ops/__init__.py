@@ -1,0 +1,1 @@
+"""Operations: maintenance, metrics, and the points where tests kill the process."""

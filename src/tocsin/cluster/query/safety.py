@@ -1,0 +1,115 @@
+"""What a query may not do: touch files, call the JVM or Python, write, or reach what it was not given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tocsin.cluster.query.plan_inspector import PlanInspector
+from tocsin.cluster.query.spark_dialect import RESERVED, function_name
+from tocsin.errors import BodyRefused
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FORBIDDEN_FUNCTIONS = {
+    **dict.fromkeys(("reflect", "java_method", "try_reflect"), "calls the JVM"),
+    **dict.fromkeys(("input_file_name", "input_file_block_start", "input_file_block_length"), "looks at stored files"),
+    **dict.fromkeys(("from_protobuf", "to_protobuf"), "reads a descriptor file"),
+    **dict.fromkeys(("read_files", "read_kafka", "read_kinesis", "read_pubsub", "cloud_files"), "reads files"),
+    **dict.fromkeys(("identifier",), "builds names at run time"),
+    **dict.fromkeys(("python_worker_logs", "sql_keywords", "collations"), "looks at the system"),
+    **dict.fromkeys(
+        ("current_user", "session_user", "user", "current_catalog", "current_database"), "looks at the system"
+    ),
+    **dict.fromkeys(("current_schema", "current_path", "version"), "looks at the system"),
+    **dict.fromkeys(("ai_query", "http_request", "secret", "try_secret"), "reaches outside"),
+}
+_FORBIDDEN_NODES: dict[type[exp.Expr], str] = {
+    exp.QueryTransform: "runs a script (TRANSFORM … USING)",
+    exp.Into: "writes (INTO)",
+    exp.DML: "writes",
+    exp.DDL: "changes definitions",
+    exp.Command: "is a command",
+    exp.Placeholder: "has a parameter marker",
+    exp.Parameter: "has a parameter marker",
+    exp.SessionParameter: "reads a session setting",
+    exp.Lock: "locks rows",
+}
+_FILE_FORMATS = frozenset(
+    ["parquet", "json", "csv", "orc", "text", "avro", "binaryfile", "xml", "delta", "iceberg", "hudi", "jdbc", "hive"]
+)
+
+# Leaves of an analysed plan that our own views are made of.
+_LEAVES = frozenset(
+    ["LocalRelation", "LogicalRelation", "LogicalRDD", "OneRowRelation", "Range", "InMemoryRelation", "CTERelationRef"]
+)
+_LEAVES |= {"EmptyRelation", "UnionLoopRef"}
+_EXPRESSIONS = frozenset(
+    ["CallMethodViaReflection", "PythonUDF", "ScalaUDF", "PythonUDAF", "PythonUDTF", "InputFileName", "Invoke"]
+)
+_EXPRESSIONS |= {"InputFileBlockStart", "InputFileBlockLength", "TryReflect", "HiveGenericUDF", "HiveSimpleUDF"}
+_OPERATORS = frozenset(["ScriptTransformation", "MapPartitions", "MapInPandas", "PythonMapInArrow"])
+
+
+def check_tree(root: exp.Expr) -> None:
+    """Refuses by syntax. Every node is looked at, wherever it stands."""
+    for node in root.walk():
+        if isinstance(node, exp.Query) and not isinstance(
+            node, exp.Select | exp.SetOperation | exp.Subquery | exp.Table
+        ):
+            raise _refused(f"the query holds a {type(node).__name__.upper()}")
+        for kind, reason in _FORBIDDEN_NODES.items():
+            if isinstance(node, kind) and not isinstance(node, exp.Query):
+                raise _refused(f"the query {reason}")
+        if isinstance(node, exp.Identifier):
+            _check_identifier(node)
+        elif isinstance(node, exp.Func):
+            name = function_name(node)
+            if name in FORBIDDEN_FUNCTIONS:
+                raise _refused(f"the function {name} {FORBIDDEN_FUNCTIONS[name]}", name=name)
+            if isinstance(node.parent, exp.Dot) and node.arg_key == "expression":
+                raise _refused(f"the function {name} is called with a qualified name", name=name)
+        elif isinstance(node, exp.Table):
+            check_table_name(node)
+
+
+def check_table_name(node: exp.Table) -> None:
+    """Refuses what Spark would read as a path, a format or another database."""
+    parts = [str(part.name) for part in node.parts]
+    shown = ".".join(parts)
+    if (len(parts) > 1 and parts[0].lower() in _FILE_FORMATS) or "/" in shown or "\\" in shown:
+        raise _refused(f"the query reads files ({shown})", hint="load the data into a dataset first")
+    if len(parts) > 2 or (len(parts) == 2 and parts[0].lower() != "catalog"):
+        raise _refused(f"the query reads {shown}, which is no dataset", hint="datasets have one name without a dot")
+
+
+def check_plan(df: DataFrame) -> None:
+    """Refuses by Spark's analysed plan: only our relations as leaves, no code other than Spark's own."""
+    kinds = PlanInspector(df)
+    for kind, relation in kinds.leaves:
+        if kind not in _LEAVES:
+            raise _refused(f"the query reads a {kind}, which is no dataset")
+        if relation and relation != "HadoopFsRelation":
+            raise _refused(f"the query reads a {relation}, which is no dataset")
+    for kind in kinds.operators & _OPERATORS:
+        raise _refused(f"the query runs foreign code ({kind})")
+    for kind in kinds.expressions & _EXPRESSIONS:
+        raise _refused(f"the query calls foreign code ({kind})")
+
+
+def duplicate_column(name: str) -> BodyRefused:
+    return _refused(f"the result has two columns named {name!r}", hint="name one of them with AS", name=name)
+
+
+def _check_identifier(node: exp.Identifier) -> None:
+    name = str(node.name)
+    if name.lower().startswith(RESERVED):
+        raise _refused(f"the name {name!r} is reserved", hint=f"names must not start with {RESERVED}", name=name)
+    if "${" in name or "\x00" in name:
+        raise _refused(f"the name {name!r} holds a variable", name=name)
+
+
+def _refused(message: str, *, hint: str = "", **fields: Any) -> BodyRefused:
+    return BodyRefused(message, hint=hint, **fields)

@@ -1,0 +1,1 @@
+"""Records: types, validation, decoding of posted bodies and encoding of results. Pure."""

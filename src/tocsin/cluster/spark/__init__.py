@@ -1,0 +1,1 @@
+"""Spark: the session, its Java, its errors, and what is cached between sessions."""

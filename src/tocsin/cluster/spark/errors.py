@@ -1,0 +1,45 @@
+"""Spark's errors in the user's words: the condition and the first lines, never a stack trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from tocsin.cluster.spark.session import first_line
+from tocsin.errors import NotReady, QueryFailed
+
+_LONGEST = 2_000
+
+
+def message_of(error: BaseException) -> str:
+    """What Spark said, without plans, SQLSTATE and Java frames."""
+    text = first_line(error) if "java_exception" in vars(error) else str(error)
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(("\tat ", "JVM stacktrace", "'", "+-", ":-", "== ")) or (" SQLSTATE: " in line and lines):
+            break
+        lines.append(line.rstrip())
+        if " SQLSTATE: " in line:
+            break
+    short = " ".join(part for part in lines if part).split(" SQLSTATE: ")[0].strip().rstrip(";")
+    return short[:_LONGEST] or type(error).__name__
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turns what Spark raises into QueryFailed, and a dead JVM into NotReady."""
+    try:
+        yield
+    except PySparkException as error:
+        condition = error.getCondition()
+        fields = {"condition": condition} if condition else {}
+        raise QueryFailed(message_of(error), **fields) from error
+    except (Py4JError, ConnectionError) as error:
+        if "java_exception" in vars(error):  # also what toArrow raises for a failed job
+            raise QueryFailed(first_line(error)) from error
+        raise NotReady(
+            f"Spark does not answer: {type(error).__name__}", hint="it is being restarted; try again"
+        ) from error

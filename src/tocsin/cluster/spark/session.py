@@ -1,0 +1,436 @@
+"""The one Spark session of a data cluster: starts it, watches it, and starts it again when its JVM has died."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from tocsin.cluster.records import type_ddl
+from tocsin.cluster.spark.cds_archive import CdsArchive
+from tocsin.cluster.spark.java import find_java
+from tocsin.config import ClusterConfig
+from tocsin.errors import NotReady, UserError
+
+State = Literal["starting", "up", "dead", "stopped"]
+
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
+
+#: Rows of one batch on their way to Spark.
+_BATCH = 10_000
+
+SETTINGS = {
+    # Small repeated queries: replanning between stages costs more than it saves.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    # One channel may not keep the others waiting.
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Tables from the driver stay LocalRelations (no job, no RDD of Arrow batches) up to this size.
+    "spark.sql.execution.arrow.localRelationThreshold": "512MB",
+    # The build side of a channel's join (subscriptions or new records) is broadcast up to this size.
+    "spark.sql.autoBroadcastJoinThreshold": "50MB",
+    # A file of some hundred kilobytes is read by all cores.
+    "spark.sql.files.openCostInBytes": "64KB",
+    # Compiled code is kept for so many pieces of plans; a channel with joins has twenty, for driver and executor each.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    # Every execution describes its plan for the UI; the short form is the cheapest.
+    "spark.sql.ui.explainMode": "simple",
+    # A driver that runs executions for days must not grow: keep next to no history of them.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.ui.retainedDeadExecutors": "5",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.sql.streaming.ui.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+}
+
+
+class SparkRuntime:
+    """One per process: PySpark keeps its gateway and context in class variables."""
+
+    def __init__(self, config: ClusterConfig, *, extra: Mapping[str, str] | None = None) -> None:
+        self.config = config
+        self.state: State = "stopped"
+        self.reason = "not started"
+        #: Grows with every session: what belongs to an earlier one is gone.
+        self.generation = 0
+        self._extra = dict(extra or {})
+        self._session: SparkSession | None = None
+        self._gateway: Any = None
+        self._jcontext: Any = None
+        self._archive: CdsArchive | None = None
+        self._lock = threading.RLock()
+        self._groups = count(1)
+
+    @property
+    def session(self) -> SparkSession:
+        session = self._session
+        if session is None or self.state != "up":
+            raise NotReady(f"Spark is {self.state}: {self.reason}", hint="wait for /readyz to say yes")
+        return session
+
+    @property
+    def dialect(self) -> dict[str, str]:
+        """The settings that may say what a query means."""
+        settings = {**SETTINGS, **self.config.spark, **self._extra}
+        return {key: value for key, value in settings.items() if key.startswith(("spark.sql.", "spark.jars"))}
+
+    @property
+    def log(self) -> Path:
+        return Path(self.config.home).resolve() / "logs" / "spark.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The JVM's process."""
+        return self._gateway.proc.pid if self._gateway is not None else None
+
+    # --- life
+
+    def start(self) -> None:
+        """Blocks until queries can run (seconds). Raises UserError when Spark cannot start as configured."""
+        with self._lock:
+            if self.state == "up":
+                return
+            if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
+                raise UserError("this process runs a Spark session already", hint="one data cluster per process")
+            self.state, self.reason = "starting", "Spark is starting"
+            before = self.log.stat().st_size if self.log.is_file() else 0
+            try:
+                self._launch()
+            except BaseException as error:
+                said = first_line(error)  # the text of a Java exception is fetched from the JVM that ends now
+                self._abandon()
+                if isinstance(error, PySparkRuntimeError):  # "the gateway exited": the JVM itself said more
+                    said = _last_words(self.log, before)
+                self.state, self.reason = "dead", f"Spark did not start: {said}"
+                if isinstance(error, (UserError, KeyboardInterrupt, SystemExit)):
+                    raise
+                raise UserError(self.reason, hint=f"see {self.log}") from error
+            self.generation += 1
+            self.state, self.reason = "up", ""
+
+    def stop(self) -> None:
+        """Ends the session and its JVM; both are gone when this returns."""
+        with self._lock:
+            gateway, alive, classes = self._gateway, self.alive(), 0
+            if alive and self._session is not None:
+                with suppress(Py4JError):  # the JVM may die at this very moment; it has to go anyway
+                    beans = gateway.jvm.java.lang.management.ManagementFactory
+                    classes = beans.getClassLoadingMXBean().getLoadedClassCount()
+                    self._session.stop()
+            self._abandon(wait=60.0 if alive else 0.0)
+            if gateway is not None and self._archive is not None:
+                self._archive.keep(classes)
+            self.state, self.reason = "stopped", "stopped"
+
+    def restart(self) -> None:
+        """A new JVM and session in this process. Views and DataFrames of the old one are gone."""
+        with self._lock:
+            self.stop()
+            self.start()
+
+    def alive(self) -> bool:
+        """Whether JVM and context live, without a job: about a tenth of a millisecond."""
+        gateway, jcontext = self._gateway, self._jcontext
+        if gateway is None or jcontext is None:
+            return False
+        code = gateway.proc.poll()
+        if code is not None:
+            return self._died(f"Spark's JVM ended with code {code}")
+        try:
+            stopped = jcontext.isStopped()
+        except (Py4JError, OSError) as error:
+            return self._died(f"Spark's JVM does not answer: {error}")
+        return self._died("Spark's context has stopped") if stopped else True
+
+    def _died(self, reason: str) -> bool:
+        if self.state == "up":
+            self.state, self.reason = "dead", reason
+        return False
+
+    def _launch(self) -> None:
+        for logger in ("root", "py4j.clientserver"):
+            logging.getLogger(logger).addFilter(_quiet)
+        java = find_java()
+        home = Path(self.config.home).resolve()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        spark_home = _spark_home(home, self.config.master)
+        # The folder of a local-cluster is a new one for each home: an archive would never be used again.
+        self._archive = None if self.config.master.startswith("local-cluster") else CdsArchive(java, spark_home)
+        conf = SparkConf(loadDefaults=False)
+        conf.setAll(list(self._settings(home).items()))
+        environment = {
+            "JAVA_HOME": str(java.home),
+            "SPARK_HOME": str(spark_home),
+            "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
+        }
+        if self.config.master.startswith("local"):
+            environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # the host name of a laptop or container may not resolve
+        interrupt = signal.getsignal(signal.SIGINT)
+        path = list(sys.path)
+        with self.log.open("ab") as log, _environment(environment):
+            self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+        try:
+            context = SparkContext(conf=conf, gateway=self._gateway)
+            self._session = SparkSession(context)
+            # Its cache is made when the class is first used; in a task that would be without the session's settings.
+            context._jvm.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator.compileTime()
+        finally:
+            # PySpark takes Ctrl-C over and adds a folder of downloads to sys.path: neither is wanted in a server.
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, interrupt)
+            sys.path[:] = path
+        self._jcontext = context._jsc.sc()
+
+    def _settings(self, home: Path) -> dict[str, str]:
+        master = self.config.master
+        settings = dict(SETTINGS)
+        settings["spark.master"] = master
+        settings["spark.app.name"] = "tocsin"
+        settings["spark.driver.memory"] = self.config.driver_memory
+        settings["spark.sql.shuffle.partitions"] = str(_partitions(master))
+        settings["spark.sql.warehouse.dir"] = (home / "warehouse").as_uri()
+        if master.startswith("local"):
+            settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        shape = _LOCAL_CLUSTER.fullmatch(master)
+        if shape:
+            settings["spark.executor.memory"] = f"{shape[3]}m"  # the default is refused by smaller workers
+        settings.update(self.config.spark)
+        settings.update(self._extra)
+        options = [
+            "-XX:+UseParallelGC",
+            "-Xlog:cds=error",
+            f"-Dlog4j2.configurationFile={_log4j(self.log).as_uri()}",
+            # Spark's classes and generated code need this much: without it the heap is collected for each step there.
+            "-XX:MetaspaceSize=256m",
+        ]
+        if self.config.brief:
+            # Half of the CPU time of the first minutes goes into compiling well what is then run a few times.
+            options.append("-XX:TieredStopAtLevel=1")
+        if self._archive is not None:
+            options += self._archive.options()
+        own = settings.get("spark.driver.extraJavaOptions", "")
+        settings["spark.driver.extraJavaOptions"] = " ".join([*(f'"{option}"' for option in options), own]).strip()
+        return settings
+
+    def _abandon(self, wait: float = 0.0) -> None:
+        """Lets go of the JVM and resets what PySpark keeps per process."""
+        gateway, context = self._gateway, SparkContext._active_spark_context
+        if gateway is None:
+            return  # nothing of ours is running; what PySpark holds may be another runtime's
+        server = getattr(context, "_accumulatorServer", None)
+        if context is not None and server is not None:
+            server.shutdown()
+            context._accumulatorServer = None
+        _end(gateway, wait)
+        with SparkContext._lock:
+            SparkContext._active_spark_context = None
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+            SparkSession._instantiatedSession = None
+            SparkSession._activeSession = None
+        if context is not None:
+            context._jsc = None
+        self._session = self._gateway = self._jcontext = None
+
+    # --- jobs
+
+    @contextmanager
+    def pool(self, name: str) -> Iterator[str]:
+        """Jobs of this thread go into the FAIR pool ``name``; yields the group that ``cancel`` takes."""
+        context = self.session.sparkContext
+        group = f"{name}-{next(self._groups)}"
+        context.setLocalProperty("spark.scheduler.pool", name)
+        context.setJobGroup(group, name, interruptOnCancel=True)
+        try:
+            yield group
+        finally:
+            if self.alive():
+                context.setLocalProperty("spark.scheduler.pool", None)
+                context._jsc.clearJobGroup()
+
+    def cancel(self, group: str) -> None:
+        """Cancels the running jobs of a group; a group without any is fine."""
+        self.session.sparkContext.cancelJobGroup(group)
+
+    def to_arrow(self, df: DataFrame) -> pa.Table:
+        return df.toArrow()
+
+    def from_arrow(self, table: pa.Table) -> DataFrame:
+        """A DataFrame whose rows travel inside the plan (LocalRelation), so nothing has to be computed to read it."""
+        session = self.session
+        context = session.sparkContext
+        if context._encryption_enabled or "timestamp[us]" in str(table.schema):
+            # A timestamp without a zone: Spark would make it one with a zone.
+            schema = type_ddl.ddl(type_ddl.columns_of(table.schema)) if "timestamp[us]" in str(table.schema) else None
+            return session.createDataFrame(table.combine_chunks(), schema=schema)
+        # The same as createDataFrame without its dozen questions to the JVM: half the time for a small table.
+        with tempfile.NamedTemporaryFile(dir=context._temp_dir) as file:
+            with pa.ipc.new_stream(file, table.schema) as writer:
+                # Spark takes an empty chunk for the end of the table.
+                writer.write_table(table.combine_chunks(), max_chunksize=_BATCH)
+            file.flush()
+            utilities = context._jvm.PythonSQLUtils
+            batches = utilities.readArrowStreamFromFile(file.name)
+            found = utilities.toDataFrame(batches, _schema_json(table.schema), session._jsparkSession)
+        return DataFrame(found, session)
+
+    def drop_view(self, name: str) -> None:
+        """A temporary view of ours; nobody caches these, so nothing cached has to be looked through."""
+        self.session._jsparkSession.sessionState().catalog().dropTempView(name)
+
+
+@lru_cache(256)
+def _schema_json(schema: pa.Schema) -> str:
+    return str(from_arrow_schema(schema).json())
+
+
+def _partitions(master: str) -> int:
+    """Two shuffle partitions a core in a cluster, one a core in local mode, never fewer than two."""
+    found = _LOCAL_CLUSTER.fullmatch(master)
+    if found:
+        return max(2, 2 * int(found[1]) * int(found[2]))
+    found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,.*)?\])?", master)
+    cores = os.cpu_count() or 1
+    if found:
+        return max(2, cores if found[1] == "*" else int(found[1] or 1))
+    return max(2, 2 * cores)
+
+
+def _spark_home(home: Path, master: str) -> Path:
+    """PySpark's folder; for local-cluster one in ``home`` that links to it, as its workers write below SPARK_HOME."""
+    real = Path(_find_spark_home())
+    if not master.startswith("local-cluster"):
+        return real
+    own = home / "spark-home"
+    own.mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "jars"):
+        with suppress(FileExistsError):
+            (own / name).symlink_to(real / name)
+    shutil.rmtree(own / "work", ignore_errors=True)  # left by executors of earlier runs
+    return own
+
+
+_LOG4J = """rootLogger.level = error
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = SizeBasedTriggeringPolicy
+appender.file.policies.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+"""
+
+
+def _log4j(log: Path) -> Path:
+    """A file, as Spark prints a banner and warnings to the terminal before any setting of ours is heard."""
+    path = log.parent / "log4j2.properties"
+    text = _LOG4J.format(log=log)
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)
+    return path
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """PySpark hands the process environment to the JVM, so it is changed for the moment of the launch."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _end(gateway: Any, wait: float) -> None:
+    """The JVM ends by itself when its standard input is closed; what does not is killed."""
+    process = gateway.proc
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(wait)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    # Only now: to close a connection that another thread is reading from would wait for ever.
+    with suppress(Py4JError, OSError):
+        gateway.shutdown_callback_server()
+    with suppress(Py4JError, OSError):
+        gateway.close()
+
+
+def _last_words(log: Path, start: int) -> str:
+    """What the JVM said since ``start``: the first lines that are neither a warning nor part of a stack trace."""
+    try:
+        text = log.read_bytes()[start:].decode(errors="replace")
+    except OSError:
+        return ""
+    idle = ("at ", "...", "WARNING", "Using ", "Setting ", "To adjust ")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(idle)]
+    return " ".join(lines[:3])[:500] or "its JVM ended at once"
+
+
+def first_line(error: BaseException) -> str:
+    """What happened, without a stack trace; of a Java exception its own words (a cancelled job raises one)."""
+    return causes(error)[0]
+
+
+def causes(error: BaseException) -> list[str]:
+    """The first line of an error and of each of its causes, also those in Java; Spark's wrappers are left out."""
+    told: list[str] = []
+    java, cause = getattr(error, "java_exception", None), cast(Any, error)
+    if java is None:
+        while cause is not None:
+            told.append(str(cause))
+            cause = getattr(cause, "_cause", None)
+    try:
+        while java is not None:
+            told.append(str(java.getMessage() or java.toString()))
+            java = java.getCause()
+    except (Py4JError, OSError):
+        told.append("Spark's JVM has died")  # and took the words of its exception along
+    lines = [text.strip().splitlines()[0] for text in told if text.strip()]
+    useful = [
+        line for line in lines if not line.startswith(("Exception thrown in awaitResult", "An error occurred while"))
+    ]
+    return list(dict.fromkeys(useful or lines)) or [type(error).__name__]
+
+
+def _quiet(record: logging.LogRecord) -> bool:
+    """Py4J logs a stack trace when the JVM dies or a batch of a feed fails; we tell it in our own words."""
+    return not str(record.msg).startswith(("Exception while sending command", "There was an exception while executing"))

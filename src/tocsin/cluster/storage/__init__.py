@@ -1,0 +1,1 @@
+"""Storage: the catalog, immutable segments, datasets, and the one thread that commits."""

@@ -1,0 +1,434 @@
+"""The catalog in SQL, for any database that speaks ``Database``."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any, TypeVar
+
+import msgspec
+
+from tocsin.cluster.model import (
+    Broker,
+    Channel,
+    Column,
+    Dataset,
+    Definition,
+    Execution,
+    Feed,
+    Function,
+    OutboxEntry,
+    Procedure,
+    Schedule,
+    Segment,
+)
+from tocsin.cluster.storage.catalog import tables
+from tocsin.cluster.storage.catalog.interface import Catalog, Commit, Committed, T
+from tocsin.database import Database, Session
+from tocsin.errors import AlreadyExists, Conflict, NotFound, StorageError, UserError
+
+ID_BLOCK = 1024
+SEGMENT = ("dataset", "first", "last", "kind", "path", "rows", "bytes")
+EXECUTION = ("channel", "number", "time", "finished", "rows", "subscriptions", "bytes", "path")
+
+S = TypeVar("S")
+
+
+def kind_of(definition: Definition | type[Definition]) -> str:
+    """``dataset``, ``feed``, …"""
+    kind = definition if isinstance(definition, type) else type(definition)
+    return kind.__name__.lower()
+
+
+def key_of(definition: Definition) -> str:
+    """What a definition is found by: its lower-cased name, for a function ``name@arity``."""
+    name = definition.name.lower()
+    return f"{name}@{len(definition.parameters)}" if isinstance(definition, Function) else name
+
+
+def _text(value: str) -> str:
+    if "\0" in value:
+        raise UserError("the catalog cannot hold text with a NUL character")
+    return value
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _decode(spec: str, kind: type[S]) -> S:
+    try:
+        return msgspec.json.decode(spec, type=kind)
+    except msgspec.DecodeError as error:
+        raise StorageError(f"the catalog holds a {kind.__name__} that cannot be read: {error}") from error
+
+
+class Store(Catalog):
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._ids_lock = Lock()
+        self._next_id = 1
+        self._last_id = 0
+
+    def acquire_lease(self) -> None:
+        self._db.lease()
+
+    def close(self) -> None:
+        self._db.close()
+
+    # -- definitions -----------------------------------------------------------------------------------------------
+
+    def identity(self) -> int:
+        found = self._db.query("SELECT value FROM meta WHERE name = 'identity'")
+        if not found:
+            with self._db.writing() as session:
+                session.run("INSERT INTO meta (name, value) VALUES ('identity', ?)", (secrets.randbits(62),))
+                found = session.rows("SELECT value FROM meta WHERE name = 'identity'")
+        return int(found[0][0])
+
+    def new_id(self) -> int:
+        # One durable write reserves many ids: a channel with a million subscriptions needs as many.
+        with self._ids_lock:
+            if self._next_id > self._last_id:
+                with self._db.writing() as session:
+                    sql = "UPDATE meta SET value = value + ? WHERE name = 'id' RETURNING value"
+                    last = session.rows(sql, (ID_BLOCK,))[0][0]
+                self._next_id, self._last_id = last - ID_BLOCK + 1, last
+            self._next_id += 1
+            return self._next_id - 1
+
+    def add(self, definition: Definition) -> None:
+        with self._db.writing() as session:
+            self._add(session, definition)
+
+    def add_channel(self, channel: Channel, positions: Mapping[int, int]) -> None:
+        with self._db.writing() as session:
+            self._add(session, channel)
+            self._move(session, channel.id, positions)
+
+    def _add(self, session: Session, definition: Definition) -> None:
+        kind, key = kind_of(definition), _text(key_of(definition))
+        if session.rows("SELECT 1 FROM definitions WHERE kind = ? AND name = ?", (kind, key)):
+            raise AlreadyExists(kind, definition.name)
+        spec = msgspec.json.encode(definition).decode()
+        row = (definition.id, kind, key, spec)
+        if not session.insert("definitions", ("id", "kind", "name", "spec"), [row]):
+            raise Conflict(f"the id {definition.id} is taken", id=definition.id)
+        if isinstance(definition, Dataset):
+            session.run("INSERT INTO heads (dataset, head) VALUES (?, 0)", (definition.id,))
+        elif isinstance(definition, Channel):
+            session.run("INSERT INTO progress (channel, last) VALUES (?, 0)", (definition.id,))
+
+    def replace(self, definition: Definition) -> None:
+        spec = msgspec.json.encode(definition).decode()
+        sql = "UPDATE definitions SET spec = ? WHERE id = ? AND kind = ? AND name = ?"
+        with self._db.writing() as session:
+            if not session.run(sql, (spec, definition.id, kind_of(definition), _text(key_of(definition)))):
+                raise NotFound(kind_of(definition), definition.name)
+
+    def remove(self, definition: Definition) -> list[str]:
+        with self._db.writing() as session:
+            self._exists(session, type(definition), [definition.id], definition.name)
+            paths: list[str] = []
+            own = (definition.id,)
+            if isinstance(definition, Dataset):
+                paths = [row[0] for row in session.rows("SELECT path FROM segments WHERE dataset = ?", own)]
+            elif isinstance(definition, Channel):
+                sql = "SELECT path FROM executions WHERE channel = ? AND path IS NOT NULL"
+                paths = [row[0] for row in session.rows(sql, own)]
+                mine = "SELECT id FROM subscriptions WHERE channel = ?"
+                session.run(f"DELETE FROM wants WHERE subscription IN ({mine})", own)
+                session.run("DELETE FROM subscriptions WHERE channel = ?", own)
+            elif isinstance(definition, Broker):
+                session.run("DELETE FROM wants WHERE broker = ?", own)
+                unwanted = "NOT EXISTS (SELECT 1 FROM wants WHERE subscription = subscriptions.id)"
+                session.run(f"DELETE FROM subscriptions WHERE {unwanted}")
+            session.run("DELETE FROM definitions WHERE id = ?", own)
+        return paths
+
+    def get(self, kind: type[T], name: str) -> T | None:
+        sql = "SELECT spec FROM definitions WHERE kind = ? AND name = ?"
+        rows = self._db.query(sql, (kind_of(kind), _text(name.lower())))
+        return _decode(rows[0][0], kind) if rows else None
+
+    def all(self, kind: type[T]) -> list[T]:
+        rows = self._db.query("SELECT spec FROM definitions WHERE kind = ? ORDER BY id", (kind_of(kind),))
+        return [_decode(row[0], kind) for row in rows]
+
+    def _exists(self, session: Session, kind: type[Definition], ids: Iterable[int], name: str = "") -> None:
+        wanted = sorted(set(ids))
+        if not wanted:
+            return
+        sql = f"SELECT id FROM definitions WHERE kind = ? AND id IN ({_marks(wanted)})"
+        found = {row[0] for row in session.rows(sql, (kind_of(kind), *wanted))}
+        for missing in wanted:
+            if missing not in found:
+                raise NotFound(kind_of(kind), name or str(missing))
+
+    # -- the log ---------------------------------------------------------------------------------------------------
+
+    def commit(self, batch: Commit) -> Committed:
+        if not (batch.appends or batch.keys or batch.feed_batches or batch.subscribe or batch.unsubscribe):
+            return Committed([])
+        with self._db.writing() as session:
+            ordinals = self._append(session, batch)
+            self._exists(session, Feed, [key.feed for key in batch.keys] + [item.feed for item in batch.feed_batches])
+            self._keys(session, batch, ordinals)
+            self._batches(session, batch)
+            self._unsubscribe(session, batch)
+            self._subscribe(session, batch)
+        return Committed(ordinals)
+
+    def _append(self, session: Session, batch: Commit) -> list[int]:
+        counts: dict[int, int] = {}
+        for append in batch.appends:
+            counts[append.dataset] = counts.get(append.dataset, 0) + 1
+        next_ordinal = {}
+        # Always in the same order, so that two writers never wait for each other.
+        for dataset, count in sorted(counts.items()):
+            sql = "UPDATE heads SET head = head + ? WHERE dataset = ? RETURNING head"
+            rows = session.rows(sql, (count, dataset))
+            if not rows:
+                raise NotFound("dataset", str(dataset))
+            next_ordinal[dataset] = rows[0][0] - count + 1
+        ordinals, segments = [], []
+        for append in batch.appends:
+            ordinal = next_ordinal[append.dataset]
+            next_ordinal[append.dataset] += 1
+            ordinals.append(ordinal)
+            size = (append.rows, append.bytes)
+            segments.append((append.dataset, ordinal, ordinal, "log", _text(append.path), *size))
+        if session.insert("segments", SEGMENT, segments) != len(segments):
+            raise Conflict("a segment with one of these paths is committed already")
+        return ordinals
+
+    def _keys(self, session: Session, batch: Commit, ordinals: list[int]) -> None:
+        rows = []
+        for item in batch.keys:
+            ordinal = None if item.append is None else ordinals[item.append]
+            rows.append((item.feed, _text(item.key), item.receipt, item.time, ordinal))
+        if session.insert("idempotency", ("feed", "key", "receipt", "time", "ordinal"), rows) != len(rows):
+            raise Conflict("one of these idempotency keys is committed already")
+
+    def _batches(self, session: Session, batch: Commit) -> None:
+        for item in batch.feed_batches:
+            upsert = (
+                "INSERT INTO feed_batches (feed, batch) VALUES (?, ?) "
+                "ON CONFLICT (feed) DO UPDATE SET batch = excluded.batch WHERE feed_batches.batch < excluded.batch"
+            )
+            if not session.run(upsert, (item.feed, item.batch)):
+                raise Conflict(f"batch {item.batch} of feed {item.feed} is committed already")
+
+    def _unsubscribe(self, session: Session, batch: Commit) -> None:
+        if not batch.unsubscribe:
+            return
+        one = [(item.subscription, item.broker) for item in batch.unsubscribe if item.broker is not None]
+        every = [(item.subscription,) for item in batch.unsubscribe if item.broker is None]
+        session.each("DELETE FROM wants WHERE subscription = ? AND broker = ?", one)
+        session.each("DELETE FROM wants WHERE subscription = ?", every)
+        touched = sorted({(item.subscription,) for item in batch.unsubscribe})
+        unwanted = "NOT EXISTS (SELECT 1 FROM wants WHERE subscription = subscriptions.id)"
+        session.each(f"DELETE FROM subscriptions WHERE id = ? AND {unwanted}", touched)
+
+    def _subscribe(self, session: Session, batch: Commit) -> None:
+        if not batch.subscribe:
+            return
+        self._exists(session, Channel, [want.channel for want in batch.subscribe])
+        self._exists(session, Broker, [want.broker for want in batch.subscribe])
+        rows = [(want.subscription, want.channel, _text(want.args)) for want in batch.subscribe]
+        session.insert("subscriptions", ("id", "channel", "args"), rows)
+        wants = [(want.subscription, want.broker) for want in batch.subscribe]
+        session.insert("wants", ("subscription", "broker"), wants)
+
+    def head(self, dataset: int) -> int:
+        rows = self._db.query("SELECT head FROM heads WHERE dataset = ?", (dataset,))
+        if not rows:
+            raise NotFound("dataset", str(dataset))
+        return int(rows[0][0])
+
+    def segments(self, dataset: int) -> list[Segment]:
+        sql = f"SELECT {', '.join(SEGMENT)} FROM segments WHERE dataset = ? ORDER BY first, kind, last, path"
+        return [Segment(*row) for row in self._db.query(sql, (dataset,))]
+
+    def compact(self, dataset: int, remove: Sequence[str], add: Sequence[Segment]) -> None:
+        if any(segment.dataset != dataset for segment in add):
+            raise Conflict("the segments to add belong to another dataset")
+        with self._db.writing() as session:
+            # The row lock keeps two compactions of a dataset apart.
+            if not session.run("UPDATE heads SET head = head WHERE dataset = ?", (dataset,)):
+                raise NotFound("dataset", str(dataset))
+            present = {row[0] for row in session.rows("SELECT path FROM segments WHERE dataset = ?", (dataset,))}
+            if gone := sorted(set(remove) - present):
+                raise Conflict(f"{len(gone)} of the segments to replace are gone, such as {gone[0]!r}", gone=gone)
+            session.each("DELETE FROM segments WHERE path = ?", [(path,) for path in remove])
+            rows = [msgspec.structs.astuple(segment) for segment in add]
+            for segment in add:
+                _text(segment.path)
+            if session.insert("segments", SEGMENT, rows) != len(rows):
+                raise Conflict("a segment with one of the paths to add is there already")
+
+    def all_paths(self) -> set[str]:
+        sql = "SELECT path FROM segments UNION ALL SELECT path FROM executions WHERE path IS NOT NULL"
+        return {row[0] for row in self._db.query(sql)}
+
+    def receipt(self, feed: int, key: str) -> bytes | None:
+        sql = "SELECT receipt FROM idempotency WHERE feed = ? AND key = ?"
+        rows = self._db.query(sql, (feed, _text(key)))
+        return bytes(rows[0][0]) if rows else None
+
+    def forget_keys(self, before: float) -> int:
+        with self._db.writing() as session:
+            return session.run("DELETE FROM idempotency WHERE time < ?", (before,))
+
+    def batch_done(self, feed: int, batch: int) -> bool:
+        return bool(self._db.query("SELECT 1 FROM feed_batches WHERE feed = ? AND batch >= ?", (feed, batch)))
+
+    # -- subscriptions ---------------------------------------------------------------------------------------------
+
+    def subscriptions(self, channel: int) -> Iterator[tuple[int, str, list[int]]]:
+        sql = (
+            "SELECT s.id, s.args, w.broker FROM subscriptions s JOIN wants w ON w.subscription = s.id "
+            "WHERE s.channel = ? ORDER BY s.id, w.broker"
+        )
+        last: tuple[int, str, list[int]] | None = None
+        for id, args, broker in self._db.stream(sql, (channel,)):
+            if last is not None and last[0] == id:
+                last[2].append(broker)
+                continue
+            if last is not None:
+                yield last
+            last = (id, args, [broker])
+        if last is not None:
+            yield last
+
+    # -- executions ------------------------------------------------------------------------------------------------
+
+    def _move(self, session: Session, channel: int, positions: Mapping[int, int]) -> None:
+        if not positions:
+            return
+        ids = sorted(positions)
+        heads: dict[int, int] = dict(
+            session.rows(f"SELECT dataset, head FROM heads WHERE dataset IN ({_marks(ids)})", ids)
+        )
+        for dataset in ids:
+            ordinal = positions[dataset]
+            if dataset not in heads:
+                raise NotFound("dataset", str(dataset))
+            if not 0 <= ordinal <= heads[dataset]:
+                raise Conflict(f"dataset {dataset} ends at {heads[dataset]}, before the position {ordinal}")
+            upsert = (
+                "INSERT INTO positions (channel, dataset, ordinal) VALUES (?, ?, ?) ON CONFLICT (channel, dataset) "
+                "DO UPDATE SET ordinal = excluded.ordinal WHERE positions.ordinal <= excluded.ordinal"
+            )
+            if not session.run(upsert, (channel, dataset, ordinal)):
+                raise Conflict(f"the position of channel {channel} in dataset {dataset} is beyond {ordinal} already")
+
+    def record(self, execution: Execution, positions: Mapping[int, int], brokers: Sequence[int]) -> None:
+        with self._db.writing() as session:
+            own = (execution.channel,)
+            last = session.rows("SELECT last FROM progress WHERE channel = ?", own)
+            if not last:
+                raise NotFound("channel", str(execution.channel))
+            sql = "UPDATE progress SET last = ? WHERE channel = ? AND last = ?"
+            if not session.run(sql, (execution.number, execution.channel, execution.number - 1)):
+                message = f"execution {execution.number} of channel {execution.channel} does not follow {last[0][0]}"
+                raise Conflict(message, last=last[0][0])
+            _text(execution.path or "")
+            session.insert("executions", EXECUTION, [msgspec.structs.astuple(execution)])
+            self._move(session, execution.channel, positions)
+            tell = (
+                "INSERT INTO tells (broker, channel, execution) "
+                "SELECT id, ?, ? FROM definitions WHERE kind = 'broker' AND id = ?"
+            )
+            rows = [(execution.channel, execution.number, broker) for broker in sorted(set(brokers))]
+            session.each(tell, rows)
+
+    def positions(self, channel: int) -> dict[int, int]:
+        sql = "SELECT dataset, ordinal FROM positions WHERE channel = ? ORDER BY dataset"
+        return dict(self._db.query(sql, (channel,)))
+
+    def advance(self, channel: int, positions: Mapping[int, int]) -> None:
+        with self._db.writing() as session:
+            self._exists(session, Channel, [channel])
+            self._move(session, channel, positions)
+
+    def last_execution(self, channel: int) -> int:
+        with self._db.reading() as session:
+            return self._last(session, channel)
+
+    def _last(self, session: Session, channel: int) -> int:
+        rows = session.rows("SELECT last FROM progress WHERE channel = ?", (channel,))
+        if not rows:
+            raise NotFound("channel", str(channel))
+        return int(rows[0][0])
+
+    def first_execution(self, channel: int) -> int:
+        with self._db.reading() as session:
+            last = self._last(session, channel)
+            first = session.rows("SELECT min(number) FROM executions WHERE channel = ?", (channel,))[0][0]
+        return last + 1 if first is None else int(first)
+
+    def executions(self, channel: int, after: int = 0, limit: int = 1000) -> list[Execution]:
+        sql = f"SELECT {', '.join(EXECUTION)} FROM executions WHERE channel = ? AND number > ? ORDER BY number"
+        return [Execution(*row) for row in self._db.query(f"{sql} LIMIT ?", (channel, after, limit))]
+
+    def execution(self, channel: int, number: int) -> Execution | None:
+        sql = f"SELECT {', '.join(EXECUTION)} FROM executions WHERE channel = ? AND number = ?"
+        rows = self._db.query(sql, (channel, number))
+        return Execution(*rows[0]) if rows else None
+
+    def expire(self, channel: int, before: float) -> list[str]:
+        with self._db.writing() as session:
+            sql = "DELETE FROM executions WHERE channel = ? AND time < ? RETURNING path"
+            return [row[0] for row in session.rows(sql, (channel, before)) if row[0] is not None]
+
+    # -- outbox ----------------------------------------------------------------------------------------------------
+
+    def tells(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
+        sql = "SELECT broker, channel, execution FROM tells WHERE broker = ? ORDER BY channel, execution LIMIT ?"
+        return [OutboxEntry(*row) for row in self._db.query(sql, (broker, limit))]
+
+    def told(self, tells: Sequence[OutboxEntry]) -> None:
+        if not tells:
+            return
+        with self._db.writing() as session:
+            rows = [(tell.broker, tell.channel, tell.execution) for tell in tells]
+            session.each("DELETE FROM tells WHERE broker = ? AND channel = ? AND execution = ?", rows)
+
+    def forget_tells(self, broker: int) -> int:
+        with self._db.writing() as session:
+            return session.run("DELETE FROM tells WHERE broker = ?", (broker,))
+
+    # -- periodic procedures ---------------------------------------------------------------------------------------
+
+    def schedules(self) -> list[Schedule]:
+        sql = (
+            "SELECT s.id, d.spec, s.args, s.started FROM schedules s JOIN definitions d ON d.id = s.procedure "
+            "ORDER BY s.id"
+        )
+        rows = self._db.query(sql)
+        return [
+            Schedule(id, _decode(spec, Procedure).name, tuple(_decode(args, list[Any])), started)
+            for id, spec, args, started in rows
+        ]
+
+    def add_schedule(self, schedule: Schedule) -> None:
+        with self._db.writing() as session:
+            sql = "SELECT id FROM definitions WHERE kind = 'procedure' AND name = ?"
+            rows = session.rows(sql, (_text(schedule.procedure.lower()),))
+            if not rows:
+                raise NotFound("procedure", schedule.procedure)
+            args = msgspec.json.encode(schedule.args).decode()
+            row = (schedule.id, rows[0][0], args, schedule.started)
+            if not session.insert("schedules", ("id", "procedure", "args", "started"), [row]):
+                raise Conflict(f"the id {schedule.id} is taken", id=schedule.id)
+
+    # -- retrospection ---------------------------------------------------------------------------------------------
+
+    def rows(self, table: str) -> tuple[list[Column], list[tuple[Any, ...]]]:
+        reader = tables.READERS.get(table.lower())
+        if reader is None:
+            raise NotFound("catalog table", table, hint=f"there are {', '.join(tables.READERS)}")
+        with self._db.reading() as session:
+            return tables.COLUMNS[table.lower()], reader(session)

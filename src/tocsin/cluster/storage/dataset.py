@@ -1,0 +1,290 @@
+"""A dataset: the log of its commits, its compacted base, and consistent snapshots of both for Spark.
+
+    base      Parquet files with the state as of ordinal C, one ``_ordinal`` a row
+    recent    the rows committed after C, in driver memory as one Arrow table (a keyed dataset: the latest of each key,
+              deletes as tombstones); the log files behind them exist for durability and for a restart
+    resident  a small dataset has its base in ``recent`` too, and Spark never opens a file for it
+
+New rows are those with an ordinal after a channel's position, so ``is_new`` needs no log of its own: a row that was
+overwritten since is not new any more, its successor is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.cluster.model import Column, Dataset, Segment
+from tocsin.cluster.records import type_ddl
+from tocsin.cluster.records.record_decoder import Row, rows_to_table
+from tocsin.cluster.storage import upsert
+from tocsin.cluster.storage.segments import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tocsin.cluster.spark.session import SparkRuntime
+
+ORDINAL = "_ordinal"
+DELETED = "_deleted"
+NEW = "_is_new"
+
+Mode = Literal["all", "new", "marked"]
+
+
+class DatasetStore:
+    """What is known of one dataset; changed under ``lock`` only, read through snapshots."""
+
+    def __init__(self, dataset: Dataset, store: SegmentStore, *, resident_rows: int) -> None:
+        self.dataset = dataset
+        self.store = store
+        self.resident_rows = resident_rows
+        self.names = [column.name for column in dataset.columns]
+        self.lock = threading.Lock()
+        self.maintenance = threading.Lock()
+        self.head = 0
+        self.base: tuple[Segment, ...] = ()
+        self.log: list[Segment] = []
+        self.resident = True
+        self.row_schema = type_ddl.arrow_schema(dataset.columns)
+        fields = list(self.row_schema)
+        if dataset.key:
+            fields.append(pa.field(DELETED, pa.bool_()))
+        self.log_schema = pa.schema([field.with_nullable(True) for field in fields])
+        self.schema = self.log_schema.append(pa.field(ORDINAL, pa.int64()))
+        self._recent = self.schema.empty_table()
+        self._pending: list[pa.Table] = []
+        self._snapshot: Snapshot | None = None
+        self._pins: Counter[str] = Counter()
+        self._garbage: set[str] = set()
+        self._base_frame: tuple[object, DataFrame] | None = None
+
+    # -- what happened -----------------------------------------------------------------------------------------------
+
+    def load(self, head: int, segments: Iterable[Segment]) -> None:
+        """Takes over what the catalog holds: at the start, and when a commit's fate was uncertain."""
+        rows = list(segments)
+        base = tuple(segment for segment in rows if segment.kind == "base")
+        log = [segment for segment in rows if segment.kind == "log"]
+        tables = [self._numbered(self.store.read(segment.path), segment.first) for segment in log]
+        with self.lock:
+            self.head, self.base, self.log = head, base, log
+            self._recent, self._pending, self._snapshot = self.schema.empty_table(), tables, None
+            self.resident = False
+            self._settle_residence()
+
+    def appended(self, segment: Segment, table: pa.Table) -> None:
+        """A commit of this dataset is durable; from now on snapshots include it."""
+        with self.lock:
+            self.head = segment.last
+            self.log.append(segment)
+            self._pending.append(self._numbered(table, segment.first))
+            self._snapshot = None
+
+    def rebased(self, upto: int, base: Sequence[Segment], removed: Iterable[str]) -> None:
+        """The base now holds everything up to ``upto``; ``removed`` files go when nobody reads them any more."""
+        with self.lock:
+            recent = self._merge()
+            self.base = tuple(base)
+            self.log = [segment for segment in self.log if segment.first > upto]
+            self.resident = False
+            self._recent = recent.filter(pc.greater(recent.column(ORDINAL), upto))
+            self._snapshot = None
+            self._settle_residence()
+            self._garbage.update(removed)
+            unused = [path for path in self._garbage if not self._pins[path]]
+            self._garbage.difference_update(unused)
+        self.store.delete(unused)
+
+    # -- what is there -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The state as of now; the same object while nothing changes. Release it when done."""
+        with self.lock:
+            if self._snapshot is None:
+                recent = self._merge()
+                self._snapshot = Snapshot(self, self.head, self.base, recent, self.resident)
+            self._pins.update(segment.path for segment in self._snapshot.base)
+            return self._snapshot
+
+    def release(self, snapshot: Snapshot) -> None:
+        with self.lock:
+            self._pins.subtract(segment.path for segment in snapshot.base)
+            unused = [path for path in self._garbage if self._pins[path] <= 0]
+            self._garbage.difference_update(unused)
+        self.store.delete(unused)
+
+    @property
+    def base_rows(self) -> int:
+        return sum(segment.rows for segment in self.base)
+
+    @property
+    def recent_rows(self) -> int:
+        return sum(int(table.num_rows) for table in (self._recent, *self._pending))
+
+    def base_frame(self, runtime: SparkRuntime, base: tuple[Segment, ...]) -> DataFrame:
+        """The base as Spark reads it, with ``_ordinal``; listing the files once per compaction, not per execution."""
+        token = (runtime.generation, tuple(segment.path for segment in base))
+        cached = self._base_frame
+        if cached is None or cached[0] != token:
+            uris = [self.store.uri(segment.path) for segment in base]
+            columns = [*self.dataset.columns, Column(ORDINAL, "bigint")]
+            cached = (token, runtime.session.read.schema(type_ddl.ddl(columns)).parquet(*uris))
+            self._base_frame = cached
+        return cached[1]
+
+    def read_base(self, base: tuple[Segment, ...]) -> pa.Table:
+        """Base files as one Arrow table with ``_ordinal``."""
+        tables = [self.store.read(segment.path).cast(self._base_schema()) for segment in base]
+        return pa.concat_tables(tables) if tables else self._base_schema().empty_table()
+
+    def live(self, table: pa.Table) -> pa.Table:
+        """Without the tombstones, and without their column."""
+        if not self.dataset.key:
+            return table
+        return table.filter(pc.invert(table.column(DELETED))).drop_columns([DELETED])
+
+    def as_log(self, table: pa.Table) -> pa.Table:
+        """Rows of the dataset as a log segment has them."""
+        if self.dataset.key:
+            table = table.append_column(self.schema.field(DELETED), pa.repeat(pa.scalar(False), table.num_rows))
+        return table.cast(self.log_schema)
+
+    def rows_as_log(self, rows: Sequence[Row]) -> pa.Table:
+        """The same of checked records that are not in columns yet."""
+        return self.as_log(rows_to_table(rows, self.row_schema))
+
+    def tombstones(self, keys: pa.Table) -> pa.Table:
+        """Deletes of these keys as a log segment has them."""
+        columns = [
+            keys.column(field.name) if field.name in self.dataset.key else pa.nulls(keys.num_rows, field.type)
+            for field in self.log_schema
+            if field.name != DELETED
+        ]
+        return pa.table([*columns, pa.repeat(pa.scalar(True), keys.num_rows)], schema=self.log_schema)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _base_schema(self) -> pa.Schema:
+        return pa.schema([field for field in self.schema if field.name != DELETED])
+
+    def _numbered(self, table: pa.Table, ordinal: int) -> pa.Table:
+        column = pa.repeat(pa.scalar(ordinal, pa.int64()), table.num_rows)
+        return table.cast(self.log_schema).append_column(self.schema.field(ORDINAL), column)
+
+    def _merge(self) -> pa.Table:
+        if self._pending:
+            table = pa.concat_tables([self._recent, *self._pending])
+            if self.dataset.key:
+                table = upsert.latest(table, self.dataset.key)
+                if self.resident:
+                    table = table.filter(pc.invert(table.column(DELETED)))
+            # Thousands of one-row chunks would make every later operation slow.
+            self._recent = table.combine_chunks() if table.column(0).num_chunks > 16 else table
+            self._pending = []
+        return self._recent
+
+    def _settle_residence(self) -> None:
+        """A small base is taken into memory; after that nothing of the dataset is read from files."""
+        if self.base_rows + self.recent_rows > self.resident_rows:
+            return
+        base = self.read_base(self.base)
+        if self.dataset.key:
+            alive = pa.repeat(pa.scalar(False), base.num_rows)
+            base = base.append_column(DELETED, alive).select(self.schema.names)
+        self._pending = [self._merge()]
+        self._recent = base.cast(self.schema)
+        self.resident = True
+        self._merge()
+
+
+class Snapshot:
+    """A dataset as of one ordinal: immutable, shared by all executions that start before the next commit."""
+
+    def __init__(
+        self, owner: DatasetStore, head: int, base: tuple[Segment, ...], recent: pa.Table, resident: bool
+    ) -> None:
+        self.owner = owner
+        self.head = head
+        self.base = () if resident else base
+        self.recent = recent
+        self.resident = resident
+        self._lock = threading.Lock()
+        self._frame: tuple[int, DataFrame] | None = None
+
+    @property
+    def dataset(self) -> Dataset:
+        return self.owner.dataset
+
+    @property
+    def base_last(self) -> int:
+        return max((segment.last for segment in self.base), default=0)
+
+    def rows(self, after: int = 0) -> int:
+        """About how many rows came after an ordinal."""
+        recent = self.recent.num_rows
+        if after and recent:
+            recent = pc.sum(pc.greater(self.recent.column(ORDINAL), after)).as_py()
+        return int(recent) + sum(segment.rows for segment in self.base if segment.last > after)
+
+    def frame(self, runtime: SparkRuntime, mode: Mode = "all", position: int = 0) -> DataFrame:
+        """The rows as a Spark DataFrame: all of them, the new ones, or all with a mark on the new ones."""
+        if mode == "all":
+            with self._lock:
+                if self._frame is None or self._frame[0] != runtime.generation:
+                    self._frame = (runtime.generation, self._shaped(runtime, mode, 0))
+                return self._frame[1]
+        return self._shaped(runtime, mode, position)
+
+    def _shaped(self, runtime: SparkRuntime, mode: Mode, position: int) -> DataFrame:
+        after, names = position if mode == "new" else 0, self.owner.names
+        if any(segment.last > after for segment in self.base):
+            frame = self._numbered(runtime, after)
+            if mode == "marked":
+                return frame.select(*names, (frame[ORDINAL] > position).alias(NEW))
+            return frame.select(*names)
+        # Columns are chosen here and not in Spark, which would copy the rows in the driver, one by one.
+        recent = self._recent(after)
+        rows = recent.select(names)
+        if mode == "marked":
+            rows = rows.append_column(NEW, pc.greater(recent.column(ORDINAL), position))
+        return runtime.from_arrow(rows)
+
+    def table(self) -> pa.Table:
+        """All rows as Arrow with ``_ordinal``; for datasets that fit the driver."""
+        recent = self.owner.live(self.recent)
+        if self.resident:
+            return recent
+        base = self.owner.read_base(self.base)
+        if self.dataset.key:
+            base = upsert.without(base, self.recent, self.dataset.key)
+        return pa.concat_tables([base, recent.select(base.column_names)])
+
+    def release(self) -> None:
+        self.owner.release(self)
+
+    def _recent(self, after: int) -> pa.Table:
+        recent = self.owner.live(self.recent)
+        return recent.filter(pc.greater(recent.column(ORDINAL), after)) if after else recent
+
+    def _numbered(self, runtime: SparkRuntime, after: int = 0) -> DataFrame:
+        recent = self._recent(after)
+        base = [segment for segment in self.base if segment.last > after]
+        if not base:
+            return runtime.from_arrow(recent)
+        frame = self.owner.base_frame(runtime, self.base)
+        if after:
+            frame = frame.where(frame[ORDINAL] > after)
+        if self.dataset.key and self.recent.num_rows:
+            # What was overwritten or deleted since leaves the base; the few recent keys are broadcast.
+            changed = runtime.from_arrow(self.recent.select(list(self.dataset.key)))
+            frame = frame.join(changed.hint("broadcast"), list(self.dataset.key), "left_anti")
+        columns = [*self.owner.names, ORDINAL]
+        if recent.num_rows == 0:
+            return frame.select(*columns)
+        return frame.select(*columns).unionAll(runtime.from_arrow(recent).select(*columns))

@@ -1,0 +1,116 @@
+"""Names: every definition by kind and name, in memory, and what a name means in a query."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, TypeVar
+
+from tocsin.cluster.model import Broker, Channel, Column, Dataset, Definition, Feed, Function, Procedure
+from tocsin.cluster.query.compiler import Relation
+from tocsin.cluster.storage.catalog import TABLES, Catalog, key_of
+from tocsin.errors import AlreadyExists, NotFound
+
+T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure)
+
+KINDS: tuple[type[Any], ...] = (Dataset, Feed, Function, Channel, Broker, Procedure)
+
+SUBSCRIPTION_COLUMNS = (Column("subscription_id", "bigint"), Column("brokers", "array<string>"))
+RESULT_COLUMNS = (
+    Column("execution", "bigint"),
+    Column("execution_time", "timestamp"),
+    Column("subscription_id", "bigint"),
+)
+
+
+class DefinitionIndex:
+    """Mirrors the catalog's definitions; changed only through ``add``, ``replace`` and ``remove``."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.lock = threading.RLock()
+        self._by_kind: dict[type[Any], dict[str, Any]] = {
+            kind: {key_of(item): item for item in catalog.all(kind)} for kind in KINDS
+        }
+        self._by_id: dict[int, Any] = {item.id: item for items in self._by_kind.values() for item in items.values()}
+
+    # -- definitions -------------------------------------------------------------------------------------------------
+
+    def find(self, kind: type[T], name: str) -> T | None:
+        found: T | None = self._by_kind[kind].get(name.lower())
+        return found
+
+    def get(self, kind: type[T], name: str) -> T:
+        found = self.find(kind, name)
+        if found is None:
+            known = sorted(item.name for item in self._by_kind[kind].values())
+            hint = f"there are: {', '.join(known[:10])}" if known else f"there is no {kind.__name__.lower()} yet"
+            raise NotFound(kind.__name__.lower(), name, hint=hint)
+        return found
+
+    def by_id(self, identity: int) -> Any:
+        return self._by_id.get(identity)
+
+    def all(self, kind: type[T]) -> list[T]:
+        return sorted(self._by_kind[kind].values(), key=lambda item: item.id)
+
+    def admit(self, definition: Definition) -> None:
+        """Refuses a name that is taken, also by the relations that a channel brings along."""
+        kind = type(definition)
+        if key_of(definition) in self._by_kind[kind]:
+            raise AlreadyExists(kind.__name__.lower(), definition.name)
+        taken: list[str] = []
+        if isinstance(definition, Dataset):
+            taken = [definition.name]
+        elif isinstance(definition, Channel):
+            taken = [f"{definition.name}Subscriptions", f"{definition.name}Results"]
+        for name in taken:
+            if (relation := self.relation(name)) is not None:
+                raise AlreadyExists(relation.kind, name)
+
+    def add(self, definition: Definition, *, stored: bool = False) -> None:
+        """``stored``: the catalog has it already, in a transaction of its own."""
+        if not stored:
+            self.catalog.add(definition)
+        self._by_kind[type(definition)][key_of(definition)] = definition
+        self._by_id[definition.id] = definition
+
+    def replace(self, definition: Definition) -> None:
+        self.catalog.replace(definition)
+        self._by_kind[type(definition)][key_of(definition)] = definition
+        self._by_id[definition.id] = definition
+
+    def remove(self, definition: Definition) -> list[str]:
+        paths = self.catalog.remove(definition)
+        self._by_kind[type(definition)].pop(key_of(definition), None)
+        self._by_id.pop(definition.id, None)
+        return paths
+
+    # -- what a query may name ---------------------------------------------------------------------------------------
+
+    def relation(self, name: str) -> Relation | None:
+        lower = name.lower()
+        if lower.startswith("catalog."):
+            table = lower.removeprefix("catalog.")
+            columns = TABLES.get(table)
+            return None if columns is None else Relation("catalog", table, tuple(columns))
+        dataset = self.find(Dataset, name)
+        if dataset is not None:
+            return Relation("dataset", dataset.name, dataset.columns, dataset.active, dataset.key)
+        if lower.endswith("subscriptions"):
+            channel = self.find(Channel, name[: -len("subscriptions")])
+            if channel is not None:
+                parameters = tuple(Column(item.name, item.type) for item in channel.parameters)
+                return Relation("subscriptions", channel.name, SUBSCRIPTION_COLUMNS + parameters)
+        if lower.endswith("results"):
+            channel = self.find(Channel, name[: -len("results")])
+            if channel is not None:
+                fields = ",".join(f"`{column.name}`:{column.type}" for column in channel.columns)
+                return Relation("results", channel.name, (*RESULT_COLUMNS, Column("result", f"struct<{fields}>")))
+        return None
+
+    def known(self) -> list[str]:
+        of_channels = [f"{each.name}{end}" for each in self.all(Channel) for end in ("Results", "Subscriptions")]
+        return [each.name for each in self.all(Dataset)] + of_channels + [f"catalog.{table}" for table in TABLES]
+
+    def function(self, name: str, arity: int) -> Function | None:
+        return self.find(Function, f"{name}@{arity}")

@@ -1,0 +1,178 @@
+"""Results: grouped by subscription, kept as one segment an execution, read back as lines of JSON.
+
+Nothing here touches single records: payloads arrive from Spark as JSON text and leave as bytes, by columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tocsin.cluster.model import Execution
+from tocsin.cluster.storage.segments import SegmentStore, Written
+from tocsin.errors import StorageError
+
+#: Bytes of a chunk that ``pull`` yields, and of a row group that ``write`` makes.
+CHUNK = 1 << 20
+_BATCH = 16 * 1024
+
+SCHEMA = pa.schema(
+    [
+        pa.field("subscription_id", pa.int64(), nullable=False),
+        pa.field("count", pa.int32(), nullable=False),
+        pa.field("payload", pa.large_string(), nullable=False),
+    ]
+)
+
+Ids = npt.NDArray[np.int64]
+
+
+def group(table: pa.Table) -> pa.Table:
+    """One row a subscription, by id: its payloads joined to a JSON array, by ``rank`` or else as they came."""
+    if table.num_rows == 0:
+        return SCHEMA.empty_table()
+    ids = _ids(table)
+    # 64-bit offsets: all payloads of an execution together may exceed 2 GiB.
+    payload = pc.cast(table["payload"], pa.large_string())
+    if payload.null_count:
+        payload = pc.fill_null(payload, "null")
+    order = _order(ids, table["rank"] if "rank" in table.column_names else None)
+    if order is not None:
+        ids, payload = ids[order], payload.take(pa.array(order))
+    values = payload.combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks)
+    starts = np.concatenate(([0], np.flatnonzero(ids[1:] != ids[:-1]) + 1))
+    offsets = np.append(starts, len(ids))
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
+    joined = pc.binary_join(lists, pa.scalar(",", pa.large_string()))
+    counts = pa.array(np.diff(offsets).astype(np.int32))
+    return pa.Table.from_arrays([pa.array(ids[starts]), counts, _glue("[", joined, "]")], schema=SCHEMA)
+
+
+def _order(ids: Ids, rank: pa.ChunkedArray | None) -> npt.NDArray[np.intp] | None:
+    if rank is not None:
+        return np.lexsort((rank.to_numpy(), ids))
+    if bool((ids[1:] >= ids[:-1]).all()):
+        return None
+    return np.argsort(ids, kind="stable")
+
+
+def _ids(table: pa.Table) -> Ids:
+    ids: Ids = table["subscription_id"].to_numpy().astype(np.int64, copy=False)
+    return ids
+
+
+def _glue(*pieces: Any) -> pa.Array:
+    kind = pa.large_string()
+    typed = [pa.scalar(piece, kind) if isinstance(piece, str) else piece for piece in pieces]
+    return pc.binary_join_element_wise(*typed, pa.scalar("", kind))
+
+
+class ResultStore:
+    """The result segments of all channels.
+
+    ``Execution.path`` names a file written here, or a folder of part files of the same columns that executors wrote.
+    """
+
+    def __init__(self, store: SegmentStore) -> None:
+        self.store = store
+
+    @staticmethod
+    def folder(channel: int, number: int) -> str:
+        """Where results of an execution go; a thousand executions a folder, as listing a huge one is slow."""
+        return f"results/{channel}/{number // 1000}"
+
+    def write(self, channel: int, number: int, grouped: pa.Table) -> Written:
+        rows = max(1, grouped.num_rows)
+        size = max(1, grouped.nbytes // rows)
+        return self.store.write(grouped, self.folder(channel, number), row_group=max(256, CHUNK // size))
+
+    def pull(self, execution: Execution, ids: Ids) -> Iterator[bytes]:
+        """The results of these subscriptions: NDJSON, one line a subscription, in chunks of about a megabyte."""
+        wanted = np.unique(np.asarray(ids, np.int64))
+        if execution.path is None or not len(wanted):
+            return
+        for part in self.store.parts(execution.path):
+            with self.store.open(part) as file:
+                try:
+                    for table in _matching(file, wanted):
+                        yield from _lines(table, execution.number)
+                except (OSError, KeyError, pa.ArrowException) as error:
+                    raise StorageError(
+                        f"cannot read segment {part}: {str(error).splitlines()[0]}",
+                        hint="the file is damaged: restore it from a copy",
+                        path=part,
+                    ) from error
+
+    def of_subscription(self, executions: Iterable[Execution], id: int) -> Iterator[bytes]:
+        """The line of one subscription in each of these executions, in their order."""
+        wanted = np.array([id], np.int64)
+        for execution in executions:
+            yield from self.pull(execution, wanted)
+
+    def result_paths(self, executions: Iterable[Execution]) -> list[tuple[str, int, float]]:
+        """(segment, execution, time) of every result file: what ``<Channel>Results`` reads."""
+        return [
+            (part, execution.number, execution.time)
+            for execution in executions
+            if execution.path is not None
+            for part in self.store.parts(execution.path)
+        ]
+
+
+def _matching(file: pq.ParquetFile, wanted: Ids) -> Iterator[pa.Table]:
+    """The wanted rows; payloads are read only in row groups that have some, and never a large group at once."""
+    for number in _candidates(file, wanted):
+        present = _ids(file.read_row_group(number, columns=["subscription_id"], use_threads=False))
+        hits = wanted[np.minimum(np.searchsorted(wanted, present), len(wanted) - 1)] == present
+        if not hits.any():
+            continue
+        at = 0
+        for batch in file.iter_batches(_BATCH, row_groups=[number], columns=SCHEMA.names, use_threads=False):
+            here = hits[at : at + len(batch)]
+            at += len(batch)
+            if here.any():
+                table = pa.Table.from_batches([batch])
+                yield table if here.all() else table.filter(pa.array(here))
+
+
+def _candidates(file: pq.ParquetFile, wanted: Ids) -> Iterator[int]:
+    """Row groups whose range of ids touches a wanted one."""
+    column = file.schema_arrow.get_field_index("subscription_id")
+    for number in range(file.metadata.num_row_groups):
+        statistics = file.metadata.row_group(number).column(column).statistics if column >= 0 else None
+        if statistics is not None and statistics.has_min_max:
+            first = np.searchsorted(wanted, statistics.min, "left")
+            if first == len(wanted) or wanted[first] > statistics.max:
+                continue
+        yield number
+
+
+def _lines(table: pa.Table, execution: int) -> Iterator[bytes]:
+    kind = pa.large_string()
+    payload = pc.cast(table["payload"], kind)
+    lines = _glue(
+        '{"subscription":',
+        pc.cast(table["subscription_id"], kind),
+        f',"execution":{execution},"count":',
+        pc.cast(table["count"], kind),
+        ',"results":',
+        payload,
+        "}\n",
+    )
+    for chunk in lines.chunks:
+        offsets = np.frombuffer(chunk.buffers()[1], np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+        data = memoryview(chunk.buffers()[2])
+        at = 0
+        while at < len(chunk):
+            # Whole lines, and at least one, however long it is.
+            to = max(at + 1, int(np.searchsorted(offsets, offsets[at] + CHUNK, "right")) - 1)
+            yield bytes(data[offsets[at] : offsets[to]])
+            at = to

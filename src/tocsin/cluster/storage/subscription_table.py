@@ -1,0 +1,374 @@
+"""The BE subscriptions of one channel: in memory as sorted arrays, and as a view for Spark (see ``chunks``).
+
+Identical subscriptions are kept once, with the set of brokers that want them. A million of two strings take about
+250 MB, most of it the canonical texts and the dictionary that finds them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tocsin.cluster.model import Channel, Column, Subscription
+from tocsin.cluster.records import type_ddl, value_validators
+from tocsin.cluster.storage.chunks import ChunkedView
+from tocsin.cluster.storage.segments import SegmentStore
+from tocsin.errors import NotFound, TypeMismatch
+
+if TYPE_CHECKING:
+    from tocsin.cluster.spark.session import SparkRuntime
+
+Ids = npt.NDArray[np.int64]
+
+#: Texts decoded at once: bounds the Python objects alive while a view is built.
+_BATCH = 50_000
+#: Types whose JSON value is what Arrow takes; other values go through ``coerce`` once more.
+_PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
+
+
+class SubscriptionTable:
+    """May be used from any thread."""
+
+    def __init__(self, channel: Channel, store: SegmentStore) -> None:
+        self.channel = channel
+        columns = [Column(f"p_{number}", parameter.type) for number, parameter in enumerate(channel.parameters)]
+        self.schema: pa.Schema = type_ddl.arrow_schema([Column("subscription_id", "bigint"), *columns])
+        self._names = {parameter.name.lower(): number for number, parameter in enumerate(channel.parameters)}
+        self._lock = threading.RLock()
+        self._version = 0
+        self._by_text: dict[str, int] = {}
+        # Parallel and sorted by id. Set 0 is the empty set of brokers: a removed subscription whose place is not
+        # reclaimed yet.
+        self._used = 0
+        self._ids: Ids = np.empty(16, np.int64)
+        self._set: npt.NDArray[np.int32] = np.empty(16, np.int32)
+        self._text: list[str] = []
+        self._sets: list[frozenset[int]] = [frozenset()]
+        self._set_numbers: dict[frozenset[int], int] = {frozenset(): 0}
+        self._fresh: list[int] = []
+        self._begin: Ids = np.empty(16, np.int64)
+        self._position = 0
+        self._running = False
+        self._late: dict[int, None] = {}
+        folder = f"subscriptions/{channel.id}"
+        self._view = ChunkedView(store, folder, self.schema, self._take_fresh, self.live, self.__len__)
+
+    # --- arguments
+
+    def canonical(self, args: Sequence[Any] | Mapping[str, Any]) -> str:
+        """The arguments checked, typed and written as JSON in parameter order: the identity of a subscription."""
+        given = self._by_name(args) if isinstance(args, Mapping) else self._by_position(args)
+        typed = []
+        for parameter, value in zip(self.channel.parameters, given, strict=True):
+            try:
+                typed.append(type_ddl.coerce(value, parameter.type))
+            except TypeMismatch as error:
+                message = f"parameter {parameter.name!r} of channel {self.channel.name!r}: {error.message}"
+                raise TypeMismatch(message, hint=error.hint, parameter=parameter.name) from error
+        # Sorted, as the keys of a map have no order.
+        return msgspec.json.encode(value_validators.json_value(typed), order="sorted").decode()
+
+    def _by_position(self, args: Sequence[Any]) -> Sequence[Any]:
+        if not isinstance(args, Sequence) or isinstance(args, (str, bytes, bytearray)):
+            raise TypeMismatch(
+                f"arguments of channel {self.channel.name!r} are a list or an object, not {type(args).__name__}",
+                hint=self._signature(),
+            )
+        if len(args) != len(self.channel.parameters):
+            raise TypeMismatch(
+                f"channel {self.channel.name!r} takes {len(self.channel.parameters)} arguments, not {len(args)}",
+                hint=self._signature(),
+            )
+        return args
+
+    def _by_name(self, args: Mapping[str, Any]) -> Sequence[Any]:
+        given: list[Any] = [msgspec.UNSET] * len(self.channel.parameters)
+        for name, value in args.items():
+            number = self._names.get(name.lower()) if isinstance(name, str) else None
+            if number is None:
+                message = f"channel {self.channel.name!r} has no parameter {name!r}"
+                raise TypeMismatch(message, hint=self._signature(), parameter=str(name))
+            if given[number] is not msgspec.UNSET:
+                message = f"parameter {name!r} of channel {self.channel.name!r} is given twice"
+                raise TypeMismatch(message, hint=self._signature(), parameter=name)
+            given[number] = value
+        missing = [p.name for p, value in zip(self.channel.parameters, given, strict=True) if value is msgspec.UNSET]
+        if missing:
+            raise TypeMismatch(
+                f"channel {self.channel.name!r} needs {', '.join(map(repr, missing))}",
+                hint=self._signature(),
+                parameter=missing[0],
+            )
+        return given
+
+    def _signature(self) -> str:
+        inside = ", ".join(f"{parameter.name} {parameter.type}" for parameter in self.channel.parameters)
+        return f"it is {self.channel.name}({inside})"
+
+    # --- changes
+
+    def load(self, rows: Iterable[tuple[int, str, list[int]]], position: int = 0) -> None:
+        """Everything the catalog has; once, at the start, when the last execution was ``position``."""
+        with self._lock:
+            if self._used:
+                raise ValueError("the table is loaded already")
+            ids: list[int] = []
+            sets: list[int] = []
+            for id, text, brokers in rows:
+                ids.append(id)
+                sets.append(self._set_number(frozenset(brokers)))
+                self._text.append(text)
+                self._by_text[text] = id
+            self._ids, self._set, self._used = np.array(ids, np.int64), np.array(sets, np.int32), len(ids)
+            if np.any(self._ids[1:] <= self._ids[:-1]):
+                order = np.argsort(self._ids, kind="stable")
+                self._ids, self._set = self._ids[order], self._set[order]
+                self._text = [self._text[at] for at in order]
+            self._fresh = ids
+            # When each of them was made is not known any more: before this in any case.
+            self._begin, self._position = np.full(len(ids), position, np.int64), position
+            self._version += 1
+
+    def add(self, id: int, canonical: str, broker: int) -> None:
+        """``broker`` wants the subscription; a new one is part of every view taken from now on."""
+        with self._lock:
+            at = self._at(id)
+            if at is None:
+                known = self._by_text.get(canonical)
+                if known is not None:
+                    raise ValueError(f"subscription {known} has these arguments already")
+                self._insert(id, canonical, frozenset((broker,)))
+            elif self._set[at] == 0 or self._text[at] != canonical:
+                raise ValueError(f"subscription {id} was used for other arguments")
+            else:
+                self._set[at] = self._set_number(self._sets[self._set[at]] | {broker})
+            self._version += 1
+
+    def discard(self, id: int, broker: int | None) -> bool:
+        """``broker`` (None: nobody) wants it any more. False: it was not wanted."""
+        with self._lock:
+            at = self._at(id)
+            if at is None or self._set[at] == 0:
+                return False
+            before = self._sets[self._set[at]]
+            after = frozenset() if broker is None else before - {broker}
+            if after == before:
+                return False
+            self._set[at] = self._set_number(after)
+            if not after:
+                del self._by_text[self._text[at]]
+                self._text[at] = ""
+                if self._used > 2 * len(self._by_text) + 1024:
+                    self._reclaim()
+            self._version += 1
+            return True
+
+    def _insert(self, id: int, text: str, brokers: frozenset[int]) -> None:
+        if self._used == len(self._ids):
+            self._ids = np.resize(self._ids, 2 * self._used + 16)
+            self._set = np.resize(self._set, 2 * self._used + 16)
+            self._begin = np.resize(self._begin, 2 * self._used + 16)
+        at = int(np.searchsorted(self._ids[: self._used], id))
+        # Ids grow, so this is nearly always the end.
+        self._ids[at + 1 : self._used + 1] = self._ids[at : self._used]
+        self._set[at + 1 : self._used + 1] = self._set[at : self._used]
+        self._begin[at + 1 : self._used + 1] = self._begin[at : self._used]
+        self._ids[at], self._set[at], self._begin[at] = id, self._set_number(brokers), self._position
+        if self._running:
+            self._late[id] = None
+        self._text.insert(at, text)
+        self._used += 1
+        self._by_text[text] = id
+        self._fresh.append(id)
+
+    def _reclaim(self) -> None:
+        keep = self._set[: self._used] != 0
+        self._text = [text for text, kept in zip(self._text, keep.tolist(), strict=True) if kept]
+        self._ids, self._set = self._ids[: self._used][keep], self._set[: self._used][keep]
+        self._begin = self._begin[: self._used][keep]
+        self._used = len(self._ids)
+
+    def _set_number(self, brokers: frozenset[int]) -> int:
+        number = self._set_numbers.get(brokers)
+        if number is None:
+            number = self._set_numbers[brokers] = len(self._sets)
+            self._sets.append(brokers)
+        return number
+
+    # --- which execution sees what
+
+    def start_run(self) -> None:
+        """A run of the channel is about to take its view: what is added from now on may be too late for it."""
+        with self._lock:
+            self._running = True
+
+    def executed(self, number: int) -> None:
+        """The last execution is this one. What was too late for it begins behind it."""
+        with self._lock:
+            if number > self._position:
+                self._position = number
+                for id in self._late:
+                    at = self._at(id)
+                    if at is not None:
+                        self._begin[at] = number
+
+    def end_run(self) -> None:
+        with self._lock:
+            self._running = False
+            self._late.clear()
+
+    def begins_after(self, id: int) -> int | None:
+        """Every execution behind this one has seen the subscription. None: one is under way that may not."""
+        with self._lock:
+            at = self._at(id)
+            if at is None or self._set[at] == 0:
+                raise self._no(id)
+            return None if id in self._late else int(self._begin[at])
+
+    # --- questions
+
+    def __len__(self) -> int:
+        return len(self._by_text)
+
+    def version(self) -> int:
+        """Changes with every change."""
+        return self._version
+
+    def find(self, canonical: str) -> int | None:
+        with self._lock:
+            return self._by_text.get(canonical)
+
+    def brokers(self, id: int) -> frozenset[int]:
+        """Empty when there is no such subscription."""
+        with self._lock:
+            at = self._at(id)
+            return frozenset() if at is None else self._sets[self._set[at]]
+
+    def get(self, id: int) -> Subscription:
+        with self._lock:
+            at = self._at(id)
+            if at is None or self._set[at] == 0:
+                raise self._no(id)
+            args = tuple(msgspec.json.decode(self._text[at]))
+            return Subscription(id, self.channel.id, args, self._sets[self._set[at]])
+
+    def ids(self) -> Ids:
+        """All of them, sorted."""
+        with self._lock:
+            ids: Ids = self._ids[: self._used][self._set[: self._used] != 0]
+            return ids
+
+    def of_broker(self, broker: int) -> Ids:
+        """The subscriptions that the broker wants, sorted."""
+        with self._lock:
+            wanted = np.array([broker in brokers for brokers in self._sets])
+            ids: Ids = self._ids[: self._used][wanted[self._set[: self._used]]]
+            return ids
+
+    def live(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Which of these exist."""
+        with self._lock:
+            live: npt.NDArray[np.bool_] = self._sets_of(np.asarray(ids, np.int64)) != 0
+            return live
+
+    def brokers_of(self, ids: Ids) -> dict[int, Ids]:
+        """The brokers that want any of these, each with those it wants, sorted."""
+        ids = np.asarray(ids, np.int64)
+        if np.any(ids[1:] <= ids[:-1]):
+            ids = np.sort(ids)
+            ids = ids[np.append(True, ids[1:] != ids[:-1])]
+        with self._lock:
+            numbers = self._sets_of(ids)
+            sets = list(self._sets)
+        if len(sets) <= 1 << 16:
+            numbers = numbers.astype(np.uint16)  # sorted by radix, several times faster
+        sizes = np.bincount(numbers, minlength=len(sets))
+        present = np.flatnonzero(sizes)
+        grouped = ids[np.argsort(numbers, kind="stable")] if len(present) > 1 else ids
+        ends = np.cumsum(sizes[present])
+        pieces: dict[int, list[Ids]] = {}
+        for number, end, size in zip(present.tolist(), ends.tolist(), sizes[present].tolist(), strict=True):
+            for broker in sets[number]:
+                pieces.setdefault(broker, []).append(grouped[end - size : end])
+        return {
+            broker: groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))
+            for broker, groups in sorted(pieces.items())
+        }
+
+    def _no(self, id: int) -> NotFound:
+        return NotFound("subscription", str(id), hint=f"channel {self.channel.name} does not have it")
+
+    def _at(self, id: int) -> int | None:
+        at = int(np.searchsorted(self._ids[: self._used], id))
+        return at if at < self._used and self._ids[at] == id else None
+
+    def _sets_of(self, ids: Ids) -> npt.NDArray[Any]:
+        if not self._used:
+            return np.zeros(len(ids), np.int32)
+        known = self._ids[: self._used]
+        at = np.minimum(np.searchsorted(known, ids), self._used - 1)
+        return np.where(known[at] == ids, self._set[at], 0)
+
+    # --- for Spark
+
+    @contextmanager
+    def view(self, runtime: SparkRuntime) -> Iterator[str]:
+        """The name of a temp view with ``subscription_id`` and ``p_0`` …, valid inside the ``with``.
+
+        It has every subscription added before; removed ones may still be in it, so filter what comes out by ``live``.
+        """
+        with self._view.hold(runtime) as name:
+            yield name
+
+    def arrow(self) -> pa.Table:
+        """Exactly the present subscriptions, in the columns of the view and ``brokers``."""
+        with self._lock:
+            ids = self.ids()
+            texts = [text for text in self._text if text]
+            brokers = [sorted(self._sets[number]) for number in self._sets_of(ids).tolist()]
+        return self._typed(ids, texts).append_column("brokers", pa.array(brokers, pa.list_(pa.int64())))
+
+    def paths(self) -> set[str]:
+        """The segments the view uses: no orphans."""
+        return self._view.paths()
+
+    def close(self) -> None:
+        """The channel is dropped: forgets Spark's memory and the files."""
+        self._view.close()
+
+    def _take_fresh(self) -> pa.Table:
+        """The subscriptions added since the last call, typed."""
+        with self._lock:
+            if not self._fresh:
+                return self.schema.empty_table()
+            fresh = np.sort(np.array(self._fresh, np.int64))
+            at = np.searchsorted(self._ids[: self._used], fresh)
+            found = at < self._used
+            found[found] = self._ids[at[found]] == fresh[found]
+            at = at[found]
+            at = at[self._set[at] != 0]
+            ids, texts = self._ids[at], [self._text[number] for number in at.tolist()]
+            self._fresh = []
+        return self._typed(ids, texts)
+
+    def _typed(self, ids: Ids, texts: list[str]) -> pa.Table:
+        kinds = [type_ddl.spark_type(parameter.type) for parameter in self.channel.parameters]
+        tables = []
+        for start in range(0, len(ids), _BATCH):
+            part = texts[start : start + _BATCH]
+            rows = msgspec.json.decode(f"[{','.join(part)}]")
+            columns = list(zip(*rows, strict=True))
+            arrays = [pa.array(ids[start : start + _BATCH])]
+            for kind, column in zip(kinds, columns, strict=True):
+                if kind not in _PLAIN:
+                    column = tuple(type_ddl.coerce(value, kind) for value in column)
+                arrays.append(type_ddl.values_to_arrow(column, kind))
+            tables.append(pa.Table.from_arrays(arrays, schema=self.schema))
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()

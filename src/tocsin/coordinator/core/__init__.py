@@ -1,0 +1,1 @@
+"""The coordinator's logic as a pure state machine: no sockets, no clock, no randomness."""

@@ -1,0 +1,185 @@
+"""A bare HTTP/1.1 client for one server: for calls so frequent that a whole client library is most of their cost.
+
+Connections are kept and used again, one request at a time each. Whatever fails is an OSError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httptools
+
+#: Connections that are kept while nobody needs them.
+IDLE = 16
+CONNECT_SECONDS = 5.0
+#: Most of an answer that is no success.
+REFUSAL_BYTES = 64 * 1024
+
+Take = Callable[[bytes], None]
+
+
+@cache
+def trust() -> ssl.SSLContext:
+    """Whom to believe who they are. Made once: reading all certificates takes longer than a call."""
+    return ssl.create_default_context()
+
+
+class Unreadable(OSError):
+    """What came back is not HTTP."""
+
+
+class Connection(asyncio.Protocol):
+    """``take`` gets the body of a success piece by piece; what it raises ends the request and the connection."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self.silent = True  # nothing came back yet
+        self.status = 0
+        self.refusal = b""
+        self._done: asyncio.Future[bool] | None = None
+        self._take: Take | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self.open = True
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open = False
+        self._finish(exc if isinstance(exc, OSError) else ConnectionResetError("the connection ended"))
+
+    async def ask(self, request: bytes, take: Take) -> bool:
+        """Whether the connection can be used again."""
+        self.silent, self.status, self.refusal, self._take = True, 0, b"", take
+        self._parser = httptools.HttpResponseParser(self)
+        self._done = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        try:
+            return await self._done
+        finally:
+            self._done = self._take = None
+
+    def close(self) -> None:
+        self.open = False
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self.silent = False
+        if self._done is None:  # nobody asked
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            self._finish(error.__context__ or error)
+        except httptools.HttpParserError as error:
+            self._finish(Unreadable(f"this is not HTTP: {error}"))
+
+    # -- from the parser
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+
+    def on_body(self, piece: bytes) -> None:
+        if 200 <= self.status < 300:
+            if self._take is not None:
+                self._take(piece)
+        elif len(self.refusal) < REFUSAL_BYTES:
+            self.refusal += piece
+
+    def on_message_complete(self) -> None:
+        if self.status >= 200 and self._done is not None and not self._done.done():
+            self._done.set_result(self._parser.should_keep_alive())
+
+    def _finish(self, error: BaseException) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(error)
+        self.close()
+
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+
+class Address:
+    """Of the server at a URL, whose path goes before those of the requests."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._tls = parts.hostname or "", parts.scheme == "https"
+        self._port = parts.port or (443 if self._tls else 80)
+        self._path = parts.path.rstrip("/")
+        self._head = f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\n"
+
+    def get(self, path: str) -> bytes:
+        return f"GET {self._path}{path}{self._head}\r\n".encode("ascii")
+
+    def post(self, path: str, body: bytes, fields: bytes = b"") -> bytes:
+        """JSON, in one piece with its head."""
+        kind = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        return f"POST {self._path}{path}{self._head}{kind}".encode("ascii") + fields + b"\r\n" + body
+
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        context = trust() if self._tls else None
+        async with asyncio.timeout(CONNECT_SECONDS):
+            loop = asyncio.get_running_loop()
+            _, made = await loop.create_connection(protocol, self._host, self._port, ssl=context)
+        return made
+
+
+class HttpClient:
+    """``timeout`` bounds the silence before and within an answer, not the whole of it."""
+
+    def __init__(self, url: str) -> None:
+        self._address = Address(url)
+        self._idle: list[Connection] = []
+
+    async def get(self, path: str, take: Take, timeout: float) -> tuple[int, bytes]:
+        """The status, and the body where it is no success."""
+        return await self._call(self._address.get(path), take, timeout)
+
+    async def post(self, path: str, body: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
+        """To be used for what may be repeated."""
+        return await self._call(self._address.post(path, body), take, timeout)
+
+    async def _call(self, request: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
+        while True:
+            used = bool(self._idle)
+            connection = self._idle.pop() if used else await self._address.connect(Connection)
+            if not connection.open:
+                continue
+            try:
+                status, refusal = await self._ask(connection, request, take, timeout)
+            except OSError:
+                # The server may have ended what was idle just now.
+                if used and connection.silent:
+                    continue
+                raise
+            return status, refusal
+
+    async def _ask(self, connection: Connection, request: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout) as limit:
+
+                def alive(piece: bytes) -> None:
+                    limit.reschedule(loop.time() + timeout)
+                    take(piece)
+
+                again = await connection.ask(request, alive)
+        except BaseException:
+            connection.close()
+            raise
+        if again and len(self._idle) < IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return connection.status, connection.refusal
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()

@@ -1,0 +1,36 @@
+"""One request of a server: answered, refused, or broken off."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from tocsin.http.requests import Disconnected
+from tocsin.http.responses import error_answer
+from tocsin.http.server import BrokeOff, Sent
+
+log = logging.getLogger("tocsin.server")
+
+
+async def handle(
+    inner: Any, scope: Any, receive: Any, send: Any, refusal: Callable[[Exception, str], Response] = error_answer
+) -> int:
+    """Runs the ASGI application ``inner``; its errors become answers by ``refusal``. The status that was sent, 0 where
+    the client went away before one was."""
+    sent = Sent(send)
+    where = f"{scope['method']} {scope['path']}"
+    try:
+        await inner(scope, receive, sent)
+    except (Disconnected, ClientDisconnect):
+        return 0
+    except Exception as error:
+        if sent.status:
+            # The status is out: breaking off is the only way left to say that it went wrong.
+            log.error("%s broke off", where, exc_info=error)
+            raise BrokeOff(where) from error
+        await refusal(error, where)(scope, receive, sent)
+    return sent.status

@@ -1,0 +1,175 @@
+"""What listens: the socket, uvicorn's protocol with limits of ours, the server that leaves signals to its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import resource
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tocsin.errors import LimitExceeded, Malformed, NoSuchPath, TocsinError, UserError
+from tocsin.http.responses import error_answer
+
+#: Connections the kernel holds while the loop is busy.
+BACKLOG = 2048
+#: Request line and headers together.
+HEAD_BYTES = 64 * 1024
+#: Seconds that a connection without a request is kept: parts talk to each other all the time.
+KEEP_ALIVE = 75
+#: Seconds that a connection has for the head of its first request.
+HEAD_SECONDS = 20.0
+
+
+class Sent:
+    """Passes messages on and remembers what was answered."""
+
+    def __init__(self, send: Any) -> None:
+        self.send = send
+        self.status = 0
+
+    async def __call__(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self.send(message)
+
+
+class BrokeOff(Exception):
+    """An answer that could not be finished; already logged."""
+
+
+async def no_such_path(scope: Any, receive: Any, send: Any) -> None:
+    raise NoSuchPath(f"there is nothing at {scope['path']}", hint="GET / lists all routes")
+
+
+def bind(host: str, port: int, *, shared: bool = False, listen: bool = True) -> socket.socket:
+    """The listening socket, before anything slow is started. ``shared``: by several processes."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"cannot listen on {host}: {error}") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind((host, port))
+        if listen:
+            sock.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        sock.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"port {port} of {host} is in use", hint="stop what uses it, or choose another with --port"
+            ) from error
+        raise UserError(f"cannot listen on port {port} of {host}: {error}") from error
+    sock.setblocking(False)
+    return sock
+
+
+def raise_file_limit() -> int:
+    """As many open files as the system lets this process have: one a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def address(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's, with an end to the head of a request, and with JSON for what cannot be read."""
+
+    in_head = False
+    head = 0
+    patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        # Who connects and says nothing, or says it byte by byte, holds a place that others need.
+        self.patience = self.loop.call_later(HEAD_SECONDS, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.patience is not None:
+            self.patience.cancel()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        self.in_head, self.head = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self.in_head = False
+        if self.patience is not None:
+            self.patience.cancel()
+            self.patience = None
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.in_head and not self.transport.is_closing():
+            self.head += len(data)
+            if self.head > HEAD_BYTES:
+                self.refuse(
+                    b"431 Request Header Fields Too Large", LimitExceeded("the head of the request is too long")
+                )
+
+    def send_400_response(self, msg: str) -> None:
+        self.refuse(b"400 Bad Request", Malformed("this is not HTTP/1.1"))
+
+    def refuse(self, status: bytes, error: TocsinError) -> None:
+        body = error_answer(error).body
+        head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        self.transport.write(head % (status, len(body)) + bytes(body))
+        self.transport.close()
+
+
+class Quiet(logging.Filter):
+    """uvicorn repeats with a trace what is logged already, and warns of whatever scans the port."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, BrokeOff) and record.msg != "Invalid HTTP request received."
+
+
+class WebServer(uvicorn.Server):
+    """uvicorn's, for an owner that has still to clean up when it ends."""
+
+    def __init__(self, app: Any, *, grace: int, protocol: Any = Protocol, websocket: Any = "none") -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                interface="asgi3",
+                loop="uvloop",
+                http=protocol,
+                ws=websocket,
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                backlog=BACKLOG,
+                timeout_graceful_shutdown=grace,
+                timeout_keep_alive=KEEP_ALIVE,
+            )
+        )
+        logging.getLogger("uvicorn.error").addFilter(Quiet())
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn does, but without raising the signal again: the cluster is still to be closed."""
+        with contextlib.ExitStack() as stack:
+            if threading.current_thread() is threading.main_thread():
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    stack.callback(signal.signal, number, signal.signal(number, self.handle_exit))
+            yield

@@ -1,0 +1,1 @@
+"""The simulated network: clock, connections, delays, losses and partitions."""

@@ -1,0 +1,208 @@
+"""A connection that stays, as TCP makes it: no byte is lost or overtaken in the middle, but it may stall and break.
+
+Each side learns of a break only by itself: the other one may go on waiting (half-open) until it speaks or gives up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from msgspec import Struct
+
+from tocsin.simulation.network.network import Network
+from tocsin.simulation.network.node import Node
+from tocsin.wire.frames import FrameDecoder
+
+#: Bytes that the two systems keep on their way; beyond them the writer's own buffer fills.
+WINDOW = 2048
+#: Seconds after which a system gives a connection up on which nothing gets through.
+GIVE_UP = (6.0, 20.0)
+#: Bytes a second from a client.
+UP = 1e7
+
+
+class Ended(Struct, frozen=True):
+    """A close frame, or no ``code`` if the connection just broke."""
+
+    code: int | None = None
+    reason: str = ""
+
+
+class Opened(Struct, frozen=True):
+    """The other side has taken the connection."""
+
+
+BROKEN = Ended(None, "the connection was reset")
+
+
+class Part(Struct, eq=False):
+    due: float
+    size: int
+    what: bytes | Ended | Opened
+
+
+class Owner(Protocol):
+    """The process that a side of a connection belongs to."""
+
+    def opened(self, side: Side) -> None: ...
+    def arrived(self, side: Side, data: bytes) -> None: ...
+    def ended(self, side: Side, how: Ended) -> None: ...
+    def eased(self, side: Side) -> None: ...
+
+
+class Pipe:
+    """One direction. ``waiting`` bytes were written and not read yet. ``bandwidth`` is in bytes a second."""
+
+    def __init__(self, network: Network, writer: Side, bandwidth: float) -> None:
+        self.network, self.writer, self.bandwidth = network, writer, bandwidth
+        self.reader: Side
+        self.waiting = 0
+        self.paused = False
+        self.open = True
+        self._parts: deque[Part] = deque()
+        self._free = 0.0
+        self._latest = 0.0
+        self._pumping = False
+        self._stalled: float | None = None
+
+    @property
+    def backlog(self) -> int:
+        """What the writer's own buffer holds."""
+        return max(0, self.waiting - WINDOW)
+
+    def write(self, what: bytes | Ended | Opened) -> None:
+        if not self.open:
+            return
+        network, size = self.network, len(what) if isinstance(what, bytes) else 0
+        self._free = max(self._free, network.clock.now) + size / self.bandwidth
+        due = self._free + network.delay(self.writer.node.name, self.reader.node.name)
+        self._latest = max(self._latest, due)
+        self.waiting += size
+        self._parts.append(Part(self._latest, size, what))
+        self._pump_at(self._latest)
+
+    def pause(self, paused: bool) -> None:
+        self.paused = paused
+        if not paused and self._parts:
+            self._pump_at(self._parts[0].due)
+
+    def cut(self) -> None:
+        """What is still on its way goes nowhere."""
+        self.open = False
+        self.waiting = 0
+        self._parts.clear()
+
+    def _pump_at(self, time: float) -> None:
+        if not self._pumping and self._stalled is None:
+            self._pumping = True
+            self.network.clock.at(time, self._pump)
+
+    def _pump(self) -> None:
+        self._pumping = False
+        parts, now = self._parts, self.network.clock.now
+        while parts and parts[0].due <= now and not self._held():
+            part = parts.popleft()
+            self.waiting -= part.size
+            self.reader.receive(part.what)
+            if part.size:
+                self.writer.ease()
+        if parts and not self.paused:
+            self._pump_at(parts[0].due)
+
+    def _held(self) -> bool:
+        """By a reader that does not read, a wall, or a machine that is down."""
+        if self.paused:
+            return True
+        writer, reader = self.writer.node, self.reader.node
+        if self.network.reaches(writer.name, reader.name) and not reader.silent:
+            return False
+        if self._stalled is None:
+            self._stalled = self.network.clock.now
+            self.network.stalled.append(self._flow)
+            self.network.clock.after(self.network.rng.uniform(*GIVE_UP), self._give_up, self._stalled)
+        return True
+
+    def _flow(self) -> None:
+        if self._stalled is not None and self.open:
+            self._stalled = None
+            if self._parts:
+                self._pump_at(self.network.clock.now + self.network.weather.furthest)
+
+    def _give_up(self, since: float) -> None:
+        if self.open and self._stalled == since:
+            self.cut()
+            self.writer.end(Ended(None, "nothing gets through"))
+
+
+class Side:
+    """One end of a connection. ``alive``: its process counts on it. ``number`` is its name there.
+
+    ``most``: more is on its way than the bound allows, and from this many bytes on it is closed.
+    """
+
+    def __init__(self, node: Node, owner: Owner, number: int = 0, alive: bool = True) -> None:
+        self.node, self.owner, self.number, self.alive = node, owner, number, alive
+        self.most: int | None = None
+        self.decoder: FrameDecoder | None = None
+        self.out: Pipe
+        self.other: Side
+
+    def receive(self, what: bytes | Ended | Opened) -> None:
+        if not self.alive:
+            if isinstance(what, bytes) and self.node.network.reaches(self.node.name, self.other.node.name):
+                self.other.end(BROKEN)  # there is no such connection here
+        elif isinstance(what, bytes):
+            self.node.take(self._arrived, what)
+        elif isinstance(what, Opened):
+            self.node.take(self.owner.opened, self)
+        else:
+            self.end(what)
+
+    def _arrived(self, data: bytes) -> None:
+        if self.alive:
+            self.owner.arrived(self, data)
+
+    def end(self, how: Ended) -> None:
+        """This side learns that it is over."""
+        self.out.cut()
+        self.node.take(self._ended, how)
+
+    def _ended(self, how: Ended) -> None:
+        if self.alive:
+            self.alive = False
+            self.owner.ended(self, how)
+
+    def ease(self) -> None:
+        if self.most is not None and self.alive:
+            self.node.take(self.owner.eased, self)
+
+    # -- what its process does
+
+    def close(self, how: Ended, patience: float) -> None:
+        """After what was written before; cut off if that takes too long."""
+        self.alive = False
+        self.out.write(how)
+        self.node.clock.after(patience, self._linger)
+
+    def _linger(self) -> None:
+        if self.out.open and self.out.waiting:
+            self.abort()
+        self.out.cut()
+
+    def abort(self) -> None:
+        """At once, with a word to the other side if it can be reached now: that word is not repeated."""
+        self.alive = False
+        self.out.cut()
+        network = self.node.network
+        if network.reaches(self.node.name, self.other.node.name) and not self.node.silent:
+            network.clock.after(network.delay(self.node.name, self.other.node.name), self.other.end, BROKEN)
+
+
+def connect(network: Network, client: Side, node: Node, owner: Owner, down: float) -> Side:
+    """The other side of ``client``, at ``node``, until it takes it; ``down`` is the bandwidth from there."""
+    server = Side(node, owner, alive=False)
+    client.other, server.other = server, client
+    client.out, server.out = Pipe(network, client, UP), Pipe(network, server, down)
+    client.out.reader, server.out.reader = server, client
+    return server

@@ -1,0 +1,75 @@
+"""A machine with one process: it is up or not, handles one thing after the other, and may be busy or stand still."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tocsin.simulation.network.network import Network
+
+
+class Node:
+    """``life`` counts its starts: what was meant for an earlier one does not reach the next.
+
+    ``silent``: the machine itself is down, so that not even a refusal comes from it.
+    """
+
+    def __init__(self, name: str, network: Network) -> None:
+        self.name = name
+        self.network = network
+        self.clock = network.clock
+        self.trace = network.trace
+        self.up = False
+        self.silent = False
+        self.life = 0
+        self.busy_until = 0.0
+        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._woken = False
+
+    def boot(self) -> None:
+        self.life += 1
+        self.up, self.silent = True, False
+        self.busy_until = 0.0
+
+    def die(self, *, silent: bool = False) -> None:
+        self.life += 1
+        self.up, self.silent = False, silent
+        self._inbox.clear()
+
+    def freeze(self, seconds: float) -> None:
+        """It stands still, as a process that is swapped out or a virtual machine that is moved."""
+        self.busy_until = max(self.busy_until, self.clock.now + seconds)
+
+    def take(self, action: Callable[..., None], *args: Any) -> None:
+        """Something arrived: dealt with now, or when what came before is done."""
+        if not self.up:
+            return
+        if self._inbox or self.clock.now < self.busy_until:
+            self._inbox.append((action, args))
+            self._wake()
+        else:
+            action(*args)
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self.clock.at(self.busy_until, self._work)
+
+    def _work(self) -> None:
+        self._woken = False
+        inbox = self._inbox
+        while inbox and self.clock.now >= self.busy_until:
+            action, args = inbox.popleft()
+            action(*args)
+        if inbox:
+            self._wake()
+
+    def later(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
+        """In this life only."""
+        self.clock.after(seconds, self._due, self.life, action, args)
+
+    def _due(self, life: int, action: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if life == self.life:
+            self.take(action, *args)

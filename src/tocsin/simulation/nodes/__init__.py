@@ -1,0 +1,1 @@
+"""The simulated processes: brokers, clients, data cluster, coordinator."""

@@ -1,0 +1,193 @@
+"""A broker: the production state machine, driven here by simulated sockets, clock and capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.state import BrokerState
+from tocsin.config import BrokerConfig
+from tocsin.errors import Malformed
+from tocsin.simulation.network.connection import Ended, Opened, Side
+from tocsin.simulation.network.network import Network
+from tocsin.simulation.network.node import Node
+from tocsin.simulation.network.process import Done
+from tocsin.simulation.network.trace_format import spoken
+from tocsin.simulation.nodes.notifier import Tell
+from tocsin.simulation.nodes.reporter import Reporter
+from tocsin.simulation.nodes.upstream import Upstream
+from tocsin.wire import close_codes
+from tocsin.wire.frames import FrameDecoder
+from tocsin.wire.messages import decode
+from tocsin.wire.reports import MigrationOrder
+from tocsin.wire.tickets import TicketVerifier
+
+if TYPE_CHECKING:
+    from tocsin.simulation.nodes.cluster import DataCluster
+    from tocsin.simulation.nodes.coordinator import CoordinatorNode
+
+#: Seconds that the other side has to read a close frame.
+CLOSING = 5.0
+#: What the machines' clocks show when the simulation begins.
+EPOCH = 1_700_000_000.0
+
+
+class BrokerNode(Node):
+    """``service`` is what one event costs in seconds, and ``delivery`` one frame to one subscriber.
+
+    ``machine`` makes the state machine, so that a test can put a broken one in its place.
+    """
+
+    machine: type[BrokerState] = BrokerState
+
+    def __init__(
+        self, config: BrokerConfig, network: Network, rng: Random, cluster: DataCluster, coordinator: CoordinatorNode
+    ) -> None:
+        super().__init__(config.name, network)
+        self.config, self.rng, self.cluster, self.coordinator = config, rng, cluster, coordinator
+        self.url = f"http://{config.name}"
+        self.usual()
+        self.sides: dict[int, Side] = {}
+        self.masked = False
+        self.moving: Callable[[MigrationOrder], None] = lambda order: None  # for those who wait for a move
+        self._peers = count(1)
+
+    # -- life
+
+    def usual(self) -> None:
+        self.service, self.delivery = 0.0001, 0.00002
+
+    def boot(self) -> None:
+        super().boot()
+        self.sides = {}
+        self.wicket = TicketVerifier(self.name, lambda: EPOCH + self.clock.now)
+        self.state = self.machine(self.config, self.wicket.refuses)
+        self.link = Upstream(self, self.cluster, self.rng)
+        self.reporter = Reporter(self, self.coordinator, self.rng)
+        self.link.start()
+        self.reporter.start()
+        self._tick()
+        self.network.flow()
+
+    def ready(self) -> None:
+        if self.trace:
+            self.trace.say(self.name, "is ready")
+
+    def die(self, *, silent: bool = False) -> None:
+        super().die(silent=silent)
+        sides, self.sides = self.sides, {}
+        for side in sides.values():
+            side.abort()
+
+    def stop(self) -> None:
+        """As it should be: everybody is told."""
+        self.reporter.leave()
+        self.handle(ev.Stopping())
+        self.die()
+
+    def _tick(self) -> None:
+        self.handle(ev.Tick())
+        self.later(1.0, self._tick)
+
+    # -- the state machine
+
+    def handle(self, event: ev.Event) -> None:
+        cost = self.service
+        writes: dict[int, list[bytes]] = {}
+        for it in self.state.handle(event, self.clock.now):
+            if isinstance(it, do.Send):
+                cost += self.delivery * len(it.peers)
+                for peer in it.peers:
+                    writes.setdefault(peer, []).append(it.frame)  # type: ignore[arg-type]
+            elif isinstance(it, do.Close):
+                self._flush(writes)  # what was said before comes before the end
+                self._close(it)
+            else:
+                self.link.carry_out(it)
+        self.busy_until = max(self.busy_until, self.clock.now) + cost
+        self._flush(writes)
+
+    def _flush(self, writes: dict[int, list[bytes]]) -> None:
+        """One write a connection; one that then holds too much makes its subscriber a slow one."""
+        full = [self.sides[peer] for peer, frames in writes.items() if self._write(self.sides[peer], b"".join(frames))]
+        writes.clear()
+        for side in full:
+            if side.alive:
+                self.handle(ev.Congested(side.number))
+
+    def _write(self, side: Side, data: bytes) -> bool:
+        if self.trace:
+            self.trace.say(self.name, spoken(data), side.other.node.name)
+        side.out.write(data)
+        backlog = side.out.backlog
+        if side.most is None:
+            if backlog > self.config.buffer_bytes:
+                side.most = backlog + self.config.buffer_bytes
+                return True
+        elif backlog > side.most:
+            self.clock.after(0.0, self.take, self._flooded, side)
+        return False
+
+    def _flooded(self, side: Side) -> None:
+        if side.alive:
+            self.handle(ev.Closed(side.number))
+            self._shut(side, close_codes.FLOOD.code, "answers are not read")
+
+    def _close(self, it: do.Close) -> None:
+        side = self.sides.get(it.peer)  # type: ignore[call-overload]
+        if side is not None:
+            self._shut(side, it.close.code, it.reason)
+
+    def _shut(self, side: Side, code: int, reason: str) -> None:
+        if self.trace:
+            self.trace.say(self.name, f"closes the connection, {code} {reason}", side.other.node.name)
+        self.sides.pop(side.number, None)
+        side.close(Ended(code, reason), CLOSING)
+
+    def told(self, tells: list[Tell], done: Done) -> None:
+        for tell in tells if self.trace else ():
+            with_results = " with results" if tell.lines is not None else ""
+            self.trace.say("cluster", f"told of {tell.channel}/{tell.execution}{with_results}", self.name)
+        self.link.told(tells, done)
+
+    # -- subscribers
+
+    def accept(self, side: Side) -> None:
+        """A connection has arrived, and is taken as soon as the process comes to it."""
+        if not side.other.alive:
+            return
+        side.alive, side.number = True, next(self._peers)
+        self.sides[side.number] = side
+        if self.masked:
+            side.decoder = FrameDecoder(self.config.limits.frame_bytes)
+        side.out.write(Opened())
+        self.handle(ev.Opened(side.number, side.other.node.name))
+
+    def opened(self, side: Side) -> None:
+        raise AssertionError("a broker connects to nobody")
+
+    def arrived(self, side: Side, data: bytes) -> None:
+        texts = [data] if side.decoder is None else [payload for _, payload in side.decoder.feed(data)]
+        for text in texts:
+            if self.trace:
+                self.trace.say(side.other.node.name, spoken(text, framed=False), self.name)
+            try:
+                event: Any = ev.Received(side.number, decode(text))
+            except Malformed as error:
+                event = ev.Unreadable(side.number, error.message, error.fields.get("id"))
+            self.handle(event)
+
+    def ended(self, side: Side, how: Ended) -> None:
+        if self.sides.pop(side.number, None) is not None:
+            if self.trace:
+                self.trace.say(self.name, f"its connection to {side.other.node.name} ended: {how.reason or how.code}")
+            self.handle(ev.Closed(side.number))
+
+    def eased(self, side: Side) -> None:
+        if side.most is not None and side.alive and side.out.backlog <= self.config.buffer_bytes // 4:
+            side.most = None
+            self.handle(ev.Drained(side.number))

@@ -1,0 +1,276 @@
+"""A subscriber: the production state machine of the SDK, and an application that keeps what it was given."""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tocsin.client.core import events as ev
+from tocsin.client.core.frames import frames
+from tocsin.client.core.state import ClientState
+from tocsin.client.notification import Missed, Notification
+from tocsin.errors import TocsinError, Unreachable
+from tocsin.simulation.ledger import Interest
+from tocsin.simulation.network.connection import Ended, Side, connect
+from tocsin.simulation.network.frame_masking import masked
+from tocsin.simulation.network.network import Network
+from tocsin.simulation.network.node import Node
+from tocsin.simulation.nodes.coordinator import Refusal
+from tocsin.simulation.nodes.publisher import Publisher
+from tocsin.wire.frames import payloads
+from tocsin.wire.messages import Gap, decode_answers
+from tocsin.wire.reports import BrokerRequest, Placement
+
+if TYPE_CHECKING:
+    from tocsin.simulation.nodes.broker import BrokerNode
+    from tocsin.simulation.nodes.coordinator import CoordinatorNode
+
+#: Seconds for the coordinator's answer, and for the close frame of the other side.
+ASKING, GOODBYE = 5.0, 2.0
+
+_placement = msgspec.json.Decoder(Placement)
+
+
+class ClientNode(Node):
+    """``interests`` are what its application wants, and durable; ``pace`` is how long it takes over a notification.
+
+    ``machine`` makes the state machine, so that a test can put a broken one in its place.
+    """
+
+    machine: type[ClientState] = ClientState
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        rng: Random,
+        brokers: dict[str, BrokerNode],
+        coordinator: CoordinatorNode | None,
+        urls: list[str],
+    ) -> None:
+        super().__init__(name, network)
+        self.rng, self.brokers, self.coordinator, self.urls = rng, brokers, coordinator, urls
+        self.subscriber = f"subscriber-{name}"
+        self.interests: dict[int, Interest] = {}
+        self.pace = 0.0
+        self.bandwidth = 1e6
+        self.max_pending = 1_000
+        self.masked = False
+        self.stopped: TocsinError | None = None
+        self.publisher = Publisher(self, rng, 0.0)
+        self.sides: dict[int, Side] = {}
+        self._turn = 0
+
+    # -- life
+
+    def boot(self) -> None:
+        super().boot()
+        self.sides = {}
+        self.stopped = None
+        self._items: deque[tuple[int, Notification]] = deque()
+        self._working = False
+        self._known: dict[int, int | None] = {}
+        self.state = self.machine(
+            self.urls, self.rng, patient=True, subscriber=self.subscriber, coordinator=self.coordinator is not None
+        )
+        self.handle(ev.Open())
+        for interest in self.interests.values():
+            if interest.wanted:
+                self._want(interest)
+        self.publisher.boot()
+
+    def die(self, *, silent: bool = False) -> None:
+        """The application's cursor is durable; what it had not dealt with is not."""
+        for handle, interest in self.interests.items():
+            entry = self.state.subscriptions.entries.get(handle)
+            if entry is not None and interest.confirmed is not None:
+                interest.after, interest.number = entry.dealt, entry.known
+        super().die(silent=silent)
+        sides, self.sides = self.sides, {}
+        for side in sides.values():
+            side.abort()
+
+    def usual(self, bandwidth: float) -> None:
+        """Its line has this many bytes a second from now on, and its application takes no time."""
+        self.pace, self.bandwidth = 0.0, bandwidth
+        for side in self.sides.values():
+            side.other.out.bandwidth = bandwidth
+
+    def want(self, interest: Interest) -> None:
+        self.interests[interest.handle] = interest
+        if self.up:
+            self._want(interest)
+
+    def _want(self, it: Interest) -> None:
+        self.handle(ev.WantSubscribe(it.handle, it.channel, [it.kind], it.after, it.number, self.max_pending))
+
+    def unwant(self, interest: Interest) -> None:
+        interest.wanted = False
+        if self.up:
+            self.handle(ev.WantUnsubscribe(interest.handle))
+
+    # -- the state machine
+
+    def handle(self, event: ev.Event) -> None:
+        for it in self.state.handle(event, self.clock.now):
+            match it:
+                case ev.Deliver():
+                    self._deliver(it.handle, it.item)
+                case ev.Send():
+                    self._send(it)
+                case ev.SetTimer():
+                    self._turn += 1
+                    self.clock.at(it.at, self._timer, self._turn, self.life)
+                case ev.Connect():
+                    self._connect(it.connection, it.url)
+                case ev.Close():
+                    self._close(it.connection, it.code)
+                case ev.Ask():
+                    self._ask(it)
+                case ev.Pause():
+                    self._read(it.connection, False)
+                case ev.Resume():
+                    self._read(it.connection, True)
+                case ev.Confirmed():
+                    self._confirmed(it.handle)
+                case ev.Resolve():
+                    self.publisher.ended(it.request, it.receipt)
+                case ev.Reject():
+                    self.publisher.ended(it.request, it.error)
+                case ev.Stopped():
+                    self.stopped = it.error
+                    if self.trace:
+                        self.trace.say(self.name, f"stops: {it.error.message if it.error else 'as it wanted'}")
+        if self._items and not self._working:
+            self._work_on()
+
+    def _timer(self, turn: int, life: int) -> None:
+        if life == self.life and turn == self._turn:
+            self.take(self.handle, ev.Timer())
+
+    # -- the application
+
+    def _confirmed(self, handle: int) -> None:
+        entry, interest = self.state.subscriptions.entries[handle], self.interests[handle]
+        assert entry.cursor is not None
+        if self.trace:
+            self.trace.say(self.name, f"{interest.channel}({interest.kind}) is confirmed, after {entry.cursor}")
+        interest.confirm(self.clock.now, entry.cursor)
+
+    def _deliver(self, handle: int, item: Notification | Missed) -> None:
+        if isinstance(item, Notification):
+            self._items.append((handle, item))
+        else:
+            if self.trace:
+                self.trace.say(self.name, f"misses {item.channel}/{item.after + 1}…{item.next - 1}: {item.reason}")
+            interest = self.interests[handle]
+            interest.miss(self.clock.now, item, self._known.get(handle))
+
+    def _work_on(self) -> None:
+        self._working = True
+        if self.pace:
+            self.later(self.pace, self._consume)
+        else:
+            while self._items:
+                self._consumed()
+            self._working = False
+
+    def _consume(self) -> None:
+        if self._items:
+            self._consumed()
+        self._working = False
+        if self._items:
+            self._work_on()
+
+    def _consumed(self) -> None:
+        handle, item = self._items.popleft()
+        if handle in self.state.subscriptions.entries:
+            self.interests[handle].received.append(item)
+            self.handle(ev.Consumed(handle, item.execution))
+
+    # -- the network
+
+    def _ask(self, it: ev.Ask) -> None:
+        assert self.coordinator is not None
+        body = msgspec.json.encode(BrokerRequest(self.subscriber, avoid=it.avoid))
+        life = self.life
+
+        def answered(value: bytes | None, error: Exception | None) -> None:
+            if life != self.life:
+                return
+            if value is not None:
+                found = _placement.decode(value)
+                self.take(self.handle, ev.Placed(it.request, found.broker, found.url, found.ticket))
+            else:
+                why = error.why if isinstance(error, Refusal) else Unreachable("no coordinator answers")
+                assert isinstance(why, TocsinError)
+                self.take(self.handle, ev.PlacementFailed(it.request, why))
+
+        self.network.ask(self, self.coordinator, self.coordinator.place, body, ASKING)(answered)
+
+    def _connect(self, number: int, url: str) -> None:
+        broker = self.brokers[url]
+        side = self.sides[number] = Side(self, self, number)
+        connect(self.network, side, broker, broker, self.bandwidth)
+        if self.trace:
+            self.trace.say(self.name, f"connects, {number}", broker.name)
+        if self.network.reaches(self.name, broker.name):
+            self.clock.after(self.network.delay(self.name, broker.name), self._reach, side, broker)
+
+    def _reach(self, side: Side, broker: BrokerNode) -> None:
+        if broker.up:
+            broker.take(broker.accept, side.other)
+        elif not broker.silent and self.network.reaches(broker.name, self.name):
+            delay = self.network.delay(broker.name, self.name)
+            self.clock.after(delay, side.end, Ended(None, "connection refused"))
+
+    def _send(self, it: ev.Send) -> None:
+        side = self.sides[it.connection]
+        for text in frames(it.messages, self.state.frame_bytes(it.connection)):
+            if self.masked:
+                data, cut = masked(text, self.rng), 0
+                if len(data) > 2:
+                    cut = self.rng.randrange(1, len(data))
+                side.out.write(data[:cut])
+                side.out.write(data[cut:])
+            else:
+                side.out.write(text)
+
+    def _close(self, connection: int, code: int | None) -> None:
+        side = self.sides.pop(connection, None)
+        if side is None:
+            return
+        if code is not None:
+            side.close(Ended(code), GOODBYE)
+        else:
+            side.abort()
+
+    def _read(self, connection: int, on: bool) -> None:
+        side = self.sides.get(connection)
+        if side is not None:
+            side.other.out.pause(not on)
+
+    def opened(self, side: Side) -> None:
+        if side.alive:
+            self.handle(ev.Connected(side.number))
+
+    def arrived(self, side: Side, data: bytes) -> None:
+        for _, text in payloads(data):
+            if not side.alive:
+                return
+            messages = decode_answers(text)
+            if any(type(message) is Gap for message in messages):
+                self._known = {handle: each.known for handle, each in self.state.subscriptions.entries.items()}
+            self.handle(ev.Received(side.number, messages))
+
+    def ended(self, side: Side, how: Ended) -> None:
+        self.sides.pop(side.number, None)
+        if self.trace:
+            self.trace.say(self.name, f"connection {side.number} ended: {how.reason or how.code}")
+        self.handle(ev.Disconnected(side.number, how.code, how.reason))
+
+    def eased(self, side: Side) -> None:
+        """Nobody counts what a client sends."""

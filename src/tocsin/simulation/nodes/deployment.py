@@ -1,0 +1,166 @@
+"""All parts of a simulated network together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from tocsin.config import BrokerConfig, BrokerLimits, CoordinatorConfig, CoordinatorLimits
+from tocsin.simulation.ledger import Interest
+from tocsin.simulation.network.clock import Clock
+from tocsin.simulation.network.network import LinkQuality, Network
+from tocsin.simulation.network.trace import Trace
+from tocsin.simulation.nodes.broker import BrokerNode
+from tocsin.simulation.nodes.client import ClientNode
+from tocsin.simulation.nodes.cluster import Channel, DataCluster
+from tocsin.simulation.nodes.coordinator import CoordinatorNode
+from tocsin.simulation.nodes.publisher import Publisher
+from tocsin.simulation.random_streams import RandomStreams
+from tocsin.simulation.scenario import ClientPlan, Scenario
+from tocsin.wire.reports import MigrationOrder
+
+
+class Parts:
+    """What the nodes are made of; a test puts a broken one in the place of one of them."""
+
+    broker: type[BrokerNode] = BrokerNode
+    coordinator: type[CoordinatorNode] = CoordinatorNode
+    client: type[ClientNode] = ClientNode
+
+
+class Deployment:
+    """``retired`` brokers do not come back. ``on_move`` hears of every move that begins: source and order."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        chance: RandomStreams,
+        trace: Callable[[Clock], Trace] = Trace,
+        parts: type[Parts] = Parts,
+    ) -> None:
+        self.scenario, self.chance, self.parts = scenario, chance, parts
+        self.clock = Clock()
+        self.trace = trace(self.clock)
+        self.network = Network(self.clock, self.trace, chance.of("network"))
+        self.cluster = DataCluster(self.network, chance.of("cluster"), scenario.cluster_gone_after)
+        self.coordinator = parts.coordinator(self._coordinator(), self.network, chance.of("coordinator"))
+        self.brokers: dict[str, BrokerNode] = {}
+        self.by_url: dict[str, BrokerNode] = {}
+        self.clients: dict[str, ClientNode] = {}
+        self.retired: set[str] = set()
+        self.draining: dict[str, None] = {}
+        self.on_move: list[Callable[[BrokerNode, MigrationOrder], None]] = []
+        self._handles = count(1)
+        for plan in scenario.channels:
+            self.cluster.channels[plan.name] = Channel(
+                plan.name, plan.period, plan.chance, dict(plan.size), plan.push, plan.retention
+            )
+        for number in range(scenario.brokers + scenario.spare):
+            self._add_broker(number)
+        for number, wish in enumerate(scenario.clients):
+            self._add_client(number, wish)
+
+    def start(self) -> None:
+        """Brokers first; clients come one after the other."""
+        self.cluster.boot()
+        self.coordinator.boot()
+        for broker in list(self.brokers.values())[: self.scenario.brokers]:
+            broker.boot()
+        rng = self.chance.of("arrivals")
+        for client in self.clients.values():
+            self.clock.at(rng.uniform(0.2, 3.0), self.arrive, client)
+
+    @staticmethod
+    def arrive(client: ClientNode) -> None:
+        if not client.up:
+            client.boot()
+
+    def interest(self, client: ClientNode, channel: str, kind: str) -> Interest:
+        return Interest(next(self._handles), channel, kind)
+
+    def moving(self, source: BrokerNode, order: MigrationOrder) -> None:
+        for each in list(self.on_move):
+            each(source, order)
+
+    def calm(self) -> None:
+        """Nothing new happens: no results, no records."""
+        self.cluster.producing = False
+        for client in self.clients.values():
+            client.publisher.every = 0.0
+
+    def heal(self) -> None:
+        """All faults end: machines come back, the network is well, and who was slow is quick."""
+        self.network.weather = LinkQuality()
+        self.network.walls.clear()
+        self.on_move.clear()
+        if not self.cluster.up:
+            self.cluster.boot()
+        if not self.coordinator.up:
+            self.coordinator.boot()
+        for name, broker in self.brokers.items():
+            broker.usual()
+            if broker.life and not broker.up and name not in self.retired:
+                broker.boot()
+        for client in self.clients.values():
+            client.usual(1e6)
+            if not client.up:
+                client.boot()
+        self.network.flow()
+        if self.trace:
+            self.trace.say("world", "all faults end")
+
+    # -- building
+
+    def _add_broker(self, number: int) -> None:
+        scenario, name = self.scenario, f"b{number + 1}"
+        limits = BrokerLimits(
+            connections=scenario.most,
+            connections_per_address=scenario.most,
+            cache_bytes=scenario.cache_bytes,
+            cache_results=scenario.cache_results,
+        )
+        config = BrokerConfig(
+            name=name,
+            heartbeat=scenario.heartbeat,
+            hello_timeout=5.0,
+            grace=scenario.grace,
+            buffer_bytes=scenario.buffer_bytes,
+            capacity=scenario.capacities[number] if scenario.capacities else 1.0,
+            coordinator="http://coordinator",
+            fetches=2,
+            limits=limits,
+        )
+        rng = self.chance.of(f"broker {name}")
+        broker = self.parts.broker(config, self.network, rng, self.cluster, self.coordinator)
+        broker.masked = scenario.masked
+        broker.moving = lambda order: self.moving(broker, order)
+        self.brokers[name] = self.by_url[broker.url] = broker
+        self.cluster.teller.addresses[name] = broker
+
+    def _add_client(self, number: int, plan: ClientPlan) -> None:
+        name = f"c{number + 1}"
+        known = list(self.brokers.values())[: plan.urls] if plan.at is None else [list(self.brokers.values())[plan.at]]
+        rng = self.chance.of(f"client {name}")
+        asks = self.coordinator if plan.at is None else None
+        client = self.parts.client(name, self.network, rng, self.by_url, asks, [broker.url for broker in known])
+        client.masked, client.max_pending = self.scenario.masked, plan.max_pending
+        client.usual(plan.bandwidth)
+        client.pace = plan.pace
+        if self.scenario.publishing:
+            papers = self.chance.of(f"papers of {name}")
+            client.publisher = Publisher(client, papers, papers.choice((0.0, 0.0, 0.5, 2.0)))
+        self.clients[name] = client
+        for channel, kind in plan.wishes:
+            client.want(self.interest(client, channel, kind))
+
+    def _coordinator(self) -> CoordinatorConfig:
+        scenario = self.scenario
+        return CoordinatorConfig(
+            placement=scenario.placement,
+            strategy=scenario.strategy,
+            settings=scenario.settings,
+            interval=scenario.interval,
+            gone_after=scenario.gone_after,
+            balance_every=scenario.balance_every,
+            limits=CoordinatorLimits(cool_down=scenario.cool_down, per_second=scenario.per_second, move_seconds=15.0),
+        )

@@ -1,0 +1,81 @@
+"""A broker's reports to the coordinator: the production steps, asked over the simulated network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tocsin.broker.core.events import Event, Ordered
+from tocsin.broker.upstream.heartbeat import Enrol, Heartbeat
+from tocsin.simulation.network.process import Done, Process, Question, walk
+from tocsin.wire.reports import Registered, Registration, ReportReply
+
+if TYPE_CHECKING:
+    from tocsin.simulation.nodes.broker import BrokerNode
+    from tocsin.simulation.nodes.coordinator import CoordinatorNode
+
+TIMEOUT = 10.0
+
+
+class Reporter:
+    def __init__(self, node: BrokerNode, coordinator: CoordinatorNode, rng: Random) -> None:
+        self.node, self.coordinator = node, coordinator
+        self.token = ""
+        config = node.config
+        place = Registration(
+            config.name,
+            node.url,
+            config.secret,
+            f"identity of {config.name}",
+            config.capacity,
+            config.limits.connections,
+            boot=f"life {node.life} of {config.name}",
+        )
+        self.rounds = Heartbeat(node.state, place, self._handle, lambda: node.clock.now, rng, enrolled=self._enrolled)
+
+    def start(self) -> None:
+        Process(self.node, walk(self.rounds.run(), self._perform))
+
+    def leave(self) -> None:
+        """One try, and nobody waits for the answer."""
+        if self.token:
+            self._ask(self.coordinator.leave, (self.node.name, self.token), None)(lambda value, error: None)
+
+    def _enrolled(self, about: Registered) -> None:
+        self.node.wicket.key = bytes.fromhex(about.key)
+        self.token = about.token
+
+    def _handle(self, event: Event) -> None:
+        assert isinstance(event, Ordered)
+        if self.node.trace:
+            self.node.trace.say(self.node.name, _said(event.orders), "orders")
+        self.node.handle(event)
+        for order in event.orders.moves:
+            self.node.moving(order)
+
+    def _perform(self, wish: Any) -> Question:
+        if isinstance(wish, Enrol):
+            return self._ask(self.coordinator.register, msgspec.json.encode(wish.place), Registered)
+        body = (self.node.name, wish.token, msgspec.json.encode(wish.report))
+        return self._ask(self.coordinator.report, body, ReportReply)
+
+    def _ask(self, serve: Callable[[Any, Done], None], body: Any, kind: type[Any] | None) -> Question:
+        """Answers are JSON."""
+        question = self.node.network.ask(self.node, self.coordinator, serve, body, TIMEOUT)
+
+        def asked(done: Done) -> None:
+            question(
+                lambda value, error: done(
+                    msgspec.json.decode(value, type=kind) if error is None and kind is not None else value, error
+                )
+            )
+
+        return asked
+
+
+def _said(orders: ReportReply) -> str:
+    moves = [f"{each.subscriber} is to move to {each.broker}" for each in orders.moves]
+    return "; ".join([*moves, *[f"{name} is to be dropped" for name in orders.drop]])

@@ -1,0 +1,18 @@
+"""Where a subscriber is in a channel: the one offset of the system."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Position(NamedTuple):
+    """``execution`` counts from 1 within an ``epoch``; a channel that is dropped and created again has a later epoch.
+
+    Positions compare in that order. Epoch 0: not known.
+    """
+
+    epoch: int
+    execution: int
+
+
+START = Position(0, 0)

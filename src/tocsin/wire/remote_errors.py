@@ -1,0 +1,29 @@
+"""Errors that a broker told, as exceptions of the class that has their code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tocsin import errors
+from tocsin.errors import SystemTrouble, TocsinError, UserError
+
+
+def _all(kind: type[TocsinError]) -> Iterator[type[TocsinError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        if each.__module__ == errors.__name__:
+            yield from _all(each)
+
+
+_CLASSES = {kind.code: kind for root in (UserError, SystemTrouble) for kind in _all(root)}
+
+
+def remote_error(code: str, message: str, hint: str = "") -> TocsinError:
+    """A code that this version does not know is trouble on the other side, with the code in the fields."""
+    kind = _CLASSES.get(code)
+    if kind is None:
+        return SystemTrouble(message, hint=hint, broker_code=code)
+    # The classes want other arguments than what goes over the wire.
+    error = kind.__new__(kind)
+    TocsinError.__init__(error, message, hint=hint)
+    return error
