@@ -64,7 +64,7 @@ sys.meta_path.insert(0, Interrupted())
 from tocsin.cli.__main__ import main
 main()
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment(), timeout=60)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment(), timeout=300)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
 
 

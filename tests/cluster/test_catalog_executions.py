@@ -58,6 +58,15 @@ def test_positions_neither_go_back_nor_beyond_the_head(
     assert catalog.last_execution(channel.id) == 0
 
 
+def test_an_unknown_dataset_is_reported_before_a_position_that_goes_back(catalog: Catalog) -> None:
+    dataset = a_dataset(catalog)
+    append(catalog, dataset, "a", "b", "c")
+    channel = a_channel(catalog, positions={dataset.id: 2})
+    with pytest.raises(NotFound):
+        catalog.record(execution(channel, 1), {dataset.id: 1, 999: 0}, [])
+    assert catalog.positions(channel.id) == {dataset.id: 2}
+
+
 def test_a_channel_cannot_start_beyond_the_head(catalog: Catalog) -> None:
     dataset = a_dataset(catalog)
     with pytest.raises(Conflict):

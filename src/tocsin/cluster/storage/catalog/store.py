@@ -311,10 +311,10 @@ class Store(Catalog):
         heads: dict[int, int] = dict(
             session.rows(f"SELECT dataset, head FROM heads WHERE dataset IN ({_marks(ids)})", ids)
         )
+        if unknown := [dataset for dataset in ids if dataset not in heads]:
+            raise NotFound("dataset", str(unknown[0]))
         for dataset in ids:
             ordinal = positions[dataset]
-            if dataset not in heads:
-                raise NotFound("dataset", str(dataset))
             if not 0 <= ordinal <= heads[dataset]:
                 raise Conflict(f"dataset {dataset} ends at {heads[dataset]}, before the position {ordinal}")
             upsert = (
