@@ -13,6 +13,7 @@ from scripted_broker import ScriptedBroker
 
 from tocsin.client import Client, Gap, Unauthorized, Uncertain, Unreachable, connect
 from tocsin.client import client as module
+from tocsin.client.core.connection_state import CAUTIOUS_FRAME
 from tocsin.client.login import Credentials
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire
@@ -114,7 +115,7 @@ async def test_a_second_broker_takes_over():
 @looped
 async def test_a_gap_is_an_event_and_is_counted():
     async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C") as found:
-        await broker.say(wire.Gap(5, 10, 15, "retention"))
+        await broker.send(wire.Gap(5, 10, 15, "retention"))
         await broker.notify(15)
         assert await found.event() == Gap("C", 5, Position(0, 10), Position(0, 15), "retention")
         assert (await found.get()).execution == 15
@@ -126,7 +127,7 @@ async def test_a_refused_subscription_raises_its_error():
     async with ScriptedBroker(wire.Subscribe) as broker, connect(broker.url) as client:
         found = client.subscribe("Nowhere")
         request = await broker.until(wire.Subscribe)
-        await broker.say(wire.Error(request.id, "not_found", "there is no channel 'Nowhere'"))
+        await broker.send(wire.Error(request.id, "not_found", "there is no channel 'Nowhere'"))
         with pytest.raises(NotFound):
             await found.confirmed()
         with pytest.raises(NotFound):
@@ -184,7 +185,7 @@ async def test_a_full_subscription_stops_the_reading_until_there_is_room():
         text = "x" * 1_000_000
         sending = asyncio.create_task(send_all(broker, range(11, 61), text))
         await when(client, lambda: found.pending == 3)
-        await broker.felt.wait()
+        await broker.blocked.wait()
         assert found.pending == 3 and not sending.done()
         got = [(await found.get()).execution for _ in range(50)]
         assert got == list(range(11, 61))
@@ -279,14 +280,15 @@ async def test_the_users_durable_subscriptions_are_listed():
 
 
 @looped
-async def test_many_subscriptions_resume_in_frames_the_broker_takes():
-    async with ScriptedBroker() as broker, connect(broker.url) as client:
-        found = [client.subscribe("C", [f"{number:0200d}"]) for number in range(1_000)]
+async def test_many_subscriptions_resume_in_frames_that_the_broker_accepts():
+    async with ScriptedBroker(frame_bytes=CAUTIOUS_FRAME) as broker, connect(broker.url) as client:
+        broker.id_of = lambda message: int(message.args[0])
+        found = [client.subscribe("C", [f"{number:0200d}"]) for number in range(1, 501)]
         await asyncio.gather(*(each.confirmed() for each in found))
-        before = len(broker.all(wire.Subscribe))
+        broker.frame_sizes.clear()
         broker.cut()
-        await broker.until(wire.Hello, 2)
-        await broker.until(wire.Subscribe, before + 1)
+        await broker.until(wire.Subscribe, 2 * len(found))
+        assert max(broker.frame_sizes) <= CAUTIOUS_FRAME < sum(broker.frame_sizes)
 
 
 @looped

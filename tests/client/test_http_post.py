@@ -32,7 +32,7 @@ def test_the_request_arrives_and_so_does_the_answer():
     ScriptedHandler.answer = (200, FOUND)
     with scripted_server() as url:
         assert asyncio.run(request_broker(f"{url}/base", ASKED)) == Placement("south", "http://south", "t")
-    (path, body), *_ = ScriptedHandler.heard
+    (path, body), *_ = ScriptedHandler.received
     assert (path, body["subscriber"], body["avoid"]) == ("/base/requestbroker", "somebody-or-other", ["north"])
 
 
@@ -41,10 +41,10 @@ def test_a_configured_proxy_is_used(monkeypatch):
     with scripted_server() as proxy:
         monkeypatch.setenv("http_proxy", proxy)
         assert asked("http://coordinator.invalid") == (200, FOUND)
-        assert [path for path, _ in ScriptedHandler.heard] == ["http://coordinator.invalid/requestbroker"]
+        assert [path for path, _ in ScriptedHandler.received] == ["http://coordinator.invalid/requestbroker"]
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         assert asked(proxy) == (200, FOUND)
-        assert ScriptedHandler.heard[-1][0] == "/requestbroker"
+        assert ScriptedHandler.received[-1][0] == "/requestbroker"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def url() -> Iterator[str]:
 def test_a_login_gives_a_token(url):
     ScriptedHandler.answer = (200, b'{"token": "t", "expires": 12.5}')
     assert asyncio.run(login(url, Credentials("ann", "secret", "phone"))) == "t"
-    assert ScriptedHandler.heard == [("/login", {"user": "ann", "password": "secret", "device": "phone"})]
+    assert ScriptedHandler.received == [("/login", {"user": "ann", "password": "secret", "device": "phone"})]
 
 
 @pytest.mark.parametrize(

@@ -68,13 +68,13 @@ async def test_a_reader_does_not_notice_a_migration():
     ):
         async with client.subscribe("C") as found:
             await first.notify(11)
-            await first.say(wire.Migrate("second", second.url, "ticket"))
+            await first.send(wire.Migrate("second", second.url, "ticket"))
             resume = await second.until(wire.Subscribe)
             assert resume.after == 11 and second.all(wire.Hello)[0].ticket == "ticket"
             await first.notify(12)
             await second.notify(12, 13)
             await first.notify(13)
-            await second.say(wire.Live(5, 13))
+            await second.send(wire.Live(5, 13))
             assert await first.until_closed() == 1000
             await second.notify(14)
             assert [(await found.get()).execution for _ in range(4)] == [11, 12, 13, 14]
@@ -91,7 +91,7 @@ async def test_it_migrates_there_and_back_while_it_publishes():
     ):
         for here, there, name in ((first, second, "second"), (second, first, "first")):
             sent = [asyncio.create_task(client.publish("F", {"n": n})) for n in range(20)]
-            await here.say(wire.Migrate(name, there.url, name))
+            await here.send(wire.Migrate(name, there.url, name))
             await when(client, lambda name=name: client.status.broker == name)
             sent += [asyncio.create_task(client.publish("F", {"n": n})) for n in range(20)]
             assert sum(receipt.accepted for receipt in await asyncio.gather(*sent)) == 40
@@ -108,7 +108,7 @@ async def test_after_a_failed_migration_it_stays_on_its_broker(how):
         client.subscribe("C") as found,
     ):
         url = {"nobody there": "http://127.0.0.1:1", "no address": "gopher:what"}.get(how, second.url)
-        await first.say(wire.Migrate("second", url, "ticket"))
+        await first.send(wire.Migrate("second", url, "ticket"))
         if url == second.url:
             await second.until(wire.Hello)
             await second.sockets[-1].close(4006 if how == "bad ticket" else 1013, "no")
@@ -126,7 +126,7 @@ async def test_if_the_old_broker_dies_during_a_migration_the_new_one_takes_over(
             client = await connect(first.url).open()
             found = client.subscribe("C")
             await found.confirmed()
-            await first.say(wire.Migrate("second", second.url, "ticket"))
+            await first.send(wire.Migrate("second", second.url, "ticket"))
             await second.until(wire.Subscribe)
             first.cut()
             await when(client, lambda: client.status.broker == "second")
@@ -140,7 +140,7 @@ async def test_closing_during_a_migration_closes_both():
     async with ScriptedBroker(broker="first") as first, ScriptedBroker(wire.Subscribe, broker="second") as second:
         async with connect(first.url) as client:
             await client.subscribe("C").confirmed()
-            await first.say(wire.Migrate("second", second.url, "ticket"))
+            await first.send(wire.Migrate("second", second.url, "ticket"))
             await second.until(wire.Subscribe)
         assert await first.until_closed() == await second.until_closed() == 1000
 

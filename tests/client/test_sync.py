@@ -64,7 +64,7 @@ def test_a_drained_subscription_ends(broker):
 
 def test_gaps_are_events(broker):
     with connect(broker.broker.url) as client, client.subscribe("C") as found:
-        broker.do(broker.broker.say(wire.Gap(5, 10, 15, "retention")))
+        broker.do(broker.broker.send(wire.Gap(5, 10, 15, "retention")))
         assert found.event().next == Position(0, 15)
 
 

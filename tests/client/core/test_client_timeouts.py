@@ -1,4 +1,4 @@
-"""A client that did not run for a while does not take that for the broker's silence; clients come back scattered."""
+"""A client that slept does not take that for the broker's silence; clients reconnect at random times."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from client_harness import HEARTBEAT, ClientHarness
 
-from tocsin.client.backoff import Backoff
 from tocsin.client.core import events as ev
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
 
 def opened() -> ClientHarness:

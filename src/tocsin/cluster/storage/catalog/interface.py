@@ -198,7 +198,8 @@ class Catalog(ABC):
     def record(self, execution: Execution, positions: Mapping[int, int], brokers: Sequence[int]) -> None:
         """The execution, where it ended in each dataset, and a tell for each broker.
 
-        ``Conflict`` unless the number follows the last one, and for a position that goes back or beyond the head.
+        Checked in this order: ``NotFound`` for an unknown channel, ``Conflict`` unless the number follows the last one,
+        ``NotFound`` for an unknown dataset, ``Conflict`` for a position that goes back or beyond the head.
         Brokers that do not exist (any more) are left out.
         """
 
@@ -256,10 +257,6 @@ class Catalog(ABC):
     @abstractmethod
     def add_schedule(self, schedule: Schedule) -> None:
         """``NotFound`` when there is no such procedure."""
-
-    @abstractmethod
-    def remove_schedules(self, procedure: str) -> None:
-        """All schedules of the procedure."""
 
     # -- retrospection ---------------------------------------------------------------------------------------------
 

@@ -311,10 +311,10 @@ class Store(Catalog):
         heads: dict[int, int] = dict(
             session.rows(f"SELECT dataset, head FROM heads WHERE dataset IN ({_marks(ids)})", ids)
         )
+        if unknown := [dataset for dataset in ids if dataset not in heads]:
+            raise NotFound("dataset", str(unknown[0]))
         for dataset in ids:
             ordinal = positions[dataset]
-            if dataset not in heads:
-                raise NotFound("dataset", str(dataset))
             if not 0 <= ordinal <= heads[dataset]:
                 raise Conflict(f"dataset {dataset} ends at {heads[dataset]}, before the position {ordinal}")
             upsert = (
@@ -423,11 +423,6 @@ class Store(Catalog):
             row = (schedule.id, rows[0][0], args, schedule.started)
             if not session.insert("schedules", ("id", "procedure", "args", "started"), [row]):
                 raise Conflict(f"the id {schedule.id} is taken", id=schedule.id)
-
-    def remove_schedules(self, procedure: str) -> None:
-        mine = "SELECT id FROM definitions WHERE kind = 'procedure' AND name = ?"
-        with self._db.writing() as session:
-            session.run(f"DELETE FROM schedules WHERE procedure IN ({mine})", (_text(procedure.lower()),))
 
     # -- retrospection ---------------------------------------------------------------------------------------------
 
