@@ -8,7 +8,7 @@ SPARK_DIES = """
 import json, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from lab import Lab
+from cluster_harness import Lab
 from tocsin.config import ClusterConfig
 
 home = Path(sys.argv[1])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from lab import Lab, lab
+from cluster_harness import Lab, lab
 
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import Limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from bodies import TABLES, World
+from query_views import TABLES, World
 
 BODY = (
     "SELECT r.id, h.name, h.lat FROM Reports r JOIN Shelters h ON within(r.lat, r.lon, h.lat, h.lon, 400000)"

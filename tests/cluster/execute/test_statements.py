@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab import Lab, lab
+from cluster_harness import Lab, lab
 
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.errors import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from bodies import PARAMETERS, World
+from query_views import PARAMETERS, World
 
 from tocsin.cluster.model import Parameter
 from tocsin.cluster.query.compiler import Use, compile_query, literal

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab import Lab, lab
+from cluster_harness import Lab, lab
 
 from tocsin.cluster import service as cluster_module
 from tocsin.cluster.model import Column, Function, Parameter

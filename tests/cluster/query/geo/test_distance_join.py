@@ -6,8 +6,8 @@ import random
 
 import pyarrow as pa
 import pytest
-from bodies import TABLES, World
-from test_geo import places
+from query_views import TABLES, World
+from test_geodesy import places
 
 from tocsin.cluster.query.compiler import compile_query
 from tocsin.cluster.query.geo import geodesy

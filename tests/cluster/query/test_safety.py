@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bodies import World
+from query_views import World
 
 from tocsin.cluster.query.compiler import compile_query
 from tocsin.cluster.query.safety import check_plan, output_columns

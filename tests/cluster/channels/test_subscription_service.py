@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab import Lab
+from cluster_harness import Lab
 
 from tocsin.cluster.model import Broker, Channel, Parameter
 from tocsin.config import ClusterConfig, Limits

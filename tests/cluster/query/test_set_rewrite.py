@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bodies import World
+from query_views import World
 
 from tocsin.errors import BodyRefused
 

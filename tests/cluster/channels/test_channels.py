@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Lab, Listener, lab
+from cluster_harness import Lab, Listener, lab
 
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.spark.session import SparkRuntime
