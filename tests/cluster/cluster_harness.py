@@ -58,11 +58,11 @@ class Listener:
         self.server.server_close()
 
 
-class Lab(DataCluster):
+class ManualCluster(DataCluster):
     """A data cluster whose channels can be run by hand, so that tests need not wait for periods."""
 
     def runner(self, channel: str) -> ChannelRunner:
-        return self.channel_runs.runners[self.world.names.get(Channel, channel).id]
+        return self.channel_manager.runners[self.context.definitions.get(Channel, channel).id]
 
     def run_channel(self, channel: str) -> Run:
         return self.runner(channel).run()
@@ -110,12 +110,12 @@ def _catalog(home: Path) -> str:
 
 
 @contextmanager
-def lab(home: Path, runtime: SparkRuntime, **settings: Any) -> Iterator[Lab]:
+def running_cluster(home: Path, runtime: SparkRuntime, **settings: Any) -> Iterator[ManualCluster]:
     settings.setdefault("catalog", _catalog(home))
     config = msgspec.structs.replace(
         ClusterConfig(home=str(home), master=runtime.config.master, driver_memory="1g", port=0), **settings
     )
-    cluster = Lab(config, runtime)
+    cluster = ManualCluster(config, runtime)
     cluster.start()
     try:
         cluster.wait_ready(300)

@@ -1,4 +1,4 @@
-"""A small world of views for the tests of query bodies, and the comparison that most of them make."""
+"""A small views of views for the tests of query bodies, and the comparison that most of them make."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TABLES = {
 }
 
 
-class World:
+class QueryViews:
     """Views ``<table>_all``, ``_new`` (ids from 3 on) and ``_marked`` of each table, and the names over them."""
 
     def __init__(

@@ -35,12 +35,12 @@ class ClusterContext:
     def __init__(self, config: ClusterConfig, catalog: Catalog, runtime: SparkRuntime) -> None:
         self.config = config
         self.catalog = catalog
-        self.names = DefinitionIndex(catalog)
+        self.definitions = DefinitionIndex(catalog)
         self.segments = SegmentStore(config.segment_root)
         self.results = ResultStore(self.segments)
         self.metrics = Metrics()
         self.runtime = runtime
-        self.verdicts = AnalysisCache(runtime.dialect)
+        self.analysis_cache = AnalysisCache(runtime.dialect)
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
         self.committer = Committer(catalog, self.segments, self.metrics, self._appended)
@@ -65,7 +65,7 @@ class ClusterContext:
         return table
 
     def store_of(self, relation: Relation) -> DatasetStore:
-        return self.stores[self.names.get(Dataset, relation.name).id]
+        return self.stores[self.definitions.get(Dataset, relation.name).id]
 
     def reading(self, uses: Iterable[Use], positions: Mapping[int, int] | None = None) -> ReadSnapshot:
         return ReadSnapshot(self, uses, positions or {})
@@ -74,14 +74,14 @@ class ClusterContext:
 class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
     """Everything a query reads, as of one moment; its temporary views go when it is left."""
 
-    def __init__(self, world: ClusterContext, uses: Iterable[Use], positions: Mapping[int, int]) -> None:
-        self.world = world
+    def __init__(self, context: ClusterContext, uses: Iterable[Use], positions: Mapping[int, int]) -> None:
+        self.context = context
         self.positions = positions
         self.snapshots: dict[str, Snapshot] = {}
         self._frames: dict[Use, DataFrame] = {}
         self._views: dict[Use, str] = {}
-        stores = {use.relation.name: world.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
-        with world.committer.world:  # no commit is half visible: several datasets are read at the same moment
+        stores = {use.relation.name: context.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
+        with context.committer.lock:  # no commit is half visible: several datasets are read at the same moment
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()
 
@@ -114,15 +114,15 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         snapshot = self.snapshots.get(use.relation.name) if use.relation.kind == "dataset" else None
         if snapshot is not None:
             position = self.positions.get(snapshot.dataset.id, 0)
-            return snapshot.frame(self.world.runtime, use.mode, position)
-        assert self.world.frames is not None
-        return self.world.frames(use.relation)
+            return snapshot.frame(self.context.runtime, use.mode, position)
+        assert self.context.frames is not None
+        return self.context.frames(use.relation)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for snapshot in self.snapshots.values():
             snapshot.release()
-        if self._views and self.world.runtime.alive():
+        if self._views and self.context.runtime.alive():
             for name in self._views.values():
-                self.world.runtime.drop_view(name)
+                self.context.runtime.drop_view(name)

@@ -22,8 +22,8 @@ LONGEST_PAUSE = 60.0
 class Maintenance:
     """``spark_up`` is called, in its own thread, each time Spark has come up."""
 
-    def __init__(self, world: ClusterContext, compactor: Compactor, spark_up: Callable[[], None]) -> None:
-        self.world = world
+    def __init__(self, context: ClusterContext, compactor: Compactor, spark_up: Callable[[], None]) -> None:
+        self.context = context
         self.compactor = compactor
         self.spark_up = spark_up
         self._stop = threading.Event()
@@ -32,7 +32,7 @@ class Maintenance:
             threading.Thread(target=self._keep_house, name="housekeeping", daemon=True),
             threading.Thread(target=self._watch_spark, name="spark-watch", daemon=True),
         ]
-        world.grown.append(lambda heads: self._grown.set())
+        context.grown.append(lambda heads: self._grown.set())
 
     def start(self, spark: bool = True) -> None:
         for thread in self._threads if spark else self._threads[:1]:
@@ -65,15 +65,15 @@ class Maintenance:
 
     def compact(self) -> int:
         """Folds every dataset that has accumulated enough; says how many."""
-        runtime = self.world.runtime if self.world.runtime.state == "up" else None
+        runtime = self.context.runtime if self.context.runtime.state == "up" else None
         done = 0
-        for store in list(self.world.stores.values()):
-            if self.compactor.due(store) and store.dataset.id in self.world.stores:
+        for store in list(self.context.stores.values()):
+            if self.compactor.due(store) and store.dataset.id in self.context.stores:
                 try:
                     done += self.compactor.run(store, runtime)
-                    self.world.metrics.compactions.labels(store.dataset.name, "ok").inc()
+                    self.context.metrics.compactions.labels(store.dataset.name, "ok").inc()
                 except TocsinError as error:
-                    self.world.metrics.compactions.labels(store.dataset.name, "failed").inc()
+                    self.context.metrics.compactions.labels(store.dataset.name, "failed").inc()
                     log.warning("compaction of %s failed: %s", store.dataset.name, error)
         return done
 
@@ -81,19 +81,19 @@ class Maintenance:
         """Drops results past their retention and idempotency keys past theirs; says how many result files went."""
         now = time.time() if now is None else now
         gone = 0
-        for channel in self.world.names.all(Channel):
-            kept = channel.retention if channel.retention is not None else self.world.config.retention
-            paths = self.world.catalog.expire(channel.id, now - kept)
-            self.world.segments.delete(paths)
+        for channel in self.context.definitions.all(Channel):
+            kept = channel.retention if channel.retention is not None else self.context.config.retention
+            paths = self.context.catalog.expire(channel.id, now - kept)
+            self.context.segments.delete(paths)
             gone += len(paths)
-        self.world.catalog.forget_keys(now - self.world.config.idempotency)
+        self.context.catalog.forget_keys(now - self.context.config.idempotency)
         return gone
 
     # -- Spark -------------------------------------------------------------------------------------------------------
 
     def _watch_spark(self) -> None:
         """Starts Spark, and starts it again with growing pauses when it dies."""
-        runtime = self.world.runtime
+        runtime = self.context.runtime
         failures = 0
         if runtime.alive():
             self.spark_up()
@@ -103,13 +103,13 @@ class Maintenance:
                 if died:
                     log.warning("Spark has died (%s); starting it again", runtime.reason)
                 try:
-                    self.world.metrics.spark("starting")
+                    self.context.metrics.spark("starting")
                     runtime.restart() if died else runtime.start()
                     failures = 0
-                    self.world.metrics.spark("up")
+                    self.context.metrics.spark("up")
                     self.spark_up()
                 except Exception as error:
                     failures += 1
-                    self.world.metrics.spark("dead")
+                    self.context.metrics.spark("dead")
                     log.error("Spark does not start: %s", error)
             self._stop.wait(WATCH if not failures else min(LONGEST_PAUSE, 2.0**failures))

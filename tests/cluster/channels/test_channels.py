@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_harness import Lab, Listener, lab
+from cluster_harness import Listener, ManualCluster, running_cluster
 
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.spark.session import SparkRuntime
@@ -27,8 +27,8 @@ def report(
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, spark_runtime: SparkRuntime) -> Iterator[Lab]:
-    with lab(tmp_path / "home", spark_runtime) as made:
+def cluster(tmp_path: Path, spark_runtime: SparkRuntime) -> Iterator[ManualCluster]:
+    with running_cluster(tmp_path / "home", spark_runtime) as made:
         made.execute(REPORTS)
         yield made
 
@@ -40,7 +40,7 @@ def listener() -> Iterator[Listener]:
     made.close()
 
 
-def test_each_subscription_gets_what_its_parameters_ask_for(cluster: Lab) -> None:
+def test_each_subscription_gets_what_its_parameters_ask_for(cluster: ManualCluster) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string, place string) {HOURLY} "
         "{ SELECT r.id FROM Reports r WHERE is_new(r) AND r.kind = kind AND r.place = place }"
@@ -56,7 +56,7 @@ def test_each_subscription_gets_what_its_parameters_ask_for(cluster: Lab) -> Non
     assert cluster.results_of("c", nobody) == []
 
 
-def test_a_run_sees_only_what_came_since_the_last_one(cluster: Lab) -> None:
+def test_a_run_sees_only_what_came_since_the_last_one(cluster: ManualCluster) -> None:
     cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT r.id FROM Reports r WHERE is_new(r) }}")
     me = cluster.subscribed("c")
     cluster.post("ReportFeed", report("1"))
@@ -67,7 +67,7 @@ def test_a_run_sees_only_what_came_since_the_last_one(cluster: Lab) -> None:
     assert cluster.results_of("c", me) == [[{"id": "1"}], [{"id": "2"}]]
 
 
-def test_what_was_there_before_the_channel_is_not_new(cluster: Lab) -> None:
+def test_what_was_there_before_the_channel_is_not_new(cluster: ManualCluster) -> None:
     cluster.post("ReportFeed", report("old"))
     cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT r.id FROM Reports r WHERE is_new(r) }}")
     me = cluster.subscribed("c")
@@ -76,7 +76,7 @@ def test_what_was_there_before_the_channel_is_not_new(cluster: Lab) -> None:
     assert cluster.results_of("c", me) == [[{"id": "new"}]]
 
 
-def test_a_repetitive_channel_without_is_new_sees_the_data_as_it_is_each_time(cluster: Lab) -> None:
+def test_a_repetitive_channel_without_is_new_sees_the_data_as_it_is_each_time(cluster: ManualCluster) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} "
         "{ SELECT count(*) AS n FROM Reports r WHERE r.kind = kind }"
@@ -89,14 +89,14 @@ def test_a_repetitive_channel_without_is_new_sees_the_data_as_it_is_each_time(cl
     assert cluster.results_of("c", flood) == [[{"n": 0}], [{"n": 0}]]
 
 
-def test_an_aggregate_over_nothing_new_is_still_an_answer(cluster: Lab) -> None:
+def test_an_aggregate_over_nothing_new_is_still_an_answer(cluster: ManualCluster) -> None:
     cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT count(*) AS n FROM Reports r WHERE is_new(r) }}")
     me = cluster.subscribed("c")
     cluster.run_channel("c")
     assert cluster.results_of("c", me) == [[{"n": 0}]]
 
 
-def test_top_k_is_taken_for_each_subscription_and_comes_in_order(cluster: Lab) -> None:
+def test_top_k_is_taken_for_each_subscription_and_comes_in_order(cluster: ManualCluster) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} {{ SELECT r.id, r.severity FROM Reports r "
         "WHERE is_new(r) AND r.kind = kind ORDER BY r.severity DESC, r.id LIMIT 2 }"
@@ -111,7 +111,7 @@ def test_top_k_is_taken_for_each_subscription_and_comes_in_order(cluster: Lab) -
     assert [item["id"] for item in cluster.results_of("c", flood)[0]] == ["flood2", "flood4"]
 
 
-def test_results_are_enriched_from_other_datasets(cluster: Lab) -> None:
+def test_results_are_enriched_from_other_datasets(cluster: ManualCluster) -> None:
     cluster.execute(
         "CREATE DATASET Shelters (name string, place string) PRIMARY KEY name;"
         "INSERT INTO Shelters VALUES ('school', 'north'), ('church', 'north'), ('hall', 'south');"
@@ -125,7 +125,7 @@ def test_results_are_enriched_from_other_datasets(cluster: Lab) -> None:
     assert cluster.results_of("c", me) == [[{"id": "1", "shelters": ["church", "school"]}]]
 
 
-def test_a_near_me_channel_follows_the_subscriber(cluster: Lab) -> None:
+def test_a_near_me_channel_follows_the_subscriber(cluster: ManualCluster) -> None:
     cluster.execute(
         "CREATE ACTIVE DATASET Places (user string NOT NULL, lat double, lon double) PRIMARY KEY user;"
         "UPSERT INTO Places VALUES ('ann', 0.0, 0.0), ('bob', 10.0, 10.0);"
@@ -142,7 +142,7 @@ def test_a_near_me_channel_follows_the_subscriber(cluster: Lab) -> None:
     assert cluster.results_of("c", bob) == [[{"id": "2"}], [{"id": "3"}]]
 
 
-def test_a_record_that_is_new_on_either_side_can_be_asked_for(cluster: Lab) -> None:
+def test_a_record_that_is_new_on_either_side_can_be_asked_for(cluster: ManualCluster) -> None:
     cluster.execute(
         "CREATE ACTIVE DATASET Units (unit string, place string);"
         f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ "
@@ -159,7 +159,7 @@ def test_a_record_that_is_new_on_either_side_can_be_asked_for(cluster: Lab) -> N
     assert cluster.results_of("c", me) == [[{"id": "1", "unit": "engine"}], [{"id": "2", "unit": "engine"}]]
 
 
-def test_channel_times_follow_each_other(cluster: Lab) -> None:
+def test_channel_times_follow_each_other(cluster: ManualCluster) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT unix_micros(current_channel_time()) AS now, "
         "unix_micros(previous_channel_time()) AS before FROM Reports r WHERE is_new(r) }"
@@ -172,7 +172,9 @@ def test_channel_times_follow_each_other(cluster: Lab) -> None:
     assert first["before"] < first["now"] == second["before"] < second["now"]
 
 
-def test_channel_time_never_goes_back_when_the_clock_does(cluster: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_channel_time_never_goes_back_when_the_clock_does(
+    cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT r.id FROM Reports r WHERE is_new(r) }}")
     me = cluster.subscribed("c")
     cluster.post("ReportFeed", report("1"))
@@ -186,7 +188,7 @@ def test_channel_time_never_goes_back_when_the_clock_does(cluster: Lab, monkeypa
     assert cluster.results_of("c", me) == [[{"id": "1"}], [{"id": "2"}]]
 
 
-def test_a_continuous_channel_delivers_every_record_exactly_once(cluster: Lab) -> None:
+def test_a_continuous_channel_delivers_every_record_exactly_once(cluster: ManualCluster) -> None:
     cluster.execute("CREATE CONTINUOUS CHANNEL c() { SELECT r.id FROM Reports r WHERE is_new(r) }")
     me = cluster.subscribed("c")
     expected = [str(number) for number in range(40)]
@@ -196,7 +198,7 @@ def test_a_continuous_channel_delivers_every_record_exactly_once(cluster: Lab) -
     assert sorted(item["id"] for item in found) == sorted(expected)
 
 
-def test_repetitive_channels_run_by_themselves(cluster: Lab) -> None:
+def test_repetitive_channels_run_by_themselves(cluster: ManualCluster) -> None:
     cluster.execute(
         'CREATE REPETITIVE CHANNEL c() PERIOD duration("PT0.2S") { SELECT r.id FROM Reports r WHERE is_new(r) }'
     )
@@ -205,7 +207,7 @@ def test_repetitive_channels_run_by_themselves(cluster: Lab) -> None:
     assert cluster.wait_results("c", me, 1) == [{"id": "1"}]
 
 
-def test_a_confirmed_subscription_is_in_the_next_execution_and_a_given_up_one_is_not(cluster: Lab) -> None:
+def test_a_confirmed_subscription_is_in_the_next_execution_and_a_given_up_one_is_not(cluster: ManualCluster) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} {{ SELECT r.id FROM Reports r "
         "WHERE is_new(r) AND r.kind = kind }"
@@ -223,7 +225,7 @@ def test_a_confirmed_subscription_is_in_the_next_execution_and_a_given_up_one_is
 
 @pytest.mark.parametrize("found", [True, False])
 def test_it_is_known_which_execution_a_subscription_came_too_late_for(
-    cluster: Lab, monkeypatch: pytest.MonkeyPatch, found: bool
+    cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch, found: bool
 ) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} "
@@ -256,7 +258,7 @@ def test_it_is_known_which_execution_a_subscription_came_too_late_for(
     assert cluster.results_of("c", late) == [[{"id": "3"}]]
 
 
-def test_a_run_that_failed_leaves_nobody_waiting(cluster: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_failed_leaves_nobody_waiting(cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.execute(f"CREATE REPETITIVE CHANNEL d(k string) {HOURLY} {{ SELECT r.id FROM Reports r WHERE r.kind = k }}")
     cluster.subscribed("d", "fire")
     cluster.post("ReportFeed", report("1"))
@@ -276,7 +278,9 @@ def test_a_run_that_failed_leaves_nobody_waiting(cluster: Lab, monkeypatch: pyte
     assert cluster.subscription("d", late[0])["begins_after"] == 0
 
 
-def test_identical_subscriptions_of_two_brokers_are_one_and_both_are_told(cluster: Lab, listener: Listener) -> None:
+def test_identical_subscriptions_of_two_brokers_are_one_and_both_are_told(
+    cluster: ManualCluster, listener: Listener
+) -> None:
     other = Listener()
     cluster.register_broker("one", listener.url)
     cluster.register_broker("two", other.url)
@@ -289,7 +293,7 @@ def test_identical_subscriptions_of_two_brokers_are_one_and_both_are_told(cluste
     own = cluster.subscribed("c", "flood", broker="two")
     cluster.post("ReportFeed", report("1"), report("2", "flood"))
     run = cluster.run_channel("c")
-    cluster.channel_runs.teller.wake(run.brokers)
+    cluster.channel_manager.notifier.wake(run.brokers)
     (to_one,), (to_two,) = listener.wait(1), other.wait(1)
     assert (to_one["channel"], to_one["execution"], to_one["subscriptions"]) == ("c", 1, [shared])
     assert to_two["subscriptions"] == sorted([shared, own])
@@ -301,7 +305,7 @@ def test_identical_subscriptions_of_two_brokers_are_one_and_both_are_told(cluste
     other.close()
 
 
-def test_a_push_channel_sends_the_results_along(cluster: Lab, listener: Listener) -> None:
+def test_a_push_channel_sends_the_results_along(cluster: ManualCluster, listener: Listener) -> None:
     cluster.register_broker("one", listener.url)
     cluster.execute("CREATE CONTINUOUS PUSH CHANNEL c() { SELECT r.id FROM Reports r WHERE is_new(r) }")
     me = cluster.subscribed("c", broker="one")
@@ -311,7 +315,7 @@ def test_a_push_channel_sends_the_results_along(cluster: Lab, listener: Listener
 
 
 def test_a_channel_that_fails_is_marked_and_the_others_run_on(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
-    with lab(tmp_path / "home", spark_runtime, retries=2) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime, retries=2) as cluster:
         cluster.execute(REPORTS)
         cluster.execute(
             "CREATE CONTINUOUS CHANNEL bad() { SELECT cast(r.id AS int) AS n FROM Reports r WHERE is_new(r) };"
@@ -334,7 +338,7 @@ def test_a_channel_that_fails_is_marked_and_the_others_run_on(tmp_path: Path, sp
             cluster.wait_execution("bad", 1, 0.05)
 
 
-def test_results_can_be_had_from_any_offset_until_they_expire(cluster: Lab) -> None:
+def test_results_can_be_had_from_any_offset_until_they_expire(cluster: ManualCluster) -> None:
     cluster.execute(
         f'CREATE REPETITIVE CHANNEL c() {HOURLY} RETENTION duration("PT1M") '
         "{ SELECT r.id FROM Reports r WHERE is_new(r) }"
@@ -358,7 +362,7 @@ def test_results_can_be_had_from_any_offset_until_they_expire(cluster: Lab) -> N
 def test_results_too_many_for_the_driver_are_written_by_the_executors(
     tmp_path: Path, spark_runtime: SparkRuntime
 ) -> None:
-    with lab(tmp_path / "home", spark_runtime, collect_rows=2) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime, collect_rows=2) as cluster:
         cluster.execute(REPORTS)
         cluster.execute(
             f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} {{ SELECT r.id FROM Reports r "
@@ -374,20 +378,20 @@ def test_results_too_many_for_the_driver_are_written_by_the_executors(
 
 
 def test_a_restart_goes_on_where_the_channel_was(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
-    with lab(tmp_path / "home", spark_runtime) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime) as cluster:
         cluster.execute(REPORTS)
         cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT r.id FROM Reports r WHERE is_new(r) }}")
         me = cluster.subscribed("c")
         cluster.post("ReportFeed", report("1"))
         cluster.run_channel("c")
         cluster.post("ReportFeed", report("2"))
-    with lab(tmp_path / "home", spark_runtime) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime) as cluster:
         cluster.post("ReportFeed", report("3"))
         cluster.run_channel("c")
         assert [sorted(item["id"] for item in group) for group in cluster.results_of("c", me)] == [["1"], ["2", "3"]]
 
 
-def test_results_and_subscriptions_can_be_queried(cluster: Lab) -> None:
+def test_results_and_subscriptions_can_be_queried(cluster: ManualCluster) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} {{ SELECT r.id, r.severity FROM Reports r "
         "WHERE is_new(r) AND r.kind = kind }"

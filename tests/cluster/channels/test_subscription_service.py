@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_harness import Lab
+from cluster_harness import ManualCluster
 
 from tocsin.cluster.model import Broker, Channel, Parameter
 from tocsin.config import ClusterConfig, Limits
@@ -13,10 +13,10 @@ from tocsin.errors import Conflict, LimitExceeded, NotFound
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Lab]:
+def cluster(tmp_path: Path) -> Iterator[ManualCluster]:
     """Subscribing needs no Spark."""
-    made = Lab(ClusterConfig(home=str(tmp_path), limits=Limits(subscriptions_per_request=1000)))
-    names, catalog = made.world.names, made.world.catalog
+    made = ManualCluster(ClusterConfig(home=str(tmp_path), limits=Limits(subscriptions_per_request=1000)))
+    names, catalog = made.context.definitions, made.context.catalog
     for name in ("a", "b"):
         names.add(Broker(catalog.new_id(), name, "http://127.0.0.1:9/"))
     channel = Channel(catalog.new_id(), "c", "continuous", (Parameter("k", "bigint"),), "SELECT k AS k")
@@ -27,27 +27,27 @@ def cluster(tmp_path: Path) -> Iterator[Lab]:
     made.close()
 
 
-def wanted(cluster: Lab) -> dict[int, list[str]]:
+def wanted(cluster: ManualCluster) -> dict[int, list[str]]:
     """What the catalog holds, which must be what memory holds."""
-    channel = cluster.world.names.get(Channel, "c")
-    names = {broker.id: broker.name for broker in cluster.world.names.all(Broker)}
+    channel = cluster.context.definitions.get(Channel, "c")
+    names = {broker.id: broker.name for broker in cluster.context.definitions.all(Broker)}
     stored = {
         number: sorted(names[broker] for broker in brokers)
-        for number, _, brokers in cluster.world.catalog.subscriptions(channel.id)
+        for number, _, brokers in cluster.context.catalog.subscriptions(channel.id)
     }
-    table = cluster.world.tables[channel.id]
+    table = cluster.context.tables[channel.id]
     assert {number: sorted(names[item] for item in table.brokers(number)) for number in table.ids().tolist()} == stored
     return stored
 
 
-def test_thousands_are_taken_in_one_request_and_identical_ones_once(cluster: Lab) -> None:
+def test_thousands_are_taken_in_one_request_and_identical_ones_once(cluster: ManualCluster) -> None:
     ids = cluster.subscribe("c", "a", [[n % 700] for n in range(1000)]).result(120)
     assert len(set(ids)) == 700
     assert ids[0] == ids[700]
     assert len(wanted(cluster)) == 700
 
 
-def test_racing_brokers_end_as_the_answers_say(cluster: Lab) -> None:
+def test_racing_brokers_end_as_the_answers_say(cluster: ManualCluster) -> None:
     """Subscribing and leaving at the same time: memory and catalog agree, and nobody who holds one has lost it."""
     failures: list[BaseException] = []
 
@@ -69,7 +69,7 @@ def test_racing_brokers_end_as_the_answers_say(cluster: Lab) -> None:
     assert list(wanted(cluster).values()) == [["a", "b"]]
 
 
-def test_a_move_is_one_step(cluster: Lab) -> None:
+def test_a_move_is_one_step(cluster: ManualCluster) -> None:
     (number,) = cluster.subscribe("c", "a", [[1]]).result(120)
     assert cluster.move("c", number, None, None, "b").result(120) == number
     assert wanted(cluster) == {number: ["b"]}
@@ -78,7 +78,7 @@ def test_a_move_is_one_step(cluster: Lab) -> None:
     assert wanted(cluster) == {other: ["a"]}
 
 
-def test_what_is_not_there_is_refused(cluster: Lab) -> None:
+def test_what_is_not_there_is_refused(cluster: ManualCluster) -> None:
     (number,) = cluster.subscribe("c", "a", [[1]]).result(120)
     with pytest.raises(NotFound):
         cluster.subscribe("nothing", "a", [[1]])
@@ -99,7 +99,7 @@ def test_files_of_others_in_the_segment_path_are_left_alone(tmp_path: Path) -> N
     home = tmp_path / "segments"
     home.mkdir()
     (home / "precious.txt").write_text("not ours")
-    made = Lab(ClusterConfig(home=str(tmp_path)))
+    made = ManualCluster(ClusterConfig(home=str(tmp_path)))
     made.start(spark=False)
     made.close()
     assert (home / "precious.txt").read_text() == "not ours"

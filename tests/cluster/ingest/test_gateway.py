@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from cluster_harness import Lab, lab
+from cluster_harness import ManualCluster, running_cluster
 
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import Limits
@@ -23,18 +23,18 @@ CREATE FEED EventFeed; CONNECT FEED EventFeed TO DATASET Events; START FEED Even
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, spark_runtime: SparkRuntime) -> Iterator[Lab]:
-    with lab(tmp_path / "home", spark_runtime) as made:
+def cluster(tmp_path: Path, spark_runtime: SparkRuntime) -> Iterator[ManualCluster]:
+    with running_cluster(tmp_path / "home", spark_runtime) as made:
         made.execute(SETUP)
         yield made
 
 
-def test_a_post_is_readable_when_it_is_acknowledged(cluster: Lab) -> None:
+def test_a_post_is_readable_when_it_is_acknowledged(cluster: ManualCluster) -> None:
     cluster.post("EventFeed", {"id": "a", "n": 1}, {"id": "b", "n": 2})
     assert sorted(cluster.rows("SELECT id, n FROM Events")) == [("a", 1), ("b", 2)]
 
 
-def test_the_latest_record_of_a_key_is_the_one_that_counts(cluster: Lab) -> None:
+def test_the_latest_record_of_a_key_is_the_one_that_counts(cluster: ManualCluster) -> None:
     cluster.post("PlaceFeed", {"user": "ann", "lat": 1}, {"user": "ann", "lat": 2}, {"user": "bob", "lat": 3})
     cluster.post("PlaceFeed", {"user": "bob", "lat": 4, "tags": ["x"], "at": "2026-01-02T03:04:05Z"})
     rows = cluster.rows("SELECT user, lat, tags, cast(at AS string) FROM Places ORDER BY user")
@@ -51,14 +51,14 @@ def test_the_latest_record_of_a_key_is_the_one_that_counts(cluster: Lab) -> None
     ],
 )
 def test_one_record_an_array_lines_and_gzip_are_taken(
-    cluster: Lab, body: bytes, content_type: str, encoding: str
+    cluster: ManualCluster, body: bytes, content_type: str, encoding: str
 ) -> None:
     receipt = cluster.publish("EventFeed", body, content_type=content_type, encoding=encoding).result(120)
     assert (receipt.taken, receipt.refused) == (1, [])
     assert cluster.rows("SELECT id, n FROM Events") == [("a", 1)]
 
 
-def test_records_that_do_not_fit_are_refused_one_by_one(cluster: Lab) -> None:
+def test_records_that_do_not_fit_are_refused_one_by_one(cluster: ManualCluster) -> None:
     body = json.dumps([{"id": "a", "n": 1}, {"id": "b", "n": "two"}, 3, {"id": "c", "n": 3}]).encode()
     receipt = cluster.publish("EventFeed", body).result(120)
     assert receipt.taken == 2
@@ -67,7 +67,7 @@ def test_records_that_do_not_fit_are_refused_one_by_one(cluster: Lab) -> None:
     assert sorted(cluster.rows("SELECT id FROM Events")) == [("a",), ("c",)]
 
 
-def test_all_or_nothing_on_demand(cluster: Lab) -> None:
+def test_all_or_nothing_on_demand(cluster: ManualCluster) -> None:
     body = json.dumps([{"id": "a", "n": 1}, {"id": "b", "n": "two"}]).encode()
     with pytest.raises(RecordsRefused, match="1 of 2") as refused:
         cluster.publish("EventFeed", body, atomic=True).result(120)
@@ -75,7 +75,7 @@ def test_all_or_nothing_on_demand(cluster: Lab) -> None:
     assert cluster.rows("SELECT * FROM Events") == []
 
 
-def test_a_repeated_post_with_the_same_key_is_harmless(cluster: Lab) -> None:
+def test_a_repeated_post_with_the_same_key_is_harmless(cluster: ManualCluster) -> None:
     first = cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120)
     again = cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120)
     assert (first.taken, first.repeated, again.taken, again.repeated) == (1, False, 1, True)
@@ -83,15 +83,15 @@ def test_a_repeated_post_with_the_same_key_is_harmless(cluster: Lab) -> None:
 
 
 def test_a_key_is_remembered_across_a_restart(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
-    with lab(tmp_path / "home", spark_runtime) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime) as cluster:
         cluster.execute(SETUP)
         cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120)
-    with lab(tmp_path / "home", spark_runtime) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime) as cluster:
         assert cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120).repeated
         assert cluster.rows("SELECT * FROM Events") == [("a", 1)]
 
 
-def test_the_same_key_at_the_same_time_is_taken_once(cluster: Lab) -> None:
+def test_the_same_key_at_the_same_time_is_taken_once(cluster: ManualCluster) -> None:
     barrier = threading.Barrier(16)
     receipts = []
 
@@ -109,34 +109,34 @@ def test_the_same_key_at_the_same_time_is_taken_once(cluster: Lab) -> None:
     assert cluster.rows("SELECT * FROM Events") == [("a", 1)]
 
 
-def test_a_key_with_another_body_is_a_conflict(cluster: Lab) -> None:
+def test_a_key_with_another_body_is_a_conflict(cluster: ManualCluster) -> None:
     cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120)
     with pytest.raises(Conflict, match="another body"):
         cluster.publish("EventFeed", b'{"id":"b","n":1}', idempotency_key="k").result(120)
 
 
-def test_concurrent_posts_share_commits(cluster: Lab) -> None:
-    before = cluster.world.committer.commits
-    with cluster.world.committer.world:  # the first commit waits here while the others queue up
+def test_concurrent_posts_share_commits(cluster: ManualCluster) -> None:
+    before = cluster.context.committer.commits
+    with cluster.context.committer.lock:  # the first commit waits here while the others queue up
         futures = [cluster.publish("EventFeed", msgspec.json.encode({"id": str(n), "n": n})) for n in range(200)]
     assert sum(future.result(120).taken for future in futures) == 200
-    assert cluster.world.committer.commits - before <= 20
+    assert cluster.context.committer.commits - before <= 20
     assert cluster.rows("SELECT count(DISTINCT id) FROM Events") == [(200,)]
 
 
 def test_many_commits_are_folded_and_nothing_changes(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
-    with lab(tmp_path / "home", spark_runtime, tail_rows=20, tail_segments=5) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime, tail_rows=20, tail_segments=5) as cluster:
         cluster.execute(SETUP)
         for n in range(30):
             cluster.post("PlaceFeed", *[{"user": f"u{user}", "lat": n} for user in range(n % 7 * 5)])
             cluster.post("EventFeed", {"id": str(n), "n": n}, {"id": str(n), "n": -n})
             cluster.maintenance.compact()
-        assert len(cluster.world.stores) == 2
-        assert all(len(store.log) <= 6 for store in cluster.world.stores.values())
+        assert len(cluster.context.stores) == 2
+        assert all(len(store.log) <= 6 for store in cluster.context.stores.values())
         assert cluster.rows("SELECT count(*), sum(n) FROM Events") == [(60, 0)]
         expected = {f"u{user}": n for n in range(30) for user in range(n % 7 * 5)}
         assert dict(cluster.rows("SELECT user, lat FROM Places")) == expected
-    with lab(tmp_path / "home", spark_runtime, tail_rows=20, tail_segments=5) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime, tail_rows=20, tail_segments=5) as cluster:
         assert dict(cluster.rows("SELECT user, lat FROM Places")) == expected
 
 
@@ -160,21 +160,21 @@ def test_bad_posts_are_refused_and_nothing_is_taken(
     tmp_path: Path, spark_runtime: SparkRuntime, feed: str, body: bytes, options: dict, error: type[Exception]
 ) -> None:
     limits = Limits(request_bytes=4000, records=20)
-    with lab(tmp_path / "home", spark_runtime, limits=limits) as cluster:
+    with running_cluster(tmp_path / "home", spark_runtime, limits=limits) as cluster:
         cluster.execute(SETUP)
         with pytest.raises(error):
             cluster.publish(feed, body, **options).result(120)
-        assert [store.head for store in cluster.world.stores.values()] == [0, 0]
+        assert [store.head for store in cluster.context.stores.values()] == [0, 0]
 
 
 @pytest.mark.parametrize("statement", ["STOP FEED EventFeed", "STOP FEED EventFeed; DISCONNECT FEED EventFeed"])
-def test_a_stopped_feed_takes_nothing(cluster: Lab, statement: str) -> None:
+def test_a_stopped_feed_takes_nothing(cluster: ManualCluster, statement: str) -> None:
     cluster.execute(statement)
     with pytest.raises(Conflict):
         cluster.publish("EventFeed", b'{"id":"a","n":1}').result(120)
 
 
-def test_connecting_and_starting_once_more_changes_nothing(cluster: Lab) -> None:
+def test_connecting_and_starting_once_more_changes_nothing(cluster: ManualCluster) -> None:
     cluster.execute("CONNECT FEED EventFeed TO DATASET events; START FEED EventFeed")
     cluster.post("EventFeed", {"id": "a", "n": 1})
     assert cluster.rows("SELECT id FROM Events") == [("a",)]
@@ -182,7 +182,9 @@ def test_connecting_and_starting_once_more_changes_nothing(cluster: Lab) -> None
         cluster.execute("CONNECT FEED EventFeed TO DATASET Places")
 
 
-def test_a_full_disk_refuses_the_post_and_keeps_what_was_there(cluster: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_refuses_the_post_and_keeps_what_was_there(
+    cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster.post("EventFeed", {"id": "a", "n": 1})
 
     def full(*_: object, **__: object) -> None:

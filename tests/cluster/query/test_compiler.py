@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from query_views import PARAMETERS, World
+from query_views import PARAMETERS, QueryViews
 
 from tocsin.cluster.model import Parameter
 from tocsin.cluster.query.compiler import Use, compile_query, literal
@@ -14,20 +14,20 @@ from tocsin.errors import BodyRefused, ParseError, TypeMismatch
 
 
 @pytest.fixture(scope="module")
-def world(spark):
-    world = World(spark)
-    world.define("twice", (Parameter("x", "bigint"),), "SELECT x * 2")
-    world.define("worst", (Parameter("what", "string"),), "SELECT max(r.sev) FROM Reports r WHERE r.etype = what")
-    world.define("OfType", (Parameter("what", "string"),), "SELECT r.id, r.lat FROM Reports r WHERE r.etype = what")
-    world.define("Close", (Parameter("a", "double"),), "SELECT h.name FROM Shelters h WHERE h.lat = a")
-    world.define("Outer1", (Parameter("what", "string"),), "SELECT o.id, c.name FROM OfType(what) o, Close(o.lat) c")
-    world.define("Loop", (), "SELECT * FROM Loop() x")
-    world.define("Fresh", (), "SELECT r.id FROM Reports r WHERE is_new(r)")
-    return world
+def views(spark):
+    views = QueryViews(spark)
+    views.define("twice", (Parameter("x", "bigint"),), "SELECT x * 2")
+    views.define("worst", (Parameter("what", "string"),), "SELECT max(r.sev) FROM Reports r WHERE r.etype = what")
+    views.define("OfType", (Parameter("what", "string"),), "SELECT r.id, r.lat FROM Reports r WHERE r.etype = what")
+    views.define("Close", (Parameter("a", "double"),), "SELECT h.name FROM Shelters h WHERE h.lat = a")
+    views.define("Outer1", (Parameter("what", "string"),), "SELECT o.id, c.name FROM OfType(what) o, Close(o.lat) c")
+    views.define("Loop", (), "SELECT * FROM Loop() x")
+    views.define("Fresh", (), "SELECT r.id FROM Reports r WHERE is_new(r)")
+    return views
 
 
-def run(world, text, **options):
-    return sorted(world.rows(compile_query(text, world, **options).render(world.view)), key=repr)
+def run(views, text, **options):
+    return sorted(views.rows(compile_query(text, views, **options).render(views.view)), key=repr)
 
 
 # Spark's language
@@ -74,73 +74,73 @@ LANGUAGE = [
 
 
 @pytest.mark.parametrize("text", LANGUAGE)
-def test_spark_gives_what_it_gives_for_the_original(world, text):
+def test_spark_gives_what_it_gives_for_the_original(views, text):
     for name in ("Reports", "Shelters"):
-        world.spark.sql(f"SELECT * FROM {name}_all").createOrReplaceTempView(name)
-    assert run(world, text) == sorted(world.rows(text), key=repr)
+        views.spark.sql(f"SELECT * FROM {name}_all").createOrReplaceTempView(name)
+    assert run(views, text) == sorted(views.rows(text), key=repr)
 
 
 # names
 
 
-def test_a_cte_hides_a_dataset_of_the_same_name(world):
-    query = compile_query("WITH Reports AS (SELECT 1 AS id) SELECT id FROM reports", world)
+def test_a_cte_hides_a_dataset_of_the_same_name(views):
+    query = compile_query("WITH Reports AS (SELECT 1 AS id) SELECT id FROM reports", views)
     assert query.uses == frozenset()
-    assert world.rows(query.render(world.view)) == [(1,)]
+    assert views.rows(query.render(views.view)) == [(1,)]
 
 
-def test_names_disregard_case_and_aliases_may_be_other_datasets_names(world):
+def test_names_disregard_case_and_aliases_may_be_other_datasets_names(views):
     query = compile_query(
-        "SELECT Shelters.id FROM rEPORTS Shelters, SHELTERS Reports WHERE Reports.lat = Shelters.lat", world
+        "SELECT Shelters.id FROM rEPORTS Shelters, SHELTERS Reports WHERE Reports.lat = Shelters.lat", views
     )
     assert {use.relation.name for use in query.uses} == {"Reports", "Shelters"}
-    assert sorted(world.rows(query.render(world.view))) == [(1,), (2,), (3,)]
+    assert sorted(views.rows(query.render(views.view))) == [(1,), (2,), (3,)]
 
 
-def test_an_unknown_dataset_is_named_with_the_nearest_one(world):
+def test_an_unknown_dataset_is_named_with_the_nearest_one(views):
     with pytest.raises(BodyRefused, match="Raports") as caught:
-        compile_query("SELECT * FROM Raports", world)
+        compile_query("SELECT * FROM Raports", views)
     assert caught.value.hint == "did you mean Reports?"
 
 
 @pytest.mark.parametrize(
     "text", ["SELECT FROM WHERE", "SELECT (1", "", "SELECT 1; SELECT 2", "SELECT 'open", "(" * 3000]
 )
-def test_what_cannot_be_read_is_a_parse_error(world, text):
+def test_what_cannot_be_read_is_a_parse_error(views, text):
     with pytest.raises(ParseError):
-        compile_query(text, world)
+        compile_query(text, views)
 
 
-def test_a_parse_error_says_where(world):
+def test_a_parse_error_says_where(views):
     with pytest.raises(ParseError) as caught:
-        compile_query("SELECT id\nFROM Reports\nWHERE )", world)
+        compile_query("SELECT id\nFROM Reports\nWHERE )", views)
     assert (caught.value.line, caught.value.column) == (3, 7)
 
 
-def test_two_results_of_one_name_are_refused(world):
+def test_two_results_of_one_name_are_refused(views):
     for text in (
         "SELECT id, sev AS ID FROM Reports",
         "SELECT * FROM Reports r, Shelters h",
         "SELECT r.*, lat FROM Reports r",
     ):
         with pytest.raises(BodyRefused, match="two columns"):
-            compile_query(text, world)
+            compile_query(text, views)
 
 
 # parameters
 
 
-def test_a_parameter_wins_over_a_column_but_not_over_what_is_qualified(world):
+def test_a_parameter_wins_over_a_column_but_not_over_what_is_qualified(views):
     both = (Parameter("etype"), Parameter("x", "bigint"))
     text = (
         "SELECT r.id, r.loc.etype, transform(r.xs, x -> x + 1) AS up FROM Reports r WHERE r.etype = etype AND r.sev = x"
     )
-    assert run(world, text, parameters=both, values=["fire", 3]) == [(3, "z", [])]
+    assert run(views, text, parameters=both, values=["fire", 3]) == [(3, "z", [])]
 
 
-def test_an_alias_wins_in_order_by_and_group_by(world):
+def test_an_alias_wins_in_order_by_and_group_by(views):
     text = "SELECT upper(r.etype) AS t, count(*) AS c FROM Reports r GROUP BY t ORDER BY t"
-    found = run(world, text, parameters=PARAMETERS, values=["x", 1, 1.0, 1.0])
+    found = run(views, text, parameters=PARAMETERS, values=["x", 1, 1.0, 1.0])
     assert found == [
         ("FIRE", 2),
         ("FLOOD", 1),
@@ -149,14 +149,14 @@ def test_an_alias_wins_in_order_by_and_group_by(world):
     ]
 
 
-def test_a_parameter_in_limit_is_refused(world):
+def test_a_parameter_in_limit_is_refused(views):
     with pytest.raises(BodyRefused, match="LIMIT n"):
-        compile_query("SELECT id FROM Reports LIMIT n", world, PARAMETERS)
+        compile_query("SELECT id FROM Reports LIMIT n", views, PARAMETERS)
 
 
-def test_parameters_without_values_are_typed_nulls(world):
-    query = compile_query("SELECT t AS a, n AS b FROM Reports", world, PARAMETERS)
-    assert world.spark.sql(query.render(world.view)).dtypes == [("a", "string"), ("b", "bigint")]
+def test_parameters_without_values_are_typed_nulls(views):
+    query = compile_query("SELECT t AS a, n AS b FROM Reports", views, PARAMETERS)
+    assert views.spark.sql(query.render(views.view)).dtypes == [("a", "string"), ("b", "bigint")]
 
 
 VALUES = [
@@ -175,29 +175,29 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("value", "kind"), VALUES)
-def test_a_value_arrives_as_it_is(world, value, kind):
-    (found,) = world.rows(f"SELECT {to_sql(literal(value, kind))}")[0]
+def test_a_value_arrives_as_it_is(views, value, kind):
+    (found,) = views.rows(f"SELECT {to_sql(literal(value, kind))}")[0]
     if isinstance(value, list) and value and isinstance(value[0], dict):
         found = [item.asDict() for item in found]
     assert (bytes(found) if kind == "binary" else found) == value
 
 
-def test_a_string_of_the_query_is_not_substituted(world):
-    assert run(world, "SELECT '${env:HOME}' AS a") == [("${env:HOME}",)]
+def test_a_string_of_the_query_is_not_substituted(views):
+    assert run(views, "SELECT '${env:HOME}' AS a") == [("${env:HOME}",)]
 
 
-def test_the_number_of_values_is_checked(world):
+def test_the_number_of_values_is_checked(views):
     with pytest.raises(TypeMismatch):
-        compile_query("SELECT t", world, PARAMETERS, values=[1])
+        compile_query("SELECT t", views, PARAMETERS, values=[1])
 
 
 # functions
 
 
-def test_a_function_in_from_is_inlined(world):
-    query = compile_query("SELECT f.id FROM OfType('fire') f", world)
+def test_a_function_in_from_is_inlined(views):
+    query = compile_query("SELECT f.id FROM OfType('fire') f", views)
     assert query.functions == {"OfType@1"}
-    assert sorted(world.rows(query.render(world.view))) == [(1,), (3,)]
+    assert sorted(views.rows(query.render(views.view))) == [(1,), (3,)]
 
 
 @pytest.mark.parametrize(
@@ -213,13 +213,13 @@ def test_a_function_in_from_is_inlined(world):
         ("SELECT x.id, x.name FROM Outer1('flood') x", [(2, "s2")]),
     ],
 )
-def test_functions_work_in_every_place(world, text, want):
-    assert run(world, text) == want
+def test_functions_work_in_every_place(views, text, want):
+    assert run(views, text) == want
 
 
-def test_functions_take_parameters_of_a_channel(world):
+def test_functions_take_parameters_of_a_channel(views):
     body = "SELECT x.id, x.name, twice(n) AS m FROM Outer1(t) x"
-    assert world.together(body) == world.one_by_one(body) != []
+    assert views.together(body) == views.one_by_one(body) != []
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def test_functions_take_parameters_of_a_channel(world):
         ("SELECT r.id FROM Reports r, Shelters h, Close(lat) c", "needs its table"),
     ],
 )
-def test_a_wrong_use_of_a_function_is_refused(world, text, reason):
+def test_a_wrong_use_of_a_function_is_refused(views, text, reason):
     with pytest.raises(BodyRefused, match=reason):
-        compile_query(text, world)
+        compile_query(text, views)
 
 
 # is_new
@@ -253,26 +253,26 @@ def test_a_wrong_use_of_a_function_is_refused(world, text, reason):
         ("SELECT f.id FROM Fresh() f", "new"),
     ],
 )
-def test_is_new_reads_new_rows_or_marks_them(world, text, mode):
-    query = compile_query(text, world, channel=True)
+def test_is_new_reads_new_rows_or_marks_them(views, text, mode):
+    query = compile_query(text, views, channel=True)
     assert {use.mode for use in query.uses if use.relation.name == "Reports"} == {mode}
-    world.rows(query.render(world.view))
+    views.rows(query.render(views.view))
 
 
-def test_the_mark_is_not_shown_by_a_star(world):
+def test_the_mark_is_not_shown_by_a_star(views):
     text = "SELECT * FROM Reports r WHERE is_new(r) OR r.id = 1"
-    frame = world.spark.sql(compile_query(text, world, channel=True).render(world.view))
+    frame = views.spark.sql(compile_query(text, views, channel=True).render(views.view))
     assert frame.columns == ["id", "etype", "lat", "lon", "sev", "xs", "loc"]
     assert sorted(row.id for row in frame.collect()) == [1, 3, 4, 5]
 
 
-def test_a_table_joined_with_itself_is_new_on_one_side_only(world):
+def test_a_table_joined_with_itself_is_new_on_one_side_only(views):
     query = compile_query(
-        "SELECT a.id FROM Reports a JOIN Reports b ON a.etype = b.etype WHERE is_new(a)", world, channel=True
+        "SELECT a.id FROM Reports a JOIN Reports b ON a.etype = b.etype WHERE is_new(a)", views, channel=True
     )
-    relation = world.relations["reports"]
+    relation = views.relations["reports"]
     assert query.uses == {Use(relation, "new"), Use(relation, "all")}
-    assert sorted(world.rows(query.render(world.view))) == [(3,), (3,), (4,)]
+    assert sorted(views.rows(query.render(views.view))) == [(3,), (3,), (4,)]
 
 
 @pytest.mark.parametrize(
@@ -289,12 +289,12 @@ def test_a_table_joined_with_itself_is_new_on_one_side_only(world):
         ("SELECT previous_channel_time(1)", True),
     ],
 )
-def test_a_wrong_is_new_or_time_is_refused_with_a_hint(world, text, channel):
+def test_a_wrong_is_new_or_time_is_refused_with_a_hint(views, text, channel):
     with pytest.raises(BodyRefused):
-        compile_query(text, world, channel=channel)
+        compile_query(text, views, channel=channel)
 
 
-def test_channel_times_are_timestamps(world):
-    query = compile_query("SELECT current_channel_time() AS a, previous_channel_time() AS b", world, channel=True)
-    text = query.render(world.view, now=1.5, previous=0.25)
-    assert world.rows(f"SELECT unix_micros(a), unix_micros(b) FROM ({text})") == [(1_500_000, 250_000)]
+def test_channel_times_are_timestamps(views):
+    query = compile_query("SELECT current_channel_time() AS a, previous_channel_time() AS b", views, channel=True)
+    text = query.render(views.view, now=1.5, previous=0.25)
+    assert views.rows(f"SELECT unix_micros(a), unix_micros(b) FROM ({text})") == [(1_500_000, 250_000)]

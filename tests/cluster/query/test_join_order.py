@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from query_views import TABLES, World
+from query_views import TABLES, QueryViews
 
 BODY = (
     "SELECT r.id, h.name, h.lat FROM Reports r JOIN Shelters h ON within(r.lat, r.lon, h.lat, h.lon, 400000)"
@@ -13,8 +13,8 @@ BODY = (
 
 
 @pytest.fixture(scope="module")
-def world(spark):
-    return World(spark)
+def views(spark):
+    return QueryViews(spark)
 
 
 OUTER = BODY.replace(" WHERE", " LEFT JOIN Shelters o ON o.lat = r.sev WHERE").replace(
@@ -23,14 +23,14 @@ OUTER = BODY.replace(" WHERE", " LEFT JOIN Shelters o ON o.lat = r.sev WHERE").r
 
 
 @pytest.mark.parametrize("body", [BODY, OUTER])
-def test_a_condition_without_an_equality_does_not_make_a_nested_loop(world, body):
-    assert "NestedLoop" not in world.channel_plan(body)
+def test_a_condition_without_an_equality_does_not_make_a_nested_loop(views, body):
+    assert "NestedLoop" not in views.channel_plan(body)
 
 
 @pytest.mark.parametrize("body", [BODY, OUTER])
-def test_the_result_stays_the_same(world, body):
-    assert world.together(body) == world.one_by_one(body)
-    assert world.together(body)
+def test_the_result_stays_the_same(views, body):
+    assert views.together(body) == views.one_by_one(body)
+    assert views.together(body)
 
 
 @pytest.mark.parametrize(
@@ -42,20 +42,20 @@ def test_the_result_stays_the_same(world, body):
         " WHERE r.etype = t",
     ],
 )
-def test_stars_laterals_and_outer_joins_keep_their_place(world, body):
-    assert world.together(body) == world.one_by_one(body)
+def test_stars_laterals_and_outer_joins_keep_their_place(views, body):
+    assert views.together(body) == views.one_by_one(body)
 
 
 def test_what_is_found_by_its_key_comes_before_what_multiplies(spark):
     """Reports of a kind are many, a user is one: joined first, the user leaves few reports to look at."""
     users = pa.table({"user_id": ["a", "b"], "lat": [1.0, 2.0], "lon": [1.0, 2.0]})
-    world = World(spark, {**TABLES, "Users": users}, keys={"Users": ("user_id",)})
+    views = QueryViews(spark, {**TABLES, "Users": users}, keys={"Users": ("user_id",)})
     body = (
         "SELECT r.id FROM Reports r JOIN Users u ON within(r.lat, r.lon, u.lat, u.lon, 2000)"
         " WHERE is_new(r) AND r.etype = t AND u.user_id = t"
     )
-    plan = world.channel_plan(body)
+    plan = views.channel_plan(body)
     first = plan[plan.rindex("HashJoin") :].splitlines()[0]
     assert "user_id" in first
     assert "etype" not in first
-    assert world.together(body) == world.one_by_one(body)
+    assert views.together(body) == views.one_by_one(body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from query_views import World
+from query_views import QueryViews
 
 from tocsin.cluster.query.compiler import compile_query
 from tocsin.cluster.query.safety import check_plan, output_columns
@@ -11,8 +11,8 @@ from tocsin.errors import BodyRefused, ParseError, UserError
 
 
 @pytest.fixture(scope="module")
-def world(spark):
-    return World(spark)
+def views(spark):
+    return QueryViews(spark)
 
 
 @pytest.mark.parametrize(
@@ -61,22 +61,22 @@ def world(spark):
         ("SELECT * FROM Reports r, Shelters r", "two tables"),
     ],
 )
-def test_a_body_that_reaches_outside_is_refused_with_the_reason(world, text, reason):
+def test_a_body_that_reaches_outside_is_refused_with_the_reason(views, text, reason):
     with pytest.raises(UserError, match=reason):
-        compile_query(text, world, channel=True)
+        compile_query(text, views, channel=True)
 
 
 @pytest.mark.parametrize(
     "text", ["CACHE TABLE x", "EXPLAIN SELECT 1", "SELECT 1 INTO x", "MERGE INTO a USING b ON true", "USE x"]
 )
-def test_commands_are_no_queries(world, text):
+def test_commands_are_no_queries(views, text):
     with pytest.raises((BodyRefused, ParseError)):
-        compile_query(text, world)
+        compile_query(text, views)
 
 
-def test_errors_on_purpose_and_chance_are_allowed(world):
-    query = compile_query("SELECT id, rand() AS r, uuid() AS u, assert_true(id > 0) AS a FROM Reports", world)
-    assert len(world.rows(query.render(world.view))) == 5
+def test_errors_on_purpose_and_chance_are_allowed(views):
+    query = compile_query("SELECT id, rand() AS r, uuid() AS u, assert_true(id > 0) AS a FROM Reports", views)
+    assert len(views.rows(query.render(views.view))) == 5
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_errors_on_purpose_and_chance_are_allowed(world):
         "SELECT input_file_name() FROM Reports_all",
     ],
 )
-def test_the_plan_is_checked_too(world, text):
+def test_the_plan_is_checked_too(views, text):
     with pytest.raises(BodyRefused, match="foreign code"):
-        check_plan(world.spark.sql(text))
+        check_plan(views.spark.sql(text))
 
 
-def test_a_relation_that_was_not_given_is_refused_by_its_plan(world):
+def test_a_relation_that_was_not_given_is_refused_by_its_plan(views):
     with pytest.raises(BodyRefused, match="no dataset"):
-        check_plan(world.spark.sql("SHOW TABLES"))
+        check_plan(views.spark.sql("SHOW TABLES"))
 
 
 @pytest.mark.parametrize(
@@ -113,19 +113,19 @@ def test_a_relation_that_was_not_given_is_refused_by_its_plan(world):
         " ORDER BY distance(h.lat, h.lon, r.lat, r.lon) LIMIT 2) h",
     ],
 )
-def test_what_a_body_may_do_passes_the_plan(world, text):
-    check_plan(world.spark.sql(compile_query(text, world).render(world.view)))
+def test_what_a_body_may_do_passes_the_plan(views, text):
+    check_plan(views.spark.sql(compile_query(text, views).render(views.view)))
 
 
-def test_a_parquet_file_of_ours_passes_the_plan(world, tmp_path):
-    world.spark.range(3).write.parquet(str(tmp_path / "p"))
-    frame = world.spark.read.parquet(str(tmp_path / "p"))
+def test_a_parquet_file_of_ours_passes_the_plan(views, tmp_path):
+    views.spark.range(3).write.parquet(str(tmp_path / "p"))
+    frame = views.spark.read.parquet(str(tmp_path / "p"))
     check_plan(frame)
     check_plan(frame.cache().filter("id > 1"))
     frame.unpersist()
 
 
-def test_output_columns_refuses_a_name_that_appears_twice(world):
-    assert output_columns(world.spark.sql("SELECT 1 AS a, 'x' AS b")) == (("a", "int"), ("b", "string"))
+def test_output_columns_refuses_a_name_that_appears_twice(views):
+    assert output_columns(views.spark.sql("SELECT 1 AS a, 'x' AS b")) == (("a", "int"), ("b", "string"))
     with pytest.raises(BodyRefused, match="two columns"):
-        output_columns(world.spark.sql("SELECT 1 AS a, 2 AS A"))
+        output_columns(views.spark.sql("SELECT 1 AS a, 2 AS A"))

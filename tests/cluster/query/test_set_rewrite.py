@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from query_views import World
+from query_views import QueryViews
 
 from tocsin.errors import BodyRefused
 
 
 @pytest.fixture(scope="module")
-def world(spark):
-    return World(spark)
+def views(spark):
+    return QueryViews(spark)
 
 
 HASHED = [
@@ -78,13 +78,13 @@ LOOPED = [  # conditions that no hash can answer
 
 
 @pytest.mark.parametrize("body", HASHED + LOOPED)
-def test_all_together_gives_what_one_by_one_gives(world, body):
-    assert world.together(body) == world.one_by_one(body)
+def test_all_together_gives_what_one_by_one_gives(views, body):
+    assert views.together(body) == views.one_by_one(body)
 
 
 @pytest.mark.parametrize("body", HASHED[:36])
-def test_an_equality_with_a_parameter_becomes_a_hash_join(world, body):
-    plan = world.channel_plan(body)
+def test_an_equality_with_a_parameter_becomes_a_hash_join(views, body):
+    plan = views.channel_plan(body)
     assert "NestedLoop" not in plan
     assert "Cartesian" not in plan
 
@@ -99,18 +99,18 @@ def test_an_equality_with_a_parameter_becomes_a_hash_join(world, body):
         "SELECT id FROM Reports WHERE etype = t ORDER BY 7",
     ],
 )
-def test_what_has_no_equivalent_is_refused(world, body):
+def test_what_has_no_equivalent_is_refused(views, body):
     with pytest.raises(BodyRefused):
-        world.channel(body)
+        views.channel(body)
 
 
-def test_a_subscription_without_rows_still_gets_its_count(world):
-    rows = dict(row[:2] for row in world.together("SELECT count(*) AS c FROM Reports WHERE etype = t"))
+def test_a_subscription_without_rows_still_gets_its_count(views):
+    rows = dict(row[:2] for row in views.together("SELECT count(*) AS c FROM Reports WHERE etype = t"))
     assert rows == {10: '{"c":2}', 11: '{"c":1}', 12: '{"c":0}', 13: '{"c":2}'}
 
 
-def test_an_ordered_body_numbers_the_rows_of_each_subscription(world):
-    rows = world.together("SELECT id FROM Reports WHERE etype = t ORDER BY id DESC")
+def test_an_ordered_body_numbers_the_rows_of_each_subscription(views):
+    rows = views.together("SELECT id FROM Reports WHERE etype = t ORDER BY id DESC")
     assert rows == [
         (10, '{"id":1}', 2),
         (10, '{"id":3}', 1),

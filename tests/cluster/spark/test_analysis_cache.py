@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_harness import Lab, lab
+from cluster_harness import ManualCluster, running_cluster
 
 from tocsin.cluster import service as cluster_module
 from tocsin.cluster.model import Column, Function, Parameter
@@ -184,21 +184,23 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def checked(cache: Path, tmp_path: Path, spark_runtime: SparkRuntime) -> Path:
     """The script has been run by somebody with Spark."""
-    with lab(tmp_path / "first", spark_runtime) as made:
+    with running_cluster(tmp_path / "first", spark_runtime) as made:
         made.execute(SCRIPT)
     return cache
 
 
 @pytest.fixture
-def without_spark(tmp_path: Path, spark_runtime: SparkRuntime) -> Iterator[Lab]:
+def without_spark(tmp_path: Path, spark_runtime: SparkRuntime) -> Iterator[ManualCluster]:
     """Spark will come up, but not yet."""
-    made = Lab(ClusterConfig(home=str(tmp_path / "second"), master=spark_runtime.config.master, port=0))
+    made = ManualCluster(ClusterConfig(home=str(tmp_path / "second"), master=spark_runtime.config.master, port=0))
     made.start(spark=False)
     yield made
     made.close()
 
 
-def test_an_application_that_was_made_before_is_made_again_without_spark(checked: Path, without_spark: Lab) -> None:
+def test_an_application_that_was_made_before_is_made_again_without_spark(
+    checked: Path, without_spark: ManualCluster
+) -> None:
     outcomes = without_spark.execute(SCRIPT)
     assert [each.kind for each in outcomes][-3:] == ["create_function", "create_channel", "create_procedure"]
     assert without_spark.runner("OfKind").channel.columns == (Column("n", "bigint"),)
@@ -208,7 +210,7 @@ def test_an_application_that_was_made_before_is_made_again_without_spark(checked
 def test_a_channel_that_was_made_so_answers_its_subscribers(
     checked: Path, tmp_path: Path, spark_runtime: SparkRuntime
 ) -> None:
-    with lab(tmp_path / "second", spark_runtime) as made:
+    with running_cluster(tmp_path / "second", spark_runtime) as made:
         made.execute(SCRIPT)
         made.register_broker("b", "http://127.0.0.1:9")
         number = made.subscribed("OfKind", "fire")
@@ -219,7 +221,7 @@ def test_a_channel_that_was_made_so_answers_its_subscribers(
 
 
 def test_a_query_that_is_new_waits_for_spark_and_keeps_nobody_else_waiting(
-    checked: Path, without_spark: Lab, spark_runtime: SparkRuntime
+    checked: Path, without_spark: ManualCluster, spark_runtime: SparkRuntime
 ) -> None:
     without_spark.execute(SCRIPT)
     outcomes: list[str] = []
@@ -229,15 +231,15 @@ def test_a_query_that_is_new_waits_for_spark_and_keeps_nobody_else_waiting(
     without_spark.register_broker("b", "http://127.0.0.1:9")
     without_spark.execute("CREATE DATASET Others (n bigint)")
     assert not outcomes
-    own, without_spark.world.runtime = without_spark.world.runtime, spark_runtime
+    own, without_spark.context.runtime = without_spark.context.runtime, spark_runtime
     without_spark._up.set()
     thread.join()
-    without_spark.world.runtime = own  # the cluster ends its own, not the one of all tests
+    without_spark.context.runtime = own  # the cluster ends its own, not the one of all tests
     assert outcomes == ["create_function"]
 
 
 def test_a_query_that_is_new_is_refused_where_spark_does_not_come(
-    checked: Path, without_spark: Lab, monkeypatch: pytest.MonkeyPatch
+    checked: Path, without_spark: ManualCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_module, "SPARK_SECONDS", 0.01)
     without_spark.execute(SCRIPT)
@@ -249,15 +251,15 @@ def test_a_query_that_is_new_is_refused_where_spark_does_not_come(
     ):
         with pytest.raises(NotReady):
             without_spark.execute(new)
-    assert not [each for each in without_spark.world.names.known() if "Other" in each]
+    assert not [each for each in without_spark.context.definitions.known() if "Other" in each]
 
 
 def test_what_spark_refused_is_refused_again(cache: Path, tmp_path: Path, spark_runtime: SparkRuntime) -> None:
     bad = "CREATE FUNCTION bad(kind string) { SELECT a.n + array(1) AS x FROM Alarms a WHERE is_new(a) }"
     for home in ("first", "second"):
-        with lab(tmp_path / home, spark_runtime) as made:
+        with running_cluster(tmp_path / home, spark_runtime) as made:
             made.execute(SCRIPT)
-            kept = made.world.verdicts.path.read_bytes()
+            kept = made.context.analysis_cache.path.read_bytes()
             with pytest.raises(QueryFailed):
                 made.execute(bad)
-            assert made.world.verdicts.path.read_bytes() == kept
+            assert made.context.analysis_cache.path.read_bytes() == kept

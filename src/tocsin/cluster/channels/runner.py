@@ -35,11 +35,11 @@ class Run(Struct, frozen=True):
     brokers: tuple[int, ...] = ()
 
 
-def triggers_of(world: ClusterContext, query: CompiledQuery) -> frozenset[int]:
+def triggers_of(context: ClusterContext, query: CompiledQuery) -> frozenset[int]:
     """The active datasets whose commits matter: those asked for their new rows, else all active ones read."""
     uses = [use for use in query.uses if use.relation.kind == "dataset" and use.relation.active]
     fresh = [use for use in uses if use.mode != "all"]
-    return frozenset(world.names.get(Dataset, use.relation.name).id for use in fresh or uses)
+    return frozenset(context.definitions.get(Dataset, use.relation.name).id for use in fresh or uses)
 
 
 def frame_of(
@@ -52,7 +52,7 @@ def frame_of(
     previous: float,
 ) -> DataFrame:
     """The query of a channel over the view ``subscriptions`` with about ``size`` rows."""
-    session = reading.world.runtime.session
+    session = reading.context.runtime.session
 
     def render(view: Callable[[Use], str], subscribed: str) -> str:
         rows = lambda use: size if use is None else reading.rows(use)  # noqa: E731
@@ -81,16 +81,16 @@ class ChannelRunner:
 
     def __init__(
         self,
-        world: ClusterContext,
+        context: ClusterContext,
         channel: Channel,
         prepared: PlanCache | None = None,
         query: CompiledQuery | None = None,
     ) -> None:
-        self.world = world
+        self.context = context
         self.channel = channel
-        self.query = query or compile_query(channel.body, world.names, channel.parameters, channel=True)
-        self.triggers = triggers_of(world, self.query)
-        self.prepared = prepared or PlanCache(world.runtime)
+        self.query = query or compile_query(channel.body, context.definitions, channel.parameters, channel=True)
+        self.triggers = triggers_of(context, self.query)
+        self.prepared = prepared or PlanCache(context.runtime)
         self.large = False
         #: The session of Spark that has run the query.
         self.session = 0
@@ -99,41 +99,41 @@ class ChannelRunner:
 
     def resync(self) -> None:
         """Follows the catalog: at the start, and when the fate of a commit is uncertain."""
-        catalog = self.world.catalog
+        catalog = self.context.catalog
         self.positions = catalog.positions(self.channel.id)
         self.number = catalog.last_execution(self.channel.id)
         last = catalog.execution(self.channel.id, self.number)
         if last is not None:
             self.last_time = max(self.last_time, last.time)
-        table = self.world.tables[self.channel.id]
+        table = self.context.tables[self.channel.id]
         table.executed(self.number)
         table.end_run()
 
     def behind(self) -> bool:
         """Whether there are commits that the channel has not seen."""
-        return any(self.world.stores[dataset].head > self.positions.get(dataset, 0) for dataset in self.triggers)
+        return any(self.context.stores[dataset].head > self.positions.get(dataset, 0) for dataset in self.triggers)
 
     def lag(self) -> int:
-        stores = self.world.stores
+        stores = self.context.stores
         return sum(max(0, stores[dataset].head - self.positions.get(dataset, 0)) for dataset in self.triggers)
 
     def run(self) -> Run:
         started = time.monotonic()
         kill_points.reach("execution.begin")
-        table = self.world.tables[self.channel.id]
+        table = self.context.tables[self.channel.id]
         quiet = not self.behind()
         if quiet and (self.channel.kind == "continuous" or self.query.needs_new):
             return Run("skipped")
-        with self.world.reading(self.query.uses, self.positions) as reading:
+        with self.context.reading(self.query.uses, self.positions) as reading:
             positions = {dataset: reading.snapshots[name].head for dataset, name in self._followed(reading)}
             if not len(table):
                 self._advance(positions)
                 return Run("skipped")
             # The clock may jump back; channel time never does.
             now = max(time.time(), self.last_time + 1e-6)
-            session = self.world.runtime.generation
+            session = self.context.runtime.generation
             table.start_run()
-            with table.view(self.world.runtime) as subscriptions:
+            with table.view(self.context.runtime) as subscriptions:
                 number = self.number + 1
                 frame = frame_of(self.query, self.prepared, reading, subscriptions, len(table), now, self.last_time)
                 path, rows, size, matched = (
@@ -148,17 +148,17 @@ class ChannelRunner:
             kill_points.reach("execution.result_written")
             execution = Execution(self.channel.id, number, now, time.time(), rows, len(matched), size, path)
             # No subscription is confirmed in between: whoever was told a lower number hears of this one.
-            with self.world.committer.world:
+            with self.context.committer.lock:
                 brokers = tuple(sorted(table.brokers_of(matched)))
-                self.world.catalog.record(execution, positions, brokers)
+                self.context.catalog.record(execution, positions, brokers)
                 kill_points.reach("execution.recorded")
                 table.executed(number)
                 table.end_run()
                 self.positions = {**self.positions, **positions}
                 self.number, self.last_time = number, now
-            self.large = rows > self.world.config.collect_rows
-        with self.world.executed:
-            self.world.executed.notify_all()
+            self.large = rows > self.context.config.collect_rows
+        with self.context.executed:
+            self.context.executed.notify_all()
         return Run("ok", time.monotonic() - started, execution, brokers)
 
     def _followed(self, reading: ReadSnapshot) -> list[tuple[int, str]]:
@@ -166,17 +166,17 @@ class ChannelRunner:
 
     def _advance(self, positions: dict[int, int]) -> None:
         if any(ordinal > self.positions.get(dataset, 0) for dataset, ordinal in positions.items()):
-            self.world.catalog.advance(self.channel.id, positions)
+            self.context.catalog.advance(self.channel.id, positions)
             self.positions = {**self.positions, **positions}
 
     def _collected(self, frame: DataFrame, number: int) -> tuple[str | None, int, int, Any]:
         """Results through the driver, as columns: quickest where they fit."""
-        found = self.world.runtime.to_arrow(frame)
+        found = self.context.runtime.to_arrow(frame)
         kill_points.reach("execution.queried")
         grouped = self._alive(group(found)) if found.num_rows else SCHEMA.empty_table()
         if not grouped.num_rows:
             return None, 0, 0, np.zeros(0, np.int64)
-        written = self.world.results.write(self.channel.id, number, grouped)
+        written = self.context.results.write(self.channel.id, number, grouped)
         rows = int(pa.compute.sum(grouped["count"]).as_py())
         return written.path, rows, written.bytes, grouped["subscription_id"].to_numpy()
 
@@ -191,18 +191,18 @@ class ChannelRunner:
             )
         joined = f.concat(f.lit("["), f.array_join(payload, ","), f.lit("]"))
         grouped = frame.groupBy("subscription_id").agg(f.count("*").cast("int").alias("count"), joined.alias("payload"))
-        folder = self.world.segments.name(self.world.results.folder(self.channel.id, number))
-        grouped.sortWithinPartitions("subscription_id").write.parquet(self.world.segments.uri(folder))
+        folder = self.context.segments.name(self.context.results.folder(self.channel.id, number))
+        grouped.sortWithinPartitions("subscription_id").write.parquet(self.context.segments.uri(folder))
         kill_points.reach("execution.queried")
-        parts = self.world.segments.adopt(folder)
+        parts = self.context.segments.adopt(folder)
         if not sum(part.rows for part in parts):
-            self.world.segments.delete([folder])
+            self.context.segments.delete([folder])
             return None, 0, 0, np.zeros(0, np.int64)
-        found = self.world.segments.read(folder, columns=["subscription_id", "count"])
+        found = self.context.segments.read(folder, columns=["subscription_id", "count"])
         rows = int(pa.compute.sum(found["count"]).as_py())
         return folder, rows, sum(part.bytes for part in parts), np.sort(found["subscription_id"].to_numpy())
 
     def _alive(self, grouped: pa.Table) -> pa.Table:
         """Without the subscriptions that were given up since their last table was made for Spark."""
-        alive = self.world.tables[self.channel.id].live(grouped["subscription_id"].to_numpy())
+        alive = self.context.tables[self.channel.id].live(grouped["subscription_id"].to_numpy())
         return grouped if alive.all() else grouped.filter(pa.array(alive))

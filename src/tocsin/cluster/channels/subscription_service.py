@@ -19,19 +19,19 @@ Arguments = Sequence[Any] | Mapping[str, Any]
 
 
 class SubscriptionService:
-    def __init__(self, world: ClusterContext) -> None:
-        self.world = world
+    def __init__(self, context: ClusterContext) -> None:
+        self.context = context
         self._lock = threading.Lock()
         self._promised: dict[tuple[int, str], int] = {}
         self._leaving: dict[int, Future[int]] = {}
 
     def subscribe(self, channel: str, broker: str, args: Sequence[Arguments]) -> Future[list[int]]:
         """Ids in the order of ``args``. Once they are there, every execution that starts includes them."""
-        limit = self.world.config.limits.subscriptions_per_request
+        limit = self.context.config.limits.subscriptions_per_request
         if len(args) > limit:
             raise LimitExceeded(f"{len(args)} subscriptions in one request, at most {limit}", limit=limit)
         found, table = self._channel(channel)
-        wanting = self.world.names.get(Broker, broker)
+        wanting = self.context.definitions.get(Broker, broker)
         texts = [table.canonical(values) for values in args]
         ids = self._identities(found, table, texts)
         wants = [Want(number, found.id, text, wanting.id) for number, text in zip(ids, texts, strict=True)]
@@ -41,14 +41,14 @@ class SubscriptionService:
                 table.add(number, text, wanting.id)
             return ids
 
-        future: Future[list[int]] = self.world.committer.submit(want=wants, applied=applied)
+        future: Future[list[int]] = self.context.committer.submit(want=wants, applied=applied)
         future.add_done_callback(lambda _: self._settle(found.id, texts))
         return future
 
     def unsubscribe(self, channel: str, ids: Sequence[int], broker: str | None = None) -> Future[int]:
         """How many the broker (None: anybody) really had."""
         found, table = self._channel(channel)
-        leaving = None if broker is None else self.world.names.get(Broker, broker).id
+        leaving = None if broker is None else self.context.definitions.get(Broker, broker).id
         for number in ids:
             self._known(table, found, number)
 
@@ -57,7 +57,7 @@ class SubscriptionService:
 
         with self._lock:
             unwant = [Unwant(number, leaving) for number in ids]
-            future: Future[int] = self.world.committer.submit(unwant=unwant, applied=applied)
+            future: Future[int] = self.context.committer.submit(unwant=unwant, applied=applied)
             self._leaving.update(dict.fromkeys(ids, future))
         future.add_done_callback(lambda _: self._left(ids, future))
         return future
@@ -67,15 +67,15 @@ class SubscriptionService:
         found, table = self._channel(channel)
         self._known(table, found, number)
         subscription = table.get(number)
-        to = self.world.names.get(Broker, target)
+        to = self.context.definitions.get(Broker, target)
         if source is not None:
-            origin = self.world.names.get(Broker, source).id
+            origin = self.context.definitions.get(Broker, source).id
             if origin not in subscription.brokers:
                 raise Conflict(f"broker {source!r} has no subscription {number}", subscription=number)
         elif len(subscription.brokers) == 1:
             origin = next(iter(subscription.brokers))
         else:
-            holders = sorted(self.world.names.by_id(item).name for item in subscription.brokers)
+            holders = sorted(self.context.definitions.by_id(item).name for item in subscription.brokers)
             hint = f"say which: FROM {' or FROM '.join(holders)}"
             raise Conflict(f"several brokers have subscription {number}", hint=hint, brokers=holders)
         before = msgspec.json.encode(list(subscription.args)).decode()
@@ -90,13 +90,13 @@ class SubscriptionService:
 
         unwant = [] if (other, to.id) == (number, origin) else [Unwant(number, origin)]
         want = [Want(other, found.id, text, to.id)]
-        future: Future[int] = self.world.committer.submit(want=want, unwant=unwant, applied=applied)
+        future: Future[int] = self.context.committer.submit(want=want, unwant=unwant, applied=applied)
         future.add_done_callback(lambda _: self._settle(found.id, [text]))
         return future
 
     def _channel(self, name: str) -> tuple[Channel, SubscriptionTable]:
-        channel = self.world.names.get(Channel, name)
-        return channel, self.world.tables[channel.id]
+        channel = self.context.definitions.get(Channel, name)
+        return channel, self.context.tables[channel.id]
 
     @staticmethod
     def _known(table: SubscriptionTable, channel: Channel, number: int) -> None:
@@ -114,7 +114,7 @@ class SubscriptionService:
                 busy = {self._leaving[number] for number in known if number is not None and number in self._leaving}
                 if not busy:
                     for place, text in enumerate(texts):
-                        number = known[place] or self._promised.get((channel.id, text)) or self.world.catalog.new_id()
+                        number = known[place] or self._promised.get((channel.id, text)) or self.context.catalog.new_id()
                         known[place] = self._promised[channel.id, text] = number
                     return [number for number in known if number is not None]
             wait(busy)

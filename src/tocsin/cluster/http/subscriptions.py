@@ -55,7 +55,7 @@ WRITE_ERRORS = (
 
 async def durable(exchange: Exchange, call: Any, *args: Any) -> Any:
     """The call checks its arguments and may wait for an earlier change; its future ends when it is durable."""
-    return await exchange.threads.arrivals.wait(await exchange.threads.desk.run(call, *args))
+    return await exchange.threads.arrivals.wait(await exchange.threads.subscriptions.run(call, *args))
 
 
 def check_count(exchange: Exchange, count: int) -> None:

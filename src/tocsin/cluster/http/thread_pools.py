@@ -108,18 +108,18 @@ class Arrivals:
 
 
 class Threads:
-    """``quick`` for catalog reads, ``work`` for scripts and queries, ``pulls`` for results,
-    ``posts`` for posts that would hold up the event loop, ``desk`` for subscriptions, ``waits`` for long polls."""
+    """``quick`` reads the catalog, ``work`` runs scripts and queries, ``pulls`` reads results, ``posts`` decodes posts
+    that would block the event loop, ``subscriptions`` changes subscriptions, ``waits`` holds long polls."""
 
     def __init__(self) -> None:
         self.quick = Pool("quick", 8, 1_000)
         self.work = Pool("statement", 8, 64)
         self.pulls = Pool("pull", 8, 1_000)
         self.posts = Pool("large post", 4, 1_000)
-        self.desk = Pool("subscription", 4, 10_000)
+        self.subscriptions = Pool("subscription", 4, 10_000)
         self.waits = Pool("waiting", 128, 0)
         self.arrivals = Arrivals()
 
     def close(self) -> None:
-        for pool in (self.quick, self.work, self.pulls, self.posts, self.desk, self.waits):
+        for pool in (self.quick, self.work, self.pulls, self.posts, self.subscriptions, self.waits):
             pool.close()

@@ -68,7 +68,7 @@ class Committer:
         self.metrics = metrics
         self.appended = appended
         self.commits = 0
-        self.world = threading.RLock()
+        self.lock = threading.RLock()
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
         self._open = False
@@ -188,7 +188,7 @@ class Committer:
             self.metrics.commit_records.observe(table.num_rows)
         grown: dict[int, int] = {}
         results: list[Any] = []
-        with self.world:
+        with self.lock:
             for (store, table), append, ordinal in zip(tables, batch.appends, committed.ordinals, strict=True):
                 row = Segment(append.dataset, ordinal, ordinal, "log", append.path, append.rows, append.bytes)
                 store.appended(row, table)
@@ -212,7 +212,7 @@ class Committer:
             try:
                 head = self.catalog.head(dataset)
                 if head != store.head:
-                    with self.world:
+                    with self.lock:
                         store.load(head, self.catalog.segments(dataset))
                     self.appended({dataset: head})
             except StorageError as error:

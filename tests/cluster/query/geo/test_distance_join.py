@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from query_views import TABLES, World
+from query_views import TABLES, QueryViews
 from test_geodesy import places
 
 from tocsin.cluster.query.compiler import compile_query
@@ -27,14 +27,14 @@ def points():
 
 
 @pytest.fixture(scope="module")
-def world(spark, points):
+def views(spark, points):
     left, right = points
     tables = dict(TABLES)
     tables["Circles"] = pa.table(
         dict(zip(("id", "lat", "lon", "metres"), map(list, zip(*left, strict=True)), strict=True))
     )
     tables["Points"] = pa.table(dict(zip(("pid", "lat", "lon"), map(list, zip(*right, strict=True)), strict=True)))
-    return World(spark, tables)
+    return QueryViews(spark, tables)
 
 
 def brute(points, radius):
@@ -49,35 +49,35 @@ def brute(points, radius):
     return found
 
 
-def pairs(world, query):
-    text = compile_query(query, world, channel=True).render(world.view)
-    rows = world.rows(text)
-    assert "NestedLoop" not in world.plan(text) and "Cartesian" not in world.plan(text)
+def pairs(views, query):
+    text = compile_query(query, views, channel=True).render(views.view)
+    rows = views.rows(text)
+    assert "NestedLoop" not in views.plan(text) and "Cartesian" not in views.plan(text)
     assert len(rows) == len(set(rows))
     return set(rows)
 
 
 @pytest.mark.parametrize("radius", RADII)
-def test_a_fixed_radius_finds_the_pairs_of_brute_force(world, points, radius):
+def test_a_fixed_radius_finds_the_pairs_of_brute_force(views, points, radius):
     query = f"SELECT c.id, p.pid FROM Circles c JOIN Points p ON within(c.lat, c.lon, p.lat, p.lon, {radius})"
-    assert pairs(world, query) == brute(points, radius)
+    assert pairs(views, query) == brute(points, radius)
 
 
 @pytest.mark.parametrize(
     "condition",
     ["within(c.lat, c.lon, p.lat, p.lon, c.metres)", "within(p.lat, p.lon, c.lat, c.lon, metres)"],
 )
-def test_a_radius_that_differs_by_row_finds_the_pairs_of_brute_force(world, points, condition):
+def test_a_radius_that_differs_by_row_finds_the_pairs_of_brute_force(views, points, condition):
     query = f"SELECT c.id, p.pid FROM Circles c, Points p WHERE {condition}"
-    assert pairs(world, query) == brute(points, None)
+    assert pairs(views, query) == brute(points, None)
 
 
-def test_new_rows_are_the_exploded_side(world, points):
+def test_new_rows_are_the_exploded_side(views, points):
     query = "SELECT c.id, p.pid FROM Points p, Circles c WHERE is_new(c) AND within(p.lat, p.lon, c.lat, c.lon, 30000)"
-    text = compile_query(query, world, channel=True).render(world.view)
+    text = compile_query(query, views, channel=True).render(views.view)
     exploded = text[text.index("explode(") : text.index("explode(") + 400]
     assert "c.lat" in exploded and "p.lat" not in exploded
-    assert pairs(world, query) == {pair for pair in brute(points, 30_000.0) if pair[0] >= 3}
+    assert pairs(views, query) == {pair for pair in brute(points, 30_000.0) if pair[0] >= 3}
 
 
 BODIES = [
@@ -101,29 +101,29 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_with_parameters_it_gives_what_one_by_one_gives_without_a_nested_loop(world, body):
-    assert world.together(body) == world.one_by_one(body)
-    assert "NestedLoop" not in world.channel_plan(body)
+def test_with_parameters_it_gives_what_one_by_one_gives_without_a_nested_loop(views, body):
+    assert views.together(body) == views.one_by_one(body)
+    assert "NestedLoop" not in views.channel_plan(body)
 
 
-def test_elsewhere_it_is_an_ordinary_condition(world):
+def test_elsewhere_it_is_an_ordinary_condition(views):
     body = "SELECT r.id, within(r.lat, r.lon, plat, plon, 5) AS near FROM Reports r WHERE r.etype = t OR r.sev = n"
-    assert world.together(body) == world.one_by_one(body)
+    assert views.together(body) == views.one_by_one(body)
 
 
-def test_the_side_that_is_hashed_is_the_one_with_fewer_rows_after_the_circles_are_cells(world):
+def test_the_side_that_is_hashed_is_the_one_with_fewer_rows_after_the_circles_are_cells(views):
     query = "SELECT c.id FROM Circles c, Points p WHERE is_new(c) AND within(c.lat, c.lon, p.lat, p.lon, 30000)"
-    compiled = compile_query(query, world, channel=True)
+    compiled = compile_query(query, views, channel=True)
     for new, hint in ((10, "BROADCAST(_tocsin_build)"), (10_000, "BROADCAST(`p`)")):
         counts = {"Circles": new, "Points": 100_000}
-        text = compiled.render(world.view, rows=lambda use, known=counts: known[use.relation.name])
+        text = compiled.render(views.view, rows=lambda use, known=counts: known[use.relation.name])
         assert hint in text
-        assert set(world.rows(text)) == set(world.rows(compiled.render(world.view)))
+        assert set(views.rows(text)) == set(views.rows(compiled.render(views.view)))
 
 
-def test_subscriptions_with_a_place_count_too(world):
-    compiled = world.channel("SELECT r.id FROM Reports r WHERE is_new(r) AND within(r.lat, r.lon, plat, plon, 1000)")
+def test_subscriptions_with_a_place_count_too(views):
+    compiled = views.channel("SELECT r.id FROM Reports r WHERE is_new(r) AND within(r.lat, r.lon, plat, plon, 1000)")
     text = compiled.render_channel(
-        world.view, "body_subscriptions", rows=lambda use: 1000 if use is None else 100, now=2.0, previous=1.0
+        views.view, "body_subscriptions", rows=lambda use: 1000 if use is None else 100, now=2.0, previous=1.0
     )
     assert "BROADCAST(`_tocsin_s`)" in text

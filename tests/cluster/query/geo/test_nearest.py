@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from query_views import TABLES, World
+from query_views import TABLES, QueryViews
 from test_geodesy import places
 
 from tocsin.cluster.query.compiler import compile_query
@@ -22,14 +22,14 @@ def points():
 
 
 @pytest.fixture(scope="module")
-def world(spark, points):
+def views(spark, points):
     users, homes = points
     tables = dict(TABLES)
     tables["Users"] = pa.table(dict(zip(("id", "lat", "lon"), map(list, zip(*users, strict=True)), strict=True)))
     tables["Homes"] = pa.table(
         dict(zip(("name", "lat", "lon", "kind"), map(list, zip(*homes, strict=True)), strict=True))
     )
-    return World(spark, tables)
+    return QueryViews(spark, tables)
 
 
 def brute(points, k, keep=lambda home: True):
@@ -41,10 +41,10 @@ def brute(points, k, keep=lambda home: True):
     return found
 
 
-def chosen(world, query):
-    text = compile_query(query, world, channel=True).render(world.view)
+def chosen(views, query):
+    text = compile_query(query, views, channel=True).render(views.view)
     found = {}
-    for user, name, distance in world.rows(text):
+    for user, name, distance in views.rows(text):
         found.setdefault(user, []).append((distance, name))
     return found, text
 
@@ -58,12 +58,12 @@ def same(found, want):
 
 
 @pytest.mark.parametrize("k", [1, 3, 1000])
-def test_each_point_gets_its_k_nearest_in_order(world, points, k):
+def test_each_point_gets_its_k_nearest_in_order(views, points, k):
     query = (
         "SELECT u.id, h.name, h.d FROM Users u, LATERAL (SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d"
         f" FROM Homes h ORDER BY distance(h.lat, h.lon, u.lat, u.lon), h.name LIMIT {k}) h"
     )
-    found, text = chosen(world, query)
+    found, text = chosen(views, query)
     same(found, brute(points, k))
     assert "array_sort" in text
 
@@ -94,7 +94,7 @@ def test_in_the_middle_of_a_city_there_are_many_candidates_and_the_nearest_of_th
             dict(zip(("name", "lat", "lon", "kind"), map(list, zip(*homes, strict=True)), strict=True))
         ),
     }
-    city = World(spark, TABLES | tables)
+    city = QueryViews(spark, TABLES | tables)
     for k in (1, 3, 25, 40):
         query = (
             "SELECT u.id, h.name, h.d FROM People u, LATERAL (SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d"
@@ -106,24 +106,24 @@ def test_in_the_middle_of_a_city_there_are_many_candidates_and_the_nearest_of_th
         assert found[0] == [(0.0, f"t{n:03}") for n in range(min(k, 20))] + [(d, n) for d, n in found[0][20:]]
 
 
-def test_a_condition_on_the_table_comes_before_the_choice(world, points):
+def test_a_condition_on_the_table_comes_before_the_choice(views, points):
     query = (
         "SELECT u.id, h.name, h.d FROM Users u, LATERAL (SELECT *, distance(u.lat, u.lon, lat, lon) AS d"
         " FROM Homes h WHERE h.kind = 1 ORDER BY d, name LIMIT 2) h"
     )
-    found, text = chosen(world, query)
+    found, text = chosen(views, query)
     same(found, brute(points, 2, lambda home: home[3] == 1))
     assert "array_sort" in text
 
 
-def test_ties_follow_the_further_keys_in_their_direction(world):
+def test_ties_follow_the_further_keys_in_their_direction(views):
     query = (
         "SELECT h.name FROM Users u, LATERAL (SELECT h.name FROM Homes h ORDER BY distance(h.lat, h.lon, u.lat, u.lon),"
         " h.name {} LIMIT 1) h WHERE u.id = 1000"
     )
-    up = compile_query(query.format("ASC"), world).render(world.view)
-    down = compile_query(query.format("DESC"), world).render(world.view)
-    assert (world.rows(up), world.rows(down)) == ([("twin a",)], [("twin b",)])
+    up = compile_query(query.format("ASC"), views).render(views.view)
+    down = compile_query(query.format("DESC"), views).render(views.view)
+    assert (views.rows(up), views.rows(down)) == ([("twin a",)], [("twin b",)])
 
 
 BODIES = [
@@ -142,8 +142,8 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_with_parameters_it_gives_what_one_by_one_gives(world, body):
-    assert world.together(body) == world.one_by_one(body)
+def test_with_parameters_it_gives_what_one_by_one_gives(views, body):
+    assert views.together(body) == views.one_by_one(body)
 
 
 NEAREST = "(SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d FROM Homes h ORDER BY d, h.name LIMIT 2)"
@@ -158,12 +158,12 @@ NEAREST = "(SELECT h.name, distance(h.lat, h.lon, u.lat, u.lon) AS d FROM Homes 
         (f"JOIN LATERAL {NEAREST} h ON true LEFT JOIN Shelters k ON k.lat = d", False),
     ],
 )
-def test_the_choice_is_a_step_over_the_rows_that_a_condition_keeps(world, joins, view):
+def test_the_choice_is_a_step_over_the_rows_that_a_condition_keeps(views, joins, view):
     """As a lateral join Spark would make it for every pair of subscription and row, kept or not."""
     body = f"SELECT u.id, h.name, h.d FROM Users u {joins} WHERE u.id < n"
-    text = world.channel(body).render_channel(world.view, "body_subscriptions", now=2.0, previous=1.0)
+    text = views.channel(body).render_channel(views.view, "body_subscriptions", now=2.0, previous=1.0)
     assert ("LATERAL VIEW" in text) == view
-    assert world.together(body) == world.one_by_one(body)
+    assert views.together(body) == views.one_by_one(body)
     if view:
-        joined = [line for line in world.channel_plan(body).splitlines() if "Join" in line]
+        joined = [line for line in views.channel_plan(body).splitlines() if "Join" in line]
         assert joined and not any("list#" in line for line in joined)
