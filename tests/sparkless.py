@@ -24,7 +24,7 @@ if __name__ == "__main__":
 import pyarrow as pa
 
 from tocsin.cluster.http.server import serving
-from tocsin.cluster.model import Channel, Execution
+from tocsin.cluster.model import Channel, Execution, Post, Receipt
 from tocsin.cluster.service import DataCluster
 from tocsin.cluster.storage.results import SCHEMA
 from tocsin.config import ClusterConfig
@@ -55,12 +55,12 @@ class Sparkless(DataCluster):
     posted: Callable[[str, list[Any]], Any] | None = None
     committed = 0
 
-    def publish(self, feed: str, body: bytes, **options: Any) -> Future[Any]:
-        receipt = super().publish(feed, body, **options)
-        receipt.add_done_callback(lambda done: self._taken(feed, body, done))
+    def publish(self, post: Post) -> Future[Receipt]:
+        receipt = super().publish(post)
+        receipt.add_done_callback(lambda done: self._taken(post.feed, post.body, done))
         return receipt
 
-    def _taken(self, feed: str, body: bytes, done: Future[Any]) -> None:
+    def _taken(self, feed: str, body: bytes, done: Future[Receipt]) -> None:
         if self.posted is None or done.exception() is not None or done.result().repeated:
             return
         records = json.loads(body) if body.startswith(b"[") else [json.loads(line) for line in body.splitlines()]

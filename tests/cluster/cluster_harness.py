@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 
 from tocsin.cluster.channels.runner import ChannelRunner, Run
-from tocsin.cluster.model import Channel
+from tocsin.cluster.model import Channel, Post
 from tocsin.cluster.service import DataCluster
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import ClusterConfig
@@ -68,7 +68,7 @@ class ManualCluster(DataCluster):
         return self.runner(channel).run()
 
     def post(self, feed: str, *records: dict[str, Any]) -> int:
-        receipt = self.publish(feed, msgspec.json.encode(list(records))).result(120)
+        receipt = self.publish(Post(feed, msgspec.json.encode(list(records)))).result(120)
         assert not receipt.refused, receipt.refused
         return receipt.taken
 

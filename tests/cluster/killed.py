@@ -14,7 +14,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tocsin.cluster.model import Broker, Dataset, Feed
+from tocsin.cluster.model import Broker, Dataset, Feed, Post
 from tocsin.cluster.service import DataCluster
 from tocsin.config import ClusterConfig
 
@@ -45,7 +45,7 @@ def prepare(cluster: DataCluster) -> None:
 
 def post(cluster: DataCluster, number: int) -> None:
     body = json.dumps({"n": number, "kind": "fire"}).encode()
-    receipt = cluster.publish("ReportFeed", body, idempotency_key=f"r{number}").result(120)
+    receipt = cluster.publish(Post("ReportFeed", body, idempotency_key=f"r{number}")).result(120)
     assert receipt.taken == 1
     say(acknowledged=number)
 

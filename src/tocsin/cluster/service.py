@@ -1,4 +1,4 @@
-"""The data cluster, whole: what the server, the command line and tests talk to."""
+"""The data cluster: the interface that the HTTP server, the command line and tests use."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pyarrow as pa
-from msgspec import Struct, field
 
 from tocsin.cluster.channels.manager import ChannelManager
 from tocsin.cluster.channels.subscription_service import SubscriptionService
@@ -20,49 +19,26 @@ from tocsin.cluster.execute.ddl import DdlExecutor
 from tocsin.cluster.execute.dml import DmlExecutor
 from tocsin.cluster.execute.procedures import Procedures
 from tocsin.cluster.execute.retrospection import Retrospection
-from tocsin.cluster.ingest.feeds import Feeds
-from tocsin.cluster.ingest.gateway import Gateway, Receipt
+from tocsin.cluster.execute.script import Outcome, Progress, ScriptExecutor
+from tocsin.cluster.ingest.feeds import FeedManager
+from tocsin.cluster.ingest.gateway import Gateway
 from tocsin.cluster.maintenance import Maintenance
-from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, Subscription
+from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, Post, Receipt, Subscription
 from tocsin.cluster.ops.metrics import Metrics
-from tocsin.cluster.records.formats import counted
 from tocsin.cluster.spark.session import SparkRuntime
-from tocsin.cluster.statements import ast as st
-from tocsin.cluster.statements.parser import Parsed, iter_statements
+from tocsin.cluster.statements.ast import CreateBroker
 from tocsin.cluster.storage.catalog import open_catalog
 from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
-from tocsin.errors import LimitExceeded, NotFound, NotReady, TocsinError, UserError
-
-#: Seconds that a statement waits for a Spark that is starting.
-SPARK_SECONDS = 120.0
-
-
-class Outcome(Struct, frozen=True):
-    """What one statement of a script did."""
-
-    statement: int
-    kind: str
-    message: str
-    rows: int | None = None
-    data: dict[str, Any] = field(default_factory=dict)
-    table: Any = None
-
-
-class Progress(Struct, frozen=True):
-    """How far a long statement is: ``done`` from 0 to 1, -1 where nobody knows."""
-
-    statement: int
-    done: float
-    rows: int
-    text: str
+from tocsin.errors import NotFound, NotReady, TocsinError
 
 
 class DataCluster:
-    """Ingestion works as soon as ``start`` returns; what needs Spark waits until it is up.
+    """Ingestion works as soon as ``start`` returns; operations that need Spark wait until it is up. All methods may
+    be called from any thread; the futures end when the change is durable.
 
-    ``runtime``: a Spark session of somebody else's, which is used and left running.
+    ``runtime``: an existing Spark session, which stays open after ``close``.
     """
 
     def __init__(self, config: ClusterConfig, runtime: SparkRuntime | None = None) -> None:
@@ -82,26 +58,36 @@ class DataCluster:
         self.subscription_service = SubscriptionService(self.context)
         self.retrospection = Retrospection(self.context)
         self.channel_manager = ChannelManager(self.context)
-        self.feeds = Feeds(self.context)
+        self.feeds = FeedManager(self.context)
         self.compactor = Compactor(catalog, tail_rows=config.tail_rows, tail_segments=config.tail_segments)
         self.dml = DmlExecutor(self.context, self.gateway, self.compactor)
         self.ddl = DdlExecutor(self.context, self.gateway, self.channel_manager, self.feeds)
         self.procedures = Procedures(self.context, self.dml, self.retrospection, self.channel_manager)
+        self.scripts = ScriptExecutor(
+            self.context,
+            ddl=self.ddl,
+            dml=self.dml,
+            procedures=self.procedures,
+            feeds=self.feeds,
+            subscriptions=self.subscription_service,
+            query=self.query,
+            wait_ready=lambda seconds: self.wait_ready(seconds),
+        )
         self.maintenance = Maintenance(self.context, self.compactor, self._spark_is_up)
         self.context.metrics.on_read(self._read_gauges)
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- lifecycle ---------------------------------------------------------------------------------------------------
 
     def start(self, *, spark: bool = True) -> None:
-        """``spark`` False: ingestion and definitions only, for as long as the process lives."""
+        """Without ``spark``, only ingestion and definitions work."""
         context = self.context
         context.segments.claim(context.catalog.identity())
         for dataset in context.definitions.all(Dataset):
             context.open_dataset(dataset)
         for channel in context.definitions.all(Channel):
             context.open_channel(channel)
-        lost = context.segments.orphans(context.catalog.all_paths())
-        context.segments.delete([path for path in lost if path.startswith(OURS)])
+        orphans = context.segments.orphans(context.catalog.all_paths())
+        context.segments.delete([path for path in orphans if path.startswith(OURS)])
         for channel in context.definitions.all(Channel):
             self.channel_manager.open(channel)
         for schedule in context.catalog.schedules():
@@ -111,7 +97,7 @@ class DataCluster:
         self.maintenance.start(spark)
 
     def _spark_is_up(self) -> None:
-        # File feeds belong to the session that has just begun.
+        # A file feed runs in the Spark session that has just started.
         for feed in self.context.definitions.all(Feed):
             if feed.running and feed.options["type"] == "file" and feed.id not in self.feeds.running:
                 self.feeds.open(feed)
@@ -119,7 +105,7 @@ class DataCluster:
         self.channel_manager.scheduler.wake()
 
     def close(self) -> None:
-        """Stops in order; what was acknowledged is durable already."""
+        """Stop all parts in order; everything that was acknowledged is durable already."""
         if self._closed:
             return
         self._closed = True
@@ -151,7 +137,7 @@ class DataCluster:
         if not self._up.wait(timeout) or self.context.runtime.state != "up":
             runtime = self.context.runtime
             reason = runtime.reason or f"Spark is {runtime.state}"
-            raise NotReady(f"not ready: {reason}", hint="wait for /readyz to say yes")
+            raise NotReady(f"not ready: {reason}", hint="wait until /readyz answers 200")
 
     def status(self) -> dict[str, Any]:
         runtime = self.context.runtime
@@ -183,122 +169,18 @@ class DataCluster:
                 job.late_reported = job.late
             metrics.channel_failing.labels(name).set(runner.channel.state == "failing")
             metrics.subscriptions.labels(name).set(len(context.tables[runner.channel.id]))
-        metrics.tells_pending.set(sum(line["pending"] for line in self.channel_manager.notifier.status().values()))
+        metrics.notifications_pending.set(
+            sum(line["pending"] for line in self.channel_manager.notifier.status().values())
+        )
 
     # -- statements --------------------------------------------------------------------------------------------------
 
     def run(self, script: str, progress: Callable[[Progress], None] | None = None) -> Iterator[Outcome]:
-        """One outcome a statement, as it is done; the first error ends it and says which statement and where."""
-        longest = self.config.limits.statement_bytes
-        if len(script) > longest:
-            raise LimitExceeded(f"the script has {len(script)} characters, at most {longest}", limit=longest)
-        for parsed in iter_statements(script):
-            try:
-                outcome = self._statement(parsed, progress or (lambda _: None))
-            except TocsinError as error:
-                self.context.metrics.statements.labels(_kind(parsed.statement), "failed").inc()
-                error.fields.setdefault("statement", parsed.index)
-                error.fields.setdefault("line", parsed.line)
-                error.fields.setdefault("column", parsed.column)
-                raise
-            self.context.metrics.statements.labels(outcome.kind, "ok").inc()
-            yield outcome
+        """Yield one outcome for each statement; the first error ends the script."""
+        return self.scripts.run(script, progress)
 
     def execute(self, script: str) -> list[Outcome]:
         return list(self.run(script))
-
-    def _statement(self, parsed: Parsed, progress: Callable[[Progress], None]) -> Outcome:
-        statement, kind = parsed.statement, _kind(parsed.statement)
-
-        def done(message: str, rows: int | None = None, table: Any = None, **data: Any) -> Outcome:
-            return Outcome(parsed.index, kind, message, rows, data, table)
-
-        if not isinstance(statement, _WITHOUT_SPARK + _CHECKED):
-            self.wait_ready(SPARK_SECONDS)
-        match statement:
-            case st.Query():
-                table = self.query(statement.sql)
-                return done(counted(table.num_rows), table.num_rows, table)
-            case st.Insert():
-                rows = self.dml.insert(statement)
-                did = "upserted" if statement.upsert else "inserted"
-                return done(f"{counted(rows)} {did} into {statement.dataset}", rows)
-            case st.Delete():
-                rows = self.dml.delete(statement)
-                return done(f"{counted(rows)} deleted from {statement.dataset}", rows)
-            case st.LoadDataset():
-                loaded = self.dml.load(
-                    statement,
-                    lambda part, rows: progress(Progress(parsed.index, part, rows, f"loading {statement.dataset}")),
-                )
-                message = f"{counted(loaded.taken)} loaded into {statement.dataset}"
-                if loaded.refused:
-                    message += f", {loaded.refused} refused"
-                return done(message, loaded.taken, refused=loaded.refused, reasons=loaded.reasons)
-            case st.Subscribe():
-                (number,) = self.subscription_service.subscribe(
-                    statement.channel, statement.broker, [list(statement.args)]
-                ).result()
-                return done(f"subscription {number}", subscription=number)
-            case st.Unsubscribe():
-                number = _number(statement.subscription)
-                left = self.subscription_service.unsubscribe(statement.channel, [number], statement.broker).result()
-                return done(f"subscription {number} given up" if left else f"subscription {number} was not held", left)
-            case st.ChangeSubscription():
-                number = self.subscription_service.move(
-                    statement.channel,
-                    _number(statement.subscription),
-                    list(statement.args),
-                    statement.from_broker,
-                    statement.broker,
-                ).result()
-                return done(f"subscription {number} is on {statement.broker}", subscription=number)
-            case st.ExecuteProcedure():
-                ran = self.procedures.execute(statement.name, statement.args)
-                return done(ran.message, ran.rows, ran.table)
-            case _:
-                try:
-                    with self.context.definitions.lock:
-                        return done(self._define(statement))
-                except NotReady:
-                    if not isinstance(statement, _CHECKED):
-                        raise
-                # Spark has not seen its query yet. The others shall not wait for the names meanwhile.
-                self.wait_ready(SPARK_SECONDS)
-                with self.context.definitions.lock:
-                    return done(self._define(statement))
-
-    def _define(self, statement: Any) -> str:
-        names = self.context.definitions
-        match statement:
-            case st.CreateDataset():
-                return _created("dataset", statement.name, self.ddl.dataset(statement))
-            case st.CreateFeed():
-                return _created("feed", statement.name, self.ddl.feed(statement))
-            case st.CreateFunction():
-                return _created("function", statement.name, self.ddl.function(statement))
-            case st.CreateChannel():
-                return _created("channel", statement.name, self.ddl.channel(statement))
-            case st.CreateBroker():
-                return _created("broker", statement.name, self.ddl.broker(statement))
-            case st.CreateProcedure():
-                return _created("procedure", statement.name, self.ddl.procedure(statement))
-            case st.Drop():
-                dropped = self.ddl.drop(statement)
-                return f"{statement.kind} {statement.name} {'dropped' if dropped else 'was not there'}"
-            case st.ConnectFeed():
-                self.feeds.connect(names.get(Feed, statement.feed), names.get(Dataset, statement.dataset))
-                return f"feed {statement.feed} connected to dataset {statement.dataset}"
-            case st.DisconnectFeed():
-                self.feeds.disconnect(names.get(Feed, statement.feed))
-                return f"feed {statement.feed} disconnected"
-            case st.StartFeed():
-                self.feeds.start(names.get(Feed, statement.feed))
-                return f"feed {statement.feed} started"
-            case st.StopFeed():
-                self.feeds.stop(names.get(Feed, statement.feed))
-                return f"feed {statement.feed} stopped"
-        raise AssertionError(f"no handler for {type(statement).__name__}")
 
     def query(self, sql: str) -> pa.Table:
         self.wait_ready(0.0)
@@ -312,38 +194,20 @@ class DataCluster:
 
     # -- publishers --------------------------------------------------------------------------------------------------
 
-    def publish(
-        self,
-        feed: str,
-        body: bytes,
-        *,
-        content_type: str = "application/json",
-        encoding: str = "",
-        idempotency_key: str | None = None,
-        atomic: bool = False,
-        unknown: Literal["refuse", "ignore"] = "refuse",
-    ) -> Future[Receipt]:
-        return self.gateway.publish(
-            feed,
-            body,
-            content_type=content_type,
-            encoding=encoding,
-            idempotency_key=idempotency_key,
-            atomic=atomic,
-            unknown=unknown,
-        )
+    def publish(self, post: Post) -> Future[Receipt]:
+        return self.gateway.publish(post)
 
     # -- brokers and their subscriptions -----------------------------------------------------------------------------
 
     def register_broker(self, name: str, url: str) -> dict[str, Any]:
-        """Creates the broker or changes its address; one that was declared gone is back."""
+        """Create the broker or change its address; a broker that was declared gone is up again."""
         with self.context.definitions.lock:
-            found = self.context.definitions.find(Broker, name)
-            returned = found is not None and found.state == "gone"
-            if found is None:
-                self.ddl.broker(st.CreateBroker(name, url))
-            elif (found.url, found.state) != (self.ddl.check_url(url), "up"):
-                self.context.definitions.replace(msgspec.structs.replace(found, url=url, state="up"))
+            known = self.context.definitions.find(Broker, name)
+            returned = known is not None and known.state == "gone"
+            if known is None:
+                self.ddl.broker(CreateBroker(name, url))
+            elif (known.url, known.state) != (self.ddl.check_url(url), "up"):
+                self.context.definitions.replace(msgspec.structs.replace(known, url=url, state="up"))
             broker = self.context.definitions.get(Broker, name)
         self.channel_manager.notifier.wake([broker.id], returned=True)
         return self._broker(broker) | {"returned": returned}
@@ -372,14 +236,14 @@ class DataCluster:
     def unsubscribe(self, channel: str, ids: Sequence[int], broker: str | None = None) -> Future[int]:
         return self.subscription_service.unsubscribe(channel, ids, broker)
 
-    def move(self, channel: str, id: int, args: Any, source: str | None, target: str) -> Future[int]:
-        return self.subscription_service.move(channel, id, args, source, target)
+    def migrate(self, channel: str, id: int, args: Any, source: str | None, target: str) -> Future[int]:
+        return self.subscription_service.migrate(channel, id, args, source, target)
 
     def subscriptions(self, channel: str, broker: str | None, after: int, limit: int) -> list[dict[str, Any]]:
         table = self.context.tables[self.context.definitions.get(Channel, channel).id]
         ids = table.ids() if broker is None else table.of_broker(self.context.definitions.get(Broker, broker).id)
         names = self._broker_names()
-        return [_subscription(table.get(number), names) for number in ids[ids > after][:limit].tolist()]
+        return [_subscription(table.get(id), names) for id in ids[ids > after][:limit].tolist()]
 
     def subscription(self, channel: str, id: int) -> dict[str, Any]:
         table = self.context.tables[self.context.definitions.get(Channel, channel).id]
@@ -427,22 +291,22 @@ class DataCluster:
         return self.context.definitions.get(Channel, channel).epoch
 
     def position(self, channel: str) -> int:
-        """The newest execution. A broker is told of every later one that concerns a subscription it has by now."""
-        found = self.context.definitions.get(Channel, channel)
-        runner = self.channel_manager.runners.get(found.id)
-        return runner.number if runner is not None else self.context.catalog.last_execution(found.id)
+        """The newest execution. A broker is notified of every later one that has results for its subscriptions."""
+        id = self.context.definitions.get(Channel, channel).id
+        runner = self.channel_manager.runners.get(id)
+        return runner.number if runner is not None else self.context.catalog.last_execution(id)
 
     def executions(self, channel: str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
-        found = self.context.definitions.get(Channel, channel)
-        return [_execution(item) for item in self.context.catalog.executions(found.id, after, limit)]
+        id = self.context.definitions.get(Channel, channel).id
+        return [_execution(item) for item in self.context.catalog.executions(id, after, limit)]
 
     def wait_execution(self, channel: str, after: int, timeout: float) -> int:
-        """The newest execution's number, as soon as it is above ``after`` or the time is over."""
-        found = self.context.definitions.get(Channel, channel)
+        """The number of the newest execution, as soon as it is above ``after`` or the time is over."""
+        id = self.context.definitions.get(Channel, channel).id
         end = time.monotonic() + timeout
         with self.context.executed:
             while True:
-                runner = self.channel_manager.runners.get(found.id)
+                runner = self.channel_manager.runners.get(id)
                 if runner is None:
                     raise NotFound("channel", channel)
                 left = end - time.monotonic()
@@ -451,40 +315,40 @@ class DataCluster:
                 self.context.executed.wait(min(left, 1.0))
 
     def pull(self, channel: str, number: int, broker: str) -> Iterator[bytes]:
-        """The results of one execution for one broker: a line of JSON a subscription."""
-        found = self.context.definitions.get(Channel, channel)
-        wanting = self.context.definitions.get(Broker, broker)
-        execution = self.context.catalog.execution(found.id, number)
+        """The results of one execution for one broker: a line of JSON for each subscription."""
+        definition = self.context.definitions.get(Channel, channel)
+        subscriber = self.context.definitions.get(Broker, broker)
+        execution = self.context.catalog.execution(definition.id, number)
         if execution is None:
-            raise self._no_execution(found, number)
-        ids = self.context.tables[found.id].of_broker(wanting.id)
-        self.context.metrics.pulls.labels(found.name).inc()
-        return self._counted(found.name, self.context.results.pull(execution, ids))
+            raise self._no_execution(definition, number)
+        ids = self.context.tables[definition.id].of_broker(subscriber.id)
+        self.context.metrics.pulls.labels(definition.name).inc()
+        return self._counted(definition.name, self.context.results.pull(execution, ids))
 
     def results(
         self, channel: str, subscription: int, after: int = 0, limit: int = 100, strict: bool = False
     ) -> Iterator[bytes]:
-        """getresults: what one subscription got in the executions after ``after``, in order.
+        """getresults: the results of one subscription in the executions after ``after``, in order.
 
-        0 means from the oldest that is kept; ``strict`` takes it for the number that it is.
+        0 means from the oldest stored execution, unless ``strict``.
         """
-        found = self.context.definitions.get(Channel, channel)
-        first = self.context.catalog.first_execution(found.id)
+        definition = self.context.definitions.get(Channel, channel)
+        first = self.context.catalog.first_execution(definition.id)
         if after < first - 1 and (after or strict):
-            raise self._no_execution(found, after + 1)
-        return self._counted(found.name, self._of_subscription(found, subscription, after, limit))
+            raise self._no_execution(definition, after + 1)
+        return self._counted(definition.name, self._of_subscription(definition, subscription, after, limit))
 
     def _of_subscription(self, channel: Channel, subscription: int, after: int, limit: int) -> Iterator[bytes]:
-        """``limit`` counts the executions that hold something for the subscription."""
-        found = 0
-        while found < limit:
+        """``limit`` counts the executions that have results for the subscription."""
+        count = 0
+        while count < limit:
             executions = self.context.catalog.executions(channel.id, after, 1000)
             for execution in executions:
                 after = execution.number
                 for line in self.context.results.of_subscription([execution], subscription):
-                    found += 1
+                    count += 1
                     yield line
-                if found >= limit:
+                if count >= limit:
                     return
             if len(executions) < 1000:
                 return
@@ -496,47 +360,13 @@ class DataCluster:
 
     def _no_execution(self, channel: Channel, number: int) -> TocsinError:
         first, last = self.context.catalog.first_execution(channel.id), self.context.catalog.last_execution(channel.id)
-        error = NotFound("execution", f"{channel.name}/{number}", hint=f"kept are {first} to {last}")
+        error = NotFound("execution", f"{channel.name}/{number}", hint=f"executions {first} to {last} are stored")
         error.fields.update(first=first, last=last)
         return error
 
 
-_WITHOUT_SPARK = (
-    st.CreateDataset,
-    st.CreateFeed,
-    st.ConnectFeed,
-    st.DisconnectFeed,
-    st.StartFeed,
-    st.StopFeed,
-    st.CreateBroker,
-    st.Subscribe,
-    st.Unsubscribe,
-    st.ChangeSubscription,
-    st.Drop,
-)
-#: Need Spark where their query is new to it.
-_CHECKED = (st.CreateFunction, st.CreateChannel, st.CreateProcedure)
-
-
-def _kind(statement: Any) -> str:
-    """``CreateDataset`` -> ``create_dataset``."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in type(statement).__name__).lstrip(
-        "_"
-    )
-
-
-def _created(kind: str, name: str, made: Any) -> str:
-    return f"{kind} {name} created" if made is not None else f"{kind} {name} was there already"
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise UserError(f"a subscription's id is a number, not {text[:40]!r}", hint="SUBSCRIBE answers with it")
-    return int(text)
-
-
 def _subscription(item: Subscription, brokers: dict[int, str]) -> dict[str, Any]:
-    names = sorted(brokers[number] for number in item.brokers)
+    names = sorted(brokers[id] for id in item.brokers)
     return {"subscription": item.id, "args": list(item.args), "brokers": names}
 
 

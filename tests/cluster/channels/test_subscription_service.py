@@ -71,9 +71,9 @@ def test_racing_brokers_end_as_the_answers_say(cluster: ManualCluster) -> None:
 
 def test_a_move_is_one_step(cluster: ManualCluster) -> None:
     (number,) = cluster.subscribe("c", "a", [[1]]).result(120)
-    assert cluster.move("c", number, None, None, "b").result(120) == number
+    assert cluster.migrate("c", number, None, None, "b").result(120) == number
     assert wanted(cluster) == {number: ["b"]}
-    other = cluster.move("c", number, [2], "b", "a").result(120)
+    other = cluster.migrate("c", number, [2], "b", "a").result(120)
     assert other != number
     assert wanted(cluster) == {other: ["a"]}
 
@@ -87,7 +87,7 @@ def test_what_is_not_there_is_refused(cluster: ManualCluster) -> None:
     with pytest.raises(NotFound):
         cluster.unsubscribe("c", [number + 1])
     with pytest.raises(Conflict):
-        cluster.move("c", number, None, "b", "a")
+        cluster.migrate("c", number, None, "b", "a")
     with pytest.raises(LimitExceeded):
         cluster.subscribe("c", "a", [[1]] * 1001)
     assert wanted(cluster) == {number: ["a"]}

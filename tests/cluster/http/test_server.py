@@ -12,6 +12,7 @@ import pytest
 from standin import StandIn
 
 from tocsin.cluster.http.server import serving
+from tocsin.cluster.model import Post
 from tocsin.config import ClusterConfig, Limits
 from tocsin.errors import StorageError, UserError
 from tocsin.http.server import address, bind
@@ -45,14 +46,7 @@ def test_a_post_is_passed_on_with_its_options(client, cluster):
     body = gzip.compress(b'{"a":1}\n')
     answer = client.post("/feeds/reports", params={"unknown": "ignore"}, content=body, headers=headers)
     assert (answer.status_code, answer.json()["taken"]) == (200, 1)
-    options = {
-        "content_type": "application/x-ndjson",
-        "encoding": "gzip",
-        "idempotency_key": "k1",
-        "atomic": False,
-        "unknown": "ignore",
-    }
-    assert cluster.posts == [("reports", body, options)]
+    assert cluster.posts == [Post("reports", body, "application/x-ndjson", "gzip", "k1", unknown="ignore")]
 
 
 def test_a_name_is_percent_decoded(client):
@@ -61,7 +55,7 @@ def test_a_name_is_percent_decoded(client):
 
 def test_a_chunked_body_is_put_together(client, cluster):
     client.post("/feeds/reports", content=iter([b"[1", b",2]"]))
-    assert cluster.posts[0][1] == b"[1,2]"
+    assert cluster.posts[0].body == b"[1,2]"
 
 
 def test_a_chunked_body_is_refused_as_soon_as_it_is_too_large(client):
@@ -179,8 +173,8 @@ BAD_REQUESTS = [
     ("DELETE", f"{SUBSCRIBE}/9223372036854775808", {}, 400, "malformed"),
     ("DELETE", f"{SUBSCRIBE}/100", {}, 404, "not_found"),
     ("DELETE", f"{SUBSCRIBE}/1", {"headers": {"origin": "http://evil.example"}}, 403, "cross_origin"),
-    ("POST", f"{SUBSCRIBE}/1/move", {"json": {}}, 400, "malformed"),
-    ("POST", f"{SUBSCRIBE}/1/move", {"json": {"to": "b", "from": 2}}, 400, "malformed"),
+    ("POST", f"{SUBSCRIBE}/1/migrate", {"json": {}}, 400, "malformed"),
+    ("POST", f"{SUBSCRIBE}/1/migrate", {"json": {"to": "b", "from": 2}}, 400, "malformed"),
     ("GET", f"{SUBSCRIBE}/1/results?limit=many", {}, 400, "malformed"),
     ("GET", "/channels/alarms/executions?wait=61", {}, 400, "malformed"),
     ("GET", "/channels/alarms/executions?wait=nan", {}, 400, "malformed"),
@@ -381,7 +375,7 @@ def test_health_says_no_when_the_cluster_is_not_well(client, cluster):
     cluster.state = {"ready": True, "spark": "up", "reason": "", "committer": False}
     answer = client.get("/healthz")
     assert code(answer) == (503, "trouble")
-    assert answer.json()["error"]["message"] == "nothing can be made durable: the committer has ended"
+    assert answer.json()["error"]["message"] == "the committer has stopped, so nothing can be stored"
 
 
 def test_health_needs_no_spark(client, cluster):

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from cluster_harness import ManualCluster, running_cluster
 
+from tocsin.cluster.model import Post
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import Limits
 from tocsin.errors import Conflict, LimitExceeded, NotFound, RecordsRefused, UserError
@@ -53,14 +54,14 @@ def test_the_latest_record_of_a_key_is_the_one_that_counts(cluster: ManualCluste
 def test_one_record_an_array_lines_and_gzip_are_taken(
     cluster: ManualCluster, body: bytes, content_type: str, encoding: str
 ) -> None:
-    receipt = cluster.publish("EventFeed", body, content_type=content_type, encoding=encoding).result(120)
+    receipt = cluster.publish(Post("EventFeed", body, content_type=content_type, encoding=encoding)).result(120)
     assert (receipt.taken, receipt.refused) == (1, [])
     assert cluster.rows("SELECT id, n FROM Events") == [("a", 1)]
 
 
 def test_records_that_do_not_fit_are_refused_one_by_one(cluster: ManualCluster) -> None:
     body = json.dumps([{"id": "a", "n": 1}, {"id": "b", "n": "two"}, 3, {"id": "c", "n": 3}]).encode()
-    receipt = cluster.publish("EventFeed", body).result(120)
+    receipt = cluster.publish(Post("EventFeed", body)).result(120)
     assert receipt.taken == 2
     assert [refusal.index for refusal in receipt.refused] == [1, 2]
     assert all(refusal.reason for refusal in receipt.refused)
@@ -70,14 +71,14 @@ def test_records_that_do_not_fit_are_refused_one_by_one(cluster: ManualCluster) 
 def test_all_or_nothing_on_demand(cluster: ManualCluster) -> None:
     body = json.dumps([{"id": "a", "n": 1}, {"id": "b", "n": "two"}]).encode()
     with pytest.raises(RecordsRefused, match="1 of 2") as refused:
-        cluster.publish("EventFeed", body, atomic=True).result(120)
+        cluster.publish(Post("EventFeed", body, atomic=True)).result(120)
     assert refused.value.fields["refused"][0]["index"] == 1
     assert cluster.rows("SELECT * FROM Events") == []
 
 
 def test_a_repeated_post_with_the_same_key_is_harmless(cluster: ManualCluster) -> None:
-    first = cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120)
-    again = cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120)
+    first = cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120)
+    again = cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120)
     assert (first.taken, first.repeated, again.taken, again.repeated) == (1, False, 1, True)
     assert cluster.rows("SELECT * FROM Events") == [("a", 1)]
 
@@ -85,9 +86,9 @@ def test_a_repeated_post_with_the_same_key_is_harmless(cluster: ManualCluster) -
 def test_a_key_is_remembered_across_a_restart(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
     with running_cluster(tmp_path / "home", spark_runtime) as cluster:
         cluster.execute(SETUP)
-        cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120)
+        cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120)
     with running_cluster(tmp_path / "home", spark_runtime) as cluster:
-        assert cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120).repeated
+        assert cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120).repeated
         assert cluster.rows("SELECT * FROM Events") == [("a", 1)]
 
 
@@ -97,7 +98,7 @@ def test_the_same_key_at_the_same_time_is_taken_once(cluster: ManualCluster) -> 
 
     def post() -> None:
         barrier.wait()
-        receipts.append(cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120))
+        receipts.append(cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120))
 
     threads = [threading.Thread(target=post) for _ in range(16)]
     for thread in threads:
@@ -110,15 +111,15 @@ def test_the_same_key_at_the_same_time_is_taken_once(cluster: ManualCluster) -> 
 
 
 def test_a_key_with_another_body_is_a_conflict(cluster: ManualCluster) -> None:
-    cluster.publish("EventFeed", b'{"id":"a","n":1}', idempotency_key="k").result(120)
+    cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120)
     with pytest.raises(Conflict, match="another body"):
-        cluster.publish("EventFeed", b'{"id":"b","n":1}', idempotency_key="k").result(120)
+        cluster.publish(Post("EventFeed", b'{"id":"b","n":1}', idempotency_key="k")).result(120)
 
 
 def test_concurrent_posts_share_commits(cluster: ManualCluster) -> None:
     before = cluster.context.committer.commits
     with cluster.context.committer.lock:  # the first commit waits here while the others queue up
-        futures = [cluster.publish("EventFeed", msgspec.json.encode({"id": str(n), "n": n})) for n in range(200)]
+        futures = [cluster.publish(Post("EventFeed", msgspec.json.encode({"id": str(n), "n": n}))) for n in range(200)]
     assert sum(future.result(120).taken for future in futures) == 200
     assert cluster.context.committer.commits - before <= 20
     assert cluster.rows("SELECT count(DISTINCT id) FROM Events") == [(200,)]
@@ -163,7 +164,7 @@ def test_bad_posts_are_refused_and_nothing_is_taken(
     with running_cluster(tmp_path / "home", spark_runtime, limits=limits) as cluster:
         cluster.execute(SETUP)
         with pytest.raises(error):
-            cluster.publish(feed, body, **options).result(120)
+            cluster.publish(Post(feed, body, **options)).result(120)
         assert [store.head for store in cluster.context.stores.values()] == [0, 0]
 
 
@@ -171,7 +172,7 @@ def test_bad_posts_are_refused_and_nothing_is_taken(
 def test_a_stopped_feed_takes_nothing(cluster: ManualCluster, statement: str) -> None:
     cluster.execute(statement)
     with pytest.raises(Conflict):
-        cluster.publish("EventFeed", b'{"id":"a","n":1}').result(120)
+        cluster.publish(Post("EventFeed", b'{"id":"a","n":1}')).result(120)
 
 
 def test_connecting_and_starting_once_more_changes_nothing(cluster: ManualCluster) -> None:
@@ -192,7 +193,7 @@ def test_a_full_disk_refuses_the_post_and_keeps_what_was_there(
 
     monkeypatch.setattr("tocsin.cluster.storage.segments._encode", full)
     with pytest.raises(Exception, match="disk is full") as refused:
-        cluster.publish("EventFeed", b'{"id":"b","n":2}').result(120)
+        cluster.publish(Post("EventFeed", b'{"id":"b","n":2}')).result(120)
     assert getattr(refused.value, "status", None) == 507
     monkeypatch.undo()
     cluster.post("EventFeed", {"id": "c", "n": 3})

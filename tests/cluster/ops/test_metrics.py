@@ -24,7 +24,7 @@ def test_the_page_is_in_prometheus_format():
 def test_two_clusters_in_one_process_do_not_share_a_registry():
     first, second = Metrics(), Metrics()
     first.tells.labels("ok").inc()
-    assert ("tocsin_tells_total", (("outcome", "ok"),)) not in samples(second)
+    assert ("tocsin_notifications_total", (("outcome", "ok"),)) not in samples(second)
 
 
 def test_spark_is_in_one_state():
@@ -36,14 +36,14 @@ def test_spark_is_in_one_state():
 
 def test_gauges_are_set_when_the_page_is_read():
     metrics = Metrics()
-    metrics.on_read(lambda: metrics.tells_pending.set(7))
-    assert samples(metrics)["tocsin_tells_pending", ()] == 7
+    metrics.on_read(lambda: metrics.notifications_pending.set(7))
+    assert samples(metrics)["tocsin_notifications_pending", ()] == 7
 
 
 def test_a_gauge_that_fails_leaves_the_others(caplog):
     metrics = Metrics()
     metrics.on_read(lambda: 1 / 0)
-    assert samples(metrics)["tocsin_tells_pending", ()] == 0
+    assert samples(metrics)["tocsin_notifications_pending", ()] == 0
     assert "a gauge could not be set" in caplog.text
 
 

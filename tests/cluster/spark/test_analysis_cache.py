@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cluster_harness import ManualCluster, running_cluster
 
-from tocsin.cluster import service as cluster_module
+from tocsin.cluster.execute import script
 from tocsin.cluster.model import Column, Function, Parameter
 from tocsin.cluster.query.compiler import compile_query
 from tocsin.cluster.query.relations import Relation
@@ -241,7 +241,7 @@ def test_a_query_that_is_new_waits_for_spark_and_keeps_nobody_else_waiting(
 def test_a_query_that_is_new_is_refused_where_spark_does_not_come(
     checked: Path, without_spark: ManualCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "SPARK_SECONDS", 0.01)
+    monkeypatch.setattr(script, "SPARK_SECONDS", 0.01)
     without_spark.execute(SCRIPT)
     for new in (
         "CREATE FUNCTION other(kind string) { SELECT a.kind FROM Alarms a WHERE a.kind = kind }",

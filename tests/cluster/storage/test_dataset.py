@@ -37,7 +37,7 @@ class Bench:
     def commit(self, rows: pa.Table) -> int:
         written = self.segments.write(rows, f"datasets/{self.dataset.id}")
         append = Append(self.dataset.id, written.path, written.rows, written.bytes)
-        (ordinal,) = self.catalog.commit(Commit(appends=[append])).ordinals
+        (ordinal,) = self.catalog.commit(Commit(appends=[append]))
         segment = Segment(self.dataset.id, ordinal, ordinal, "log", written.path, written.rows, written.bytes)
         self.store.appended(segment, rows)
         return ordinal

@@ -42,7 +42,7 @@ class ChannelManager:
             self.message,
             gone_after=context.config.broker_gone_after,
             declare_gone=self._declare_gone,
-            count=lambda outcome: context.metrics.tells.labels(outcome).inc(),
+            count=lambda outcome: context.metrics.notifications.labels(outcome).inc(),
         )
         self.last_runs: dict[int, tuple[float, Run]] = {}
         context.grown.append(self.scheduler.grown)
@@ -96,7 +96,7 @@ class ChannelManager:
             metrics.result_subscriptions.labels(name).inc(run.execution.subscriptions)
             metrics.result_bytes.labels(name).inc(run.execution.bytes)
             self.notifier.wake(run.brokers)
-            kill_points.reach("execution.told")
+            kill_points.hit("execution.notified")
         if runner.channel.state == "failing":
             self._mark(runner, "running", None)
         return runner.channel.kind == "continuous" and runner.behind()

@@ -119,7 +119,7 @@ class ChannelRunner:
 
     def run(self) -> Run:
         started = time.monotonic()
-        kill_points.reach("execution.begin")
+        kill_points.hit("execution.begin")
         table = self.context.tables[self.channel.id]
         quiet = not self.behind()
         if quiet and (self.channel.kind == "continuous" or self.query.needs_new):
@@ -145,13 +145,13 @@ class ChannelRunner:
                 table.end_run()
                 self.last_time = now
                 return Run("empty", time.monotonic() - started)
-            kill_points.reach("execution.result_written")
+            kill_points.hit("execution.result_written")
             execution = Execution(self.channel.id, number, now, time.time(), rows, len(matched), size, path)
             # No subscription is confirmed in between: whoever was told a lower number hears of this one.
             with self.context.committer.lock:
                 brokers = tuple(sorted(table.brokers_of(matched)))
                 self.context.catalog.record(execution, positions, brokers)
-                kill_points.reach("execution.recorded")
+                kill_points.hit("execution.recorded")
                 table.executed(number)
                 table.end_run()
                 self.positions = {**self.positions, **positions}
@@ -172,7 +172,7 @@ class ChannelRunner:
     def _collected(self, frame: DataFrame, number: int) -> tuple[str | None, int, int, Any]:
         """Results through the driver, as columns: quickest where they fit."""
         found = self.context.runtime.to_arrow(frame)
-        kill_points.reach("execution.queried")
+        kill_points.hit("execution.queried")
         grouped = self._alive(group(found)) if found.num_rows else SCHEMA.empty_table()
         if not grouped.num_rows:
             return None, 0, 0, np.zeros(0, np.int64)
@@ -193,7 +193,7 @@ class ChannelRunner:
         grouped = frame.groupBy("subscription_id").agg(f.count("*").cast("int").alias("count"), joined.alias("payload"))
         folder = self.context.segments.name(self.context.results.folder(self.channel.id, number))
         grouped.sortWithinPartitions("subscription_id").write.parquet(self.context.segments.uri(folder))
-        kill_points.reach("execution.queried")
+        kill_points.hit("execution.queried")
         parts = self.context.segments.adopt(folder)
         if not sum(part.rows for part in parts):
             self.context.segments.delete([folder])

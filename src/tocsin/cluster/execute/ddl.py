@@ -13,7 +13,7 @@ from tocsin.cluster.channels.manager import ChannelManager
 from tocsin.cluster.channels.plan_cache import PlanCache
 from tocsin.cluster.channels.runner import frame_of, triggers_of
 from tocsin.cluster.context import ClusterContext
-from tocsin.cluster.ingest.feeds import Feeds
+from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
 from tocsin.cluster.model import Broker, Channel, Column, Dataset, Feed, Function, Parameter, Procedure
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
@@ -38,7 +38,7 @@ DROPPED: dict[str, type[Any]] = {
 class DdlExecutor:
     """All of it under the lock of the names: definitions are rare, and one is checked against all others."""
 
-    def __init__(self, context: ClusterContext, gateway: Gateway, channels: ChannelManager, feeds: Feeds) -> None:
+    def __init__(self, context: ClusterContext, gateway: Gateway, channels: ChannelManager, feeds: FeedManager) -> None:
         self.context = context
         self.gateway = gateway
         self.channels = channels

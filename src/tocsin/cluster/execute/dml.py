@@ -21,6 +21,7 @@ from tocsin.cluster.records.record_decoder import time_ordered_key
 from tocsin.cluster.spark.errors import explained
 from tocsin.cluster.statements.ast import Delete, Insert, LoadDataset
 from tocsin.cluster.storage import upsert
+from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.cluster.storage.compaction import DRIVER_ROWS, Compactor
 from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore, Snapshot
 from tocsin.errors import Conflict, RecordsRefused, TypeMismatch, UserError
@@ -65,9 +66,8 @@ class DmlExecutor:
             self._append(store, store.as_log(table))
         return int(table.num_rows)
 
-    def _append(self, store: DatasetStore, rows: pa.Table) -> int:
-        ordinal: int = self.context.committer.submit(store=store, table=rows).result()
-        return ordinal
+    def _append(self, store: DatasetStore, rows: pa.Table) -> None:
+        self.context.committer.submit(CommitRequest(applied=lambda _: None, store=store, table=rows)).result()
 
     def _records(self, dataset: Dataset, text: str) -> pa.Table:
         decoded = self.gateway.decoder(dataset).decode(text.encode())

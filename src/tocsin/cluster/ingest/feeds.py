@@ -13,12 +13,13 @@ from tocsin.cluster.ingest.file_feed import FileFeed
 from tocsin.cluster.ingest.file_source import file_source
 from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.storage.catalog import FeedBatch
+from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.errors import Conflict, UserError
 
 TYPES = ("http", "file")
 
 
-class Feeds:
+class FeedManager:
     def __init__(self, context: ClusterContext) -> None:
         self.context = context
         self.running: dict[int, FileFeed] = {}
@@ -83,8 +84,8 @@ class Feeds:
             if self.context.catalog.batch_done(feed.id, batch):
                 return
             rows = store.as_log(table)
-            request = {"store": store, "table": rows, "batch": FeedBatch(feed.id, batch)}
-            self.context.committer.submit(**request).result()
+            request = CommitRequest(applied=lambda _: None, store=store, table=rows, batch=FeedBatch(feed.id, batch))
+            self.context.committer.submit(request).result()
             self.context.metrics.records_taken.labels(dataset.name).inc(table.num_rows)
 
         reader = FileFeed(

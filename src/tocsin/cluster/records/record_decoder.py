@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Raw, Struct
 
-from tocsin.cluster.model import Column
+from tocsin.cluster.model import Column, Refusal
 from tocsin.cluster.records.columnar_decoder import Doubt, Reader, reader
 from tocsin.cluster.records.strict_json import exact_json
 from tocsin.cluster.records.type_ddl import arrow_schema, column_type
@@ -39,18 +39,6 @@ _ANY: msgspec.json.Decoder[Raw] = msgspec.json.Decoder(Raw)
 
 #: The checked values of one record, in the order of the columns.
 Row = tuple[Any, ...]
-
-
-class Refusal(Struct, frozen=True):
-    """A record that was not taken. ``index`` counts the records of the body from 0.
-
-    Codes: not_json, not_utf8, not_an_object, missing, null, wrong_type, out_of_range, unknown_field, duplicate_field,
-    too_deep, too_large.
-    """
-
-    index: int
-    code: str
-    reason: str
 
 
 class Decoded(Struct):

@@ -94,11 +94,11 @@ class Compactor:
         self._swap(store, snapshot.head, added, [segment for segment in removed if segment in known])
 
     def _swap(self, store: DatasetStore, upto: int, added: Sequence[Segment], replaced: Sequence[Segment]) -> None:
-        kill_points.reach("compaction.written")
+        kill_points.hit("compaction.written")
         folded = [segment for segment in store.log if segment.last <= upto]
         removed = [segment.path for segment in (*replaced, *folded)]
         self.catalog.compact(store.dataset.id, removed, added)
-        kill_points.reach("compaction.swapped")
+        kill_points.hit("compaction.swapped")
         gone = set(removed)
         kept = [segment for segment in store.base if segment.path not in gone]
         store.rebased(upto, sorted([*kept, *added], key=lambda segment: segment.first), removed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catalogs import Open, a_broker, a_channel, a_dataset, a_feed, append, execution, wants
+from catalogs import Open, a_broker, a_channel, a_dataset, a_feed, append, execution, subscriptions_of
 from tocsin.cluster.model import (
     Broker,
     Channel,
@@ -21,7 +21,15 @@ from tocsin.cluster.model import (
     Procedure,
     Segment,
 )
-from tocsin.cluster.storage.catalog import Append, Catalog, Commit, FeedBatch, IdempotencyKey, Unwant, Want
+from tocsin.cluster.storage.catalog import (
+    AddSubscription,
+    Append,
+    Catalog,
+    Commit,
+    FeedBatch,
+    IdempotencyKey,
+    RemoveSubscription,
+)
 from tocsin.errors import AlreadyExists, Conflict, NotFound, UserError
 
 # -- definitions -------------------------------------------------------------------------------------------------------
@@ -120,7 +128,7 @@ def test_a_removed_dataset_leaves_its_paths_and_no_positions(catalog: Catalog) -
 
 def test_a_removed_channel_takes_everything_of_it_along(catalog: Catalog) -> None:
     channel, other, broker = a_channel(catalog), a_channel(catalog, "Other"), a_broker(catalog)
-    catalog.commit(Commit(subscribe=wants(channel, broker, 1, 2) + wants(other, broker, 3)))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, 1, 2) + subscriptions_of(other, broker, 3)))
     catalog.record(execution(channel, 1, path="r1"), {}, [broker.id])
     catalog.record(execution(channel, 2), {}, [broker.id])
     catalog.record(execution(other, 1, path="r3"), {}, [broker.id])
@@ -133,7 +141,7 @@ def test_a_removed_channel_takes_everything_of_it_along(catalog: Catalog) -> Non
 
 def test_a_removed_broker_leaves_what_others_want(catalog: Catalog) -> None:
     channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
-    catalog.commit(Commit(subscribe=wants(channel, one, 1, 2) + wants(channel, two, 2)))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, one, 1, 2) + subscriptions_of(channel, two, 2)))
     catalog.record(execution(channel, 1), {}, [one.id, two.id])
     assert catalog.remove(one) == []
     assert list(catalog.subscriptions(channel.id)) == [(2, '["x",2]', [two.id])]
@@ -164,7 +172,7 @@ def test_ordinals_follow_each_other_in_each_dataset(catalog: Catalog) -> None:
     one, two = a_dataset(catalog, "one"), a_dataset(catalog, "two")
     assert catalog.head(one.id) == 0
     batch = [Append(id, path, 1, 2) for id, path in ((two.id, "a"), (one.id, "b"), (two.id, "c"), (one.id, "d"))]
-    assert catalog.commit(Commit(appends=batch)).ordinals == [1, 1, 2, 2]
+    assert catalog.commit(Commit(appends=batch)) == [1, 1, 2, 2]
     assert append(catalog, two, "e") == [3]
     assert (catalog.head(one.id), catalog.head(two.id)) == (2, 3)
     assert catalog.segments(one.id) == [
@@ -191,7 +199,7 @@ def test_concurrent_commits_never_share_an_ordinal(opener: Open) -> None:
 
 
 def test_an_empty_commit_does_nothing(catalog: Catalog) -> None:
-    assert catalog.commit(Commit()).ordinals == []
+    assert catalog.commit(Commit()) == []
 
 
 def test_a_key_keeps_its_receipt_until_it_is_forgotten(catalog: Catalog) -> None:
@@ -226,10 +234,10 @@ def bad_commits(d: int, f: int, c: int, b: int) -> dict[str, tuple[Commit, type[
         "key of an unknown feed": (Commit(keys=[IdempotencyKey(999, "k", b"", 1.0)]), NotFound),
         "batch again": (Commit(feed_batches=[FeedBatch(f, 5)]), Conflict),
         "batch of an unknown feed": (Commit(feed_batches=[FeedBatch(d, 1)]), NotFound),
-        "want of an unknown channel": (Commit(subscribe=[Want(1, 999, "[]", b)]), NotFound),
-        "want of an unknown broker": (Commit(subscribe=[Want(1, c, "[]", 999)]), NotFound),
-        "want with a large id": (Commit(subscribe=[Want(2**63, c, "[]", b)]), UserError),
-        "unwant with a large id": (Commit(unsubscribe=[Unwant(-(2**63) - 1, b)]), UserError),
+        "subscription to an unknown channel": (Commit(subscribe=[AddSubscription(1, 999, "[]", b)]), NotFound),
+        "subscription of an unknown broker": (Commit(subscribe=[AddSubscription(1, c, "[]", 999)]), NotFound),
+        "subscription with a large id": (Commit(subscribe=[AddSubscription(2**63, c, "[]", b)]), UserError),
+        "unsubscription with a large id": (Commit(unsubscribe=[RemoveSubscription(-(2**63) - 1, b)]), UserError),
     }
 
 
@@ -240,7 +248,7 @@ def test_a_bad_commit_leaves_nothing_behind(catalog: Catalog, name: str) -> None
     catalog.commit(Commit(keys=[IdempotencyKey(feed.id, "k", b"r", 1.0)], feed_batches=[FeedBatch(feed.id, 5)]))
     bad, error = bad_commits(dataset.id, feed.id, channel.id, broker.id)[name]
     bad.appends.insert(0, Append(dataset.id, "good", 1, 1))
-    bad.subscribe.insert(0, Want(7, channel.id, "[]", broker.id))
+    bad.subscribe.insert(0, AddSubscription(7, channel.id, "[]", broker.id))
     with pytest.raises(error):
         catalog.commit(bad)
     assert catalog.head(dataset.id) == 1
@@ -283,8 +291,8 @@ def test_compaction_adds_only_to_its_dataset(catalog: Catalog) -> None:
 
 def test_identical_wants_of_several_brokers_are_kept_once(catalog: Catalog) -> None:
     channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
-    catalog.commit(Commit(subscribe=wants(channel, two, 9, 5) + wants(channel, one, 5, 5)))
-    catalog.commit(Commit(subscribe=[Want(9, channel.id, "ignored", one.id)]))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, two, 9, 5) + subscriptions_of(channel, one, 5, 5)))
+    catalog.commit(Commit(subscribe=[AddSubscription(9, channel.id, "ignored", one.id)]))
     assert list(catalog.subscriptions(channel.id)) == [
         (5, '["x",5]', [one.id, two.id]),
         (9, '["x",9]', [one.id, two.id]),
@@ -293,30 +301,41 @@ def test_identical_wants_of_several_brokers_are_kept_once(catalog: Catalog) -> N
 
 def test_a_subscription_goes_with_its_last_broker(catalog: Catalog) -> None:
     channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
-    catalog.commit(Commit(subscribe=wants(channel, one, 1, 2, 3) + wants(channel, two, 2, 3)))
-    catalog.commit(Commit(unsubscribe=[Unwant(1, one.id), Unwant(2, one.id), Unwant(3), Unwant(999, one.id)]))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, one, 1, 2, 3) + subscriptions_of(channel, two, 2, 3)))
+    catalog.commit(
+        Commit(
+            unsubscribe=[
+                RemoveSubscription(1, one.id),
+                RemoveSubscription(2, one.id),
+                RemoveSubscription(3),
+                RemoveSubscription(999, one.id),
+            ]
+        )
+    )
     assert list(catalog.subscriptions(channel.id)) == [(2, '["x",2]', [two.id])]
     assert catalog.rows("channels")[1][0][-1] == 1
 
 
 def test_subscribing_wins_over_unsubscribing_in_one_commit(catalog: Catalog) -> None:
     channel, broker = a_channel(catalog), a_broker(catalog)
-    catalog.commit(Commit(subscribe=wants(channel, broker, 1)))
-    catalog.commit(Commit(subscribe=wants(channel, broker, 1), unsubscribe=[Unwant(1, broker.id)]))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, 1)))
+    catalog.commit(
+        Commit(subscribe=subscriptions_of(channel, broker, 1), unsubscribe=[RemoveSubscription(1, broker.id)])
+    )
     assert [id for id, _, _ in catalog.subscriptions(channel.id)] == [1]
 
 
 def test_negative_and_largest_ids_are_ids(catalog: Catalog) -> None:
     channel, broker = a_channel(catalog), a_broker(catalog)
-    catalog.commit(Commit(subscribe=wants(channel, broker, 2**63 - 1, -(2**63), 0)))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, 2**63 - 1, -(2**63), 0)))
     assert [id for id, _, _ in catalog.subscriptions(channel.id)] == [-(2**63), 0, 2**63 - 1]
 
 
 def test_many_subscriptions_stream_while_others_are_written(catalog: Catalog) -> None:
     channel, broker = a_channel(catalog), a_broker(catalog)
-    catalog.commit(Commit(subscribe=wants(channel, broker, *range(1, 30_001))))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, *range(1, 30_001))))
     stream = catalog.subscriptions(channel.id)
     first = next(stream)
-    catalog.commit(Commit(unsubscribe=[Unwant(id) for id in range(20_000, 30_001)]))
+    catalog.commit(Commit(unsubscribe=[RemoveSubscription(id) for id in range(20_000, 30_001)]))
     assert [first[0], *(id for id, _, _ in stream)] == list(range(1, 30_001))
     assert sum(1 for _ in catalog.subscriptions(channel.id)) == 19_999

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from catalogs import Open, a_broker, a_channel, a_dataset, a_feed, append, execution, wants
+from catalogs import Open, a_broker, a_channel, a_dataset, a_feed, append, execution, subscriptions_of
 from tocsin.cluster.model import Channel, Execution, Function, OutboxEntry, Parameter, Procedure, Schedule
 from tocsin.cluster.storage.catalog import TABLES, Catalog, Commit, open_catalog
 from tocsin.errors import Conflict, LeaseHeld, NotFound, StorageError, UserError
@@ -173,7 +173,7 @@ def test_the_catalog_is_readable_as_tables(catalog: Catalog) -> None:
     catalog.add(Procedure(catalog.new_id(), "p", (), "delete from d", 5.0))
     append(catalog, dataset, "a", "b")
     channel = a_channel(catalog, positions={dataset.id: 2})
-    catalog.commit(Commit(subscribe=wants(channel, broker, 70, 71)))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, 70, 71)))
     catalog.record(execution(channel, 1, time=1.5, path="r1"), {}, [])
     tables = {name: catalog.rows(name) for name in TABLES}
     assert all(len(columns) == len(row) for columns, rows in tables.values() for row in rows)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from catalogs import a_broker, a_channel, a_dataset, append, execution, wants
+from catalogs import a_broker, a_channel, a_dataset, append, execution, subscriptions_of
 from postgres import Server
 from sparkmaster import child_env
 from tocsin.cluster.model import Channel, Dataset
@@ -37,7 +37,7 @@ number = catalog.last_execution(channel.id)
 while True:
     number += 1
     path = f"s{os.getpid()}-{number}"
-    ordinal = catalog.commit(Commit(appends=[Append(dataset.id, path, 1, 1)])).ordinals[0]
+    ordinal = catalog.commit(Commit(appends=[Append(dataset.id, path, 1, 1)]))[0]
     os.write(1, f"commit {ordinal} {path}\\n".encode())
     run = Execution(channel.id, number, 1.0, 2.0, ordinal, 0, 0, f"r{number}")
     catalog.record(run, {dataset.id: ordinal}, [broker.id])
@@ -188,13 +188,13 @@ def test_a_newer_schema_is_refused_with_a_hint(database_address: str, tmp_path: 
         file.close()
     with pytest.raises(StorageError, match="version 99") as caught:
         open_catalog(database_address, str(tmp_path))
-    assert "upgrade" in caught.value.hint
+    assert "release of Tocsin that wrote it" in caught.value.hint
 
 
 def test_a_reader_that_stops_early_leaves_nothing_open(database_address: str, tmp_path: Path) -> None:
     catalog = open_catalog(database_address, str(tmp_path))
     channel, broker = a_channel(catalog), a_broker(catalog)
-    catalog.commit(Commit(subscribe=wants(channel, broker, *range(100))))
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, *range(100))))
     stream = catalog.subscriptions(channel.id)
     next(stream)
     stream.close()  # type: ignore[attr-defined]
