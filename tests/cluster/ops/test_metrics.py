@@ -23,7 +23,7 @@ def test_the_page_is_in_prometheus_format():
 
 def test_two_clusters_in_one_process_do_not_share_a_registry():
     first, second = Metrics(), Metrics()
-    first.tells.labels("ok").inc()
+    first.notifications.labels("ok").inc()
     assert ("tocsin_notifications_total", (("outcome", "ok"),)) not in samples(second)
 
 
