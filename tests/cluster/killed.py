@@ -95,7 +95,7 @@ def execute(home: str, count: int) -> None:
     for number in range(first * 1000, first * 1000 + count):
         post(cluster, number)
     runner = next(iter(cluster.channel_manager.runners.values()))
-    while runner.behind():
+    while runner.lagging():
         cluster.wait_execution("OfKind", runner.number, 1.0)
     for status in cluster.channel_manager.notifier.status().values():
         assert status["failures"] == 0, status

@@ -1,4 +1,4 @@
-"""What the parts of a data cluster share, and consistent readings of it."""
+"""The state that the parts of a data cluster share, and consistent snapshots of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tocsin.cluster.spark.analysis_cache import AnalysisCache
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.committer import Committer
-from tocsin.cluster.storage.dataset import DatasetStore, Snapshot
+from tocsin.cluster.storage.dataset import DatasetSnapshot, DatasetStore
 from tocsin.cluster.storage.definition_index import DefinitionIndex
 from tocsin.cluster.storage.results import ResultStore
 from tocsin.cluster.storage.segments import SegmentStore
@@ -30,7 +30,8 @@ _views = count(1)
 
 
 class ClusterContext:
-    """One data cluster's state. ``frames`` makes a DataFrame of a relation that is not a dataset."""
+    """The state of one data cluster. ``frames`` makes a DataFrame of a relation that is not a dataset; the callbacks in
+    ``on_append`` are called after a commit with the new head of each changed dataset."""
 
     def __init__(self, config: ClusterConfig, catalog: Catalog, runtime: SparkRuntime) -> None:
         self.config = config
@@ -44,12 +45,12 @@ class ClusterContext:
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
         self.committer = Committer(catalog, self.segments, self.metrics, self._appended)
-        self.grown: list[Callable[[dict[int, int]], None]] = []
+        self.on_append: list[Callable[[dict[int, int]], None]] = []
         self.frames: Callable[[Relation], DataFrame] | None = None
         self.executed = threading.Condition()
 
     def _appended(self, heads: dict[int, int]) -> None:
-        for callback in self.grown:
+        for callback in self.on_append:
             callback(heads)
 
     def open_dataset(self, dataset: Dataset) -> DatasetStore:
@@ -72,16 +73,16 @@ class ClusterContext:
 
 
 class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
-    """Everything a query reads, as of one moment; its temporary views go when it is left."""
+    """All datasets of a query, as of one moment; its temporary views are dropped at the end of the ``with`` block."""
 
     def __init__(self, context: ClusterContext, uses: Iterable[Use], positions: Mapping[int, int]) -> None:
         self.context = context
         self.positions = positions
-        self.snapshots: dict[str, Snapshot] = {}
+        self.snapshots: dict[str, DatasetSnapshot] = {}
         self._frames: dict[Use, DataFrame] = {}
         self._views: dict[Use, str] = {}
         stores = {use.relation.name: context.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
-        with context.committer.lock:  # no commit is half visible: several datasets are read at the same moment
+        with context.committer.lock:  # no commit is partly visible in the datasets
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()
 
@@ -89,7 +90,7 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         return self.snapshots[relation.name].head
 
     def rows(self, use: Use | None) -> int | None:
-        """About how many rows a use has; None where nobody knows."""
+        """About how many rows a use has; None if unknown."""
         snapshot = self.snapshots.get(use.relation.name) if use is not None else None
         if use is None or snapshot is None or use.relation.kind != "dataset":
             return None
@@ -105,10 +106,10 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         return name
 
     def frame(self, use: Use) -> DataFrame:
-        found = self._frames.get(use)
-        if found is None:
-            found = self._frames[use] = self._read(use)
-        return found
+        frame = self._frames.get(use)
+        if frame is None:
+            frame = self._frames[use] = self._read(use)
+        return frame
 
     def _read(self, use: Use) -> DataFrame:
         snapshot = self.snapshots.get(use.relation.name) if use.relation.kind == "dataset" else None

@@ -1,4 +1,4 @@
-"""What goes on in the background: compaction, results that expire, and Spark started again when it has died."""
+"""Background tasks: compaction, expiry of results, and restarts of Spark."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LONGEST_PAUSE = 60.0
 
 
 class Maintenance:
-    """``spark_up`` is called, in its own thread, each time Spark has come up."""
+    """``spark_up`` is called in the thread that watches Spark, each time Spark is up."""
 
     def __init__(self, context: ClusterContext, compactor: Compactor, spark_up: Callable[[], None]) -> None:
         self.context = context
         self.compactor = compactor
         self.spark_up = spark_up
         self._stop = threading.Event()
-        self._grown = threading.Event()
+        self._appended = threading.Event()
         self._threads = [
             threading.Thread(target=self._keep_house, name="housekeeping", daemon=True),
             threading.Thread(target=self._watch_spark, name="spark-watch", daemon=True),
         ]
-        context.grown.append(lambda heads: self._grown.set())
+        context.on_append.append(lambda heads: self._appended.set())
 
     def start(self, spark: bool = True) -> None:
         for thread in self._threads if spark else self._threads[:1]:
@@ -40,7 +40,7 @@ class Maintenance:
 
     def close(self) -> None:
         self._stop.set()
-        self._grown.set()
+        self._appended.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
@@ -56,15 +56,15 @@ class Maintenance:
                     last = time.monotonic()
                     self.expire()
             except TocsinError as error:
-                log.warning("housekeeping has to wait: %s", error)
+                log.warning("housekeeping failed, and is tried again: %s", error)
             except Exception:
                 log.exception("housekeeping failed")
-            self._grown.wait(HOUSEKEEPING)
-            self._grown.clear()
-            self._stop.wait(0.2)  # many commits, one look
+            self._appended.wait(HOUSEKEEPING)
+            self._appended.clear()
+            self._stop.wait(0.2)  # one pass for many commits
 
     def compact(self) -> int:
-        """Folds every dataset that has accumulated enough; says how many."""
+        """Compact every dataset that needs it; return how many."""
         runtime = self.context.runtime if self.context.runtime.state == "up" else None
         done = 0
         for store in list(self.context.stores.values()):
@@ -78,21 +78,21 @@ class Maintenance:
         return done
 
     def expire(self, now: float | None = None) -> int:
-        """Drops results past their retention and idempotency keys past theirs; says how many result files went."""
+        """Delete expired results and idempotency keys; return the number of deleted result files."""
         now = time.time() if now is None else now
-        gone = 0
+        deleted = 0
         for channel in self.context.definitions.all(Channel):
-            kept = channel.retention if channel.retention is not None else self.context.config.retention
-            paths = self.context.catalog.expire(channel.id, now - kept)
+            retention = channel.retention if channel.retention is not None else self.context.config.retention
+            paths = self.context.catalog.expire(channel.id, now - retention)
             self.context.segments.delete(paths)
-            gone += len(paths)
+            deleted += len(paths)
         self.context.catalog.forget_keys(now - self.context.config.idempotency)
-        return gone
+        return deleted
 
     # -- Spark -------------------------------------------------------------------------------------------------------
 
     def _watch_spark(self) -> None:
-        """Starts Spark, and starts it again with growing pauses when it dies."""
+        """Start Spark, and restart it when it dies, with growing pauses after failures."""
         runtime = self.context.runtime
         failures = 0
         if runtime.alive():
@@ -111,5 +111,5 @@ class Maintenance:
                 except Exception as error:
                     failures += 1
                     self.context.metrics.spark("dead")
-                    log.error("Spark does not start: %s", error)
+                    log.error("Spark did not start: %s", error)
             self._stop.wait(WATCH if not failures else min(LONGEST_PAUSE, 2.0**failures))

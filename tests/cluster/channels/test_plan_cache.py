@@ -20,7 +20,7 @@ class Asked:
 
     def __init__(self, runtime: SparkRuntime) -> None:
         self.runtime = runtime
-        self.prepared = PlanCache(runtime)
+        self.plans = PlanCache(runtime)
         self.analysed = 0
 
     def __call__(self, text: str, **tables: pa.Table | DataFrame) -> list[tuple[Any, ...]]:
@@ -29,7 +29,7 @@ class Asked:
             for name, table in tables.items()
         }
         return sorted(
-            tuple(row) for row in self.prepared.frame(text, frames, lambda: self.analyse(text, frames)).collect()
+            tuple(row) for row in self.plans.frame(text, frames, lambda: self.analyse(text, frames)).collect()
         )
 
     def analyse(self, text: str, frames: dict[str, DataFrame]) -> DataFrame:

@@ -67,9 +67,9 @@ def test_a_continuous_job_is_due_when_a_dataset_it_follows_grows() -> None:
     clock = Clock()
     plan = scheduler(clock)
     plan.add(1, job(follows=frozenset({7})))
-    plan.grown({8: 1})
+    plan.appended({8: 1})
     assert step(plan) is None
-    plan.grown({7: 1})
+    plan.appended({7: 1})
     assert step(plan) == "job"
     assert step(plan) is None
 
@@ -78,9 +78,9 @@ def test_a_continuous_job_with_a_period_starts_at_most_once_a_period() -> None:
     clock = Clock()
     plan = scheduler(clock)
     plan.add(1, job(follows=frozenset({7}), period=5.0))
-    plan.grown({7: 1})
+    plan.appended({7: 1})
     assert step(plan) == "job"
-    plan.grown({7: 2})
+    plan.appended({7: 2})
     assert step(plan) is None
     assert plan.jobs[1].due == 105.0
 
@@ -88,8 +88,8 @@ def test_a_continuous_job_with_a_period_starts_at_most_once_a_period() -> None:
 def test_a_commit_during_a_run_makes_the_job_due_again() -> None:
     clock = Clock()
     plan = scheduler(clock)
-    plan.add(1, job(follows=frozenset({7}), run=lambda: plan.grown({7: 2}) or False))
-    plan.grown({7: 1})
+    plan.add(1, job(follows=frozenset({7}), run=lambda: plan.appended({7: 2}) or False))
+    plan.appended({7: 1})
     step(plan)
     assert plan.jobs[1].due == clock.now
 
@@ -99,7 +99,7 @@ def test_the_job_that_has_waited_longest_goes_first() -> None:
     plan = scheduler(clock)
     plan.add("busy", job("busy", follows=frozenset({7}), run=lambda: True))
     plan.add("patient", job("patient", period=1.0))
-    plan.grown({7: 1})
+    plan.appended({7: 1})
     seen = []
     for _ in range(12):
         seen.append(step(plan))

@@ -38,8 +38,8 @@ CREATE PROCEDURE count_them() { SELECT count(*) AS found FROM Alarms a };
 def test_what_one_has_asked_all_that_come_later_know(tmp_path: Path) -> None:
     first = AnalysisCache({}, tmp_path)
     assert first.find(b"SELECT 1") is None
-    first.keep(b"SELECT 1", COLUMNS)
-    first.keep(b"SELECT 2", ())
+    first.store(b"SELECT 1", COLUMNS)
+    first.store(b"SELECT 2", ())
     for each in (first, AnalysisCache({}, tmp_path)):
         assert each.find(b"SELECT 1") == COLUMNS
         assert each.find(b"SELECT 2") == ()
@@ -47,7 +47,7 @@ def test_what_one_has_asked_all_that_come_later_know(tmp_path: Path) -> None:
 
 
 def test_other_settings_of_spark_have_their_own(tmp_path: Path) -> None:
-    AnalysisCache({"spark.sql.ansi.enabled": "true"}, tmp_path).keep(b"SELECT 1", COLUMNS)
+    AnalysisCache({"spark.sql.ansi.enabled": "true"}, tmp_path).store(b"SELECT 1", COLUMNS)
     assert AnalysisCache({"spark.sql.ansi.enabled": "false"}, tmp_path).find(b"SELECT 1") is None
 
 
@@ -67,30 +67,30 @@ def test_other_settings_of_spark_have_their_own(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_torn_or_foreign_counts_for_nothing(tmp_path: Path, line: bytes) -> None:
-    verdicts = AnalysisCache({}, tmp_path)
-    verdicts.keep(b"before", COLUMNS)
-    with verdicts.path.open("ab") as file:
+    cache = AnalysisCache({}, tmp_path)
+    cache.store(b"before", COLUMNS)
+    with cache.path.open("ab") as file:
         file.write(line)
-    AnalysisCache({}, tmp_path).keep(b"after", COLUMNS)
+    AnalysisCache({}, tmp_path).store(b"after", COLUMNS)
     found = AnalysisCache({}, tmp_path)
     assert found.find(b"before") == found.find(b"after") == COLUMNS
     assert found.find(b"a") is None
 
 
 def test_without_a_place_to_write_to_a_process_still_knows_its_own(tmp_path: Path) -> None:
-    verdicts = AnalysisCache({}, tmp_path / "nowhere")
-    verdicts.keep(b"SELECT 1", COLUMNS)
-    assert verdicts.find(b"SELECT 1") == COLUMNS
+    cache = AnalysisCache({}, tmp_path / "nowhere")
+    cache.store(b"SELECT 1", COLUMNS)
+    assert cache.find(b"SELECT 1") == COLUMNS
     assert AnalysisCache({}, tmp_path / "nowhere").find(b"SELECT 1") is None
 
 
 def test_a_file_that_has_grown_too_large_is_begun_anew(tmp_path: Path) -> None:
-    verdicts = AnalysisCache({}, tmp_path)
-    verdicts.keep(b"old", COLUMNS)
-    with verdicts.path.open("ab") as file:
+    cache = AnalysisCache({}, tmp_path)
+    cache.store(b"old", COLUMNS)
+    with cache.path.open("ab") as file:
         file.write(b" " * MOST_BYTES)
-    verdicts.keep(b"new", COLUMNS)
-    assert verdicts.path.stat().st_size < 1_000
+    cache.store(b"new", COLUMNS)
+    assert cache.path.stat().st_size < 1_000
     found = AnalysisCache({}, tmp_path)
     assert (found.find(b"old"), found.find(b"new")) == (None, COLUMNS)
 
@@ -98,7 +98,7 @@ def test_a_file_that_has_grown_too_large_is_begun_anew(tmp_path: Path) -> None:
 def test_those_of_other_versions_go_after_a_month(tmp_path: Path) -> None:
     old, recent, ours = (AnalysisCache({"version": each}, tmp_path) for each in ("old", "recent", "ours"))
     for each in (old, recent, ours):
-        each.keep(b"SELECT 1", COLUMNS)
+        each.store(b"SELECT 1", COLUMNS)
     for each in (old, ours):
         os.utime(each.path, (time.time() - 31 * 86_400,) * 2)
     assert AnalysisCache({"version": "ours"}, tmp_path).find(b"SELECT 1") == COLUMNS
@@ -107,9 +107,9 @@ def test_those_of_other_versions_go_after_a_month(tmp_path: Path) -> None:
 
 def test_many_processes_write_side_by_side(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from tocsin.cluster.spark.analysis_cache import Verdicts; "
-        "from tocsin.cluster.model import Column; v = Verdicts({}, Path(sys.argv[1])); "
-        "[v.keep(f'{sys.argv[2]} {n}'.encode(), (Column('c' * n, 'bigint'),)) for n in range(1, 200)]"
+        "import sys; from pathlib import Path; from tocsin.cluster.spark.analysis_cache import AnalysisCache; "
+        "from tocsin.cluster.model import Column; v = AnalysisCache({}, Path(sys.argv[1])); "
+        "[v.store(f'{sys.argv[2]} {n}'.encode(), (Column('c' * n, 'bigint'),)) for n in range(1, 200)]"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(each)]) for each in range(3)]
     assert [each.wait() for each in running] == [0, 0, 0]

@@ -36,7 +36,7 @@ def session(spark_home: Path, folder: Path, classes: int, version: int = 17) -> 
         name, _, path = option.partition("=")
         if name == "-XX:ArchiveClassesAtExit":
             Path(path).write_text("classes")
-    made.keep(classes)
+    made.store(classes)
     return options
 
 
@@ -75,7 +75,7 @@ def test_a_jvm_that_died_on_the_way_to_a_better_archive_leaves_the_old_one(spark
     sessions(spark_home, folder, 100, 200)
     made = archive(spark_home, folder)
     made.options()
-    made.keep(0)
+    made.store(0)
     assert made.path is not None
     assert sessions(spark_home, folder, 200) == [WRITES]
 
@@ -92,7 +92,7 @@ def test_a_wish_that_is_none(spark_home: Path, folder: Path, text: str) -> None:
 def test_a_jvm_that_died_leaves_no_archive(spark_home: Path, folder: Path) -> None:
     made = archive(spark_home, folder)
     made.options()
-    made.keep(0)
+    made.store(0)
     assert made.path is None
 
 

@@ -130,18 +130,6 @@ def test_the_last_broker_takes_the_subscription_along(table: SubscriptionTable) 
         table.get(7)
 
 
-def test_every_change_changes_the_version_and_nothing_else_does(table: SubscriptionTable) -> None:
-    versions = [table.version()]
-    table.add(7, table.canonical(["fire", 3]), 1)
-    versions.append(table.version())
-    table.discard(8, None)
-    table.find("[]")
-    assert table.version() == versions[-1]
-    table.discard(7, None)
-    versions.append(table.version())
-    assert len(set(versions)) == 3
-
-
 def test_arguments_under_a_second_id_are_a_mistake(table: SubscriptionTable) -> None:
     table.add(7, '["fire",3]', 1)
     with pytest.raises(ValueError, match="subscription 7 has these arguments"):

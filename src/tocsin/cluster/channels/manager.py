@@ -1,4 +1,4 @@
-"""The channels at work: which run when, what happens when one fails, and who is told."""
+"""Runs all channels: schedules their executions, handles failures and notifies brokers."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class ChannelManager:
             count=lambda outcome: context.metrics.notifications.labels(outcome).inc(),
         )
         self.last_runs: dict[int, tuple[float, Run]] = {}
-        context.grown.append(self.scheduler.grown)
+        context.on_append.append(self.scheduler.appended)
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- lifecycle ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self.scheduler.start()
@@ -57,9 +57,9 @@ class ChannelManager:
         self.scheduler.close()
         self.notifier.stop()
 
-    def open(self, channel: Channel, prepared: PlanCache | None = None, query: CompiledQuery | None = None) -> None:
-        """Runs the channel from now on, beginning with what it has missed. ``prepared``: what is known of its plans."""
-        runner = ChannelRunner(self.context, channel, prepared, query)
+    def open(self, channel: Channel, plans: PlanCache | None = None, query: CompiledQuery | None = None) -> None:
+        """Schedule the channel, beginning with the commits that it has missed."""
+        runner = ChannelRunner(self.context, channel, plans, query)
         self.runners[channel.id] = runner
         follows = runner.triggers if channel.kind == "continuous" else None
         job = Job(
@@ -69,10 +69,10 @@ class ChannelManager:
             follows=follows,
             cold=lambda: runner.session != self.context.runtime.generation,
         )
-        self.scheduler.add(channel.id, job, due_now=channel.kind == "continuous" and runner.behind())
+        self.scheduler.add(channel.id, job, due_now=channel.kind == "continuous" and runner.lagging())
 
     def drop(self, channel: Channel) -> None:
-        """Returns when no execution of the channel runs any more."""
+        """Remove the channel; returns when its last execution has ended."""
         self.scheduler.remove(channel.id)
         self.runners.pop(channel.id, None)
         self.last_runs.pop(channel.id, None)
@@ -99,7 +99,7 @@ class ChannelManager:
             kill_points.hit("execution.notified")
         if runner.channel.state == "failing":
             self._mark(runner, "running", None)
-        return runner.channel.kind == "continuous" and runner.behind()
+        return runner.channel.kind == "continuous" and runner.lagging()
 
     def _failed(self, job: Job, error: Exception) -> float:
         runner = next((item for item in self.runners.values() if item.channel.name == job.name), None)
@@ -107,7 +107,7 @@ class ChannelManager:
             log.error("procedure %s failed: %s", job.name, error)
             return min(LONGEST_BACKOFF, 0.5 * 2.0 ** min(job.failures, 10))
         if not self.context.runtime.alive():
-            job.failures -= 1  # not the channel's fault; it goes on when Spark is back
+            job.failures -= 1  # not a failure of the channel; it continues when Spark is up
             return 0.5
         text = error.message if isinstance(error, TocsinError) else message_of(error)
         log.warning("an execution of %s failed: %s", job.name, text)

@@ -1,7 +1,8 @@
 """An execution: one set-oriented Spark query for all subscriptions of a channel, committed as one transaction.
 
-The commit holds the channel's new positions, its result segment and the brokers to be told. A crash before it repeats
-the execution; a crash after it only repeats telling. Runs without a result move the positions and take no number.
+The commit has the new positions of the channel, its result segment and the brokers to notify. After a crash before the
+commit the execution is repeated; after a later crash only notifications are repeated. A run without results
+advances the positions and gets no number.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Run(Struct, frozen=True):
-    """What a run of a channel came to. ``execution`` is set where there was a result."""
+    """The outcome of a run of a channel. ``execution`` is set if there were results."""
 
     outcome: Literal["ok", "empty", "skipped"]
     seconds: float = 0.0
@@ -36,7 +37,7 @@ class Run(Struct, frozen=True):
 
 
 def triggers_of(context: ClusterContext, query: CompiledQuery) -> frozenset[int]:
-    """The active datasets whose commits matter: those asked for their new rows, else all active ones read."""
+    """The active datasets whose commits trigger a run: those read for new rows, or else all active ones."""
     uses = [use for use in query.uses if use.relation.kind == "dataset" and use.relation.active]
     fresh = [use for use in uses if use.mode != "all"]
     return frozenset(context.definitions.get(Dataset, use.relation.name).id for use in fresh or uses)
@@ -44,7 +45,7 @@ def triggers_of(context: ClusterContext, query: CompiledQuery) -> frozenset[int]
 
 def frame_of(
     query: CompiledQuery,
-    prepared: PlanCache,
+    plans: PlanCache,
     reading: ReadSnapshot,
     subscriptions: str,
     size: int,
@@ -61,18 +62,18 @@ def frame_of(
     def analyse() -> DataFrame:
         return session.sql(render(reading.view, subscriptions))
 
-    if query.timed:  # each execution has a text of its own
+    if query.timed:  # the text is different for each execution
         return analyse()
     sources = {_name(use): reading.frame(use) for use in query.uses}
     sources[_SUBSCRIPTIONS] = session.table(subscriptions)
-    return prepared.frame(render(_name, _SUBSCRIPTIONS), sources, analyse)
+    return plans.frame(render(_name, _SUBSCRIPTIONS), sources, analyse)
 
 
 _SUBSCRIPTIONS = "subscriptions"
 
 
 def _name(use: Use) -> str:
-    """The same for each execution."""
+    """The name of a source, the same for every execution."""
     return f"{use.relation.kind} {use.relation.name} {use.mode}"
 
 
@@ -83,22 +84,22 @@ class ChannelRunner:
         self,
         context: ClusterContext,
         channel: Channel,
-        prepared: PlanCache | None = None,
+        plans: PlanCache | None = None,
         query: CompiledQuery | None = None,
     ) -> None:
         self.context = context
         self.channel = channel
         self.query = query or compile_query(channel.body, context.definitions, channel.parameters, channel=True)
         self.triggers = triggers_of(context, self.query)
-        self.prepared = prepared or PlanCache(context.runtime)
+        self.plans = plans or PlanCache(context.runtime)
         self.large = False
-        #: The session of Spark that has run the query.
+        #: The Spark session that last ran the query.
         self.session = 0
         self.last_time = channel.created
         self.resync()
 
     def resync(self) -> None:
-        """Follows the catalog: at the start, and when the fate of a commit is uncertain."""
+        """Read the position from the catalog: at the start, and when the outcome of a commit is uncertain."""
         catalog = self.context.catalog
         self.positions = catalog.positions(self.channel.id)
         self.number = catalog.last_execution(self.channel.id)
@@ -109,8 +110,8 @@ class ChannelRunner:
         table.executed(self.number)
         table.end_run()
 
-    def behind(self) -> bool:
-        """Whether there are commits that the channel has not seen."""
+    def lagging(self) -> bool:
+        """Whether there are commits that the channel has not read."""
         return any(self.context.stores[dataset].head > self.positions.get(dataset, 0) for dataset in self.triggers)
 
     def lag(self) -> int:
@@ -121,21 +122,20 @@ class ChannelRunner:
         started = time.monotonic()
         kill_points.hit("execution.begin")
         table = self.context.tables[self.channel.id]
-        quiet = not self.behind()
-        if quiet and (self.channel.kind == "continuous" or self.query.needs_new):
+        if not self.lagging() and (self.channel.kind == "continuous" or self.query.needs_new):
             return Run("skipped")
         with self.context.reading(self.query.uses, self.positions) as reading:
             positions = {dataset: reading.snapshots[name].head for dataset, name in self._followed(reading)}
             if not len(table):
                 self._advance(positions)
                 return Run("skipped")
-            # The clock may jump back; channel time never does.
+            # The clock may go back; the time of a channel never does.
             now = max(time.time(), self.last_time + 1e-6)
             session = self.context.runtime.generation
             table.start_run()
             with table.view(self.context.runtime) as subscriptions:
                 number = self.number + 1
-                frame = frame_of(self.query, self.prepared, reading, subscriptions, len(table), now, self.last_time)
+                frame = frame_of(self.query, self.plans, reading, subscriptions, len(table), now, self.last_time)
                 path, rows, size, matched = (
                     self._written(frame, number) if self.large else self._collected(frame, number)
                 )
@@ -147,7 +147,7 @@ class ChannelRunner:
                 return Run("empty", time.monotonic() - started)
             kill_points.hit("execution.result_written")
             execution = Execution(self.channel.id, number, now, time.time(), rows, len(matched), size, path)
-            # No subscription is confirmed in between: whoever was told a lower number hears of this one.
+            # No subscription is confirmed meanwhile: a broker that got a lower position is notified of this execution.
             with self.context.committer.lock:
                 brokers = tuple(sorted(table.brokers_of(matched)))
                 self.context.catalog.record(execution, positions, brokers)
@@ -170,10 +170,10 @@ class ChannelRunner:
             self.positions = {**self.positions, **positions}
 
     def _collected(self, frame: DataFrame, number: int) -> tuple[str | None, int, int, Any]:
-        """Results through the driver, as columns: quickest where they fit."""
-        found = self.context.runtime.to_arrow(frame)
+        """Collect the results in the driver, as columns: the fastest way if they fit."""
+        results = self.context.runtime.to_arrow(frame)
         kill_points.hit("execution.queried")
-        grouped = self._alive(group(found)) if found.num_rows else SCHEMA.empty_table()
+        grouped = self._alive(group(results)) if results.num_rows else SCHEMA.empty_table()
         if not grouped.num_rows:
             return None, 0, 0, np.zeros(0, np.int64)
         written = self.context.results.write(self.channel.id, number, grouped)
@@ -181,7 +181,7 @@ class ChannelRunner:
         return written.path, rows, written.bytes, grouped["subscription_id"].to_numpy()
 
     def _written(self, frame: DataFrame, number: int) -> tuple[str | None, int, int, Any]:
-        """Results written by the executors, where they are too many for the driver."""
+        """Let the executors write the results if they are too large for the driver."""
         from pyspark.sql import functions as f
 
         payload = f.collect_list("payload")
@@ -198,11 +198,11 @@ class ChannelRunner:
         if not sum(part.rows for part in parts):
             self.context.segments.delete([folder])
             return None, 0, 0, np.zeros(0, np.int64)
-        found = self.context.segments.read(folder, columns=["subscription_id", "count"])
-        rows = int(pa.compute.sum(found["count"]).as_py())
-        return folder, rows, sum(part.bytes for part in parts), np.sort(found["subscription_id"].to_numpy())
+        counts = self.context.segments.read(folder, columns=["subscription_id", "count"])
+        rows = int(pa.compute.sum(counts["count"]).as_py())
+        return folder, rows, sum(part.bytes for part in parts), np.sort(counts["subscription_id"].to_numpy())
 
     def _alive(self, grouped: pa.Table) -> pa.Table:
-        """Without the subscriptions that were given up since their last table was made for Spark."""
+        """Without subscriptions that ended after the view for Spark was made."""
         alive = self.context.tables[self.channel.id].live(grouped["subscription_id"].to_numpy())
         return grouped if alive.all() else grouped.filter(pa.array(alive))

@@ -23,7 +23,7 @@ from tocsin.cluster.statements.ast import Delete, Insert, LoadDataset
 from tocsin.cluster.storage import upsert
 from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.cluster.storage.compaction import DRIVER_ROWS, Compactor
-from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore, Snapshot
+from tocsin.cluster.storage.dataset import ORDINAL, DatasetSnapshot, DatasetStore
 from tocsin.errors import Conflict, RecordsRefused, TypeMismatch, UserError
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class DmlExecutor:
             finally:
                 runtime.session.catalog.dropTempView(numbered)
 
-    def _replace(self, store: DatasetStore, snapshot: Snapshot, survivors: pa.Table, before: int) -> int:
+    def _replace(self, store: DatasetStore, snapshot: DatasetSnapshot, survivors: pa.Table, before: int) -> int:
         if survivors.num_rows < before:
             self.compactor.replace(store, snapshot, survivors)
         return before - int(survivors.num_rows)
