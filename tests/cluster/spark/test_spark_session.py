@@ -112,10 +112,6 @@ def test_a_cancelled_group_fails_and_others_go_on(spark_runtime, spark):
     assert spark.sql("select 1").collect()[0][0] == 1
 
 
-def test_cancelling_nothing_is_fine(spark_runtime):
-    spark_runtime.cancel("nobody")
-
-
 def test_settings_that_the_rest_relies_on(spark):
     settings = {
         "spark.sql.adaptive.enabled": "false",

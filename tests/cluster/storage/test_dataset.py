@@ -94,7 +94,9 @@ operations = st.lists(
 
 @pytest.mark.parametrize("resident_rows", [1000, 2])
 @given(steps=operations)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_a_keyed_dataset_agrees_with_a_dictionary_whatever_happens(
     steps: list[tuple[str, object]], resident_rows: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -119,7 +121,9 @@ def test_a_keyed_dataset_agrees_with_a_dictionary_whatever_happens(
 
 @pytest.mark.parametrize("resident_rows", [1000, 2])
 @given(steps=operations)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_an_append_only_dataset_agrees_with_a_list_whatever_happens(
     steps: list[tuple[str, object]], resident_rows: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

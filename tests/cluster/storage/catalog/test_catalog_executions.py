@@ -58,6 +58,15 @@ def test_positions_neither_go_back_nor_beyond_the_head(
     assert catalog.last_execution(channel.id) == 0
 
 
+def test_an_unknown_dataset_is_reported_before_a_position_that_goes_back(catalog: Catalog) -> None:
+    dataset = a_dataset(catalog)
+    append(catalog, dataset, "a", "b", "c")
+    channel = a_channel(catalog, positions={dataset.id: 2})
+    with pytest.raises(NotFound):
+        catalog.record(execution(channel, 1), {dataset.id: 1, 999: 0}, [])
+    assert catalog.positions(channel.id) == {dataset.id: 2}
+
+
 def test_a_channel_cannot_start_beyond_the_head(catalog: Catalog) -> None:
     dataset = a_dataset(catalog)
     with pytest.raises(Conflict):
@@ -155,12 +164,10 @@ def test_schedules_belong_to_their_procedure(catalog: Catalog) -> None:
     assert catalog.schedules() == [first, second, third]
     with pytest.raises(Conflict):
         catalog.add_schedule(second)
-    catalog.remove_schedules("CLEAN")
+    clean = catalog.get(Procedure, "CLEAN")
+    assert clean is not None
+    catalog.remove(clean)
     assert catalog.schedules() == [second]
-    other = catalog.get(Procedure, "other")
-    assert other is not None
-    catalog.remove(other)
-    assert catalog.schedules() == []
 
 
 # -- retrospection -----------------------------------------------------------------------------------------------------

@@ -353,10 +353,10 @@ class Catalog:
         heads: dict[int, int] = dict(
             session.rows(f"SELECT dataset, head FROM heads WHERE dataset IN ({_marks(ids)})", ids)
         )
+        if unknown := [dataset for dataset in ids if dataset not in heads]:
+            raise NotFound("dataset", str(unknown[0]))
         for dataset in ids:
             ordinal = positions[dataset]
-            if dataset not in heads:
-                raise NotFound("dataset", str(dataset))
             if not 0 <= ordinal <= heads[dataset]:
                 raise Conflict(f"dataset {dataset} ends at {heads[dataset]}, before the position {ordinal}")
             upsert = (
@@ -369,7 +369,8 @@ class Catalog:
     def record(self, execution: Execution, positions: Mapping[int, int], brokers: Sequence[int]) -> None:
         """Store an execution, its new positions, and an outbox entry for each broker.
 
-        ``Conflict`` unless the number follows the last one, and for a position that goes back or past the head.
+        Checked in this order: ``NotFound`` for an unknown channel, ``Conflict`` unless the number follows the last one,
+        ``NotFound`` for an unknown dataset, ``Conflict`` for a position that goes back or past the head.
         Brokers that no longer exist are left out."""
         with self._db.writing() as session:
             own = (execution.channel,)
@@ -484,13 +485,7 @@ class Catalog:
             if not session.insert("schedules", ("id", "procedure", "args", "started"), [row]):
                 raise Conflict(f"the id {schedule.id} is in use", id=schedule.id)
 
-    def remove_schedules(self, procedure: str) -> None:
-        """Delete all schedules of the procedure."""
-        mine = "SELECT id FROM definitions WHERE kind = 'procedure' AND name = ?"
-        with self._db.writing() as session:
-            session.run(f"DELETE FROM schedules WHERE procedure IN ({mine})", (_text(procedure.lower()),))
-
-    # -- queries ----------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------
 
     def rows(self, table: str) -> tuple[list[Column], list[tuple[Any, ...]]]:
         """The columns and the rows of one of the tables of ``TABLES``."""
