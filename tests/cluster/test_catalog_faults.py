@@ -28,7 +28,7 @@ from tocsin.errors import LeaseHeld, StorageError
 # Commits for ever, and prints what was acknowledged only after it was.
 CHILD = """
 import os, sys
-from tocsin.cluster.catalog import Append, Commit, open_catalog
+from tocsin.cluster.storage.catalog import Append, Commit, open_catalog
 from tocsin.cluster.model import Broker, Channel, Dataset, Execution
 catalog = open_catalog(sys.argv[1], sys.argv[2])
 catalog.acquire_lease()

@@ -107,8 +107,8 @@ def test_those_of_other_versions_go_after_a_month(tmp_path: Path) -> None:
 
 def test_many_processes_write_side_by_side(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from tocsin.cluster.spark.analysis_cache import Verdicts; "
-        "from tocsin.cluster.model import Column; v = Verdicts({}, Path(sys.argv[1])); "
+        "import sys; from pathlib import Path; from tocsin.cluster.spark.analysis_cache import AnalysisCache; "
+        "from tocsin.cluster.model import Column; v = AnalysisCache({}, Path(sys.argv[1])); "
         "[v.keep(f'{sys.argv[2]} {n}'.encode(), (Column('c' * n, 'bigint'),)) for n in range(1, 200)]"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(each)]) for each in range(3)]
