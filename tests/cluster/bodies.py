@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tocsin.cluster.model import Column, Function, Parameter
 from tocsin.cluster.query.compiler import CompiledQuery, Relation, Use, compile_query
+from tocsin.cluster.query.geo.geodesy import RADIUS
 
 PARAMETERS = (
     Parameter("t", "string"),
@@ -102,3 +105,14 @@ class World:
 
     def channel_plan(self, body: str) -> str:
         return self.plan(self.channel(body).render_channel(self.view, "body_subscriptions", now=2.0, previous=1.0))
+
+
+def distance_m(lat1: float | None, lon1: float | None, lat2: float | None, lon2: float | None) -> float | None:
+    """Haversine in Python, in metres; None for what is not a place."""
+    if lat1 is None or lon1 is None or lat2 is None or lon2 is None:
+        return None
+    if not (abs(lat1) <= 90 and abs(lat2) <= 90 and abs(lon1) <= 360 and abs(lon2) <= 360):
+        return None
+    p1, p2 = math.radians(lat1), math.radians(lat2)
+    h = math.sin((p2 - p1) / 2) ** 2 + math.cos(p1) * math.cos(p2) * math.sin(math.radians(lon2 - lon1) / 2) ** 2
+    return 2 * RADIUS * math.asin(min(1.0, math.sqrt(h)))

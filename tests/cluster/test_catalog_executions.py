@@ -164,12 +164,10 @@ def test_schedules_belong_to_their_procedure(catalog: Catalog) -> None:
     assert catalog.schedules() == [first, second, third]
     with pytest.raises(Conflict):
         catalog.add_schedule(second)
-    catalog.remove_schedules("CLEAN")
+    clean = catalog.get(Procedure, "CLEAN")
+    assert clean is not None
+    catalog.remove(clean)
     assert catalog.schedules() == [second]
-    other = catalog.get(Procedure, "other")
-    assert other is not None
-    catalog.remove(other)
-    assert catalog.schedules() == []
 
 
 # -- retrospection -----------------------------------------------------------------------------------------------------

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
-from tocsin.cluster.statements.durations import format_duration, parse_duration
+from tocsin.cluster.statements.durations import parse_duration
 from tocsin.errors import ParseError
 
 
@@ -60,33 +58,3 @@ def test_what_is_not_a_duration_of_fixed_length_is_refused(text: str, message: s
         parse_duration(text)
     assert caught.value.hint
     assert len(caught.value.message) < 200
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "PT0S"),
-        (10, "PT10S"),
-        (0.5, "PT0.5S"),
-        (90, "PT1M30S"),
-        (86_400, "P1D"),
-        (93_600, "P1DT2H"),
-        (604_800, "P7D"),
-        (600.0, "PT10M"),
-        (1e-07, "PT0.0000001S"),
-        (-10, "-PT10S"),
-    ],
-)
-def test_seconds_are_written_in_the_shortest_way(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text
-
-
-@pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
-def test_what_is_no_number_of_seconds_is_not_written(seconds: float) -> None:
-    with pytest.raises(ValueError, match="not a duration"):
-        format_duration(seconds)
-
-
-@given(some.floats(min_value=-3e9, max_value=3e9) | some.integers(min_value=0, max_value=3_000_000_000))
-def test_what_is_written_is_read_back_as_the_same_number(seconds: float) -> None:
-    assert parse_duration(format_duration(seconds)) == seconds

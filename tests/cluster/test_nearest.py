@@ -6,11 +6,10 @@ import random
 
 import pyarrow as pa
 import pytest
-from bodies import TABLES, World
+from bodies import TABLES, World, distance_m
 from test_geo import places
 
 from tocsin.cluster.query.compiler import compile_query
-from tocsin.cluster.query.geo import geodesy
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def brute(points, k, keep=lambda home: True):
     users, homes = points
     found = {}
     for i, lat, lon in users:
-        near = [(geodesy.distance_m(lat, lon, h[1], h[2]), h[0]) for h in homes if keep(h)]
+        near = [(distance_m(lat, lon, h[1], h[2]), h[0]) for h in homes if keep(h)]
         found[i] = sorted(item for item in near if item[0] is not None)[:k]
     return found
 

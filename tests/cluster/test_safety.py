@@ -6,7 +6,7 @@ import pytest
 from bodies import World
 
 from tocsin.cluster.query.compiler import compile_query
-from tocsin.cluster.query.safety import check_plan, output_columns
+from tocsin.cluster.query.safety import check_plan
 from tocsin.errors import BodyRefused, ParseError, UserError
 
 
@@ -123,9 +123,3 @@ def test_a_parquet_file_of_ours_passes_the_plan(world, tmp_path):
     check_plan(frame)
     check_plan(frame.cache().filter("id > 1"))
     frame.unpersist()
-
-
-def test_output_columns_refuses_a_name_that_appears_twice(world):
-    assert output_columns(world.spark.sql("SELECT 1 AS a, 'x' AS b")) == (("a", "int"), ("b", "string"))
-    with pytest.raises(BodyRefused, match="two columns"):
-        output_columns(world.spark.sql("SELECT 1 AS a, 2 AS A"))

@@ -6,11 +6,10 @@ import random
 
 import pyarrow as pa
 import pytest
-from bodies import TABLES, World
+from bodies import TABLES, World, distance_m
 from test_geo import places
 
 from tocsin.cluster.query.compiler import compile_query
-from tocsin.cluster.query.geo import geodesy
 
 RADII = [0.0, 5.0, 900.0, 30_000.0, 1_000_000.0, 12_000_000.0]
 
@@ -42,7 +41,7 @@ def brute(points, radius):
     found = set()
     for i, lat, lon, own in left:
         for j, lat2, lon2 in right:
-            distance = geodesy.distance_m(lat, lon, lat2, lon2)
+            distance = distance_m(lat, lon, lat2, lon2)
             metres = own if radius is None else radius
             if distance is not None and metres is not None and distance <= metres:
                 found.add((i, j))

@@ -20,6 +20,7 @@ from tocsin.cluster.ops import kill_points
 from tocsin.cluster.query.compiler import CompiledQuery
 from tocsin.cluster.spark.errors import message_of
 from tocsin.errors import StorageError, TocsinError
+from tocsin.wire.backoff import ceiling
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class ChannelManager:
         runner = next((item for item in self.runners.values() if item.channel.name == job.name), None)
         if runner is None:
             log.error("procedure %s failed: %s", job.name, error)
-            return min(LONGEST_BACKOFF, 0.5 * 2.0 ** min(job.failures, 10))
+            return ceiling(job.failures, 1.0, LONGEST_BACKOFF)
         if not self.world.runtime.alive():
             job.failures -= 1  # not the channel's fault; it goes on when Spark is back
             return 0.5
@@ -120,7 +121,7 @@ class ChannelManager:
                 self._mark(runner, "failing", text)
         except StorageError as trouble:
             log.warning("the catalog cannot be read or written: %s", trouble)
-        return min(LONGEST_BACKOFF, 0.25 * 2.0 ** min(job.failures, 10))
+        return ceiling(job.failures, 0.5, LONGEST_BACKOFF)
 
     def _mark(self, runner: ChannelRunner, state: Any, error: str | None) -> None:
         runner.channel = msgspec.structs.replace(runner.channel, state=state, error=error)

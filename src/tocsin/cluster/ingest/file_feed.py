@@ -45,6 +45,7 @@ from tocsin.cluster.ingest.file_source import (
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime, causes
 from tocsin.errors import NotFound, QueryFailed, SystemTrouble, UserError
+from tocsin.wire.backoff import ceiling
 
 __all__ = ["FileFeed", "FileSource", "Sifted", "check_path", "file_source", "load_files"]
 
@@ -55,7 +56,7 @@ State = Literal["stopped", "running", "failing"]
 BATCH_BYTES = 64 * 1024 * 1024
 # A change this recent may be followed by another with the same time stamp: look again.
 SETTLED = 2.0
-BACKOFF = 60.0
+LONGEST_BACKOFF = 60.0
 # Seconds between two looks at a folder that is not local: only Spark can list it.
 REMOTE = 10.0
 
@@ -159,7 +160,7 @@ class FileFeed:
                     self._report(None)
                 except Exception as error:
                     # Whatever it was (a broken file, a full disk, a dead JVM): the status tells it, and we try again.
-                    pause = min(BACKOFF, self._trigger * 2 ** min(self._failures, 16))
+                    pause = ceiling(self._failures + 1, self._trigger, LONGEST_BACKOFF)
                     self._report(_say(error))
             with self._changed:
                 self._served = max(self._served, ticket)

@@ -5,8 +5,6 @@ ordinary raises Doubt, and the caller takes the exact way, record by record. So 
 exact way refuses or reads differently. msgspec is as strict as we are about JSON, text and numbers; the one thing it
 lets pass is a field given twice. That is found by counting: the text of records without repeated fields has one colon
 a field, and those within names and texts.
-
-Measured beside it: pyarrow.json takes 2 to 4 times as long, 0.8 ms for a single record, and is laxer.
 """
 
 from __future__ import annotations

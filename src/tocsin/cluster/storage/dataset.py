@@ -225,9 +225,6 @@ class Snapshot:
     def base_last(self) -> int:
         return max((segment.last for segment in self.base), default=0)
 
-    def has_new(self, position: int) -> bool:
-        return self.head > position
-
     def rows(self, after: int = 0) -> int:
         """About how many rows came after an ordinal."""
         recent = self.recent.num_rows

@@ -56,7 +56,6 @@ class SegmentStore:
     def __init__(self, root: str) -> None:
         self._local: Path | None = None
         self._fs: pafs.FileSystem | None = None
-        self._scheme = ""
         self._known: set[str] = set()
         try:
             if "://" in root:

@@ -258,10 +258,6 @@ class Catalog(ABC):
     def add_schedule(self, schedule: Schedule) -> None:
         """``NotFound`` when there is no such procedure."""
 
-    @abstractmethod
-    def remove_schedules(self, procedure: str) -> None:
-        """All schedules of the procedure."""
-
     # -- retrospection ---------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -424,11 +424,6 @@ class Store(Catalog):
             if not session.insert("schedules", ("id", "procedure", "args", "started"), [row]):
                 raise Conflict(f"the id {schedule.id} is taken", id=schedule.id)
 
-    def remove_schedules(self, procedure: str) -> None:
-        mine = "SELECT id FROM definitions WHERE kind = 'procedure' AND name = ?"
-        with self._db.writing() as session:
-            session.run(f"DELETE FROM schedules WHERE procedure IN ({mine})", (_text(procedure.lower()),))
-
     # -- retrospection ---------------------------------------------------------------------------------------------
 
     def rows(self, table: str) -> tuple[list[Column], list[tuple[Any, ...]]]:
