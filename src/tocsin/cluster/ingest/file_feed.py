@@ -161,7 +161,7 @@ class FileFeed:
                 except Exception as error:
                     # Whatever it was (a broken file, a full disk, a dead JVM): the status tells it, and we try again.
                     pause = ceiling(self._failures + 1, self._trigger, LONGEST_BACKOFF)
-                    self._report(_say(error))
+                    self._report(_summary(error))
             with self._changed:
                 self._served = max(self._served, ticket)
                 self._changed.notify_all()
@@ -273,7 +273,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _say(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     """What happened and why, in one line."""
     return ": ".join(text[:300] for text in causes(error)[:4])
 
@@ -308,7 +308,7 @@ def load_files(
             batches = df._jdf.toArrowBatchRdd()
             total = batches.getNumPartitions()
         except PySparkException as error:
-            raise QueryFailed(f"cannot load {path!r}: {_say(error)}") from error
+            raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
     step = max(1, runtime.session.sparkContext.defaultParallelism)
     for first in range(0, total, step):
         numbers = range(first, min(first + step, total))
@@ -316,7 +316,7 @@ def load_files(
             try:
                 pieces = _collect(runtime, batches, numbers)
             except (PySparkException, Py4JError) as error:
-                raise QueryFailed(f"cannot load {path!r}: {_say(error)}") from error
+                raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
         read = [pa.ipc.read_record_batch(pa.py_buffer(piece), schema) for piece in pieces]
         sifted = sift(pa.Table.from_batches(read, schema), columns)
         if sifted.table.num_rows or sifted.refused:
