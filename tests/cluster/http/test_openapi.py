@@ -10,15 +10,14 @@ from typing import Any
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
-from lab import lab
 from openapi_spec_validator import validate
 from standin import StandIn
 from starlette.routing import Route
 
+from served import served
 from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
-from tocsin.cluster.http.server import App, serving
-from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.http.server import App
 from tocsin.config import ClusterConfig
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(OPERATIONS)))
@@ -152,12 +151,8 @@ CALLS = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, spark_runtime: SparkRuntime) -> Iterator[httpx.Client]:
-    with (
-        lab(tmp_path_factory.mktemp("openapi"), spark_runtime) as cluster,
-        serving(cluster, cluster.config) as url,
-        httpx.Client(base_url=url, timeout=90) as client,
-    ):
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with served(tmp_path_factory.mktemp("openapi")) as url, httpx.Client(base_url=url, timeout=90) as client:
         yield client
 
 
