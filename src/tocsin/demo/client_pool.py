@@ -104,7 +104,7 @@ class ClientPool:
         person, began = member.person, time.monotonic()
         await asyncio.sleep(person.login)
         member.client = connect(
-            coordinator=coordinator, location=(person.lat, person.lon), subscriber=person.user, patient=True
+            coordinator=coordinator, location=(person.lat, person.lon), subscriber=person.user, wait_for_broker=True
         )
         async with self._door:
             await member.client.open()
@@ -180,7 +180,7 @@ class ClientPool:
 
     async def _open_publisher(self, kind: str, coordinator: str) -> None:
         name = f"publisher-{kind.replace(' ', '-')}"
-        client = connect(coordinator=coordinator, subscriber=name, patient=True)
+        client = connect(coordinator=coordinator, subscriber=name, wait_for_broker=True)
         self.publishers[kind] = await client.open()
 
     def _report(self, records: list[dict[str, Any]]) -> None:
@@ -217,8 +217,8 @@ class ClientPool:
                     data = {"from": member.broker or None, "to": broker or None}
                     pool_frames.write(self.writer, pool_frames.Told(member.person.number, "moved", data))
                 member.broker = broker
-            self._beat.moves += status.moves - member.moves
-            member.moves = status.moves
+            self._beat.moves += status.migrations - member.moves
+            member.moves = status.migrations
 
 
 def timestamp() -> str:

@@ -25,7 +25,7 @@ PATIENCE = 180.0
 async def drill(coordinator: str, channels: Mapping[str, Sequence[str]]) -> None:
     """Returns when each channel has told of it."""
     values = {"kind": KIND, "location": PLACE, "user": USER}
-    async with connect(coordinator=coordinator, subscriber=USER, patient=True) as client:
+    async with connect(coordinator=coordinator, subscriber=USER, wait_for_broker=True) as client:
         asked = [client.subscribe(name, {each: values[each] for each in names}) for name, names in channels.items()]
         waiting = [asyncio.create_task(each.get()) for each in asked]
         now = datetime.now(UTC).isoformat()
