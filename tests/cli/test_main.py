@@ -200,7 +200,7 @@ def test_a_refused_request_is_not_sent_again():
 
 def test_at_some_point_it_gives_up():
     with pytest.raises(Unreachable):
-        tries(*[Unreachable("gone")] * (len(http.BACKOFF) + 1))
+        tries(*[Unreachable("gone")] * http.TRIES)
 
 
 class Forgetful(BaseHTTPRequestHandler):
