@@ -1,56 +1,55 @@
-// The town: facts, map, people, emergencies, latency. Without one the page is for brokers only.
+// The data of the city panel: facts, map, people, emergencies, latency. Only the demo's server has this API.
 
-import { problem } from "./api.js";
+import { features, problem } from "./api.js";
 import { emit } from "./bus.js";
 import { clock } from "./clock.js";
 import { follow } from "./stream.js";
 import { tape } from "./tape.js";
 
-export const town = { facts: null, map: null, brokers: [], away: "", can: (what) => town.facts?.can.includes(what) ?? false };
+/** `facts` is null where there is no city; `away`: what to say while it does not answer. */
+export const city = { facts: null, map: null, brokers: [], away: "" };
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
-/** Asks until there is an answer; null if there is no such thing. */
+/** Asks until there is an answer. */
 async function ask(path) {
   for (;;) {
     try {
       const response = await fetch(path);
       if (response.ok) return await response.json();
-      if (response.status === 404) return null;
-      town.away = (await problem(response)).message;
+      city.away = (await problem(response)).message;
     } catch {
-      town.away = "Nobody answers.";
+      city.away = "The city does not answer.";
     }
-    emit("town");
+    emit("city");
     await pause(2000);
   }
 }
 
 export async function start() {
-  town.facts = await ask("/town/facts");
-  town.away = "";
-  town.brokers = town.facts?.brokers ?? [];
-  emit("town");
-  // A town without a city has nothing to stream.
-  if (!town.facts?.city) return;
-  town.map = await ask("/town/map");
-  emit("town");
-  follow("/town/stream", told, (how) => {
-    if (how === "open") {
-      // It tells of the past first.
+  if (!features.has("city")) return emit("city");
+  city.facts = await ask("/city");
+  city.away = "";
+  city.brokers = city.facts.brokers;
+  emit("city");
+  city.map = await ask("/city/map");
+  emit("city");
+  follow("/city/events", received, (state) => {
+    if (state === "open") {
+      // The past comes first, again.
       tape.emergencies.clear();
       tape.latency.clear();
     }
-    town.away = how === "open" ? "" : "The city does not answer.";
-    emit("town");
+    city.away = state === "open" ? "" : "The city does not answer.";
+    emit("city");
   });
-  if (town.map) walk();
+  walk();
 }
 
-function told(event, data) {
+function received(event, data) {
   if (event === "brokers") {
-    town.brokers = data.brokers;
-    emit("town");
+    city.brokers = data.brokers;
+    emit("city");
   } else if (event === "emergency") {
     tape.emergencies.push(data.at, data);
     emit("emergency");
@@ -60,9 +59,9 @@ function told(event, data) {
   }
 }
 
-/** Where people were before this page came: moments, each with its time and its length before it. */
+/** Where people were before this page was opened: frames, each after its time and its length. */
 async function past() {
-  const response = await fetch("/town/people/past", { cache: "no-store" }).catch(() => null);
+  const response = await fetch("/city/people/past", { cache: "no-store" }).catch(() => null);
   if (!response?.ok) return;
   const buffer = await response.arrayBuffer();
   const view = new DataView(buffer);
@@ -73,14 +72,14 @@ async function past() {
   }
 }
 
-/** People, tick by tick: the answer waits for the next one. Nobody looks at a page that is hidden. */
+/** People, tick by tick: the answer waits for the next one. A hidden page asks for nothing. */
 async function walk() {
   await past();
   let tick = 0;
   for (;;) {
     while (document.hidden) await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
     try {
-      const response = await fetch(`/town/people?after=${tick}`, { cache: "no-store" });
+      const response = await fetch(`/city/people?after=${tick}`, { cache: "no-store" });
       if (!response.ok) throw await problem(response);
       const buffer = await response.arrayBuffer();
       const found = new DataView(buffer).getUint32(0, true);
@@ -89,7 +88,7 @@ async function walk() {
       tape.people.push(clock.present, buffer, buffer.byteLength);
       emit("people");
     } catch {
-      // A town that was started again counts from the beginning.
+      // A demo that was started again counts from the beginning.
       tick = 0;
       await pause(1000);
     }
@@ -98,7 +97,7 @@ async function walk() {
 
 let known = { key: "", found: [] };
 
-/** Emergencies at a moment, the newest word on each. Asked with every frame, and found anew only when there is news. */
+/** Emergencies at a moment, each as last reported. Called for every frame, computed only after a change. */
 export function emergencies(moment) {
   const { items, version } = tape.emergencies;
   const end = tape.emergencies.until(moment);
@@ -115,5 +114,5 @@ export function emergencies(moment) {
   return known.found;
 }
 
-/** A broker's place in the list that people's colours come from. */
-export const indexOf = (name, names) => (town.map ? town.brokers : names).indexOf(name);
+/** A broker's index in the list that people's colours come from. */
+export const indexOf = (name, names) => (city.map ? city.brokers : names).indexOf(name);

@@ -1,6 +1,6 @@
-"""A town without Spark, in this process or in one of its own that can be killed.
+"""A local deployment without Spark, in this process or in one of its own that can be killed.
 
-As a script it prints what it is told, then its addresses, as lines of JSON, and waits.
+As a script it prints each status, then its addresses, as lines of JSON, and waits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tocsin.local import LocalDeployment, Options
+from tocsin.local import LocalDeployment, Options, Status
 
 QUIET = (sys.executable, str(Path(__file__).with_name("quiet_cluster.py")))
 
@@ -25,7 +25,7 @@ def options(home: Path | None = None, **more: Any) -> Options:
 
 
 def descendants(parent: int) -> set[int]:
-    """By the parent that every process names."""
+    """All processes below this one."""
     found: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it ended meanwhile
@@ -40,7 +40,7 @@ def descendants(parent: int) -> set[int]:
 
 
 def wait_for_end(pids: set[int]) -> None:
-    """Returns when none of them runs any more."""
+    """Returns when none of them runs."""
     for pid in pids:
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(pid)
@@ -48,8 +48,8 @@ def wait_for_end(pids: set[int]) -> None:
             os.close(handle)
 
 
-class Hamlet:
-    """A town in a process of its own."""
+class DeploymentProcess:
+    """A local deployment in a process of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
@@ -73,11 +73,11 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, interrupt)
 
-    def tell(news: Any) -> None:
-        print(json.dumps({"kind": news.kind, "part": news.part}), flush=True)
+    def show(status: Status) -> None:
+        print(json.dumps({"kind": status.kind, "subject": status.subject}), flush=True)
 
-    with suppress(KeyboardInterrupt), LocalDeployment(options(), tell) as town:
-        print(json.dumps(town.addresses), flush=True)
+    with suppress(KeyboardInterrupt), LocalDeployment(options(), show) as deployment:
+        print(json.dumps(deployment.addresses), flush=True)
         signal.pause()
 
 

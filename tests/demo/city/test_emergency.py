@@ -1,4 +1,4 @@
-"""The seven channels of ``examples/emergency.sql`` against the same questions asked in plain Python."""
+"""The seven channels of ``examples/emergency.sql`` against the same queries in plain Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tiny_broker import Audience, Delivery, Wish
+from tiny_broker import Delivery, FESubscription, TinyBroker
 
 from served import served
 from tocsin.demo.application import channels, script
@@ -34,7 +34,7 @@ def metres(a: Place, b: Place) -> float:
 
 
 class World:
-    """Runs the application in rounds, between which everybody moves, and answers the questions itself.
+    """Runs the application in rounds, between which everybody walks on, and computes the expected results itself.
 
     The first round is before there are any shelters.
     """
@@ -50,12 +50,17 @@ class World:
         self._ended: set[tuple[str, str]] = set()
         self._change = threading.Condition()
         self._sql(script(20))
-        self.audience = Audience(client, self._deliver)
-        self.audience.start()
+        self.broker = TinyBroker(client, self._deliver)
+        self.broker.start()
         wanted = zip(self.city.users, plans(11, self.city.users, CHANNELS, self.city.districts), strict=True)
-        self.wishes = [Wish(user, wish.channel, wish.args) for user, plan in wanted for wish in plan.wishes]
-        watching = [Wish("watchman", name, tuple(WATCHMAN[each] for each in names)) for name, names in CHANNELS.items()]
-        self.audience.subscribe([*self.wishes, *watching])
+        self.subscriptions = [
+            FESubscription(user, each.channel, each.args) for user, plan in wanted for each in plan.interests
+        ]
+        watching = [
+            FESubscription("watchman", name, tuple(WATCHMAN[each] for each in names))
+            for name, names in CHANNELS.items()
+        ]
+        self.broker.subscribe([*self.subscriptions, *watching])
 
     def open_shelters(self) -> None:
         self.shelters = self.city.shelters
@@ -79,8 +84,8 @@ class World:
             assert self._change.wait_for(lambda: {(name, last) for name in CHANNELS} <= self._ended, timeout=600)
 
     def _expect(self, reports: list[dict[str, Any]], users: dict[str, Place]) -> None:
-        # What several people want is delivered once, to all of them.
-        for channel, args in {(wish.channel, wish.args) for wish in self.wishes}:
+        # A subscription that several people share is delivered once, to all of them.
+        for channel, args in {(each.channel, each.args) for each in self.subscriptions}:
             asked = dict(zip(CHANNELS[channel], args, strict=True))
             for report in reports:
                 if asked.get("kind", "any") not in ("any", report["kind"]):
@@ -135,7 +140,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             world.open_shelters()
             world.round(2)
         finally:
-            world.audience.stop()
+            world.broker.stop()
         yield world
 
 

@@ -1,8 +1,9 @@
-"""A network with a village, and its page in a real browser."""
+"""A network with a small city, and its page in a real browser."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -11,9 +12,10 @@ from typing import Any
 
 from coordinator_lab import Coordinator, coordinator
 from playwright.sync_api import Browser, Page
-from village import Village
+from small_city import SmallCity
 
-from sparkless import sparkless
+from sparkless import Sparkless, sparkless
+from tocsin.coordinator.admin import Admin
 from tocsin.http.server import address, bind
 from tocsin.local.server import Server
 
@@ -23,11 +25,11 @@ FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 6.0
 
 
 class Network:
-    """``village`` runs in a loop of its own; ``do`` does something in it."""
+    """``city`` runs in an event loop of its own; ``do`` runs work in it. ``url``: of the page with the city panel."""
 
-    def __init__(self, running: Coordinator, village: Village, loop: asyncio.AbstractEventLoop) -> None:
-        self.coordinator, self.village, self._loop = running, village, loop
-        self.url = f"{running.url}/ui/"
+    def __init__(self, running: Coordinator, city: SmallCity, url: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.coordinator, self.city, self._loop = running, city, loop
+        self.url = f"{url}/ui/"
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
@@ -46,26 +48,31 @@ def network(folder: Path, *, people: int = 24, crowd: int = 0, brokers: int = 3,
     try:
         with (
             sparkless(folder / "data") as (cluster, url),
-            coordinator(folder / "coordinator", cluster=url, town=address(sock), **FAST | settings) as running,
+            coordinator(folder / "coordinator", cluster=url, **FAST | settings) as running,
         ):
-            village = Village(folder, cluster, url, people, crowd)
-            village.coordinator = running.url
-            server = Server(village, sock)
-            do(begin(server, village, brokers))
+            city = do(make(folder, cluster, url, running.url, people, crowd, sock))
+            server = Server(city, sock)
+            do(start(server, city, brokers))
             try:
-                yield Network(running, village, loop)
+                yield Network(running, city, address(sock), loop)
             finally:
-                do(village.end())
-                do(server.end())
+                do(city.stop())
+                do(server.stop())
     finally:
-        sock.close()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
 
-async def begin(server: Server, village: Village, brokers: int) -> None:
-    server.begin()
-    await village.begin(brokers)
+async def make(
+    folder: Path, cluster: Sparkless, url: str, coordinator: str, people: int, crowd: int, sock: socket.socket
+) -> SmallCity:
+    """In the event loop that will serve it."""
+    return SmallCity(folder, cluster, url, coordinator, people, crowd, Admin("", sock))
+
+
+async def start(server: Server, city: SmallCity, brokers: int) -> None:
+    server.start()
+    await city.start(brokers)
 
 
 class Viewed:
@@ -104,7 +111,7 @@ class Viewed:
 
 
 def shoot(page: Page, name: str, **options: Any) -> None:
-    """A picture for whoever wants to see what the test saw."""
+    """A screenshot, to look at what the test saw."""
     ARTIFACTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=str(ARTIFACTS / f"{name}.png"), **options)
 

@@ -190,26 +190,26 @@ def test_brokers_stand_apart(city: City) -> None:
     assert stations[:5] == city.stations(5)
 
 
-# -- wishes ------------------------------------------------------------------------------------------------------------
+# -- interests ---------------------------------------------------------------------------------------------------------
 
 
 def test_everybody_wants_one_to_five_channels_one_to_three_times(city: City) -> None:
     wanted = plans(1, [f"user-{n:05}" for n in range(400)], CHANNELS, city.districts)
     for plan in wanted:
-        counted = Counter(wish.channel for wish in plan.wishes)
+        counted = Counter(each.channel for each in plan.interests)
         assert 1 <= len(counted) <= 5 and max(counted.values()) <= 3
         assert 0 <= plan.login <= LOGIN < plan.login + SUBSCRIBE + 1
         assert plan.login < plan.subscribe <= plan.login + SUBSCRIBE
-    made = [wish for plan in wanted for wish in plan.wishes]
+    made = [each for plan in wanted for each in plan.interests]
     assert 2_000 < len(made) < 2_500, "the papers have about 2,200 FE subscriptions"
     assert 500 < len(set(made)) < 700, "and about 600 BE subscriptions"
 
 
-def test_wishes_fit_the_parameters(city: City) -> None:
+def test_interests_fit_the_parameters(city: City) -> None:
     users = city.users[:200]
     for user, plan in zip(users, plans(2, users, CHANNELS, city.districts), strict=True):
-        for wish in plan.wishes:
-            for name, value in zip(CHANNELS[wish.channel], wish.args, strict=True):
+        for each in plan.interests:
+            for name, value in zip(CHANNELS[each.channel], each.args, strict=True):
                 known = {"kind": {*KINDS, "any"}, "location": set(NAMES), "user": {user}}[name]
                 assert value in known
-                assert value != "any" or wish.channel == "EmergenciesNearMe"
+                assert value != "any" or each.channel == "EmergenciesNearMe"

@@ -18,8 +18,8 @@ def test_sizes_are_read_as_spark_writes_them(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "g", "2x", "-1g", "1.5g", "lots"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(UserError, match="no amount of memory"):
+def test_a_text_that_is_not_a_size_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="not an amount of memory"):
         preflight.as_bytes(text)
 
 
@@ -53,7 +53,7 @@ def test_a_home_that_is_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(UserError, match="cannot write to"):
-        preflight.hold(file)
+        preflight.lock(file)
 
 
 def test_no_java_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-"""A small town on the contract between page and town: a made-up map, and a few people with real clients.
+"""A small city behind the city API: a made-up map, and a few people with real clients.
 
-Brokers, data cluster, coordinator and clients are real; only the walking is not worth a city. ``crowd`` adds people
-who walk and are not subscribers, for looking at many.
+Brokers, data cluster, coordinator and clients are real; only streets and walking are simpler than in the demo's city.
+``crowd`` adds people who walk and are not subscribers, to show many.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from starlette.routing import Route
 from brokers import Broker
 from sparkless import Sparkless
 from tocsin.client import Client, connect
+from tocsin.coordinator.admin import Admin
 from tocsin.demo.replay_buffer import ReplayBuffer
 from tocsin.errors import Malformed, NotFound
 from tocsin.http.responses import answer, stream
-from tocsin.local.server import App
+from tocsin.local import LocalApp
 
 KINDS = ("fire", "flood", "storm", "gas leak", "power cut", "road accident", "chemical spill", "missing person")
 BOUNDS = {"west": 24.90, "south": 60.15, "east": 24.99, "north": 60.18}
@@ -44,7 +45,7 @@ def spot(x: float, y: float) -> tuple[float, float]:
 
 
 def bent(x: float, y: float) -> tuple[float, float]:
-    """Streets that were there before anybody had a ruler."""
+    """Streets that are not straight."""
     return spot(x + 0.012 * math.sin(7 * y + 3 * x), y + 0.02 * math.sin(5 * x + 2 * y))
 
 
@@ -101,12 +102,15 @@ class Person:
             phone.put_nowait((event, data))
 
 
-class Village(App):
-    """``speak`` has to run in the loop that serves it."""
+class SmallCity(LocalApp):
+    """Its own supervisor too: it starts and kills the brokers."""
 
-    def __init__(self, folder: Path, cluster: Sparkless, url: str, people: int = 24, crowd: int = 0) -> None:
-        self.folder, self.cluster, self.cluster_url = folder, cluster, url
-        self.coordinator = ""
+    features = ("local", "city")
+
+    def __init__(
+        self, folder: Path, cluster: Sparkless, url: str, coordinator: str, people: int, crowd: int, admin: Admin
+    ) -> None:
+        self.folder, self.cluster, self.cluster_url, self.coordinator = folder, cluster, url, coordinator
         self.brokers: list[str] = []
         self.processes: dict[str, Broker] = {}
         self.rng = random.Random(7)
@@ -115,27 +119,26 @@ class Village(App):
         self.tick = 0
         self.ticked = asyncio.Condition()
         self.emergencies: dict[str, dict[str, Any]] = {}
-        self.watchers: set[Listener] = set()
+        self.readers: set[Listener] = set()
         self.delays: list[float] = []
         self.raised: dict[int, float] = {}
         self.tasks: list[asyncio.Task[Any]] = []
-        self.over = False
-        self.past = ReplayBuffer()
-        super().__init__(self)
+        self.stopped = False
+        self.replay = ReplayBuffer()
+        super().__init__(self, admin)
 
     def routes(self) -> list[Route]:
         return [
-            Route("/facts", self.facts),
-            Route("/map", self.show_map),
-            Route("/people", self.positions),
-            Route("/people/past", self.moments),
-            Route("/people/{number:int}", self.person),
-            Route("/people/{number:int}/phone", self.phone),
-            Route("/stream", self.follow),
-            Route("/find", self.find),
-            Route("/flood", self.flood, methods=["POST"]),
-            Route("/brokers", self.add, methods=["POST"]),
-            Route("/brokers/{name}/kill", self.kill, methods=["POST"]),
+            *super().routes(),
+            Route("/city", self.facts),
+            Route("/city/map", self.show_map),
+            Route("/city/people", self.positions),
+            Route("/city/people/past", self.frames),
+            Route("/city/people/{number:int}", self.person),
+            Route("/city/people/{number:int}/phone", self.phone),
+            Route("/city/events", self.follow),
+            Route("/city/find", self.find),
+            Route("/city/floods", self.flood, methods=["POST"]),
         ]
 
     # -- brokers
@@ -146,7 +149,7 @@ class Village(App):
         self.processes[name] = found
         await asyncio.to_thread(found.event, "ready")
         self.brokers = sorted([*self.brokers, name])
-        self.tell("brokers", {"brokers": self.brokers})
+        self.publish("brokers", {"brokers": self.brokers})
         return name
 
     async def kill_broker(self, name: str) -> None:
@@ -160,7 +163,7 @@ class Village(App):
 
     # -- people
 
-    async def begin(self, brokers: int) -> None:
+    async def start(self, brokers: int) -> None:
         # One process after the other is ready, and all start at the same time.
         await asyncio.gather(*(self.add_broker() for _ in range(brokers)))
         await asyncio.gather(*(self.join(person) for person in self.people[: self.subscribers]))
@@ -181,7 +184,7 @@ class Village(App):
             delay = None if raised is None else 1000 * (time.monotonic() - raised)
             if delay is not None:
                 self.delays.append(delay)
-            told = {
+            shown = {
                 "at": time.time(),
                 "channel": notification.channel,
                 "params": {"kind": person.kind},
@@ -189,8 +192,8 @@ class Village(App):
                 "rows": notification.results,
                 "latency_ms": delay,
             }
-            person.got.appendleft(told)
-            person.ring("notification", told)
+            person.got.appendleft(shown)
+            person.ring("notification", shown)
 
     async def walk(self) -> None:
         while True:
@@ -200,11 +203,11 @@ class Village(App):
                 assert person.client is not None
                 now = person.client.status.broker if person.client.status.state == "connected" else None
                 if now != person.broker:
-                    person.ring("moved", {"from": person.broker, "to": now})
+                    person.ring("migrated", {"from": person.broker, "to": now})
                     person.broker = now
             async with self.ticked:
                 self.tick += 1
-                self.past.saw(time.time(), self.packed())
+                self.replay.add_frame(time.time(), self.packed())
                 self.ticked.notify_all()
             await asyncio.sleep(TICK)
 
@@ -215,14 +218,14 @@ class Village(App):
             found = {"at": time.time(), "count": len(delays), "p50_ms": 0.0, "p99_ms": 0.0}
             if delays:
                 found |= {"p50_ms": delays[len(delays) // 2], "p99_ms": delays[int(len(delays) * 0.99)]}
-            self.past.heard("latency", found)
-            self.tell("latency", found)
+            self.replay.add_event("latency", found)
+            self.publish("latency", found)
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         async with self.ticked:
-            self.over = True
+            self.stopped = True
             self.ticked.notify_all()
-        for listener in (*self.watchers, *(phone for each in self.people for phone in each.phones)):
+        for listener in (*self.readers, *(phone for each in self.people for phone in each.phones)):
             listener.put_nowait(None)
         for task in self.tasks:
             task.cancel()
@@ -234,9 +237,9 @@ class Village(App):
 
     # -- emergencies
 
-    def tell(self, event: str, data: Any) -> None:
-        for watcher in self.watchers:
-            watcher.put_nowait((event, data))
+    def publish(self, event: str, data: Any) -> None:
+        for reader in self.readers:
+            reader.put_nowait((event, data))
 
     def announce(self, kind: str, place: str, lon: float, lat: float, phase: str = "new") -> dict[str, Any]:
         """On the map, and to everybody who subscribed to this kind."""
@@ -252,8 +255,8 @@ class Village(App):
             "at": time.time(),
         }
         self.emergencies[found["id"]] = found
-        self.past.heard("emergency", found)
-        self.tell("emergency", found)
+        self.replay.add_event("emergency", found)
+        self.publish("emergency", found)
         shelters = [
             {"metres": 140 + 260 * n, "name": name, "capacity": 100 + 50 * n} for n, name in enumerate(SHELTERS[:3])
         ]
@@ -272,16 +275,14 @@ class Village(App):
         self.cluster.found("OfKind", ([kind], [row]))
         return found
 
-    # -- what is asked
+    # -- the city API
 
     async def facts(self, request: Request) -> Response:
         return answer(
             {
-                "city": True,
                 "name": "Bellhaven",
                 "seed": 7,
                 "speed": 1.0,
-                "can": ["add", "kill", "flood"],
                 "brokers": self.brokers,
                 "subscribers": self.subscribers,
                 "now": 0.0,
@@ -294,11 +295,11 @@ class Village(App):
     async def positions(self, request: Request) -> Response:
         after = int(request.query_params.get("after", "0"))
         async with self.ticked:
-            await self.ticked.wait_for(lambda: self.tick > after or self.over)
+            await self.ticked.wait_for(lambda: self.tick > after or self.stopped)
         return Response(self.packed(), media_type="application/octet-stream")
 
-    async def moments(self, request: Request) -> Response:
-        return Response(self.past.moments(), media_type="application/octet-stream")
+    async def frames(self, request: Request) -> Response:
+        return Response(self.replay.frames(), media_type="application/octet-stream")
 
     def packed(self) -> bytes:
         numbers = {name: n for n, name in enumerate(self.brokers)}
@@ -346,7 +347,7 @@ class Village(App):
         return self._events(self._person(request).phones, [])
 
     async def follow(self, request: Request) -> Response:
-        return self._events(self.watchers, self.past.events())
+        return self._events(self.readers, self.replay.events())
 
     def _events(self, listeners: set[Listener], first: list[tuple[str, Any]]) -> Response:
         queue: Listener = asyncio.Queue()
@@ -356,9 +357,9 @@ class Village(App):
 
         async def chunks() -> AsyncIterator[bytes]:
             try:
-                yield b": here\n\n"
-                while (told := await queue.get()) is not None:
-                    event, data = told
+                yield b": connected\n\n"
+                while (item := await queue.get()) is not None:
+                    event, data = item
                     yield b"event: %s\ndata: %s\n\n" % (event.encode(), msgspec.json.encode(data))
             finally:
                 listeners.discard(queue)

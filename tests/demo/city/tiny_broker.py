@@ -1,4 +1,4 @@
-"""A broker of a few lines and the people behind it: subscribes them, is told of results, pulls them."""
+"""A broker of a few lines: it subscribes people, is notified of executions, and pulls the results."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ import msgspec
 BROKER = "tiny"
 
 
-class Wish(NamedTuple):
-    """One person's wish to be told (an FE subscription)."""
-
+class FESubscription(NamedTuple):
     user: str
     channel: str
     args: tuple[str, ...]
 
 
 class Line(NamedTuple):
-    """What one subscription got."""
+    """The results of one subscription."""
 
     people: tuple[str, ...]
     args: tuple[str, ...]
@@ -33,7 +31,7 @@ class Line(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What one pull brought."""
+    """The results of one pull."""
 
     channel: str
     execution: int
@@ -44,15 +42,15 @@ class Delivery(NamedTuple):
         return sum(len(line.results) for line in self.lines)
 
 
-class Audience:
-    """A real broker, only small: an HTTP address that is told of executions, and one pull for each."""
+class TinyBroker:
+    """A real broker, only small: an HTTP address for notifications of executions, and one pull for each."""
 
     def __init__(self, cluster: httpx.Client, deliver: Callable[[Delivery], None]) -> None:
         self._cluster = cluster
         self._deliver = deliver
-        self._told: queue.Queue[tuple[str, int] | None] = queue.Queue()
-        self._people: dict[tuple[str, int], list[Wish]] = defaultdict(list)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._told))
+        self._executions: queue.Queue[tuple[str, int] | None] = queue.Queue()
+        self._people: dict[tuple[str, int], list[FESubscription]] = defaultdict(list)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._executions))
         self._server.daemon_threads = True
         self._threads = [
             threading.Thread(target=self._server.serve_forever, name="tiny broker", daemon=True),
@@ -63,7 +61,7 @@ class Audience:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/tell"
+        return f"http://127.0.0.1:{self._server.server_address[1]}/notify"
 
     @property
     def subscriptions(self) -> int:
@@ -74,26 +72,26 @@ class Audience:
             thread.start()
         self._cluster.put(f"/brokers/{BROKER}", json={"url": self.url}).raise_for_status()
 
-    def subscribe(self, wanted: list[Wish]) -> None:
-        """One request a channel; the cluster gives wishes that are alike the same number."""
-        for channel in dict.fromkeys(wish.channel for wish in wanted):
-            mine = [wish for wish in wanted if wish.channel == channel]
-            body = {"broker": BROKER, "subscriptions": [list(wish.args) for wish in mine]}
+    def subscribe(self, wanted: list[FESubscription]) -> None:
+        """One request a channel; equal subscriptions share one BE subscription, and so its id."""
+        for channel in dict.fromkeys(each.channel for each in wanted):
+            mine = [each for each in wanted if each.channel == channel]
+            body = {"broker": BROKER, "subscriptions": [list(each.args) for each in mine]}
             answer = self._cluster.post(f"/channels/{quote(channel)}/subscriptions", json=body).raise_for_status()
-            for wish, number in zip(mine, answer.json()["subscriptions"], strict=True):
-                self._people[channel, int(number)].append(wish)
+            for each, number in zip(mine, answer.json()["subscriptions"], strict=True):
+                self._people[channel, int(number)].append(each)
 
     def stop(self) -> None:
-        """Pulls what it was told of until now, then ends."""
+        """Pulls the executions that it was notified of until now, then ends."""
         self._server.shutdown()
         self._server.server_close()
-        self._told.put(None)
+        self._executions.put(None)
         self._threads[1].join(timeout=10)
 
     def _pull_all(self) -> None:
         try:
-            while (told := self._told.get()) is not None:
-                self._deliver(self._pull(*told))
+            while (execution := self._executions.get()) is not None:
+                self._deliver(self._pull(*execution))
         except (httpx.HTTPError, msgspec.DecodeError) as error:
             self.error = error
 
@@ -104,26 +102,26 @@ class Audience:
         for row in msgspec.json.Decoder().decode_lines(answer.content):
             wanted = self._people[channel, int(row["subscription"])]
             if wanted:
-                lines.append(Line(tuple(wish.user for wish in wanted), wanted[0].args, row["results"]))
+                lines.append(Line(tuple(each.user for each in wanted), wanted[0].args, row["results"]))
         delivery = Delivery(channel, execution, lines)
         self.pulled[channel] += delivery.results
         return delivery
 
 
-def _handler(told: queue.Queue[tuple[str, int] | None]) -> type[BaseHTTPRequestHandler]:
+def _handler(executions: queue.Queue[tuple[str, int] | None]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            """Answers at once: pulling takes its time, and the cluster has others to tell."""
+            """Answers at once: pulling takes time, and the cluster has other brokers to notify."""
             message = msgspec.json.decode(self.rfile.read(int(self.headers.get("content-length", 0))))
             for each in message if isinstance(message, list) else [message]:
-                told.put((each["channel"], int(each["execution"])))
+                executions.put((each["channel"], int(each["execution"])))
             self.send_response(204)
             self.send_header("content-length", "0")
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing."""
+            """Nothing is logged."""
 
     return Handler
