@@ -124,7 +124,9 @@ class World(RuleBasedStateMachine):
 
     def peers(self) -> list[Peer]:
         """Connections that are there or are being made."""
-        return [(c, n) for c, harness in enumerate(self.harnesses) for n, line in harness.lines.items() if n and line.open]
+        return [
+            (c, n) for c, harness in enumerate(self.harnesses) for n, line in harness.lines.items() if n and line.open
+        ]
 
     # -- the application ---------------------------------------------------------------------------------------------
 
@@ -186,9 +188,7 @@ class World(RuleBasedStateMachine):
     def answered(self, site: Site, place: int) -> None:
         match site.asked.pop(place):
             case do.Want(channel, args):
-                numbers = [
-                    self.id_of(site, each["x"] if isinstance(each, dict) else each[0]) for each in args
-                ]
+                numbers = [self.id_of(site, each["x"] if isinstance(each, dict) else each[0]) for each in args]
                 self.tell(site, happened.Wanted(channel, numbers, len(self.log)))
             case do.Unwant(channel, subscriptions):
                 for number in subscriptions:
