@@ -18,8 +18,7 @@ from tocsin.demo.people_finder import PeopleFinder
 from tocsin.errors import NotFound
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer, stream
-from tocsin.local import LocalApp
-from tocsin.local.server import Brokers
+from tocsin.local import Brokers, LocalApp
 
 BODY_BYTES = 10_000
 

@@ -25,8 +25,7 @@ from tocsin.demo.replay_buffer import ReplayBuffer
 from tocsin.demo.statistics import Statistics
 from tocsin.demo.warmup import warm_up
 from tocsin.errors import Busy, TocsinError
-from tocsin.local import Status, Supervisor
-from tocsin.local.supervisor import Notify
+from tocsin.local import Notify, Status, Supervisor
 
 #: People whose clients one process holds.
 PEOPLE_PER_PROCESS = 5_000
