@@ -170,7 +170,8 @@ class SmallCity(LocalApp):
         self.tasks += [asyncio.create_task(self.walk()), asyncio.create_task(self.measure())]
 
     async def join(self, person: Person) -> None:
-        person.client = connect(coordinator=self.coordinator, patient=True, subscriber=f"person-{person.number:05}")
+        name = f"person-{person.number:05}"
+        person.client = connect(coordinator=self.coordinator, wait_for_broker=True, subscriber=name)
         await person.client.open()
         subscription = person.client.subscribe("OfKind", kind=person.kind)
         await subscription.confirmed()

@@ -104,7 +104,7 @@ class ClientPool:
         person, began = member.person, time.monotonic()
         await asyncio.sleep(person.login)
         member.client = connect(
-            coordinator=coordinator, location=(person.lat, person.lon), subscriber=person.user, patient=True
+            coordinator=coordinator, location=(person.lat, person.lon), subscriber=person.user, wait_for_broker=True
         )
         async with self._connecting:
             await member.client.open()
@@ -180,7 +180,7 @@ class ClientPool:
 
     async def _open_publisher(self, kind: str, coordinator: str) -> None:
         name = f"publisher-{kind.replace(' ', '-')}"
-        client = connect(coordinator=coordinator, subscriber=name, patient=True)
+        client = connect(coordinator=coordinator, subscriber=name, wait_for_broker=True)
         self.publishers[kind] = await client.open()
 
     def _report(self, records: list[dict[str, Any]]) -> None:
@@ -216,8 +216,8 @@ class ClientPool:
                     data = {"from": member.broker or None, "to": broker or None}
                     pool_frames.write(self.writer, pool_frames.Followed(member.person.number, "migrated", data))
                 member.broker = broker
-            self._activity.migrations += status.moves - member.migrations
-            member.migrations = status.moves
+            self._activity.migrations += status.migrations - member.migrations
+            member.migrations = status.migrations
 
 
 def timestamp() -> str:

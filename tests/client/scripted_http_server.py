@@ -1,4 +1,4 @@
-"""A small HTTP server that says what it is told to, and remembers what it heard."""
+"""A small HTTP server with a scripted answer; it keeps what it received."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from threading import Thread
 from typing import ClassVar
 
 
-class Answering(BaseHTTPRequestHandler):
+class ScriptedHandler(BaseHTTPRequestHandler):
     answer: ClassVar[tuple[int, bytes]] = (200, b"")
-    heard: ClassVar[list[tuple[str, object]]] = []
+    received: ClassVar[list[tuple[str, object]]] = []
 
     def do_POST(self) -> None:
-        self.heard.append((self.path, json.loads(self.rfile.read(int(self.headers["content-length"])))))
+        self.received.append((self.path, json.loads(self.rfile.read(int(self.headers["content-length"])))))
         status, body = self.answer
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
@@ -26,10 +26,10 @@ class Answering(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering() -> Iterator[str]:
+def scripted_server() -> Iterator[str]:
     """Its address."""
-    Answering.heard.clear()
-    with HTTPServer(("127.0.0.1", 0), Answering) as server:
+    ScriptedHandler.received.clear()
+    with HTTPServer(("127.0.0.1", 0), ScriptedHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

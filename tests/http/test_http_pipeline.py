@@ -89,7 +89,7 @@ def test_a_refusal_is_an_answer_like_another():
     talk(test)
 
 
-def test_who_hears_an_answer_may_close_and_hears_no_more():
+def test_a_receiver_may_close_the_pipeline_and_gets_nothing_more():
     async def test(line: Line) -> None:
         line.pipe._heard = lambda answer: (line.said.put_nowait(answer), line.pipe.close())
         await line.ask(2)
@@ -112,7 +112,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("data", "said"), ENDS.values(), ids=ENDS)
-def test_every_end_is_said_once_and_behind_the_answers(data, said):
+def test_every_end_is_reported_once_and_after_the_answers(data, said):
     async def test(line: Line) -> None:
         await line.ask(2)
         line.writer.write(data)
@@ -124,7 +124,7 @@ def test_every_end_is_said_once_and_behind_the_answers(data, said):
     talk(test)
 
 
-def test_an_end_behind_an_answer_says_that_a_new_connection_may_do():
+def test_an_end_after_an_answer_allows_a_new_connection():
     async def test(line: Line) -> None:
         await line.ask(1)
         line.writer.write(DONE)
@@ -145,7 +145,7 @@ def test_an_answer_that_never_comes_ends_the_connection():
     talk(test, timeout=0.2)
 
 
-def test_nobody_there_is_an_error():
+def test_a_server_that_is_not_there_is_an_error():
     async def main() -> None:
         pipe = Pipeline(Address("http://127.0.0.1:1"), print, print, 1.0)
         with pytest.raises(OSError):

@@ -60,11 +60,11 @@ def test_a_server_may_refuse_in_its_own_words():
 
 
 @pytest.mark.parametrize("gone", [Disconnected(), ClientDisconnect()])
-def test_nobody_is_answered_who_went_away(gone):
+def test_a_client_that_disconnected_gets_no_answer(gone):
     assert run(raising(gone)) == (0, [])
 
 
-def test_what_breaks_after_the_status_is_out_is_logged_and_breaks_off(monkeypatch):
+def test_an_error_after_the_status_was_sent_is_logged_and_closes_the_connection(monkeypatch):
     said = io.StringIO()
     apart = logging.Logger("apart")  # other tests may have turned the usual one off
     apart.addHandler(logging.StreamHandler(said))

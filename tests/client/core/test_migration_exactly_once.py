@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from application_rules import ApplicationRules
+from client_harness import ClientHarness, notify
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
-from rig import Rig, notify
-from subscriber import Subscriber
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.session import Phase
@@ -88,16 +88,16 @@ class Talk:
             self.down.append(wire.Lagging(number, self.host.seen))
 
 
-class Moves(Subscriber):
+class Moves(ApplicationRules):
     token: str | None = "t"
 
     def __init__(self) -> None:
-        super().__init__(Rig("one", token=self.token, patient=True))
+        super().__init__(ClientHarness("one", token=self.token, wait_for_broker=True))
         self.hosts = {name: Host(name, first, self.log) for name, first in (("one", 10), ("two", 20), ("three", 30))}
         self.talks: dict[int, Talk] = {}
         self.requests = self.tickets = 0
         self.watch()
-        self.step(ev.Open())
+        self.step(ev.OpenRequested())
         self.connected(1)
         self.flow(1, 3)
 
@@ -105,13 +105,13 @@ class Moves(Subscriber):
 
     @rule()
     def consume(self) -> None:
-        for handle in sorted(self.rig.items):
+        for handle in sorted(self.harness.items):
             self.consume_one(handle)
 
     @rule(retry=st.booleans())
     def publish(self, retry: bool) -> None:
         self.requests += 1
-        self.step(ev.WantPublish(self.requests, "F", [b"{}"], retry))
+        self.step(ev.PublishRequested(self.requests, "F", [b"{}"], retry))
 
     # -- the brokers -------------------------------------------------------------------------------------------------
 
@@ -163,10 +163,12 @@ class Moves(Subscriber):
             self.downwards(number, 10_000)
 
     @rule(name=st.sampled_from(["one", "two", "three"]), steps=st.integers(0, 4))
-    @precondition(lambda self: self.rig.state.current is not None and self.rig.state.current.number in self.talks)
+    @precondition(
+        lambda self: self.harness.state.current is not None and self.harness.state.current.number in self.talks
+    )
     def follow(self, name: str, steps: int) -> None:
         """A move that goes well for some steps, so that many get far."""
-        number = self.rig.state.current.number
+        number = self.harness.state.current.number
         self.flow(number, 2)
         self.tickets += 1
         self.step(ev.Received(number, [wire.Migrate(name, name, f"ticket {self.tickets}")]))
@@ -178,7 +180,7 @@ class Moves(Subscriber):
     @precondition(lambda self: any(talk.positions for talk in self.talks.values()))
     def spoil(self, data: Any) -> None:
         """A broker that is being joined has lost something, or refuses."""
-        joining = self.rig.state.joining
+        joining = self.harness.state.joining
         talk = self.talks.get(joining.number) if joining is not None else None
         if talk is None:
             return
@@ -197,7 +199,7 @@ class Moves(Subscriber):
 
     def upwards(self, number: int, most: int) -> None:
         talk = self.talks[number]
-        for message in self.rig.lines[number].sent[talk.read : talk.read + most]:
+        for message in self.harness.lines[number].sent[talk.read : talk.read + most]:
             talk.read += 1
             talk.hear(message)
 
@@ -208,7 +210,7 @@ class Moves(Subscriber):
 
     def downwards(self, number: int, most: int) -> None:
         talk = self.talks[number]
-        if self.rig.lines[number].reading:
+        if self.harness.lines[number].reading:
             part, talk.down = talk.down[:most], talk.down[most:]
             self.step(ev.Received(number, part))
 
@@ -239,16 +241,16 @@ class Moves(Subscriber):
         """Also a connection that was never made."""
         number = data.draw(st.sampled_from(self.open))
         self.talks.pop(number, None)
-        self.rig.lines[number].online = self.rig.lines[number].open = False
+        self.harness.lines[number].online = self.harness.lines[number].open = False
         self.step(ev.Disconnected(number, code))
 
     @rule(code=st.sampled_from([4001, 4002, 4006, 1002]))
-    @precondition(lambda self: self.rig.state.joining is not None)
+    @precondition(lambda self: self.harness.state.joining is not None)
     def refuse(self, code: int) -> None:
         """Codes that would end a client end no client that can stay where it is."""
-        number = self.rig.state.joining.number
+        number = self.harness.state.joining.number
         self.talks.pop(number, None)
-        self.rig.lines[number].online = self.rig.lines[number].open = False
+        self.harness.lines[number].online = self.harness.lines[number].open = False
         self.step(ev.Disconnected(number, code))
 
     @rule(data=st.data())
@@ -257,42 +259,42 @@ class Moves(Subscriber):
         self.connected(data.draw(st.sampled_from(self.pending)))
 
     def connected(self, number: int) -> None:
-        self.talks[number] = Talk(self.hosts[self.rig.lines[number].url])
-        self.rig.lines[number].online = True
+        self.talks[number] = Talk(self.hosts[self.harness.lines[number].url])
+        self.harness.lines[number].online = True
         self.step(ev.Connected(number))
 
     @rule()
     def tick(self) -> None:
-        if self.rig.timer is not None:
-            self.rig.now, self.rig.timer = max(self.rig.now, self.rig.timer), None
+        if self.harness.timer is not None:
+            self.harness.now, self.harness.timer = max(self.harness.now, self.harness.timer), None
             self.step(ev.Timer())
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     @property
     def open(self) -> list[int]:
-        return [number for number, line in self.rig.lines.items() if number and line.open]
+        return [number for number, line in self.harness.lines.items() if number and line.open]
 
     @property
     def pending(self) -> list[int]:
-        return [number for number in self.open if not self.rig.lines[number].online]
+        return [number for number in self.open if not self.harness.lines[number].online]
 
     def watch(self) -> None:
         """Where a subscription begins is known when it is confirmed, and is not in the future."""
-        subscriptions = self.rig.state.subscriptions
+        subscriptions = self.harness.state.subscriptions
         confirm = subscriptions.confirm
 
         def watched(entry: Any, session: Any) -> None:
-            assert entry.cursor <= len(self.log)
-            self.begins.setdefault(entry.handle, entry.cursor)
+            assert entry.execution <= len(self.log)
+            self.begins.setdefault(entry.handle, entry.execution)
             confirm(entry, session)
 
         subscriptions.confirm = watched
 
     def step(self, event: ev.Event) -> None:
-        state = self.rig.state
+        state = self.harness.state
         before = state.current.number if state.current is not None and state.current.ready else None
-        did = self.rig.do(event)
+        did = self.harness.do(event)
         for each in did:
             if isinstance(each, ev.Close):
                 self.talks.pop(each.connection, None)
@@ -306,34 +308,34 @@ class Moves(Subscriber):
 
     @invariant()
     def nothing_is_missing_and_nothing_comes_twice(self) -> None:
-        for handle in self.rig.items:
-            got = self.rig.got(handle)
+        for handle in self.harness.items:
+            got = self.harness.got(handle)
             assert got == self.wanted(handle)[: len(got)]
-        assert self.rig.state.status.gaps == 0
+        assert self.harness.state.status.gaps == 0
 
     @invariant()
     def there_are_never_more_than_two_connections(self) -> None:
-        assert sorted(self.open) == sorted(link.number for link in self.rig.state.links)
+        assert sorted(self.open) == sorted(link.number for link in self.harness.state.connections)
         assert len(self.open) <= 2
 
     @invariant()
     def a_ticket_is_used_once_and_given_back_once(self) -> None:
-        sent = [message for line in self.rig.lines.values() for message in line.sent]
+        sent = [message for line in self.harness.lines.values() for message in line.sent]
         used = [message.ticket for message in sent if isinstance(message, wire.Hello) and message.ticket]
         assert len(used) == len(set(used))
-        for line in self.rig.lines.values():
+        for line in self.harness.lines.values():
             back = [message.ticket for message in line.sent if isinstance(message, wire.MigrationFailed)]
             assert len(back) == len(set(back))
 
     @invariant()
     def nothing_is_acknowledged_that_was_not_consumed(self) -> None:
-        for line in self.rig.lines.values():
+        for line in self.harness.lines.values():
             for message in line.sent:
                 for number, position in message.positions.items() if isinstance(message, wire.Ack) else ():
-                    for handle, entry in self.rig.state.subscriptions.entries.items():
-                        if entry.number == number and handle in self.begins and self.begins[handle] < position:
-                            rest = self.rig.got(handle)[self.taken[handle] :]
-                            assert not rest or rest[0] > min(position, entry.dealt)
+                    for handle, entry in self.harness.state.subscriptions.by_handle.items():
+                        if entry.current_id == number and handle in self.begins and self.begins[handle] < position:
+                            rest = self.harness.got(handle)[self.taken[handle] :]
+                            assert not rest or rest[0] > min(position, entry.consumed.execution)
 
     def teardown(self) -> None:
         """In the end everything heals, and everybody has everything."""
@@ -346,21 +348,24 @@ class Moves(Subscriber):
                 self.flow(number, 1)
             for _ in range(3):
                 self.consume()
-            if self.rig.state.stage.value == "waiting" or self.rig.state.subscriptions.current.retry_at is not None:
+            if (
+                self.harness.state.stage.value == "waiting"
+                or self.harness.state.subscriptions.current.retry_at is not None
+            ):
                 self.tick()
-        state = self.rig.state
-        assert state.stage.value == "ready" and state.links == [state.current]
+        state = self.harness.state
+        assert state.stage.value == "ready" and state.connections == [state.current]
         session = state.subscriptions.current
         assert session.requests == {} and state.current.publications == {}
-        for handle, entry in state.subscriptions.entries.items():
-            assert session.phases[entry.number] is Phase.LIVE
-            assert self.rig.got(handle) == self.wanted(handle)
+        for handle, entry in state.subscriptions.by_handle.items():
+            assert session.phases[entry.current_id] is Phase.LIVE
+            assert self.harness.got(handle) == self.wanted(handle)
         (talk,) = self.talks.values()
-        assert set(talk.positions) == {entry.number for entry in state.subscriptions.entries.values()}
-        ended = [each.request for each in self.rig.done if isinstance(each, ev.Resolve | ev.Reject)]
+        assert set(talk.positions) == {entry.current_id for entry in state.subscriptions.by_handle.values()}
+        ended = [each.request for each in self.harness.done if isinstance(each, ev.Resolve | ev.Reject)]
         assert sorted(ended) == list(range(1, self.requests + 1))
-        gone = [each.handle for each in self.rig.did(ev.Ended)]
-        assert len(gone) == len(set(gone)) and not set(gone) & set(state.subscriptions.entries)
+        gone = [each.handle for each in self.harness.did(ev.Ended)]
+        assert len(gone) == len(set(gone)) and not set(gone) & set(state.subscriptions.by_handle)
 
 
 class Nobodys(Moves):

@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+from client_harness import ClientHarness
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from rig import Rig
 
 from tocsin.broker.core import events as happened
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.state import BrokerState
 from tocsin.client.core import events as ev
-from tocsin.client.notification import Missed
+from tocsin.client.notification import Gap
 from tocsin.config import BrokerConfig, BrokerLimits
 from tocsin.wire import messages as wire
 from tocsin.wire.frames import TEXT, payloads
+from tocsin.wire.position import Position
 from tocsin.wire.reports import MigrationOrder, ReportReply
 
 CLIENTS = 2
@@ -57,17 +58,19 @@ class World(RuleBasedStateMachine):
         self.results: list[set[int]] = [set() for _ in self.log]  # numbers that got something
         self.sites = {name: Site(name) for name in NAMES}
         self.numbers = count(1)
-        self.rigs = [Rig(*NAMES, patient=True, subscriber=f"subscriber-{client}") for client in range(CLIENTS)]
+        self.rigs = [
+            ClientHarness(*NAMES, wait_for_broker=True, subscriber=f"subscriber-{client}") for client in range(CLIENTS)
+        ]
         self.read: dict[Peer, int] = {}
         self.down: dict[Peer, list[Any]] = {}  # what is on its way to a client
         self.handles: list[tuple[int, int]] = []  # (client, x)
         self.begins: dict[int, int] = {}
         self.taken: dict[int, int] = {}
         self.tickets: Iterator[int] = count(1)
-        for rig in self.rigs:
-            rig.now = self.now
-            rig.do(ev.Open())
-            self.watch(rig)
+        for harness in self.rigs:
+            harness.now = self.now
+            harness.do(ev.OpenRequested())
+            self.watch(harness)
 
     # -- the machines ------------------------------------------------------------------------------------------------
 
@@ -97,23 +100,23 @@ class World(RuleBasedStateMachine):
             line.online = line.open = False
             self.step(client, ev.Disconnected(connection, code))
 
-    def watch(self, rig: Rig) -> None:
+    def watch(self, harness: ClientHarness) -> None:
         """Where a subscription begins is known when its answer comes, and is not in the future."""
-        confirm = rig.state.subscriptions.confirm
+        confirm = harness.state.subscriptions.confirm
 
         def watched(entry: Any, session: Any) -> None:
-            assert entry.cursor <= len(self.log)
-            self.begins.setdefault(entry.handle, entry.cursor)
+            assert entry.execution <= len(self.log)
+            self.begins.setdefault(entry.handle, entry.execution)
             confirm(entry, session)
 
-        rig.state.subscriptions.confirm = watched
+        harness.state.subscriptions.confirm = watched
 
     def step(self, client: int, event: ev.Event) -> None:
-        rig = self.rigs[client]
-        rig.now = self.now
-        before = len(rig.done)
-        rig.do(event)
-        for instruction in rig.done[before:]:
+        harness = self.rigs[client]
+        harness.now = self.now
+        before = len(harness.done)
+        harness.do(event)
+        for instruction in harness.done[before:]:
             if isinstance(instruction, ev.Close):
                 peer = (client, instruction.connection)
                 if self.down.pop(peer, None) is not None:
@@ -121,7 +124,7 @@ class World(RuleBasedStateMachine):
 
     def peers(self) -> list[Peer]:
         """Connections that are there or are being made."""
-        return [(c, n) for c, rig in enumerate(self.rigs) for n, line in rig.lines.items() if n and line.open]
+        return [(c, n) for c, harness in enumerate(self.rigs) for n, line in harness.lines.items() if n and line.open]
 
     # -- the application ---------------------------------------------------------------------------------------------
 
@@ -129,20 +132,20 @@ class World(RuleBasedStateMachine):
     def subscribe(self, client: int, x: int, named: bool) -> None:
         self.handles.append((client, x))
         args: Any = {"x": x} if named else [x]
-        self.step(client, ev.WantSubscribe(len(self.handles), "C", args, max_pending=3))
+        self.step(client, ev.SubscribeRequested(len(self.handles), "C", args, max_pending=3))
 
     @rule(data=st.data(), drain=st.booleans())
     @precondition(lambda self: self.handles)
     def unsubscribe(self, data: Any, drain: bool) -> None:
         handle = data.draw(st.integers(1, len(self.handles)))
-        self.step(self.handles[handle - 1][0], ev.WantUnsubscribe(handle, drain))
+        self.step(self.handles[handle - 1][0], ev.UnsubscribeRequested(handle, drain))
 
     @rule()
     def consume(self) -> None:
         for handle, (client, _) in enumerate(self.handles, 1):
             got = self.rigs[client].got(handle)
             if self.taken.get(handle, 0) < len(got):
-                self.step(client, ev.Consumed(handle, got[self.taken.get(handle, 0)]))
+                self.step(client, ev.Consumed(handle, Position(0, got[self.taken.get(handle, 0)])))
                 self.taken[handle] = self.taken.get(handle, 0) + 1
 
     # -- the data cluster --------------------------------------------------------------------------------------------
@@ -183,7 +186,9 @@ class World(RuleBasedStateMachine):
     def answered(self, site: Site, place: int) -> None:
         match site.asked.pop(place):
             case do.Want(channel, args):
-                numbers = [self.held(site, each["x"] if isinstance(each, dict) else each[0]) for each in args]
+                numbers = [
+                    self.durable_subscriptions(site, each["x"] if isinstance(each, dict) else each[0]) for each in args
+                ]
                 self.tell(site, happened.Wanted(channel, numbers, len(self.log)))
             case do.Unwant(channel, subscriptions):
                 for number in subscriptions:
@@ -292,9 +297,9 @@ class World(RuleBasedStateMachine):
         self.now += 1
         for site in self.sites.values():
             self.tell(site, happened.Tick())
-        for client, rig in enumerate(self.rigs):
-            if rig.timer is not None and self.now >= rig.timer:
-                rig.timer = None
+        for client, harness in enumerate(self.rigs):
+            if harness.timer is not None and self.now >= harness.timer:
+                harness.timer = None
                 self.step(client, ev.Timer())
 
     @rule(name=st.sampled_from(NAMES), inherits=st.booleans())
@@ -314,9 +319,9 @@ class World(RuleBasedStateMachine):
     def wanted(self, handle: int) -> list[int]:
         """All that is not missing with a word."""
         client, x = self.handles[handle - 1]
-        rig = self.rigs[client]
-        missed = [item for item in rig.items[handle] if isinstance(item, Missed)]
-        gone = {e for item in missed for e in range(item.after + 1, item.next)} - set(rig.got(handle))
+        harness = self.rigs[client]
+        missed = [item for item in harness.items[handle] if isinstance(item, Gap)]
+        gone = {e for item in missed for e in range(item.after + 1, item.next)} - set(harness.got(handle))
         begin = self.begins[handle]
         return [e for e, hit in enumerate(self.log, 1) if e > begin and x in hit and e not in gone]
 
@@ -328,8 +333,8 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def a_client_has_at_most_two_connections(self) -> None:
-        for client, rig in enumerate(self.rigs):
-            assert sum(peer[0] == client for peer in self.peers()) == len(rig.state.links) <= 2
+        for client, harness in enumerate(self.rigs):
+            assert sum(peer[0] == client for peer in self.peers()) == len(harness.state.connections) <= 2
 
     def teardown(self) -> None:
         """In the end everything heals, and everybody has everything."""
@@ -349,11 +354,11 @@ class World(RuleBasedStateMachine):
                 self.deliver_to(peer, 1_000)
             for _ in range(10):
                 self.consume()
-        for client, rig in enumerate(self.rigs):
-            assert rig.state.status.state == "connected" and rig.state.links == [rig.state.current]
-            assert rig.state.subscriptions.current.requests == {}
-            for handle in rig.state.subscriptions.entries:
-                assert rig.got(handle) == self.wanted(handle), (client, handle)
+        for client, harness in enumerate(self.rigs):
+            assert harness.state.status.state == "connected" and harness.state.connections == [harness.state.current]
+            assert harness.state.subscriptions.current.requests == {}
+            for handle in harness.state.subscriptions.by_handle:
+                assert harness.got(handle) == self.wanted(handle), (client, handle)
 
 
 World.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from application_rules import ApplicationRules
+from client_harness import ClientHarness, notify
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
-from rig import Rig, notify
-from subscriber import Subscriber
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.session import Phase
@@ -72,17 +72,17 @@ class Broker:
             self.down.append(wire.Live(number, len(self.log)))
 
 
-class Deliveries(Subscriber):
+class Deliveries(ApplicationRules):
     def __init__(self) -> None:
-        super().__init__(Rig(token="t", patient=True))
+        super().__init__(ClientHarness(token="t", wait_for_broker=True))
         self.read = 0
         self.broker: Broker | None = None
-        self.rig.do(ev.Open())
+        self.harness.do(ev.OpenRequested())
 
     @rule(data=st.data())
-    @precondition(lambda self: self.rig.items)
+    @precondition(lambda self: self.harness.items)
     def consume(self, data: Any) -> None:
-        self.consume_one(data.draw(st.sampled_from(sorted(self.rig.items))))
+        self.consume_one(data.draw(st.sampled_from(sorted(self.harness.items))))
 
     # -- the broker --------------------------------------------------------------------------------------------------
 
@@ -129,30 +129,30 @@ class Deliveries(Subscriber):
     @rule(most=st.integers(1, 10))
     def up(self, most: int) -> None:
         if self.broker is not None:
-            for message in self.rig.sent[self.read : self.read + most]:
+            for message in self.harness.sent[self.read : self.read + most]:
                 self.read += 1
                 self.broker.hear(message)
 
     @rule(most=st.integers(1, 10), data=st.data())
-    @precondition(lambda self: self.broker is not None and self.broker.down and self.rig.reading)
+    @precondition(lambda self: self.broker is not None and self.broker.down and self.harness.reading)
     def down(self, most: int, data: Any) -> None:
         part, self.broker.down = self.broker.down[:most], self.broker.down[most:]
-        self.step(ev.Received(self.rig.connection, mixed(part, data)))
+        self.step(ev.Received(self.harness.connection, mixed(part, data)))
 
     @rule(code=st.sampled_from([None, 1001, 1011, 4102]))
     @precondition(lambda self: self.broker is not None)
     def cut(self, code: int | None) -> None:
         self.broker = None
-        self.rig.line.online = False
-        self.step(ev.Disconnected(self.rig.connection, code))
+        self.harness.line.online = False
+        self.step(ev.Disconnected(self.harness.connection, code))
 
     @rule()
     @precondition(lambda self: self.broker is None)
     def connect(self) -> None:
-        while self.rig.state.stage.value != "connecting":
-            self.rig.tick()
+        while self.harness.state.stage.value != "connecting":
+            self.harness.tick()
         self.broker, self.read = Broker(self.log), 0
-        self.rig.connect()
+        self.harness.connect()
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 
@@ -162,18 +162,18 @@ class Deliveries(Subscriber):
 
     def step(self, event: ev.Event) -> None:
         """Where a subscription begins is known when it is confirmed, and is not in the future."""
-        subscriptions = self.rig.state.subscriptions
+        subscriptions = self.harness.state.subscriptions
         original = subscriptions.confirm
 
         def confirm(entry: Any, session: Any) -> None:
             if entry.handle not in self.begins:
-                assert entry.cursor <= len(self.log)
-                self.begins[entry.handle] = entry.cursor
+                assert entry.execution <= len(self.log)
+                self.begins[entry.handle] = entry.execution
             original(entry, session)
 
         subscriptions.confirm = confirm
         try:
-            self.rig.do(event)
+            self.harness.do(event)
         finally:
             subscriptions.confirm = original
 
@@ -183,18 +183,18 @@ class Deliveries(Subscriber):
 
     @invariant()
     def nothing_is_missing_and_nothing_comes_twice(self) -> None:
-        for handle in self.rig.items:
-            got = self.rig.got(handle)
+        for handle in self.harness.items:
+            got = self.harness.got(handle)
             assert got == self.wanted(handle)[: len(got)]
 
     @invariant()
     def nothing_is_acknowledged_that_was_not_consumed(self) -> None:
-        for message in self.rig.said(wire.Ack):
+        for message in self.harness.said(wire.Ack):
             for number, position in message.positions.items():
-                for handle, entry in self.rig.state.subscriptions.entries.items():
-                    if entry.number == number and handle in self.begins and self.begins[handle] < position:
-                        rest = self.rig.got(handle)[self.taken[handle] :]
-                        assert not rest or rest[0] > min(position, entry.dealt)
+                for handle, entry in self.harness.state.subscriptions.by_handle.items():
+                    if entry.current_id == number and handle in self.begins and self.begins[handle] < position:
+                        rest = self.harness.got(handle)[self.taken[handle] :]
+                        assert not rest or rest[0] > min(position, entry.consumed.execution)
 
     def teardown(self) -> None:
         """In the end everything heals, and everybody has everything."""
@@ -208,17 +208,17 @@ class Deliveries(Subscriber):
                 self.broker.catch_up(number, 1_000)
             if self.broker.down:
                 down, self.broker.down = self.broker.down, []
-                self.step(ev.Received(self.rig.connection, down))
-            if self.read == len(self.rig.sent) and not self.broker.asked and not self.broker.down:
+                self.step(ev.Received(self.harness.connection, down))
+            if self.read == len(self.harness.sent) and not self.broker.asked and not self.broker.down:
                 break
         else:
             raise AssertionError("they never stop talking")
-        subscriptions = self.rig.state.subscriptions
+        subscriptions = self.harness.state.subscriptions
         assert subscriptions.current.requests == {}
-        for handle, entry in subscriptions.entries.items():
-            assert subscriptions.current.phases[entry.number] is Phase.LIVE
-            assert self.rig.got(handle) == self.wanted(handle)
-        assert set(self.broker.positions) == {entry.number for entry in subscriptions.entries.values()}
+        for handle, entry in subscriptions.by_handle.items():
+            assert subscriptions.current.phases[entry.current_id] is Phase.LIVE
+            assert self.harness.got(handle) == self.wanted(handle)
+        assert set(self.broker.positions) == {entry.current_id for entry in subscriptions.by_handle.values()}
 
 
 def mixed(messages: list[Any], data: Any) -> list[Any]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from client_harness import ClientHarness
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from rig import Rig
 
 from tocsin.client.core import events as ev
+from tocsin.wire.position import Position
 
 
-class Subscriber(RuleBasedStateMachine):
+class ApplicationRules(RuleBasedStateMachine):
     """``log``: what each execution found, from number 1 on. ``values``: what each subscription is for."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, harness: ClientHarness) -> None:
         super().__init__()
-        self.rig = rig
+        self.harness = harness
         self.log: list[set[int]] = [set() for _ in range(10)]
         self.begins: dict[int, int] = {}
         self.values: dict[int, int] = {}
@@ -31,18 +32,18 @@ class Subscriber(RuleBasedStateMachine):
     def subscribe(self, x: int, named: bool, back: int | None, most: int) -> None:
         self.handles += 1
         self.values[self.handles] = x
-        after = None if back is None else len(self.log) - back
+        after = None if back is None else Position(0, len(self.log) - back)
         if after is not None:
-            self.begins[self.handles] = after
+            self.begins[self.handles] = after.execution
         args: Any = {"x": x} if named else [x]
-        self.step(ev.WantSubscribe(self.handles, "C", args, after, max_pending=most))
+        self.step(ev.SubscribeRequested(self.handles, "C", args, after, max_pending=most))
 
     @rule(data=st.data(), drain=st.booleans())
     @precondition(lambda self: self.handles)
     def unsubscribe(self, data: Any, drain: bool) -> None:
-        self.step(ev.WantUnsubscribe(data.draw(st.integers(1, self.handles)), drain))
+        self.step(ev.UnsubscribeRequested(data.draw(st.integers(1, self.handles)), drain))
 
     def consume_one(self, handle: int) -> None:
-        if self.taken[handle] < len(self.rig.got(handle)):
-            self.step(ev.Consumed(handle, self.rig.got(handle)[self.taken[handle]]))
+        if self.taken[handle] < len(self.harness.got(handle)):
+            self.step(ev.Consumed(handle, Position(0, self.harness.got(handle)[self.taken[handle]])))
             self.taken[handle] += 1

@@ -104,7 +104,7 @@ def test_a_connection_that_was_ended_while_idle_is_replaced():
     assert server.connections == 2
 
 
-def test_a_server_that_wants_to_close_is_connected_to_again():
+def test_after_connection_close_a_new_connection_is_made():
     server = Server(OK.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"), OK)
 
     async def test(caller: HttpClient) -> None:
@@ -118,7 +118,7 @@ BAD = {"nothing": None, "half of it": OK[:-2], "no HTTP": b"hello?\r\n\r\n"}
 
 
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
-def test_what_is_no_answer_is_an_error(answer):
+def test_a_malformed_http_answer_is_an_error(answer):
     async def test(caller: HttpClient) -> None:
         with pytest.raises(OSError):
             await get(caller)
@@ -126,7 +126,7 @@ def test_what_is_no_answer_is_an_error(answer):
     talk(Server(answer), test)
 
 
-def test_a_server_that_says_nothing_is_given_up():
+def test_a_silent_server_times_out():
     async def test(caller: HttpClient) -> None:
         with pytest.raises(TimeoutError):
             await get(caller, timeout=0.01)
@@ -134,7 +134,7 @@ def test_a_server_that_says_nothing_is_given_up():
     talk(Server(b"", None), test)
 
 
-def test_nobody_there_is_an_error():
+def test_a_server_that_is_not_there_is_an_error():
     async def test() -> None:
         with pytest.raises(OSError):
             await get(HttpClient("http://127.0.0.1:9"))
@@ -142,7 +142,7 @@ def test_nobody_there_is_an_error():
     asyncio.run(test())
 
 
-def test_what_the_taker_raises_ends_the_request():
+def test_an_exception_of_the_receiver_ends_the_request():
     class Enough(Exception):
         pass
 

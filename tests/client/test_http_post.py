@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 import pytest
-from answering import Answering, answering
+from scripted_http_server import ScriptedHandler, scripted_server
 
 from tocsin.client.http_post import LARGEST, post
 from tocsin.client.placement import request_broker
@@ -28,23 +28,23 @@ def asked(url: str, seconds: float = 30.0) -> tuple[int, bytes]:
     return asyncio.run(post(url, "/requestbroker", ASKED, seconds))
 
 
-def test_the_question_arrives_and_so_does_the_answer():
-    Answering.answer = (200, FOUND)
-    with answering() as url:
+def test_the_request_arrives_and_so_does_the_answer():
+    ScriptedHandler.answer = (200, FOUND)
+    with scripted_server() as url:
         assert asyncio.run(request_broker(f"{url}/base", ASKED)) == Placement("south", "http://south", "t")
-    (path, body), *_ = Answering.heard
+    (path, body), *_ = ScriptedHandler.received
     assert (path, body["subscriber"], body["avoid"]) == ("/base/requestbroker", "somebody-or-other", ["north"])
 
 
-def test_a_proxy_is_gone_through_where_there_is_one(monkeypatch):
-    Answering.answer = (200, FOUND)
-    with answering() as proxy:
+def test_a_configured_proxy_is_used(monkeypatch):
+    ScriptedHandler.answer = (200, FOUND)
+    with scripted_server() as proxy:
         monkeypatch.setenv("http_proxy", proxy)
         assert asked("http://coordinator.invalid") == (200, FOUND)
-        assert [path for path, _ in Answering.heard] == ["http://coordinator.invalid/requestbroker"]
+        assert [path for path, _ in ScriptedHandler.received] == ["http://coordinator.invalid/requestbroker"]
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         assert asked(proxy) == (200, FOUND)
-        assert Answering.heard[-1][0] == "/requestbroker"
+        assert ScriptedHandler.received[-1][0] == "/requestbroker"
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_a_proxy_is_gone_through_where_there_is_one(monkeypatch):
     ],
 )
 def test_other_answers_of_a_coordinator_are_errors(status, body, kind):
-    Answering.answer = (status, body)
-    with answering() as url, pytest.raises(TocsinError) as caught:
+    ScriptedHandler.answer = (status, body)
+    with scripted_server() as url, pytest.raises(TocsinError) as caught:
         asyncio.run(request_broker(url, ASKED))
     assert isinstance(caught.value, kind)
 
@@ -68,11 +68,11 @@ NOWHERE = ["http://127.0.0.1:1", "http://no-such-host.invalid", "http://münchen
 
 
 @pytest.mark.parametrize("url", NOWHERE)
-def test_nobody_there_is_an_error(url):
+def test_a_server_that_is_not_there_is_an_error(url):
     with pytest.raises(OSError):
         asked(url)
 
 
-def test_one_that_never_answers_is_given_up():
+def test_a_server_that_never_answers_times_out():
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError):
         asked(f"http://127.0.0.1:{silent.getsockname()[1]}", seconds=0.01)

@@ -24,13 +24,13 @@ def test_every_code_may_be_sent(close):
 
 
 @pytest.mark.parametrize("close", CLOSES.values(), ids=lambda close: close.name)
-def test_a_code_of_our_own_says_by_its_hundreds_whether_to_come_back(close):
+def test_the_range_of_our_own_codes_says_whether_to_reconnect(close):
     assert reconnect(close.code) is close.reconnect
     assert close.code < 4000 or close.reconnect is (close.code >= 4100)
 
 
 @pytest.mark.parametrize("code", [None, 1006])
-def test_a_connection_that_broke_is_worth_another_try(code):
+def test_after_a_broken_connection_the_client_reconnects(code):
     assert reconnect(code)
 
 

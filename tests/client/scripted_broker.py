@@ -1,4 +1,4 @@
-"""A small real WebSocket server that says what a test makes it say, in place of a broker."""
+"""A real WebSocket server that a test scripts, in place of a broker."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from websockets.exceptions import ConnectionClosed
 from tocsin.wire import messages as wire
 
 
-class Puppet:
-    """Welcomes, confirms subscriptions (number by channel, from execution 10) and counts what it heard.
+class ScriptedBroker:
+    """Welcomes, confirms subscriptions (from execution 10) and keeps what it received.
 
-    ``silent`` names messages that it does not answer. ``felt``: somebody does not read what it says.
+    ``silent`` names messages that it does not answer. ``blocked``: the client does not read what it sends.
     """
 
     def __init__(self, *silent: type[Any], port: int = 0, subprotocol: str = wire.SUBPROTOCOL, **welcome: Any) -> None:
         self.silent = silent
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self.frame_sizes: list[int] = []
         self.sockets: list[ServerConnection] = []
         self.closes: list[int | None] = []
         self.at = 10
-        self.number_of: Callable[[wire.Subscribe], int] = lambda message: 5 if message.channel == "C" else 6
+        self.id_of: Callable[[wire.Subscribe], int] = lambda message: 5 if message.channel == "C" else 6
         self._port = port
         self._subprotocol = subprotocol
-        self._welcome = {"broker": "puppet", "heartbeat": 30.0, "frame_bytes": 1 << 20} | welcome
+        self._welcome = {"broker": "scripted", "heartbeat": 30.0, "frame_bytes": 1 << 20} | welcome
         self._news = asyncio.Condition()
-        self.felt = asyncio.Event()
+        self.blocked = asyncio.Event()
         self._server: Server | None = None
 
-    async def __aenter__(self) -> Puppet:
+    async def __aenter__(self) -> ScriptedBroker:
         protocols: Any = [self._subprotocol]
         self._server = await serve(self._serve, "127.0.0.1", self._port, subprotocols=protocols, compression=None)
         self._port = self._server.sockets[0].getsockname()[1]
@@ -55,17 +55,17 @@ class Puppet:
         self.sockets.append(socket)
         pause = socket.pause_writing
 
-        def feel() -> None:
+        def note_pause() -> None:
             pause()
-            self.felt.set()
+            self.blocked.set()
 
-        socket.pause_writing = feel  # type: ignore[method-assign]
+        socket.pause_writing = note_pause  # type: ignore[method-assign]
         try:
             async for data in socket:
                 self.frame_sizes.append(len(data.encode() if isinstance(data, str) else data))
                 for message in wire.decode(data):
                     async with self._news:
-                        self.heard.append(message)
+                        self.received.append(message)
                         self._news.notify_all()
                     if not isinstance(message, self.silent):
                         await self._answer(message)
@@ -78,23 +78,23 @@ class Puppet:
     async def _answer(self, message: Any) -> None:
         match message:
             case wire.Hello():
-                await self.say(wire.Welcome(message.id, **self._welcome))
+                await self.send(wire.Welcome(message.id, **self._welcome))
             case wire.Subscribe():
                 after = self.at if message.after is None else message.after
-                await self.say(wire.Subscribed(message.id, self.number_of(message), message.channel, after))
+                await self.send(wire.Subscribed(message.id, self.id_of(message), message.channel, after))
             case wire.Unsubscribe():
-                await self.say(wire.Unsubscribed(message.id, message.subscription))
+                await self.send(wire.Unsubscribed(message.id, message.subscription))
             case wire.Publish():
-                await self.say(wire.Published(message.id, len(message.records)))
+                await self.send(wire.Published(message.id, len(message.records)))
 
-    async def say(self, *messages: wire.Message) -> None:
+    async def send(self, *messages: wire.Message) -> None:
         await self.sockets[-1].send(wire.encode_batch([wire.encode(message) for message in messages]), text=True)
 
-    async def notify(self, *executions: int, number: int = 5, channel: str = "C", text: str = "") -> None:
-        await self.say(*(wire.Notify(channel, number, each, 1, [{"n": each, "t": text}]) for each in executions))
+    async def notify(self, *executions: int, id: int = 5, channel: str = "C", text: str = "") -> None:
+        await self.send(*(wire.Notify(channel, id, each, 1, [{"n": each, "t": text}]) for each in executions))
 
     async def until(self, kind: type[Any], times: int = 1) -> Any:
-        """The message of this kind that came as the so many-th."""
+        """The N-th message of this kind."""
         async with self._news:
             await self._news.wait_for(lambda: len(self.all(kind)) >= times)
         return self.all(kind)[times - 1]
@@ -105,8 +105,8 @@ class Puppet:
         return self.closes[times - 1]
 
     def all(self, kind: type[Any]) -> list[Any]:
-        return [message for message in self.heard if isinstance(message, kind)]
+        return [message for message in self.received if isinstance(message, kind)]
 
     def cut(self) -> None:
-        """Breaks the connection without a word."""
+        """Breaks the connection without a close frame."""
         self.sockets[-1].transport.abort()

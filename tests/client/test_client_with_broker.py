@@ -76,7 +76,7 @@ def ids(*notifications: Any) -> list[str]:
 async def test_what_is_published_comes_back(broker):
     async with connect(broker.url) as client, client.subscribe("Alarms", kind="fire") as found:
         receipt = await client.publish("Reports", [report(1), {"kind": "fire"}, report(2, "flood"), report(3)])
-        assert receipt.taken == 3 and [each.index for each in receipt.refused] == [1]
+        assert receipt.accepted == 3 and [each.index for each in receipt.refused] == [1]
         notification = await found.get()
         assert (notification.channel, ids(notification)) == ("Alarms", ["r1", "r3"])
         assert (found.lag, found.gaps, client.status.broker) == (0, 0, "b")
@@ -96,7 +96,7 @@ async def test_arguments_written_differently_are_the_same_subscription(broker):
         await asyncio.gather(first.confirmed(), second.confirmed())
         await client.publish("Reports", report(1))
         assert ids(await first.get()) == ids(await second.get()) == ["r1"]
-        assert first.number == second.number
+        assert first.id == second.id
         await first.unsubscribe()
         await client.publish("Reports", report(2))
         assert ids(await second.get()) == ["r2"]
@@ -112,20 +112,20 @@ async def test_a_channel_that_is_not_there_is_not_found(broker):
 
 
 @looped
-async def test_a_program_that_comes_back_gets_what_it_missed(broker):
+async def test_a_restarted_program_gets_what_it_missed(broker):
     async with connect(broker.url) as client, client.subscribe("Alarms", kind="fire") as found:
         await client.publish("Reports", report(1))
         first = await found.get()
-        number = found.number
+        id = found.id
     async with connect(broker.url) as client:
         for each in (2, 3):
             await client.publish("Reports", report(each))
-        found = client.subscribe("Alarms", kind="fire", after=first.execution, subscription=number)
+        found = client.subscribe("Alarms", kind="fire", after=first.execution, subscription=id)
         assert ids(await found.get(), await found.get()) == ["r2", "r3"]
 
 
 @looped
-async def test_a_user_goes_on_with_what_the_broker_kept(broker):
+async def test_a_user_resumes_durable_subscriptions(broker):
     who = {"user": "ann", "password": "a long secret"}
     httpx.post(f"{broker.url}/registeruser", json=who, trust_env=False, timeout=60).raise_for_status()
     async with connect(broker.url, **who, device="phone") as client:
@@ -136,7 +136,7 @@ async def test_a_user_goes_on_with_what_the_broker_kept(broker):
         first = await found.get()
         assert ids(first) == ["r1"]
     async with connect(broker.url, **who, device="phone") as client:
-        (held,) = client.held
+        (held,) = client.durable_subscriptions
         assert (held.channel, held.after) == ("Alarms", first.execution)
         found = client.subscribe(held.channel, held.args, after=held.after, subscription=held.subscription)
         assert ids(await found.get()) == ["r2"]
@@ -145,7 +145,7 @@ async def test_a_user_goes_on_with_what_the_broker_kept(broker):
 
 
 @looped
-async def test_a_slow_reader_gets_everything_in_the_end(cluster, tmp_path):
+async def test_a_slow_reader_gets_everything(cluster, tmp_path):
     with broker_process(tmp_path / "slow", cluster.url, "slow", buffer_bytes=4096) as broker:
         async with connect(broker.url) as slow, connect(broker.url) as quick:
             found = slow.subscribe("Alarms", kind="fire", max_pending=2)

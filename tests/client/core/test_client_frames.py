@@ -1,14 +1,11 @@
-"""Messages into frames, and addresses of brokers."""
+"""Messages into frames that the broker accepts."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.client.addresses import Address, address
 from tocsin.client.core.frames import frames
-from tocsin.errors import UserError
 from tocsin.wire.messages import Subscribe, decode, encode
 
 
@@ -29,26 +26,3 @@ def test_what_fits_into_one_frame_is_one_frame():
     whole = sum(len(encode(message)) + 1 for message in messages) + 1
     assert len(list(frames(messages, whole))) == 1
     assert len(list(frames(messages, whole - 1))) == 2
-
-
-@pytest.mark.parametrize(
-    ("url", "socket", "http"),
-    [
-        ("http://host:1", "ws://host:1/v1/ws", "http://host:1"),
-        ("https://host/", "wss://host/v1/ws", "https://host"),
-        ("ws://host:1/v1/ws", "ws://host:1/v1/ws", "http://host:1"),
-        ("wss://host/alarms", "wss://host/alarms/v1/ws", "https://host/alarms"),
-        ("tocsin://host", "ws://host:8481/v1/ws", "http://host:8481"),
-        ("tocsin://[::1]:9", "ws://[::1]:9/v1/ws", "http://[::1]:9"),
-    ],
-)
-def test_addresses_are_taken_in_many_forms(url, socket, http):
-    assert address(url) == Address(socket, http)
-
-
-@pytest.mark.parametrize(
-    "url", ["", "host:1", "ftp://host", "http://", "http://host:port", "http://[", "ws://a:b@host"]
-)
-def test_what_is_no_address_is_said_so(url):
-    with pytest.raises(UserError, match="is no address of a broker"):
-        address(url)

@@ -8,8 +8,9 @@ from typing import Any
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.state import ClientState
-from tocsin.client.notification import Missed, Notification
+from tocsin.client.notification import Gap, Notification
 from tocsin.wire import messages as wire
+from tocsin.wire.position import Position
 
 HEARTBEAT = 10.0
 
@@ -29,7 +30,7 @@ class Line:
         return [message for frame in self.frames for message in frame]
 
 
-class Rig:
+class ClientHarness:
     """``now`` moves only when a test moves it. ``sent`` is what went over the connection made last, ``lines`` has all.
 
     Everything is said to, and heard from, the connection made last, unless another one is named.
@@ -42,7 +43,7 @@ class Rig:
         self.connection = 0
         self.tried: list[str] = []
         self.lines: dict[int, Line] = {0: Line("")}
-        self.items: dict[int, list[Notification | Missed]] = defaultdict(list)
+        self.items: dict[int, list[Notification | Gap]] = defaultdict(list)
         self.done: list[ev.Instruction] = []
         self.timer: float | None = None
 
@@ -84,8 +85,8 @@ class Rig:
         (hello,) = self.said(wire.Hello)
         return self.hear(wire.Welcome(**{"id": hello.id, "broker": "b", "heartbeat": HEARTBEAT} | LIMIT | more))
 
-    def open(self) -> Rig:
-        self.do(ev.Open())
+    def open(self) -> ClientHarness:
+        self.do(ev.OpenRequested())
         self.connect()
         self.welcome()
         return self
@@ -101,7 +102,7 @@ class Rig:
         self.now, self.timer = max(self.now, self.timer), None
         return self.do(ev.Timer())
 
-    def come_back(self) -> Rig:
+    def come_back(self) -> ClientHarness:
         """After a cut: waits, connects and is welcomed."""
         while self.state.stage.value != "connecting":
             self.tick()
@@ -112,7 +113,9 @@ class Rig:
     def subscribe(self, handle: int = 1, channel: str = "C", args: Any = (), **more: Any) -> wire.Subscribe | None:
         """The request it makes, if any."""
         before = len(self.said(wire.Subscribe))
-        self.do(ev.WantSubscribe(handle, channel, list(args) if isinstance(args, tuple) else args, **more))
+        if isinstance(more.get("after"), int):
+            more["after"] = Position(0, more["after"])
+        self.do(ev.SubscribeRequested(handle, channel, list(args) if isinstance(args, tuple) else args, **more))
         asked = self.said(wire.Subscribe)
         return asked[-1] if len(asked) > before else None
 
@@ -156,3 +159,7 @@ LIMIT = {"frame_bytes": 1 << 20}
 
 def notify(execution: int, number: int = 5, channel: str = "C") -> wire.Notify:
     return wire.Notify(channel, number, execution, 1, [{"execution": execution}])
+
+
+def consumed(handle: int, execution: int) -> ev.Consumed:
+    return ev.Consumed(handle, Position(0, execution))
