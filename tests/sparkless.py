@@ -105,7 +105,7 @@ class Sparkless(DataCluster):
             table.executed(number)
         with world.executed:
             world.executed.notify_all()
-        self.channel_runs.teller.wake(brokers)
+        self.channel_runs.notifier.wake(brokers)
         return number
 
 

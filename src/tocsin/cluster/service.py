@@ -180,7 +180,7 @@ class DataCluster:
                 job.late_reported = job.late
             metrics.channel_failing.labels(name).set(runner.channel.state == "failing")
             metrics.subscriptions.labels(name).set(len(world.tables[runner.channel.id]))
-        metrics.tells_pending.set(sum(line["pending"] for line in self.channel_runs.teller.status().values()))
+        metrics.tells_pending.set(sum(line["pending"] for line in self.channel_runs.notifier.status().values()))
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -340,14 +340,14 @@ class DataCluster:
             elif (found.url, found.state) != (self.definer.check_url(url), "up"):
                 self.world.names.replace(msgspec.structs.replace(found, url=url, state="up"))
             broker = self.world.names.get(Broker, name)
-        self.channel_runs.teller.wake([broker.id], returned=True)
+        self.channel_runs.notifier.wake([broker.id], returned=True)
         return self._broker(broker) | {"returned": returned}
 
     def brokers(self) -> list[dict[str, Any]]:
         return [self._broker(broker) for broker in self.world.names.all(Broker)]
 
     def _broker(self, broker: Broker) -> dict[str, Any]:
-        line = self.channel_runs.teller.status().get(broker.id, {})
+        line = self.channel_runs.notifier.status().get(broker.id, {})
         subscriptions = sum(len(table.of_broker(broker.id)) for table in self.world.tables.values())
         return {
             "name": broker.name,

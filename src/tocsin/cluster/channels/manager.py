@@ -37,7 +37,7 @@ class ChannelManager:
             self._failed,
             compiling=max(1, (os.cpu_count() or 1) // 2),
         )
-        self.teller = Notifier(
+        self.notifier = Notifier(
             world.catalog,
             self.message,
             gone_after=world.config.broker_gone_after,
@@ -51,11 +51,11 @@ class ChannelManager:
 
     def start(self) -> None:
         self.scheduler.start()
-        self.teller.start()
+        self.notifier.start()
 
     def close(self) -> None:
         self.scheduler.close()
-        self.teller.stop()
+        self.notifier.stop()
 
     def open(self, channel: Channel, prepared: PlanCache | None = None, query: CompiledQuery | None = None) -> None:
         """Runs the channel from now on, beginning with what it has missed. ``prepared``: what is known of its plans."""
@@ -95,7 +95,7 @@ class ChannelManager:
             metrics.result_rows.labels(name).inc(run.execution.rows)
             metrics.result_subscriptions.labels(name).inc(run.execution.subscriptions)
             metrics.result_bytes.labels(name).inc(run.execution.bytes)
-            self.teller.wake(run.brokers)
+            self.notifier.wake(run.brokers)
             kill_points.reach("execution.told")
         if runner.channel.state == "failing":
             self._mark(runner, "running", None)

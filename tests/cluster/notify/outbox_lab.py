@@ -1,4 +1,4 @@
-"""A data cluster's outbox with brokers that listen to it, and the teller in between."""
+"""A data cluster's outbox with brokers that listen to it, and the notifier in between."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Listener:
         self.server.server_close()
 
 
-class Office:
-    """A catalog with one channel, its brokers, and the teller under test."""
+class OutboxLab:
+    """A catalog with one channel, its brokers, and the notifier under test."""
 
     def __init__(self, home: Path) -> None:
         self.catalog: Catalog = open_catalog("", str(home))
@@ -121,12 +121,12 @@ class Office:
         self.gone.append(broker.name)
 
     @contextmanager
-    def teller(
+    def notifier(
         self, message: Callable[[Broker, OutboxEntry], bytes | None] | None = None, **options: Any
     ) -> Iterator[Notifier]:
         defaults = {"gone_after": 1e9, "min_backoff": 0.001, "max_backoff": 0.01, "timeout": WAIT}
         options = {**defaults, "rng": random.Random(1), **options}
-        teller = Notifier(
+        notifier = Notifier(
             self.watched,
             message or encode,
             declare_gone=self.declare_gone,
@@ -134,11 +134,11 @@ class Office:
             now=lambda: 77.0,
             **options,
         )
-        teller.start()
+        notifier.start()
         try:
-            yield teller
+            yield notifier
         finally:
-            teller.stop()
+            notifier.stop()
 
     def tick(self) -> float:
         """A clock that goes on by a second each time somebody looks."""
