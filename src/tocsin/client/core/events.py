@@ -77,6 +77,7 @@ class WantSubscribe(Event, frozen=True):
     after: int | None = None
     number: int | None = None
     max_pending: int = 1_000
+    epoch: int = 0
 
 
 class WantUnsubscribe(Event, frozen=True):

@@ -28,7 +28,7 @@ class SubscriptionState:
         self.cursor = want.after
         self.known = want.number
         self.home: str | None = None
-        self.epoch = 0
+        self.epoch = want.epoch
         self.number: int | None = None
         self.confirmed = False
         self.leaving = False

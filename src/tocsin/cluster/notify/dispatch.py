@@ -141,8 +141,9 @@ Instruction = ReadOutbox | MakeBatch | Connect | Post | Close | Delete | Pause |
 class Dispatch:
     """``pending``: entries that the broker has not answered, as far as the outbox was read."""
 
-    def __init__(self, retry: RetryPolicy) -> None:
+    def __init__(self, retry: RetryPolicy, *, batch: int = BATCH, read: int = READ) -> None:
         self.retry = retry
+        self._most, self._limit = batch, read
         self.window = SendWindow()
         self.pending = 0
         self.last_error: str | None = None
@@ -152,7 +153,7 @@ class Dispatch:
         self._pauses = 0
         self._known: frozenset[OutboxEntry] = frozenset()  # in the window when the read began
         self._broker: Broker | None = None
-        self._url = ""  # of the connection; empty: there is none
+        self._url: str | None = None  # of the connection
         self._connecting = False
         self._queue: list[OutboxEntry] = []
         self._batch: tuple[list[OutboxEntry], bytes] | None = None
@@ -202,12 +203,12 @@ class Dispatch:
         if self._queue:
             assert self._broker is not None
             self._busy = True
-            return [MakeBatch(self._broker, self._queue[:BATCH])]
+            return [MakeBatch(self._broker, self._queue[: self._most])]
         if self._again and self.window.room:
             self._again, self._busy = False, True
             # Entries that are deleted while the read is under way may be in its answer all the same.
             self._known = frozenset(self.window.entries)
-            return [ReadOutbox(READ + len(self._known))]
+            return [ReadOutbox(self._limit + len(self._known))]
         return []
 
     def _read(self, event: OutboxRead) -> None:
@@ -217,7 +218,7 @@ class Dispatch:
             return
         self._broker = event.broker
         self._queue = entries
-        self._again |= len(event.entries) >= READ + len(self._known)
+        self._again |= len(event.entries) >= self._limit + len(self._known)
 
     def _made(self, event: BatchMade) -> list[Instruction]:
         entries, self._queue = self._queue[: event.count], self._queue[event.count :]
@@ -230,7 +231,7 @@ class Dispatch:
 
     def _send(self, now: float) -> list[Instruction]:
         assert self._batch is not None and self._broker is not None
-        if not self._url:
+        if self._url is None:
             self._busy = self._connecting = True
             return [Connect(self._broker.url)]
         if self._url != self._broker.url:
@@ -270,7 +271,7 @@ class Dispatch:
             self._trouble = event
         if self._connecting:
             self._busy = self._connecting = False
-        self._url = ""
+        self._url = None
         self.window.lost()
 
     def _failed(self, trouble: Disconnected, now: float) -> list[Instruction]:
@@ -295,7 +296,9 @@ class Dispatch:
         return [Report("gone", reason), GiveUp(self._broker)]
 
 
-def make_batch(entries: Sequence[OutboxEntry], message: Callable[[OutboxEntry], bytes | None]) -> BatchMade:
+def make_batch(
+    entries: Sequence[OutboxEntry], message: Callable[[OutboxEntry], bytes | None], most: int = BATCH_BYTES
+) -> BatchMade:
     """One request for the first of the entries: a single message, or an array of several."""
     messages: list[bytes] = []
     size = count = 0
@@ -305,7 +308,7 @@ def make_batch(entries: Sequence[OutboxEntry], message: Callable[[OutboxEntry], 
         if data is not None:
             messages.append(data)
             size += len(data)
-            if size > BATCH_BYTES:
+            if size > most:
                 break
     if len(messages) < 2:
         return BatchMade(count, messages[0] if messages else None)

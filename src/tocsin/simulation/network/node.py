@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Node:
     """``life`` counts its starts: what was meant for an earlier one does not reach the next.
 
-    ``silent``: the machine itself is down, so that not even a refusal comes from it.
+    ``silent``: the machine itself is down, so that not even a refusal comes from it. ``on_death``: called when it dies.
     """
 
     def __init__(self, name: str, network: Network) -> None:
@@ -25,6 +25,7 @@ class Node:
         self.silent = False
         self.life = 0
         self.busy_until = 0.0
+        self.on_death: list[Callable[[], None]] = []
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = False
 
@@ -37,6 +38,9 @@ class Node:
         self.life += 1
         self.up, self.silent = False, silent
         self._inbox.clear()
+        ended, self.on_death = self.on_death, []
+        for end in ended:
+            end()
 
     def freeze(self, seconds: float) -> None:
         """It stands still, as a process that is swapped out or a virtual machine that is moved."""

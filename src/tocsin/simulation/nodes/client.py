@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from tocsin.client.core.frames import frames
 from tocsin.client.core.state import ClientState
 from tocsin.client.notification import Missed, Notification
 from tocsin.errors import TocsinError, Unreachable
-from tocsin.simulation.ledger import Interest
+from tocsin.simulation.ledger import DROPPED, Interest
 from tocsin.simulation.network.connection import Ended, Side, connect
 from tocsin.simulation.network.frame_masking import masked
 from tocsin.simulation.network.network import Network
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Seconds for the coordinator's answer, and for the close frame of the other side.
 ASKING, GOODBYE = 5.0, 2.0
+#: Seconds after which an application subscribes again to a channel that was dropped.
+AGAIN = 1.0
 
 _placement = msgspec.json.Decoder(Placement)
 
@@ -61,6 +64,7 @@ class ClientNode(Node):
         self.masked = False
         self.stopped: TocsinError | None = None
         self.publisher = Publisher(self, rng, 0.0)
+        self.handles = count(1)
         self.sides: dict[int, Side] = {}
         self._turn = 0
 
@@ -70,7 +74,7 @@ class ClientNode(Node):
         super().boot()
         self.sides = {}
         self.stopped = None
-        self._items: deque[tuple[int, Notification]] = deque()
+        self._items: deque[tuple[int, Notification | Missed]] = deque()
         self._working = False
         self._known: dict[int, int | None] = {}
         self.state = self.machine(
@@ -86,8 +90,11 @@ class ClientNode(Node):
         """The application's cursor is durable; what it had not dealt with is not."""
         for handle, interest in self.interests.items():
             entry = self.state.subscriptions.entries.get(handle)
-            if entry is not None and interest.confirmed is not None:
-                interest.after, interest.number = entry.dealt, entry.known
+            if entry is not None and interest.going_on:
+                interest.after, interest.number, interest.epoch = entry.dealt, entry.known, entry.epoch
+        for handle, item in self._items:
+            if isinstance(item, Missed):
+                self._miss(handle, item)
         super().die(silent=silent)
         sides, self.sides = self.sides, {}
         for side in sides.values():
@@ -105,7 +112,7 @@ class ClientNode(Node):
             self._want(interest)
 
     def _want(self, it: Interest) -> None:
-        self.handle(ev.WantSubscribe(it.handle, it.channel, [it.kind], it.after, it.number, self.max_pending))
+        self.handle(ev.WantSubscribe(it.handle, it.channel, [it.kind], it.after, it.number, self.max_pending, it.epoch))
 
     def unwant(self, interest: Interest) -> None:
         interest.wanted = False
@@ -136,6 +143,8 @@ class ClientNode(Node):
                     self._read(it.connection, True)
                 case ev.Confirmed():
                     self._confirmed(it.handle)
+                case ev.Ended():
+                    self._ended(it.handle, it.error)
                 case ev.Resolve():
                     self.publisher.ended(it.request, it.receipt)
                 case ev.Reject():
@@ -158,16 +167,35 @@ class ClientNode(Node):
         assert entry.cursor is not None
         if self.trace:
             self.trace.say(self.name, f"{interest.channel}({interest.kind}) is confirmed, after {entry.cursor}")
-        interest.confirm(self.clock.now, entry.cursor)
+        assert entry.known is not None
+        interest.confirm(self.clock.now, entry.known, entry.cursor)
+
+    def _ended(self, handle: int, error: TocsinError | None) -> None:
+        """The channel does not exist: the application asks for it until there is one again."""
+        interest = self.interests[handle]
+        if error is not None and interest.wanted and self.stopped is None:
+            if self.trace:
+                self.trace.say(self.name, f"{interest.channel}({interest.kind}) has ended: {error.message}")
+            interest.end()
+            self.later(AGAIN, self._again, interest)
+
+    def _again(self, interest: Interest) -> None:
+        if interest.wanted:
+            del self.interests[interest.handle]
+            interest.handle = next(self.handles)
+            self.want(interest)
 
     def _deliver(self, handle: int, item: Notification | Missed) -> None:
-        if isinstance(item, Notification):
+        if isinstance(item, Missed) and self.trace:
+            self.trace.say(self.name, f"misses {item.channel}/{item.after + 1}…{item.next - 1}: {item.reason}")
+        if isinstance(item, Missed) and item.reason != DROPPED:
+            self._miss(handle, item)
+        else:  # another channel of the name begins after what is left of the one before
             self._items.append((handle, item))
-        else:
-            if self.trace:
-                self.trace.say(self.name, f"misses {item.channel}/{item.after + 1}…{item.next - 1}: {item.reason}")
-            interest = self.interests[handle]
-            interest.miss(self.clock.now, item, self._known.get(handle))
+
+    def _miss(self, handle: int, item: Missed) -> None:
+        if handle in self.interests:
+            self.interests[handle].miss(self.clock.now, item, self._known.get(handle))
 
     def _work_on(self) -> None:
         self._working = True
@@ -187,8 +215,10 @@ class ClientNode(Node):
 
     def _consumed(self) -> None:
         handle, item = self._items.popleft()
-        if handle in self.state.subscriptions.entries:
-            self.interests[handle].received.append(item)
+        if isinstance(item, Missed):
+            self._miss(handle, item)
+        elif handle in self.state.subscriptions.entries:
+            self.interests[handle].spans[-1].received.append(item)
             self.handle(ev.Consumed(handle, item.execution))
 
     # -- the network
