@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks import harness, ours
 from benchmarks.harness import Table, median, p99
+from tocsin.cluster.model import Post
 
 KEYS = 1_000_000
 POST = 1_000
@@ -96,7 +97,7 @@ class Upserts(threading.Thread):
             while not self._over.wait(max(0.0, begun + turn / POSTS - time.perf_counter())):
                 due = begun + turn / POSTS
                 body = self.bodies[turn % len(self.bodies)]
-                self.data.publish("Locations", body, content_type="application/x-ndjson").result(60)
+                self.data.publish(Post("Locations", body, content_type="application/x-ndjson")).result(60)
                 self.latencies.append(time.perf_counter() - due)
                 self.done += POST
                 turn += 1

@@ -40,7 +40,7 @@ class Up:
 
     def end(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGINT)
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=300)
         return self.process.returncode, errors.decode()
 
 
@@ -54,7 +54,7 @@ def test_it_runs_scripts_and_answers_and_leaves_only_its_home(tmp_path: Path) ->
         assert json.loads((tmp_path / "ready.json").read_text())["cluster"] == ready["cluster"]
         found = tocsin("query", "SELECT sum(a) AS s FROM Kept", "--json", TOCSIN_URL=ready["cluster"])
         assert json.loads(found.stdout) == [{"s": 15}]
-        assert httpx.get(ready["cluster"] + "/readyz").json()["master"] == "local[1]"
+        assert httpx.get(ready["cluster"] + "/readyz", timeout=60).json()["master"] == "local[1]"
         scratch = {path.name.partition("-")[0] for path in (tmp_path / "tocsin-home" / "tmp").iterdir()}
         assert {"spark", "blockmgr"} <= scratch, (
             "what a JVM that is killed leaves is in the home, and gone with the next start"

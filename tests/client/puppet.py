@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -21,9 +22,11 @@ class Puppet:
     def __init__(self, *silent: type[Any], port: int = 0, subprotocol: str = wire.SUBPROTOCOL, **welcome: Any) -> None:
         self.silent = silent
         self.heard: list[Any] = []
+        self.frame_sizes: list[int] = []
         self.sockets: list[ServerConnection] = []
         self.closes: list[int | None] = []
         self.at = 10
+        self.number_of: Callable[[wire.Subscribe], int] = lambda message: 5 if message.channel == "C" else 6
         self._port = port
         self._subprotocol = subprotocol
         self._welcome = {"broker": "puppet", "heartbeat": 30.0, "frame_bytes": 1 << 20} | welcome
@@ -59,6 +62,7 @@ class Puppet:
         socket.pause_writing = feel  # type: ignore[method-assign]
         try:
             async for data in socket:
+                self.frame_sizes.append(len(data.encode() if isinstance(data, str) else data))
                 for message in wire.decode(data):
                     async with self._news:
                         self.heard.append(message)
@@ -76,9 +80,8 @@ class Puppet:
             case wire.Hello():
                 await self.say(wire.Welcome(message.id, **self._welcome))
             case wire.Subscribe():
-                number = 5 if message.channel == "C" else 6
                 after = self.at if message.after is None else message.after
-                await self.say(wire.Subscribed(message.id, number, message.channel, after))
+                await self.say(wire.Subscribed(message.id, self.number_of(message), message.channel, after))
             case wire.Unsubscribe():
                 await self.say(wire.Unsubscribed(message.id, message.subscription))
             case wire.Publish():

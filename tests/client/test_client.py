@@ -13,6 +13,7 @@ from puppet import Puppet
 
 from tocsin.client import Client, Missed, Unauthorized, Uncertain, Unreachable, connect
 from tocsin.client import client as module
+from tocsin.client.core.connection_state import CAUTIOUS_FRAME
 from tocsin.client.login import Credentials
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire
@@ -279,13 +280,14 @@ async def test_what_the_broker_keeps_for_the_user_can_be_seen():
 
 @looped
 async def test_many_subscriptions_resume_in_frames_the_broker_takes():
-    async with Puppet() as broker, connect(broker.url) as client:
-        found = [client.subscribe("C", [f"{number:0200d}"]) for number in range(1_000)]
+    async with Puppet(frame_bytes=CAUTIOUS_FRAME) as broker, connect(broker.url) as client:
+        broker.number_of = lambda message: int(message.args[0])
+        found = [client.subscribe("C", [f"{number:0200d}"]) for number in range(1, 501)]
         await asyncio.gather(*(each.confirmed() for each in found))
-        before = len(broker.all(wire.Subscribe))
+        broker.frame_sizes.clear()
         broker.cut()
-        await broker.until(wire.Hello, 2)
-        await broker.until(wire.Subscribe, before + 1)
+        await broker.until(wire.Subscribe, 2 * len(found))
+        assert max(broker.frame_sizes) <= CAUTIOUS_FRAME < sum(broker.frame_sizes)
 
 
 @looped

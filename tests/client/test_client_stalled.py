@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from rig import HEARTBEAT, Rig
 
-from tocsin.client.backoff import Backoff
 from tocsin.client.core import events as ev
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
 
 def opened() -> Rig:

@@ -19,7 +19,7 @@ from tocsin.local.server import Server
 
 ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts" / "dashboard"
 #: So that tests see within a second what takes a coordinator ten.
-FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 3.0, "limits": {"cool_down": 2.0}}
+FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 6.0, "limits": {"cool_down": 2.0}}
 
 
 class Network:
@@ -75,7 +75,7 @@ class Viewed:
         options = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"} | options
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(120_000)
         self.wrong: list[str] = []
         self.expected = expected
         here = url.removesuffix("/ui/")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pages import DOCS
 
 from tocsin import errors
-from tocsin.cluster.records.record_decoder import Refusal
+from tocsin.cluster.model import Refusal
 
 TEXT = (DOCS / "reference" / "errors.md").read_text()
 

@@ -40,7 +40,7 @@ def talk(server: Server, test: Callable[[HttpClient], Awaitable[None]]) -> None:
         running = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         caller = HttpClient(f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}/base/")
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 await test(caller)
         finally:
             caller.close()

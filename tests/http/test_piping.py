@@ -58,7 +58,7 @@ def talk(test: Callable[[Line], Awaitable[None]], timeout: float = 60.0) -> None
         line = Line(timeout)
         await line.open()
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 await test(line)
         finally:
             line.pipe.close()
@@ -138,9 +138,7 @@ def test_an_end_behind_an_answer_says_that_a_new_connection_may_do():
 
 def test_an_answer_that_never_comes_ends_the_connection():
     async def test(line: Line) -> None:
-        await line.ask(2)
-        line.writer.write(DONE)
-        assert await line.hear() == 204
+        await line.ask(1)
         assert await line.hear() is TimeoutError
         await line.writer.wait_closed()
 

@@ -39,10 +39,12 @@ def main() -> int:
         with sparkless(Path(given.home), port=int(given.port)) as (cluster, url):
             say("listening", url)
             how, _, channels = os.environ.get("QUIET_SPARK", "").partition(" ")
-            while how == "after" and len(cluster.world.names.all(Channel)) < int(channels) and not stop.wait(0.02):
+            while (
+                how == "after" and len(cluster.context.definitions.all(Channel)) < int(channels) and not stop.wait(0.02)
+            ):
                 pass
             if how == "never":
-                cluster.world.runtime.state, cluster.world.runtime.reason = "dead", "no Spark today"
+                cluster.context.runtime.state, cluster.context.runtime.reason = "dead", "no Spark today"
             else:
                 say("ready", url)
             stop.wait()

@@ -31,7 +31,7 @@ def make(url: str, speed: float) -> str:
 
 def test_it_is_made_once_and_then_found(url: str) -> None:
     assert make(url, 10) == "" and make(url, 10) == ""
-    found = httpx.get(f"{url}/channels").json()["channels"]
+    found = httpx.get(f"{url}/channels", timeout=60).json()["channels"]
     channels = application.channels()
     for each in found:
         if each["name"] in channels:
@@ -44,11 +44,13 @@ def test_channels_that_were_made_for_another_speed_are_said_to_keep_it(url: str)
     make(url, 10)
     said = make(url, 2)
     assert "made for --speed 10" in said and "--speed 2 take another --home" in said
-    found = {each["name"]: each["period"] for each in httpx.get(f"{url}/channels").json()["channels"]}
+    found = {each["name"]: each["period"] for each in httpx.get(f"{url}/channels", timeout=60).json()["channels"]}
     assert application.periods(10).items() <= found.items()
 
 
 def test_what_is_in_the_way_is_told(url: str) -> None:
-    httpx.post(f"{url}/sql", content=b"CREATE DATASET Shelters (a string)", headers={"content-type": "text/plain"})
+    httpx.post(
+        f"{url}/sql", content=b"CREATE DATASET Shelters (a string)", headers={"content-type": "text/plain"}, timeout=60
+    )
     with pytest.raises(SystemTrouble, match=r"cannot be made: .*Shelters"):
         make(url, 10)

@@ -32,7 +32,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> CityApp:
 def get(app: CityApp, path: str, **params: str) -> httpx.Response:
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://town") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://town", timeout=60) as client:
             return await client.get(path, params=params)
 
     return asyncio.run(ask())

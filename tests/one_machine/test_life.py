@@ -91,7 +91,7 @@ def test_everybody_logs_in_and_moves_and_their_locations_are_published(town: Loc
     assert len(after) == PEOPLE
     while town.life.tally.sums["locations"] < PEOPLE or town.life.tally.sums["reports"] < 20:
         people(town, town.life.tick)
-    topology = httpx.get(town.coordinator + "/topology").json()
+    topology = httpx.get(town.coordinator + "/topology", timeout=60).json()
     assert sum(each["subscribers"] for each in topology["brokers"]) >= PEOPLE
 
 
@@ -112,7 +112,7 @@ def test_one_person(town: LocalDeployment) -> None:
 def test_a_flood_is_told_to_those_who_watch(town: LocalDeployment) -> None:
     watching = events(town, "/stream")
     assert next(watching)[0] == "brokers"
-    answer = httpx.post(town.url + "/flood", json={"district": "Tannery"})
+    answer = httpx.post(town.url + "/flood", json={"district": "Tannery"}, timeout=60)
     assert answer.status_code == 202
     flood = answer.json()
     assert (flood["kind"], flood["severity"], flood["phase"], flood["district"]) == ("flood", 5, "new", "Tannery")
@@ -172,7 +172,10 @@ def test_what_is_refused(town: LocalDeployment, method: str, path: str, body: by
 
 def test_a_page_of_another_site_raises_no_flood(town: LocalDeployment) -> None:
     headers = {"origin": "http://elsewhere.example", "content-type": "application/json"}
-    assert httpx.post(town.url + "/flood", content=b'{"district": "Tannery"}', headers=headers).status_code == 403
+    assert (
+        httpx.post(town.url + "/flood", content=b'{"district": "Tannery"}', headers=headers, timeout=60).status_code
+        == 403
+    )
 
 
 def test_the_summary_counts(town: LocalDeployment) -> None:

@@ -22,7 +22,7 @@ from tocsin.local.supervisor import CLUSTER, News, Supervisor
 class Heard(queue.Queue[News]):
     def until(self, kind: str) -> News:
         while True:
-            news = self.get(timeout=60)
+            news = self.get(timeout=300)
             if news.kind == kind:
                 return news
 
@@ -44,19 +44,21 @@ def town(home: Path, heard: Heard) -> Iterator[LocalDeployment]:
 
 
 def states(town: LocalDeployment) -> dict[str, str]:
-    return {each["name"]: each["state"] for each in httpx.get(town.coordinator + "/topology").json()["brokers"]}
+    return {
+        each["name"]: each["state"] for each in httpx.get(town.coordinator + "/topology", timeout=60).json()["brokers"]
+    }
 
 
 def facts(town: LocalDeployment) -> dict[str, Any]:
-    found: dict[str, Any] = httpx.get(town.url + "/facts").json()
+    found: dict[str, Any] = httpx.get(town.url + "/facts", timeout=60).json()
     return found
 
 
 def test_every_part_runs_and_knows_the_others(town: LocalDeployment) -> None:
-    assert httpx.get(town.cluster + "/readyz").status_code in (200, 503)
+    assert httpx.get(town.cluster + "/readyz", timeout=60).status_code in (200, 503)
     assert set(states(town)) == {"broker-1", "broker-2"}
     for url in town.brokers.values():
-        assert httpx.get(url + "/readyz").status_code == 200
+        assert httpx.get(url + "/readyz", timeout=60).status_code == 200
 
 
 def test_every_part_has_a_log(town: LocalDeployment, home: Path) -> None:
@@ -69,7 +71,7 @@ def test_a_town_without_a_city_says_so(town: LocalDeployment) -> None:
     assert (found["city"], found["can"], found["subscribers"]) == (False, ["add", "kill"], 0)
     assert found["brokers"][:2] == ["broker-1", "broker-2"]
     for path in ("/map", "/people", "/stream"):
-        answer = httpx.get(town.url + path)
+        answer = httpx.get(town.url + path, timeout=60)
         assert answer.status_code == 404 and "no city" in answer.json()["error"]
 
 
@@ -79,13 +81,13 @@ def test_a_part_that_ends_by_itself_is_started_again_at_its_address(town: LocalD
     assert heard.until("ended").part == "broker-1"
     assert heard.until("again").part == "broker-1"
     assert town.brokers["broker-1"] == before
-    assert httpx.get(before + "/healthz").status_code == 200
+    assert httpx.get(before + "/healthz", timeout=60).status_code == 200
 
 
 def test_the_coordinator_too(town: LocalDeployment, heard: Heard) -> None:
     os.kill(town.parts.parts["coordinator"].pid, signal.SIGKILL)
     assert heard.until("again").part == "coordinator"
-    assert httpx.get(town.coordinator + "/healthz").status_code == 200
+    assert httpx.get(town.coordinator + "/healthz", timeout=60).status_code == 200
 
 
 def test_a_broker_is_added_and_killed_over_http_and_stays_dead(town: LocalDeployment, heard: Heard) -> None:
@@ -94,12 +96,12 @@ def test_a_broker_is_added_and_killed_over_http_and_stays_dead(town: LocalDeploy
     assert answer.status_code == 201 and name in town.brokers
     assert name in facts(town)["brokers"]
     pid = town.parts.parts[name].pid
-    assert httpx.post(f"{town.url}/brokers/{name}/kill").status_code == 200
+    assert httpx.post(f"{town.url}/brokers/{name}/kill", timeout=60).status_code == 200
     wait_for_end({pid})
     assert heard.until("killed").part == name
     assert name not in town.brokers
     assert name in facts(town)["brokers"], "a number stays its broker's"
-    assert httpx.post(f"{town.url}/brokers/{name}/kill").status_code == 409
+    assert httpx.post(f"{town.url}/brokers/{name}/kill", timeout=60).status_code == 409
     with pytest.raises(Conflict):
         town.kill_broker(name)
 
@@ -117,7 +119,7 @@ def test_a_broker_is_added_and_killed_over_http_and_stays_dead(town: LocalDeploy
     ],
 )
 def test_what_is_refused(town: LocalDeployment, method: str, path: str, headers: dict[str, str], status: int) -> None:
-    answer = httpx.request(method, town.url + path, headers=headers)
+    answer = httpx.request(method, town.url + path, headers=headers, timeout=60)
     assert answer.status_code == status
     if status != 405:
         assert isinstance(answer.json()["error"], str)
@@ -192,10 +194,10 @@ def test_how_many_brokers(brokers: int) -> None:
 def test_the_same_home_again_goes_on_and_forgets_brokers_that_were_added(tmp_path: Path) -> None:
     with LocalDeployment(options(tmp_path)) as town:
         town.add_broker()
-        httpx.post(town.cluster + "/sql", content="CREATE DATASET Kept (a int)").raise_for_status()
+        httpx.post(town.cluster + "/sql", content="CREATE DATASET Kept (a int)", timeout=60).raise_for_status()
     with LocalDeployment(options(tmp_path)) as town:
         assert set(states(town)) == {"broker-1"}
-        assert httpx.post(town.cluster + "/sql", content="CREATE DATASET Kept (a int)").status_code == 409
+        assert httpx.post(town.cluster + "/sql", content="CREATE DATASET Kept (a int)", timeout=60).status_code == 409
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -1,4 +1,4 @@
-"""``tocsin coordinator``: runs the coordinator until it is told to stop."""
+"""``tocsin coordinator``: runs the coordinator until it receives a signal to stop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def coordinator(
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
     json: Json = False,
 ) -> None:
-    """Run the coordinator: it places subscribers on brokers, watches their load and moves subscribers between them.
+    """Run the coordinator: it places subscribers on brokers, measures their load and migrates subscribers between them.
 
     Its page is at /ui/: the network as it is, what happens in it, and what can be done about it.
 
@@ -59,17 +59,17 @@ def coordinator(
     sock = bind(options.host, options.port)
     url = address(sock)
 
-    def tell(event: str) -> None:
+    def announce(event: str) -> None:
         if json:
             print_json({"event": event, "url": url, "pid": os.getpid()})
         else:
             print_line({"listening": f"the coordinator listens on {url}"}.get(event, event))
 
     try:
-        Server(options, sock, tell).serve_until_stopped()
+        Server(options, sock, announce).serve_until_stopped()
     finally:
         sock.close()
-    tell("stopped")
+    announce("stopped")
 
 
 def facts(answer: dict[str, Any]) -> list[list[Any]]:

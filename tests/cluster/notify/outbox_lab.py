@@ -148,7 +148,7 @@ class OutboxLab:
     def wait_empty(self, *brokers: Broker) -> None:
         """Until the outbox has nothing for these."""
         with self.settled:
-            assert self.settled.wait_for(lambda: not any(self.catalog.tells(broker.id) for broker in brokers), WAIT)
+            assert self.settled.wait_for(lambda: not any(self.catalog.outbox(broker.id) for broker in brokers), WAIT)
 
     def close(self) -> None:
         for listener in self.listeners:
@@ -168,24 +168,24 @@ class Watched:
         self.transactions = 0
         self.gate = threading.Lock()
 
-    def tells(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
+    def outbox(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
         with self.gate:
-            return self.catalog.tells(broker, limit)
+            return self.catalog.outbox(broker, limit)
 
     def all(self, kind: type[Broker]) -> list[Broker]:
         return self.catalog.all(kind)
 
-    def told(self, tells: Any) -> None:
+    def delete_notified(self, tells: Any) -> None:
         if self.faults:
             self.faults -= 1
             raise StorageError("the disk is full")
         self.transactions += 1
-        self.catalog.told(tells)
+        self.catalog.delete_notified(tells)
         with self.bell:
             self.bell.notify_all()
 
-    def forget_tells(self, broker: int) -> int:
-        count = self.catalog.forget_tells(broker)
+    def delete_outbox(self, broker: int) -> int:
+        count = self.catalog.delete_outbox(broker)
         with self.bell:
             self.bell.notify_all()
         return count

@@ -99,7 +99,7 @@ def test_a_dead_broker_does_not_delay_another(lab: OutboxLab) -> None:
             notifier.wake([dead.id, alive.id])
         listener.wait(20)
         lab.wait_empty(alive)
-        assert len(lab.catalog.tells(dead.id)) == 20
+        assert len(lab.catalog.outbox(dead.id)) == 20
 
 
 def test_a_hanging_broker_does_not_delay_another(lab: OutboxLab) -> None:

@@ -16,7 +16,6 @@ from random import Random
 from string import ascii_letters, digits
 from typing import Any
 
-from tocsin.client.backoff import Backoff
 from tocsin.client.core import events as ev
 from tocsin.client.core.broker_candidates import Candidate, Candidates
 from tocsin.client.core.connection_state import CAUTIOUS_FRAME, LATE, PATIENCE, ConnectionState, Stage
@@ -27,6 +26,7 @@ from tocsin.client.notification import Status
 from tocsin.errors import Conflict, ConnectionLost, TocsinError, Unauthorized, Unreachable, UserError
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
 #: Seconds for a move, from the broker's word until everything is live on the other one.
 MOVE = 30.0

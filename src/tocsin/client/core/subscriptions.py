@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tocsin.client.backoff import Backoff
 from tocsin.client.core import events as ev
 from tocsin.client.core.session import Leaving, Phase, Role, Session
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.errors import TocsinError
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
 
 class Subscriptions:

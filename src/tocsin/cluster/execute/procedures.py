@@ -31,29 +31,31 @@ class Done(Struct, frozen=True):
 
 class Procedures:
     def __init__(
-        self, world: ClusterContext, writer: DmlExecutor, retrospection: Retrospection, channels: ChannelManager
+        self, context: ClusterContext, dml: DmlExecutor, retrospection: Retrospection, channels: ChannelManager
     ) -> None:
-        self.world = world
-        self.writer = writer
+        self.context = context
+        self.dml = dml
         self.retrospection = retrospection
         self.channels = channels
 
     def execute(self, name: str, args: Sequence[Any]) -> Done:
         """Runs it now; one with a period is then repeated with these arguments, also after a restart."""
-        procedure = self.world.names.get(Procedure, name)
+        procedure = self.context.definitions.get(Procedure, name)
         values = self._values(procedure, args)
         done = self._run(procedure, values)
         if procedure.period is None:
             return done
-        running = [item for item in self.world.catalog.schedules() if item.procedure.lower() == procedure.name.lower()]
+        running = [
+            item for item in self.context.catalog.schedules() if item.procedure.lower() == procedure.name.lower()
+        ]
         if not any(list(item.args) == list(args) for item in running):
-            schedule = Schedule(self.world.catalog.new_id(), procedure.name, tuple(args), time.time())
-            self.world.catalog.add_schedule(schedule)
+            schedule = Schedule(self.context.catalog.new_id(), procedure.name, tuple(args), time.time())
+            self.context.catalog.add_schedule(schedule)
             self.resume(schedule)
         return Done(f"{done.message}; repeats every {procedure.period:g} s", done.rows, done.table)
 
     def resume(self, schedule: Schedule) -> None:
-        procedure = self.world.names.get(Procedure, schedule.procedure)
+        procedure = self.context.definitions.get(Procedure, schedule.procedure)
         values = self._values(procedure, schedule.args)
 
         def run() -> bool:
@@ -75,10 +77,10 @@ class Procedures:
     def _run(self, procedure: Procedure, values: list[Any]) -> Done:
         statement = parse_one(procedure.body)
         if isinstance(statement, st.Insert):
-            rows = self.writer.insert(statement, procedure.parameters, values)
+            rows = self.dml.insert(statement, procedure.parameters, values)
             return Done(f"{counted(rows)} {'upserted' if statement.upsert else 'inserted'}", rows)
         if isinstance(statement, st.Delete):
-            rows = self.writer.delete(statement, procedure.parameters, values)
+            rows = self.dml.delete(statement, procedure.parameters, values)
             return Done(f"{counted(rows)} deleted", rows)
         assert isinstance(statement, st.Query)
         table = self.retrospection.query(statement.sql, procedure.parameters, values)

@@ -13,14 +13,15 @@ from tocsin.cluster.ingest.file_feed import FileFeed
 from tocsin.cluster.ingest.file_source import file_source
 from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.storage.catalog import FeedBatch
+from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.errors import Conflict, UserError
 
 TYPES = ("http", "file")
 
 
-class Feeds:
-    def __init__(self, world: ClusterContext) -> None:
-        self.world = world
+class FeedManager:
+    def __init__(self, context: ClusterContext) -> None:
+        self.context = context
         self.running: dict[int, FileFeed] = {}
 
     def check(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +31,7 @@ class Feeds:
             raise UserError(f"a feed has the type {' or '.join(TYPES)}, not {kind!r}", feed_type=kind)
         if kind == "file":
             file_source(
-                {name: value for name, value in options.items() if name != "trigger"}, self.world.config.load_paths
+                {name: value for name, value in options.items() if name != "trigger"}, self.context.config.load_paths
             )
             trigger = options.get("trigger", 1.0)
             if not isinstance(trigger, int | float) or isinstance(trigger, bool) or not 0 < trigger <= 86_400:
@@ -48,12 +49,12 @@ class Feeds:
         if feed.dataset is not None:
             hint = f"DISCONNECT FEED {feed.name} first"
             raise Conflict(f"feed {feed.name!r} is connected to {feed.dataset!r}", hint=hint)
-        self.world.names.replace(msgspec.structs.replace(feed, dataset=dataset.name))
+        self.context.definitions.replace(msgspec.structs.replace(feed, dataset=dataset.name))
 
     def disconnect(self, feed: Feed) -> None:
         if feed.running:
             raise Conflict(f"feed {feed.name!r} is running", hint=f"STOP FEED {feed.name} first")
-        self.world.names.replace(msgspec.structs.replace(feed, dataset=None))
+        self.context.definitions.replace(msgspec.structs.replace(feed, dataset=None))
 
     def start(self, feed: Feed) -> None:
         if feed.dataset is None:
@@ -61,12 +62,12 @@ class Feeds:
             raise Conflict(f"feed {feed.name!r} is not connected to a dataset", hint=hint)
         started = msgspec.structs.replace(feed, running=True)
         # Before Spark is up, a file feed is only noted: it is opened when Spark comes.
-        if feed.options["type"] == "file" and feed.id not in self.running and self.world.runtime.state == "up":
+        if feed.options["type"] == "file" and feed.id not in self.running and self.context.runtime.state == "up":
             self.open(started)
-        self.world.names.replace(started)
+        self.context.definitions.replace(started)
 
     def stop(self, feed: Feed) -> None:
-        self.world.names.replace(msgspec.structs.replace(feed, running=False))
+        self.context.definitions.replace(msgspec.structs.replace(feed, running=False))
         running = self.running.pop(feed.id, None)
         if running is not None:
             running.stop()
@@ -74,25 +75,25 @@ class Feeds:
     def open(self, feed: Feed) -> None:
         """Starts reading files; batches that were committed before are not taken again."""
         assert feed.dataset is not None
-        dataset = self.world.names.get(Dataset, feed.dataset)
-        store = self.world.stores[dataset.id]
+        dataset = self.context.definitions.get(Dataset, feed.dataset)
+        store = self.context.stores[dataset.id]
         options = {name: value for name, value in feed.options.items() if name != "trigger"}
 
         def take(batch: int, table: pa.Table, refused: int) -> None:
-            self.world.metrics.records_refused.labels(dataset.name).inc(refused)
-            if self.world.catalog.batch_done(feed.id, batch):
+            self.context.metrics.records_refused.labels(dataset.name).inc(refused)
+            if self.context.catalog.batch_done(feed.id, batch):
                 return
             rows = store.as_log(table)
-            request = {"store": store, "table": rows, "batch": FeedBatch(feed.id, batch)}
-            self.world.committer.submit(**request).result()
-            self.world.metrics.records_taken.labels(dataset.name).inc(table.num_rows)
+            request = CommitRequest(applied=lambda _: None, store=store, table=rows, batch=FeedBatch(feed.id, batch))
+            self.context.committer.submit(request).result()
+            self.context.metrics.records_taken.labels(dataset.name).inc(table.num_rows)
 
         reader = FileFeed(
-            self.world.runtime,
+            self.context.runtime,
             feed=feed.name,
             columns=dataset.columns,
             options=options,
-            checkpoint=str(Path(self.world.config.home) / "checkpoints" / str(feed.id)),
+            checkpoint=str(Path(self.context.config.home) / "checkpoints" / str(feed.id)),
             take=take,
             trigger=float(feed.options.get("trigger", 1.0)),
         )

@@ -45,6 +45,7 @@ from tocsin.cluster.ingest.file_source import (
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime, causes
 from tocsin.errors import NotFound, QueryFailed, SystemTrouble, UserError
+from tocsin.wire.backoff import ceiling
 
 __all__ = ["FileFeed", "FileSource", "Sifted", "check_path", "file_source", "load_files"]
 
@@ -55,7 +56,7 @@ State = Literal["stopped", "running", "failing"]
 BATCH_BYTES = 64 * 1024 * 1024
 # A change this recent may be followed by another with the same time stamp: look again.
 SETTLED = 2.0
-BACKOFF = 60.0
+LONGEST_BACKOFF = 60.0
 # Seconds between two looks at a folder that is not local: only Spark can list it.
 REMOTE = 10.0
 
@@ -159,8 +160,8 @@ class FileFeed:
                     self._report(None)
                 except Exception as error:
                     # Whatever it was (a broken file, a full disk, a dead JVM): the status tells it, and we try again.
-                    pause = min(BACKOFF, self._trigger * 2 ** min(self._failures, 16))
-                    self._report(_say(error))
+                    pause = ceiling(self._failures + 1, self._trigger, LONGEST_BACKOFF)
+                    self._report(_summary(error))
             with self._changed:
                 self._served = max(self._served, ticket)
                 self._changed.notify_all()
@@ -272,7 +273,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _say(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     """What happened and why, in one line."""
     return ": ".join(text[:300] for text in causes(error)[:4])
 
@@ -307,7 +308,7 @@ def load_files(
             batches = df._jdf.toArrowBatchRdd()
             total = batches.getNumPartitions()
         except PySparkException as error:
-            raise QueryFailed(f"cannot load {path!r}: {_say(error)}") from error
+            raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
     step = max(1, runtime.session.sparkContext.defaultParallelism)
     for first in range(0, total, step):
         numbers = range(first, min(first + step, total))
@@ -315,7 +316,7 @@ def load_files(
             try:
                 pieces = _collect(runtime, batches, numbers)
             except (PySparkException, Py4JError) as error:
-                raise QueryFailed(f"cannot load {path!r}: {_say(error)}") from error
+                raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
         read = [pa.ipc.read_record_batch(pa.py_buffer(piece), schema) for piece in pieces]
         sifted = sift(pa.Table.from_batches(read, schema), columns)
         if sifted.table.num_rows or sifted.refused:

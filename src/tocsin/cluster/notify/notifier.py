@@ -237,13 +237,13 @@ class Notifier:
     # -- the catalog, in threads
 
     def _read(self, id: int, limit: int) -> on.OutboxRead:
-        entries = self._catalog.tells(id, limit)
+        entries = self._catalog.outbox(id, limit)
         brokers = self._catalog.all(Broker) if entries else ()
         return on.OutboxRead(entries, next((broker for broker in brokers if broker.id == id), None))
 
     def _give_up(self, broker: Broker) -> on.GaveUp:
         self._declare_gone(broker)
-        self._catalog.forget_tells(broker.id)
+        self._catalog.delete_outbox(broker.id)
         return on.GaveUp()
 
     async def _call(self, to: _Recipient, call: Callable[[], on.Event]) -> None:
@@ -278,6 +278,6 @@ class Notifier:
             self._deletable.clear()
             batch, self._answered = self._answered, []
             entries = [entry for _, each in batch for entry in each]
-            await self._insist(partial(self._catalog.told, entries))
+            await self._insist(partial(self._catalog.delete_notified, entries))
             for to, each in batch:
                 self._handle(to, on.Deleted(each))

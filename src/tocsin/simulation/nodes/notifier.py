@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0
 BANDWIDTH = 1e7
 #: Small, so that there are many requests, many reads, and batches that end early.
-BATCH, BATCH_BYTES, READ = 3, 600, 5
+BATCH, BATCH_BYTES, READ = 3, 600, 8
 #: Seconds that a call of the catalog takes at most.
 CATALOG = 0.02
 #: What brokers allow to be unanswered, and the seconds after which they answer those that may wait.
