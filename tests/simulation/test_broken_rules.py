@@ -221,7 +221,7 @@ BROKEN = [
     (the_data_cluster_does_not_say_what_was_too_late_for_an_execution, "nothing is lost", 310),
     (the_notifier_deletes_an_entry_before_its_answer, "nothing is lost", 0),
     (the_notifier_sends_the_newest_first_after_a_connection_ended, "nothing is lost", 35),
-    (the_notifier_forgets_the_request_that_waits_for_the_window, "nothing is lost", 0),
+    (the_notifier_forgets_the_request_that_waits_for_the_window, "nothing is lost", 30),
     (the_notifier_takes_a_refusal_for_an_answer, "nothing is lost", 0),
     (the_notifier_gives_up_at_the_first_failure_without_saying_so, "nothing is lost", 0),
     (a_channel_that_is_created_again_has_the_epoch_of_the_one_before, "subscriptions agree", 0),
