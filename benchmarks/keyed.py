@@ -33,7 +33,7 @@ def run(full: bool) -> list[Table]:
             ours.ndjson([location(spread.randrange(KEYS), spread) for _ in range(POST)]) for _ in range(50 * POSTS)
         ]
         data.maintenance.compact()
-        (store,) = data.world.stores.values()
+        (store,) = data.context.stores.values()
         upserts = Upserts(data, bodies)
         upserts.start()
         # A JVM that still warms up would make the first reads slow and hide growth.

@@ -119,7 +119,7 @@ def cluster(script: str = "", **settings: Any) -> Iterator[DataCluster]:
 
 
 def runner_of(data: DataCluster, name: str) -> ChannelRunner:
-    return data.channel_runs.runners[data.world.names.get(Channel, name).id]
+    return data.channel_manager.runners[data.context.definitions.get(Channel, name).id]
 
 
 def publish(data: DataCluster, feed: str, records: Sequence[Any]) -> None:

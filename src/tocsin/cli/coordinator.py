@@ -29,7 +29,6 @@ def coordinator(
         typer.Option(help="What drain and undrain will need; better given as TOCSIN_COORDINATOR_ADMIN_TOKEN."),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of the data cluster, for the page.")] = None,
-    town: Annotated[str | None, typer.Option(help="Address of the town, for the page.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --coordinator`.")] = None,
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
     json: Json = False,
@@ -49,7 +48,7 @@ def coordinator(
         stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     given: dict[str, Any] = {"home": home, "port": port, "host": host, "placement": placement, "strategy": strategy}
-    given |= {"store": store, "cluster": cluster, "town": town, "admin_token": admin_token}
+    given |= {"store": store, "cluster": cluster, "admin_token": admin_token}
     options = settings.load_coordinator(config, None, **given)
     from tocsin.coordinator.server import Server
     from tocsin.http.server import address, bind, raise_file_limit

@@ -1,4 +1,4 @@
-"""Retrospection: SELECT over all datasets, results, subscriptions and the catalog itself."""
+"""Retrospective queries: SELECT over datasets, results, subscriptions and the catalog."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Retrospection:
         context.frames = self.frame
 
     def query(self, sql: str, parameters: Sequence[Parameter] = (), values: Sequence[Any] | None = None) -> pa.Table:
-        """At most ``limits.query_rows`` rows; a larger answer is refused rather than cut silently."""
+        """At most ``limits.query_rows`` rows; a larger result is an error."""
         limit = self.context.config.limits.query_rows
         compiled = compile_query(sql, self.context.definitions, parameters, values=values)
         table = self.collect(compiled, limit + 1)
         if table.num_rows > limit:
             raise LimitExceeded(
-                f"the query yields more than {limit} rows", hint="add a LIMIT or a condition", limit=limit
+                f"the query returns more than {limit} rows", hint="add a LIMIT or a condition", limit=limit
             )
         return table
 
@@ -42,7 +42,7 @@ class Retrospection:
         runtime = self.context.runtime
         with self.context.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
             text = compiled.render(reading.view, rows=reading.rows, now=now, previous=now)
-            # The limit is part of the text: a DataFrame with one more step would be analysed once more.
+            # The limit is part of the text, because a further step of a DataFrame costs a second analysis.
             frame = runtime.session.sql(text if limit is None else f"SELECT * FROM ({text}) LIMIT {limit}")
             check_plan(frame)
             return runtime.to_arrow(frame)
@@ -73,7 +73,7 @@ class Retrospection:
         return self.context.runtime.from_arrow(pa.table(columns))
 
     def _results(self, channel: Channel) -> DataFrame:
-        """One row a result: execution, time, subscription and the typed record."""
+        """One row for each result: execution, time, subscription and the typed record."""
         from pyspark.sql import functions as f
 
         executions = self.context.catalog.executions(channel.id, limit=1 << 31)

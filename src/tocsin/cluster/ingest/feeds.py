@@ -1,4 +1,4 @@
-"""Feeds: connected, started, stopped. Posts go through the gateway; files come in through Structured Streaming."""
+"""Feeds: connect, start and stop. Posts go through the gateway, files through Structured Streaming."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class FeedManager:
         self.running: dict[int, FileFeed] = {}
 
     def check(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Refuses options that make no feed."""
+        """Check the options of a feed; return them with their type."""
         kind = options.get("type", "http")
         if kind not in TYPES:
-            raise UserError(f"a feed has the type {' or '.join(TYPES)}, not {kind!r}", feed_type=kind)
+            raise UserError(f"the type of a feed is {' or '.join(TYPES)}, not {kind!r}", feed_type=kind)
         if kind == "file":
             file_source(
                 {name: value for name, value in options.items() if name != "trigger"}, self.context.config.load_paths
             )
             trigger = options.get("trigger", 1.0)
             if not isinstance(trigger, int | float) or isinstance(trigger, bool) or not 0 < trigger <= 86_400:
-                raise UserError("the trigger of a file feed is a number of seconds above 0")
+                raise UserError("the trigger of a file feed must be a number of seconds above 0")
         elif unknown := sorted(set(options) - {"type"}):
             raise UserError(f"an http feed has no option {unknown[0]!r}")
         return {"type": kind, **options}
 
     def connect(self, feed: Feed, dataset: Dataset) -> None:
-        """Once more to the same dataset changes nothing, so that a script can be run again."""
+        """Connecting to the same dataset again changes nothing, so that a script can be repeated."""
         if feed.dataset is not None and feed.dataset.lower() == dataset.name.lower():
             return
         if feed.running:
@@ -61,7 +61,7 @@ class FeedManager:
             hint = f"CONNECT FEED {feed.name} TO DATASET …"
             raise Conflict(f"feed {feed.name!r} is not connected to a dataset", hint=hint)
         started = msgspec.structs.replace(feed, running=True)
-        # Before Spark is up, a file feed is only noted: it is opened when Spark comes.
+        # If Spark is not up yet, the file feed is opened when it is.
         if feed.options["type"] == "file" and feed.id not in self.running and self.context.runtime.state == "up":
             self.open(started)
         self.context.definitions.replace(started)
@@ -73,7 +73,7 @@ class FeedManager:
             running.stop()
 
     def open(self, feed: Feed) -> None:
-        """Starts reading files; batches that were committed before are not taken again."""
+        """Start reading files; skips batches that were committed before."""
         assert feed.dataset is not None
         dataset = self.context.definitions.get(Dataset, feed.dataset)
         store = self.context.stores[dataset.id]

@@ -21,6 +21,7 @@ from msgspec import structs
 
 from tocsin.balancing.decisions import Reason
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
+from tocsin.demo import CityOptions, Demo
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d8, d9, d10s
 from tocsin.experiments.debs2019.charts import broker_loads, metrics
@@ -28,7 +29,7 @@ from tocsin.experiments.debs2019.claims import lowers
 from tocsin.experiments.debs2019.summary import COLUMNS, row
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check, Outcome
-from tocsin.local import CityOptions, LocalDeployment, Options
+from tocsin.local import Options
 from tocsin.simulation.flow import Run
 from tocsin.simulation.flow.results import Migration, Samples
 
@@ -74,15 +75,14 @@ def one(
 ) -> tuple[Run, dict[str, Any]]:
     progress(0.0)
     city = CityOptions(seed=seed, subscribers=people, speed=speed)
-    with LocalDeployment(
-        Options(brokers=BROKERS, settings=settings(variant, people, speed), brief=True, city=city)
-    ) as town:
+    with Demo(Options(brokers=BROKERS, settings=settings(variant, people, speed), brief=True), city) as demo:
         began, seconds = time.time(), minutes * 60 / speed
         while (left := began + seconds - time.time()) > 0:
             time.sleep(min(WORD, left))
             progress(min(1.0, 1 - left / seconds))
-        facts = town.summary()
-        samples, log = asked(town.coordinator, "history")["samples"], asked(town.coordinator, "balance/log")["log"]
+        facts = demo.summary()
+        coordinator = demo.deployment.coordinator
+        samples, log = asked(coordinator, "history")["samples"], asked(coordinator, "balance/log")["log"]
     progress(1.0)
     return read(samples, log, speed, began), facts
 
