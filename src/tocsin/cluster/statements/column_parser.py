@@ -145,9 +145,7 @@ def _unique(cursor: Cursor, what: str, seen: set[str]) -> str:
     token = cursor.peek()
     name = cursor.name(what, RESERVED_COLUMNS)
     if name.lower() in seen:
-        cursor.fail(
-            f"{what.split()[-1]} {name!r} is there twice", at=token, hint="names differ in more than their case"
-        )
+        cursor.fail(f"{what.split()[-1]} {name!r} appears twice", at=token, hint="names differ in more than their case")
     seen.add(name.lower())
     return name
 

@@ -180,7 +180,7 @@ class Definitions(Cursor, ABC):
         if clause is None:
             self.fail_expected(expected)
         if clause in times:
-            self.fail(f"{clause} is there twice", at=token)
+            self.fail(f"{clause} appears twice", at=token)
         times[clause] = self.duration(clause)
 
     def _function_and_arity(self) -> tuple[str, int]:

@@ -163,7 +163,7 @@ class _StatementParser(Definitions):
             opening = self.next()
             columns = tuple(self.items(self._column))
             if len({column.lower() for column in columns}) < len(columns):
-                self.fail("a column is there twice", at=opening)
+                self.fail("a column appears twice", at=opening)
             if not columns:
                 self.fail_expected("the name of a column", hint="leave out the () for all columns")
         if self.at("(", "{") or self.at("(", "["):
