@@ -157,7 +157,6 @@ class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
         default_factory=dict
     )
     cluster: Annotated[str, Meta(description="address of the data cluster, for the page; '' for none")] = ""
-    town: Annotated[str, Meta(description="address of the town, for the page; '' for none")] = ""
     interval: Annotated[float, Meta(gt=0, description="seconds between two reports of a broker")] = 2.0
     gone_after: Annotated[float, Meta(gt=0, description="seconds without a report after which a broker is dead")] = 10.0
     balance_every: Annotated[float, Meta(gt=0, description="seconds between two looks at the balance")] = 10.0

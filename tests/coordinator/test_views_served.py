@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -17,57 +15,12 @@ from sparkless import sparkless
 from tocsin.dashboard.files import FOLDER
 
 
-class Hamlet(BaseHTTPRequestHandler):
-    """The least that can be forwarded to: it says what it was asked, and has a stream that ends when it is told to."""
-
-    go_on = threading.Event()
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        if self.path == "/stream":
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.send_header("connection", "close")
-            self.end_headers()
-            self.wfile.write(b"data: one\n\n")
-            self.go_on.wait(60)
-            self.wfile.write(b"data: two\n\n")
-            self.close_connection = True
-        else:
-            self._answer(200)
-
-    def do_POST(self) -> None:
-        self._answer(404 if "nobody" in self.path else 202)
-
-    def _answer(self, status: int) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
-        said = {"path": self.path, "body": body, "headers": {k.lower(): v for k, v in self.headers.items()}}
-        text = json.dumps(said).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("set-cookie", "a=b")
-        self.send_header("content-length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
-def hamlet() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hamlet) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory, hamlet: str) -> Iterator[Coordinator]:
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
     folder = tmp_path_factory.mktemp("watched")
     with (
         sparkless(folder / "data") as (_, cluster),
-        coordinator(folder / "coordinator", interval=0.2, balance_every=0.5, cluster=cluster, town=hamlet) as running,
+        coordinator(folder / "coordinator", interval=0.2, balance_every=0.5, cluster=cluster) as running,
         broker(folder / "a", cluster, "a", "--coordinator", running.url),
     ):
         yield running
@@ -75,7 +28,7 @@ def network(tmp_path_factory: pytest.TempPathFactory, hamlet: str) -> Iterator[C
 
 @pytest.fixture(scope="module")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
-    """Without a data cluster and a town."""
+    """Without a data cluster."""
     with coordinator(tmp_path_factory.mktemp("lonely")) as running:
         yield running
 
@@ -206,7 +159,7 @@ def test_a_wish_that_makes_no_sense_is_refused(lonely: Coordinator, path: str, b
     assert found.status_code == status and found.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(("method", "path"), [("PUT", "/strategy"), ("PUT", "/placement"), ("POST", "/town/flood")])
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/strategy"), ("PUT", "/placement")])
 def test_a_website_cannot_operate_the_network(network: Coordinator, method: str, path: str) -> None:
     headers = {"origin": "https://evil.example"}
     assert httpx.request(method, network.url + path, json={}, headers=headers, timeout=60).status_code == 403
@@ -252,62 +205,25 @@ def test_nothing_else_of_the_data_cluster_is_reached(network: Coordinator) -> No
     assert httpx.post(f"{network.url}/cluster/channels", timeout=60).status_code == 405
 
 
-def test_that_there_is_no_town_is_a_fact(lonely: Coordinator) -> None:
-    found = httpx.get(lonely.url + "/town/facts", timeout=60)
-    assert (found.status_code, found.json()["city"], found.json()["can"]) == (200, False, [])
+def test_without_a_data_cluster_the_error_names_the_option(lonely: Coordinator) -> None:
+    found = httpx.get(lonely.url + "/cluster/channels", timeout=60)
+    assert found.status_code == 404 and "--cluster" in found.json()["error"]["hint"]
 
 
-@pytest.mark.parametrize("path", ["/cluster/channels", "/town/map"])
-def test_what_there_is_not_is_not_found_and_the_option_named(lonely: Coordinator, path: str) -> None:
-    found = httpx.get(lonely.url + path, timeout=60)
-    assert found.status_code == 404 and "--" in found.json()["error"]["hint"]
+def test_the_coordinator_knows_of_no_demo(lonely: Coordinator) -> None:
+    for path in ("/city", "/local/brokers"):
+        assert httpx.get(lonely.url + path, timeout=60).status_code == 404
 
 
-def test_the_town_is_asked_as_it_was_asked(network: Coordinator) -> None:
-    headers = {"authorization": "Bearer secret", "cookie": "a=b", "last-event-id": "7"}
-    found = httpx.get(f"{network.url}/town/people/n%C3%A9/x?after=3&b=%26", headers=headers, timeout=60)
-    said = found.json()
-    assert said["path"] == "/people/n%C3%A9/x?after=3&b=%26" and said["headers"]["last-event-id"] == "7"
-    assert not {"authorization", "cookie", "set-cookie"} & {*said["headers"], *found.headers}
+def test_a_data_cluster_that_is_away_is_a_bad_gateway(tmp_path) -> None:
+    with coordinator(tmp_path, cluster="http://127.0.0.1:9") as running:
+        found = httpx.get(running.url + "/cluster/channels", timeout=60)
+        assert (found.status_code, found.json()["error"]["code"]) == (502, "unreachable")
 
 
-def test_the_town_answers_for_itself(network: Coordinator) -> None:
-    found = httpx.post(f"{network.url}/town/flood", json={"district": "Old Town"}, timeout=60)
-    assert found.status_code == 202 and json.loads(found.json()["body"]) == {"district": "Old Town"}
-    assert httpx.post(f"{network.url}/town/brokers/nobody/kill", timeout=60).status_code == 404
-
-
-def test_a_stream_of_the_town_is_passed_on_as_it_comes(network: Coordinator) -> None:
-    Hamlet.go_on.clear()
-    with httpx.stream("GET", f"{network.url}/town/stream", timeout=60) as response:
-        lines = (line for line in response.iter_lines() if line)
-        assert next(lines) == "data: one"
-        Hamlet.go_on.set()
-        assert list(lines) == ["data: two"]
-
-
-@pytest.mark.parametrize("path", ["../x", "..%2fx", "a/%2e%2e/b", "./", "", "a//b"])
-def test_no_way_leads_out_of_the_town(network: Coordinator, path: str) -> None:
-    assert httpx.get(f"{network.url}/town/{path}", timeout=60).status_code == 404
-
-
-def test_a_body_that_is_too_long_does_not_reach_the_town(network: Coordinator) -> None:
-    assert httpx.post(f"{network.url}/town/flood", content=b"x" * 70_000, timeout=60).status_code == 413
-
-
-def test_a_town_that_is_away_is_a_bad_gateway(tmp_path) -> None:
-    with coordinator(tmp_path, town="http://127.0.0.1:9", cluster="nonsense") as running:
-        for path in ("/town/facts", "/cluster/channels"):
-            found = httpx.get(running.url + path, timeout=60)
-            assert (found.status_code, found.json()["error"]["code"]) == (502, "unreachable")
-
-
-def test_whoever_does_not_know_the_admin_token_changes_nothing(tmp_path, hamlet: str) -> None:
-    with coordinator(tmp_path, town=hamlet, admin_token="sesame") as running:
-        wishes = [("PUT", "/strategy", {"strategy": "ldm"}), ("PUT", "/placement", {"placement": "random"})]
-        for method, path, wish in [*wishes, ("POST", "/town/flood", {})]:
-            assert httpx.request(method, running.url + path, json=wish, timeout=60).status_code == 401
-            known = httpx.request(
-                method, running.url + path, json=wish, headers={"authorization": "Bearer sesame"}, timeout=60
-            )
-            assert known.status_code < 300
+def test_a_change_needs_the_admin_token(tmp_path) -> None:
+    with coordinator(tmp_path, admin_token="sesame") as running:
+        for path, wish in (("/strategy", {"strategy": "ldm"}), ("/placement", {"placement": "random"})):
+            assert httpx.put(running.url + path, json=wish, timeout=60).status_code == 401
+            headers = {"authorization": "Bearer sesame"}
+            assert httpx.put(running.url + path, json=wish, headers=headers, timeout=60).status_code < 300

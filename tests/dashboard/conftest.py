@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "coordinator")]
 
 from chromium import chromium
-from dashboard_lab import Network, Viewed, network
+from page_network import Network, Viewed, network
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def watched_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    with network(tmp_path_factory.mktemp("village")) as found:
+    with network(tmp_path_factory.mktemp("city")) as found:
         yield found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
-from dashboard_lab import shoot, text
+from page_network import shoot, text
 from picture import city, prepare
 from playwright.sync_api import Page
 
@@ -15,8 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_the_city_is_shown_and_a_flood_is_raised_in_it(look: Callable[..., Page], servers: ExitStack) -> None:
-    coordinator = servers.enter_context(city())
-    page = look(f"{coordinator}/ui/")
+    page = look(servers.enter_context(city()))
     prepare(page)
     assert text(page, "#place") == "Tocsin Bay" and page.locator("[data-broker] .state.up").count() == 5
     assert page.locator("[data-channel]").count() == 7

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from coordinator_lab import Coordinator, coordinator
-from dashboard_lab import FAST, Network, shoot, text, until
+from page_network import FAST, Network, shoot, text, until
 from playwright.sync_api import Page
 
 from brokers import broker
@@ -23,7 +23,7 @@ AWAY = ("net::ERR_",)
 
 @pytest.fixture(scope="module")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
-    """No broker, no data cluster, no town; and it has an admin token."""
+    """No broker, no data cluster, no city; and it has an admin token."""
     with coordinator(tmp_path_factory.mktemp("lonely"), admin_token=TOKEN) as running:
         yield running
 
@@ -56,7 +56,7 @@ def test_without_a_city_brokers_balance_log_and_channels_take_the_room(
 def test_a_network_without_a_city_is_operated_on_it(
     look: Callable[..., Page], watched_network: Network, servers: ExitStack, tmp_path: Path
 ) -> None:
-    cluster = watched_network.village.cluster_url
+    cluster = watched_network.city.cluster_url
     running = servers.enter_context(coordinator(tmp_path / "coordinator", cluster=cluster, **FAST))
     servers.enter_context(broker(tmp_path / "west", cluster, "west", "--coordinator", running.url, heartbeat=2))
     page = look(f"{running.url}/ui/")
@@ -113,7 +113,7 @@ def test_a_coordinator_that_is_away_is_said_to_be_and_comes_back(
     running.end()
     banner = page.locator("#banner[role=alert]")
     banner.wait_for()
-    assert "has not answered since" in banner.inner_text() and "go on without it" in banner.inner_text()
+    assert "has not answered since" in banner.inner_text() and "continue without it" in banner.inner_text()
     page.locator("#balancing-open").click()
     page.locator(".toast.wrong", has_text="does not answer").wait_for()
     shoot(page, "away")

@@ -81,7 +81,7 @@ def reproduce(
         return
     for outcome in outcomes:
         show(outcome)
-    print_line(f"{len(files)} files in {out}; look at {files[-1]}")
+    print_line(f"{len(files)} files in {out}; open {files[-1]}")
 
 
 def words(live: bool) -> tuple[str, str]:
@@ -115,11 +115,11 @@ def alive(people: int, speed: float, minutes: float) -> Outcome:
 
     with terminable(), watching(len(live.VARIANTS)) as watch:  # the processes that it has started end with it
 
-        def tell(variant: Variant, share: float) -> None:
+        def report(variant: Variant, share: float) -> None:
             watch(live.VARIANTS.index(variant) + share, f"{LIVE}, {variant.name}")
 
         try:
-            return live.live(people=people, speed=speed, minutes=minutes, tell=tell)
+            return live.live(people=people, speed=speed, minutes=minutes, progress=report)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 
@@ -139,12 +139,12 @@ def watched(runs: Runs, wanted: Sequence[Figure]) -> Iterator[None]:
     shares: dict[tuple[Variant, int], float] = {}
     with watching(total) as watch:
 
-        def tell(variant: Variant, seed: int, share: float) -> None:
+        def report(variant: Variant, seed: int, share: float) -> None:
             shares[variant, seed] = share
             done = sum(WEIGHTS[each.setup] * part for (each, _), part in shares.items())
             watch(done, f"{variant.name}, seed {seed}")
 
-        runs.tell = tell
+        runs.progress = report
         yield
 
 

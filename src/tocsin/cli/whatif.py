@@ -44,10 +44,10 @@ def what_if(
         works = {brokers: workload(scenario, brokers) for brokers in {each.brokers for each in tried}}
         for number, candidate in enumerate(tried):
 
-            def tell(share: float, number: int = number, what: Candidate = candidate) -> None:
+            def report(share: float, number: int = number, what: Candidate = candidate) -> None:
                 watch(number + share, f"{what.brokers} brokers, {what.placement}, {what.balancing}")
 
-            found.append(attempt(scenario, candidate, works[candidate.brokers], tell))
+            found.append(attempt(scenario, candidate, works[candidate.brokers], report))
     best = enough(scenario, found)
     if out is not None:
         _draw(out, scenario, found, chart(scenario, found))
@@ -80,9 +80,7 @@ def _draw(out: Path, scenario: Scenario, found: list[Found], drawing: Any) -> No
         out.write_bytes(image)
         return
     table = page.table(COLUMNS, [row(each) for each in found])
-    intro = (
-        "What each candidate comes to. The busiest broker is the highest load of any at any look of the second half."
-    )
+    intro = "What each candidate comes to. The busiest broker is the highest load of any broker in the second half."
     body = f"<section>{page.embedded(drawing, image)}{table}</section>"
     out.write_text(page.page(scenario.name, intro, body), encoding="utf-8")
 
@@ -131,7 +129,7 @@ def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:
         print_line(f"With fewer migrations {enough_with(other)}: {other.busiest:.0%}, {cost(other)}.")
     grown = growth(best)
     if grown > GROWING:
-        print_line(f"The load still grew at the end, by {grown:.0%} in the last quarter: look again with more minutes.")
+        print_line(f"The load still grew at the end, by {grown:.0%} in the last quarter: simulate more minutes.")
 
 
 def enough_with(found: Found) -> str:

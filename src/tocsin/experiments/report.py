@@ -1,4 +1,4 @@
-"""What a reproduction leaves behind: data, charts, a page for each figure and one with all of them."""
+"""The files of a reproduction: data, charts, a page for each figure and one with all of them."""
 
 from __future__ import annotations
 

@@ -274,9 +274,9 @@ def test_a_link_that_leads_out_of_the_allowed_folders_is_not_followed(make, spar
 CRASHING = """
 import os, sys, json
 from pathlib import Path
-from tocsin.cluster.filefeeds import FileFeed
+from tocsin.cluster.ingest.file_feed import FileFeed
 from tocsin.cluster.model import Column
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import ClusterConfig
 
 root, moment = Path(sys.argv[1]), sys.argv[2]

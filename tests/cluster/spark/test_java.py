@@ -166,8 +166,8 @@ def test_a_cache_that_cannot_be_made_is_replaced_by_a_temporary_folder(tmp_path,
 
 QUERY = """
 import sys
-from tocsin.cluster.java import find_java
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.spark.java import find_java
+from tocsin.cluster.spark.session import SparkRuntime
 from sparkmaster import SHORT_LIVED
 from tocsin.config import ClusterConfig
 

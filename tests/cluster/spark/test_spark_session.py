@@ -173,7 +173,7 @@ def test_shuffle_partitions_of_a_remote_master(monkeypatch):
 
 START = """
 import os, sys, signal, threading
-from tocsin.cluster.spark import SparkRuntime
+from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.config import ClusterConfig
 from sparkmaster import SHORT_LIVED
 settings = ClusterConfig(home=sys.argv[1], master=sys.argv[2], driver_memory="512m", **SHORT_LIVED)

@@ -202,7 +202,7 @@ def test_a_root_that_cannot_be_is_a_storage_error(root: str) -> None:
 FULL = """
 import resource, sys
 import pyarrow as pa
-from tocsin.cluster.segments import SegmentStore
+from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.errors import StorageError
 store = SegmentStore(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
