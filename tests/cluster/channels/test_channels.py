@@ -240,7 +240,7 @@ def test_begins_after_names_the_execution_that_a_subscription_missed(
             late = cluster.subscribed("c", "flood")
             meanwhile.extend(cluster.subscription("c", number) for number in (before, late))
 
-    monkeypatch.setattr(kill_points, "reach", subscribe)
+    monkeypatch.setattr(kill_points, "hit", subscribe)
     run = cluster.run_channel("c")
     monkeypatch.undo()
     assert [each["begins_after"] for each in meanwhile] == [0, None]
@@ -269,7 +269,7 @@ def test_a_failed_run_leaves_no_subscription_waiting(cluster: ManualCluster, mon
             late.append(cluster.subscribed("d", "flood"))
             raise OSError("no space")
 
-    monkeypatch.setattr(kill_points, "reach", fail)
+    monkeypatch.setattr(kill_points, "hit", fail)
     with pytest.raises(OSError, match="no space"):
         cluster.run_channel("d")
     monkeypatch.undo()
