@@ -129,7 +129,7 @@ def test_notes_and_samples_come_in_the_order_of_time(store: Store) -> None:
 
 def test_what_cannot_be_written_leaves_nothing_half_done(store: Store) -> None:
     wrong = Changes({"north": NORTH}, notes=[(0.0, Note("placed", "a lone \ud800"))])
-    with pytest.raises(UserError, match="the store cannot hold such a value"):
+    with pytest.raises(UserError, match="the store cannot store this value"):
         store.write(wrong)
     assert store.brokers() == [] and store.log(0, 10) == []
 
