@@ -20,7 +20,6 @@ from served import environment, tocsin
 from tocsin.cli import http
 from tocsin.cli.config import template
 from tocsin.cli.http import Client, Remote
-from tocsin.cli.reference import pages
 from tocsin.config import (
     BrokerConfig,
     ClusterConfig,
@@ -304,8 +303,3 @@ def test_config_shows_what_a_file_gives(tmp_path):
     file.write_text("port = 1")
     shown = json.loads(tocsin("config", "--config", str(file), TOCSIN_HOST="::1").stdout)
     assert (shown["port"], shown["host"]) == (1, "::1")
-
-
-@pytest.mark.parametrize("name", ["cli.md", "http.md", "coordinator.md", "configuration.md", "asyncapi.json"])
-def test_the_reference_is_current(name):
-    assert (REFERENCE / name).read_text() == pages()[name], "run: python -m tocsin.cli.reference docs/reference"
