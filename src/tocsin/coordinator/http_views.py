@@ -14,7 +14,7 @@ from tocsin.balancing.strategies import registry
 from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core import reconfiguration
-from tocsin.coordinator.event_feed import PICTURE
+from tocsin.coordinator.event_feed import TOPOLOGY
 from tocsin.coordinator.forwarder import Forwarder
 from tocsin.dashboard.files import HEADERS, files
 from tocsin.errors import NoSuchPath
@@ -44,7 +44,7 @@ class Viewing:
     def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
         self.coordinator = coordinator
         self.admin = admin
-        self.watch = coordinator.watch
+        self.watch = coordinator.feed
         self.files = files()
         config = coordinator.config
         self.cluster = Forwarder("data cluster", config.cluster, "--cluster")
@@ -64,10 +64,10 @@ class Viewing:
 
     def picture(self) -> bytes:
         """The network as it is; made once for all who watch."""
-        now = (self.watch.version, time.time() // PICTURE)
+        now = (self.watch.version, time.time() // TOPOLOGY)
         if self._picture[0] != now:
             found = {"version": self.watch.version, "time": time.time()}
-            self._picture = (now, encoder.encode(found | self.coordinator.tell(ev.Topology(None))))
+            self._picture = (now, encoder.encode(found | self.coordinator.handle(ev.ShowTopology(None))))
         return self._picture[1]
 
     async def events(self, request: Request) -> Response:

@@ -26,11 +26,11 @@ class Ticket(Struct, frozen=True):
     nonce: str
 
 
-def key_for(secret: bytes, broker: str, boot: str = "") -> bytes:
-    """``boot`` is another one each time a broker is started: which tickets were used it knows only as long as it runs,
+def key_for(secret: bytes, broker: str, incarnation: str = "") -> bytes:
+    """``incarnation`` changes with each start of a broker: which tickets were used it knows only as long as it runs,
     so those of an earlier life are worth nothing.
     """
-    return hmac.new(secret, f"ticket\0{len(broker)}\0{broker}\0{boot}".encode(), hashlib.sha256).digest()
+    return hmac.new(secret, f"ticket\0{len(broker)}\0{broker}\0{incarnation}".encode(), hashlib.sha256).digest()
 
 
 def sign(ticket: Ticket, key: bytes) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tocsin.balancing.model.arrays import Longs
 from tocsin.simulation.flow.crowd import Crowd
-from tocsin.simulation.flow.decision_makers import Deciding, Order, Parts, Whole
+from tocsin.simulation.flow.decision_makers import DecisionMaker, Order, Parts, Whole
 from tocsin.simulation.flow.rates import Rates
 from tocsin.simulation.flow.results import Migration, Run, Samples
 from tocsin.simulation.flow.settings import Settings
@@ -35,7 +35,7 @@ class Flow:
         self.work, self.how = work, how
         self.crowd = Crowd(work)
         self.rates = Rates(work.backs)
-        self.deciding: Deciding = (Whole if how.whole else Parts)(how.config, work, self.crowd, rng)
+        self.decisions: DecisionMaker = (Whole if how.whole else Parts)(how.config, work, self.crowd, rng)
         m = work.brokers
         self.deliveries: Longs = np.zeros(m, dtype=np.int64)
         self.bytes_in: Longs = np.zeros(m, dtype=np.int64)
@@ -61,7 +61,7 @@ class Flow:
             done = self._run_channels(done, report)
             self._happen(report)
             self._report(report)
-            self.deciding.tick(report)
+            self.decisions.tick(report)
             if report >= look:
                 self._sample(report)
                 look += config.balance_every
@@ -96,7 +96,7 @@ class Flow:
         end = int(np.searchsorted(self._login_times, now, side="right"))
         if end > self._logins:
             us = self.work.logins[self._logins : end]
-            self.crowd.come(us, self.deciding.place(us, now))
+            self.crowd.come(us, self.decisions.place(us, now))
             self._changed.append(us)
             self._logins = end
 
@@ -109,7 +109,7 @@ class Flow:
             self.migrations.append(Migration(time, *order))
         if arrived:
             us = np.array([order.subscriber for order in arrived])
-            self.crowd.move(us, np.array([order.target for order in arrived]))
+            self.crowd.migrate(us, np.array([order.target for order in arrived]))
             self._changed.append(us)
 
     def _execute(self, execution: Execution) -> None:
@@ -129,11 +129,11 @@ class Flow:
         changed = np.unique(np.concatenate(self._changed)) if self._changed else np.empty(0, dtype=np.int64)
         news = self.rates.news(now)
         self.crowd.rates(news, self.rates.reported[news])
-        orders = self.deciding.report(changed, self._left, news, now)
+        orders = self.decisions.report(changed, self._left, news, now)
         self._changed, self._left = [], []
         for order in orders:
             self._orders += 1
-            heapq.heappush(self._under_way, (now + self.how.way, self._orders, order))
+            heapq.heappush(self._under_way, (now + self.how.delay, self._orders, order))
 
     def _sample(self, now: float) -> None:
         loads = self.crowd.loads

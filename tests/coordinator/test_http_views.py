@@ -67,7 +67,9 @@ def network(tmp_path_factory: pytest.TempPathFactory, hamlet: str) -> Iterator[C
     folder = tmp_path_factory.mktemp("watched")
     with (
         sparkless(folder / "data") as (_, cluster),
-        coordinator(folder / "coordinator", interval=0.2, balance_every=0.5, cluster=cluster, town=hamlet) as running,
+        coordinator(
+            folder / "coordinator", interval=0.2, balance_every=0.5, cluster=cluster, simulated=hamlet
+        ) as running,
         broker(folder / "a", cluster, "a", "--coordinator", running.url),
     ):
         yield running
@@ -75,7 +77,7 @@ def network(tmp_path_factory: pytest.TempPathFactory, hamlet: str) -> Iterator[C
 
 @pytest.fixture(scope="module")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
-    """Without a data cluster and a town."""
+    """Without a data cluster and a simulated."""
     with coordinator(tmp_path_factory.mktemp("lonely")) as running:
         yield running
 
@@ -206,7 +208,9 @@ def test_a_wish_that_makes_no_sense_is_refused(lonely: Coordinator, path: str, b
     assert found.status_code == status and found.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(("method", "path"), [("PUT", "/strategy"), ("PUT", "/placement"), ("POST", "/town/flood")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", "/strategy"), ("PUT", "/placement"), ("POST", "/simulated/flood")]
+)
 def test_a_website_cannot_operate_the_network(network: Coordinator, method: str, path: str) -> None:
     headers = {"origin": "https://evil.example"}
     assert httpx.request(method, network.url + path, json={}, headers=headers).status_code == 403
@@ -253,11 +257,11 @@ def test_nothing_else_of_the_data_cluster_is_reached(network: Coordinator) -> No
 
 
 def test_that_there_is_no_town_is_a_fact(lonely: Coordinator) -> None:
-    found = httpx.get(lonely.url + "/town/facts")
+    found = httpx.get(lonely.url + "/simulated/facts")
     assert (found.status_code, found.json()["city"], found.json()["can"]) == (200, False, [])
 
 
-@pytest.mark.parametrize("path", ["/cluster/channels", "/town/map"])
+@pytest.mark.parametrize("path", ["/cluster/channels", "/simulated/map"])
 def test_what_there_is_not_is_not_found_and_the_option_named(lonely: Coordinator, path: str) -> None:
     found = httpx.get(lonely.url + path)
     assert found.status_code == 404 and "--" in found.json()["error"]["hint"]
@@ -265,21 +269,21 @@ def test_what_there_is_not_is_not_found_and_the_option_named(lonely: Coordinator
 
 def test_the_town_is_asked_as_it_was_asked(network: Coordinator) -> None:
     headers = {"authorization": "Bearer secret", "cookie": "a=b", "last-event-id": "7"}
-    found = httpx.get(f"{network.url}/town/people/n%C3%A9/x?after=3&b=%26", headers=headers)
+    found = httpx.get(f"{network.url}/simulated/people/n%C3%A9/x?after=3&b=%26", headers=headers)
     said = found.json()
     assert said["path"] == "/people/n%C3%A9/x?after=3&b=%26" and said["headers"]["last-event-id"] == "7"
     assert not {"authorization", "cookie", "set-cookie"} & {*said["headers"], *found.headers}
 
 
 def test_the_town_answers_for_itself(network: Coordinator) -> None:
-    found = httpx.post(f"{network.url}/town/flood", json={"district": "Old Town"})
-    assert found.status_code == 202 and json.loads(found.json()["body"]) == {"district": "Old Town"}
-    assert httpx.post(f"{network.url}/town/brokers/nobody/kill").status_code == 404
+    found = httpx.post(f"{network.url}/simulated/flood", json={"district": "Old SimulatedSubscribers"})
+    assert found.status_code == 202 and json.loads(found.json()["body"]) == {"district": "Old SimulatedSubscribers"}
+    assert httpx.post(f"{network.url}/simulated/brokers/nobody/kill").status_code == 404
 
 
 def test_a_stream_of_the_town_is_passed_on_as_it_comes(network: Coordinator) -> None:
     Hamlet.go_on.clear()
-    with httpx.stream("GET", f"{network.url}/town/stream", timeout=60) as response:
+    with httpx.stream("GET", f"{network.url}/simulated/stream", timeout=60) as response:
         lines = (line for line in response.iter_lines() if line)
         assert next(lines) == "data: one"
         Hamlet.go_on.set()
@@ -288,24 +292,24 @@ def test_a_stream_of_the_town_is_passed_on_as_it_comes(network: Coordinator) -> 
 
 @pytest.mark.parametrize("path", ["../x", "..%2fx", "a/%2e%2e/b", "./", "", "a//b"])
 def test_no_way_leads_out_of_the_town(network: Coordinator, path: str) -> None:
-    assert httpx.get(f"{network.url}/town/{path}").status_code == 404
+    assert httpx.get(f"{network.url}/simulated/{path}").status_code == 404
 
 
 def test_a_body_that_is_too_long_does_not_reach_the_town(network: Coordinator) -> None:
-    assert httpx.post(f"{network.url}/town/flood", content=b"x" * 70_000).status_code == 413
+    assert httpx.post(f"{network.url}/simulated/flood", content=b"x" * 70_000).status_code == 413
 
 
 def test_a_town_that_is_away_is_a_bad_gateway(tmp_path) -> None:
-    with coordinator(tmp_path, town="http://127.0.0.1:9", cluster="nonsense") as running:
-        for path in ("/town/facts", "/cluster/channels"):
+    with coordinator(tmp_path, simulated="http://127.0.0.1:9", cluster="nonsense") as running:
+        for path in ("/simulated/facts", "/cluster/channels"):
             found = httpx.get(running.url + path)
             assert (found.status_code, found.json()["error"]["code"]) == (502, "unreachable")
 
 
 def test_whoever_does_not_know_the_admin_token_changes_nothing(tmp_path, hamlet: str) -> None:
-    with coordinator(tmp_path, town=hamlet, admin_token="sesame") as running:
+    with coordinator(tmp_path, simulated=hamlet, admin_token="sesame") as running:
         wishes = [("PUT", "/strategy", {"strategy": "ldm"}), ("PUT", "/placement", {"placement": "random"})]
-        for method, path, wish in [*wishes, ("POST", "/town/flood", {})]:
+        for method, path, wish in [*wishes, ("POST", "/simulated/flood", {})]:
             assert httpx.request(method, running.url + path, json=wish).status_code == 401
             known = httpx.request(method, running.url + path, json=wish, headers={"authorization": "Bearer sesame"})
             assert known.status_code < 300
