@@ -279,7 +279,9 @@ def test_the_template_of_the_coordinator_changes_nothing_as_it_is(tmp_path):
 
 def test_variables_say_what_a_configuration_says():
     assert variables(CoordinatorConfig()) == {}
-    config = CoordinatorConfig(strategy="", settings={"alpha": 0.2, "scheme": "ldm"}, limits=CoordinatorLimits(in_flight=7))
+    config = CoordinatorConfig(
+        strategy="", settings={"alpha": 0.2, "scheme": "ldm"}, limits=CoordinatorLimits(in_flight=7)
+    )
     assert load_coordinator(env=variables(config)) == config
 
 

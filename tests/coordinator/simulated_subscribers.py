@@ -339,7 +339,7 @@ class SimulatedSubscribers:
         model = self.harness.state.model
         for k in {k for _, row in truth.values() for k in row}:
             assert model.load.lam[model.subscriptions.number(k)] == self.rates[k]
-        assert not model.away and not model._older
+        assert not model.in_transit and not model._superseded
 
     def check_ended(self) -> None:
         """Every move that was decided on has had an end."""

@@ -152,7 +152,7 @@ def test_no_more_users_than_allowed_register(tmp_path):
         ann, eve = ({"user": name, "password": "correct horse"} for name in ("ann", "eve"))
         assert http.post("/registeruser", json=ann).status_code == 200
         error = refused(http.post("/registeruser", json=eve), 413, "limit_exceeded")
-        assert error["hint"] == "whoever runs the coordinator can raise limits.users"
+        assert error["hint"] == "the operator can raise limits.users"
         assert http.post("/registeruser", json=ann).status_code == 200
 
 

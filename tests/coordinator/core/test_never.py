@@ -31,7 +31,7 @@ class Broker:
     capacity: float
     here: dict[str, list[int]]
     fate: str  # "up", "drained", "dies"
-    wicket: TicketVerifier
+    verifier: TicketVerifier
     told: dict[str, None] = field(default_factory=dict)
 
 
@@ -57,9 +57,9 @@ class Network:
             }
             most = max(1, people + room)
             key = self.harness.register(name, identity=name, max_subscribers=most, capacity=capacity).key
-            wicket = TicketVerifier(name, lambda: 1e9 + self.harness.now)
-            wicket.key = bytes.fromhex(key)
-            self.brokers[name] = Broker(name, most, capacity, here, fate, wicket)
+            verifier = TicketVerifier(name, lambda: 1e9 + self.harness.now)
+            verifier.key = bytes.fromhex(key)
+            self.brokers[name] = Broker(name, most, capacity, here, fate, verifier)
             self.harness.report(name, here, full=True, rates=self.rates)
         for broker in self.brokers.values():
             if broker.fate == "drained":
