@@ -27,10 +27,10 @@ def test_a_broker_is_told_of_an_execution_that_has_expired_and_hears_so_when_it_
     cluster.subscribe(channel, "b", [[5]]).result()
     number = cluster.found(channel, ([5], [{"n": 7}]))
     cluster.maintenance.expire(now=time.time() + 1_000.0)
-    definition, broker = cluster.world.names.get(Channel, channel), cluster.world.names.get(Broker, "b")
-    (tell,) = cluster.world.catalog.tells(broker.id)
+    definition, broker = cluster.context.definitions.get(Channel, channel), cluster.context.definitions.get(Broker, "b")
+    (tell,) = cluster.context.catalog.tells(broker.id)
     assert tell == OutboxEntry(broker.id, definition.id, number)
-    told = json.loads(cluster.channel_runs.message(broker, tell) or b"null")
+    told = json.loads(cluster.channel_manager.message(broker, tell) or b"null")
     assert (told["channel"], told["execution"], "results" in told) == (channel, number, False)
     with pytest.raises(NotFound):
         list(cluster.pull(channel, number, "b"))

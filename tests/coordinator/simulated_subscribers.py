@@ -382,7 +382,7 @@ def live(simulated: SimulatedSubscribers, seed: int, steps: int) -> SimulatedSub
         (1, lambda: simulated.forget(any_number())),
         (1, simulated.restart),
         (6, simulated.do_later),
-        (8, simulated.ponder),
+        (8, simulated.make_plan),
     ]
     for act in rng.choices([act for _, act in acts], [weight for weight, _ in acts], k=steps):
         act()

@@ -14,7 +14,7 @@ from tocsin.broker.core.load_reports import Moves
 from tocsin.broker.core.state import BrokerState
 from tocsin.broker.upstream.effects import insist
 from tocsin.broker.upstream.protocol import Post, UpstreamProtocol
-from tocsin.client.core.session import Asking, Session
+from tocsin.client.core.session import Session, SubscribeRequest
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.notification import Notification
 from tocsin.simulation.campaign import attempt, command, shrink
@@ -28,12 +28,12 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def the_client_does_not_drop_duplicates(patch: pytest.MonkeyPatch) -> None:
-    def take(self: SubscriptionState, message: wire.Notify) -> Notification:
-        self.cursor = message.execution
+    def accept(self: SubscriptionState, message: wire.Notify) -> Notification:
+        self.position = self.at(message.execution)
         self.pending += 1
         return Notification(message.channel, message.subscription, message.execution, message.results)
 
-    patch.setattr(SubscriptionState, "take", take)
+    patch.setattr(SubscriptionState, "accept", accept)
 
 
 def the_broker_resumes_one_execution_too_late(patch: pytest.MonkeyPatch) -> None:
@@ -47,19 +47,19 @@ def the_broker_resumes_one_execution_too_late(patch: pytest.MonkeyPatch) -> None
 
 def the_client_breaks_before_it_makes(patch: pytest.MonkeyPatch) -> None:
     """It goes to the other broker at once, and begins there with what comes next."""
-    ask = Session._ask
+    request = Session._request
 
     def begin_now(self: Session, entries: list[SubscriptionState]) -> None:
         if self.role.value != "joining":
-            ask(self, entries)
+            request(self, entries)
             return
         id = next(self._ids)
-        self.requests[id] = Asking(list(entries), None, None)
+        self.requests[id] = SubscribeRequest(list(entries), None, None)
         for entry in entries:
-            entry.cursor = None
-        self._say(wire.Subscribe(id, entries[0].channel, entries[0].args))
+            entry.position = None
+        self._send(wire.Subscribe(id, entries[0].channel, entries[0].args))
 
-    patch.setattr(Session, "_ask", begin_now)
+    patch.setattr(Session, "_request", begin_now)
     patch.setattr(Session, "complete", lambda self, live: True)
 
 

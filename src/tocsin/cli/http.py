@@ -11,11 +11,12 @@ import httpx
 import msgspec
 
 from tocsin.errors import TocsinError, Unreachable, UserError
+from tocsin.wire.backoff import ceiling
 
 #: Posts answer when the data is durable, queries when Spark is done: only connecting has a limit.
 TIMEOUT = httpx.Timeout(None, connect=10.0)
-#: Seconds before each further try, growing; a restart of the server takes less than their sum.
-BACKOFF = (0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 5.0, 5.0)
+#: The waits between the tries come to half a minute: a restart of the server takes less.
+TRIES, MIN_BACKOFF, MAX_BACKOFF = 11, 0.2, 5.0
 
 
 class Remote(TocsinError):
@@ -79,16 +80,18 @@ class Client:
 
     def retrying(self, send: Callable[[], Any], sleep: Callable[[float], None], note: Callable[[str], None]) -> Any:
         """Tries again where nobody answers, or the answer is "later"; only for requests that may arrive twice."""
-        for pause in (*BACKOFF, None):
+        failures = 0
+        while True:
             try:
                 return send()
             except (Unreachable, Remote) as error:
                 passing = isinstance(error, Unreachable) or error.http_status in (502, 503, 504)
-                if pause is None or not passing:
+                failures += 1
+                if failures == TRIES or not passing:
                     raise
+                pause = ceiling(failures, MIN_BACKOFF, MAX_BACKOFF)
                 note(f"{error.message}; trying again in {pause:g} s")
                 sleep(pause)
-        raise AssertionError("the last try returns or raises")
 
     def _json(self, response: httpx.Response) -> Any:
         try:

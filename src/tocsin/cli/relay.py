@@ -46,7 +46,7 @@ class Relay:
                 refused.append({"index": place, "code": "not_json", "reason": "this is not JSON"})
         receipt = self._client.publish(self._feed, records, retry=self._retry)
         refused += [{"index": places[each.index], "code": each.code, "reason": each.reason} for each in receipt.refused]
-        return {"taken": receipt.taken, "refused": sorted(refused, key=lambda each: int(each["index"]))}
+        return {"taken": receipt.accepted, "refused": sorted(refused, key=lambda each: int(each["index"]))}
 
 
 def split(post: Post) -> list[Raw]:

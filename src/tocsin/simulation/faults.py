@@ -174,8 +174,8 @@ def _undrain_now(world: Deployment, name: str) -> None:
 
 def _wall(world: Deployment, inside: list[str], fault: Fault) -> None:
     wall = Partition(frozenset(inside), one_way=fault.how > 0.75)
-    world.network.build(wall)
-    world.clock.after(fault.seconds, world.network.tear_down, wall)
+    world.network.add_partition(wall)
+    world.clock.after(fault.seconds, world.network.remove_partition, wall)
 
 
 def _partition(world: Deployment, fault: Fault) -> None:
@@ -250,28 +250,28 @@ def _reset_client(world: Deployment, fault: Fault) -> None:
 def _weather(world: Deployment, fault: Fault) -> None:
     rng = Random(fault.who)
     furthest = rng.choice((0.03, 0.3, 1.0))
-    world.network.weather = LinkQuality(
+    world.network.quality = LinkQuality(
         0.001, furthest, rng.choice((0.2, 3.0)), 0.3 * fault.how, rng.choice((0.0, 0.3))
     )
     world.clock.after(fault.seconds, _clear, world)
 
 
 def _clear(world: Deployment) -> None:
-    world.network.weather = LinkQuality()
+    world.network.quality = LinkQuality()
 
 
 def _more_of_client(world: Deployment, fault: Fault) -> None:
     client, channels = _client(world, fault.who), world.scenario.channels
     channel = channels[fault.who // 7 % len(channels)]
     kind = list(channel.size)[fault.who // 31 % len(channel.size)]
-    client.want(world.interest(client, channel.name, kind))
+    client.subscribe(world.interest(client, channel.name, kind))
 
 
 def _less_of_client(world: Deployment, fault: Fault) -> None:
     client = _client(world, fault.who)
     wanted = [each for each in client.interests.values() if each.wanted]
     if len(wanted) > 1:
-        client.unwant(wanted[fault.who % len(wanted)])
+        client.unsubscribe(wanted[fault.who % len(wanted)])
 
 
 def _surge(world: Deployment, fault: Fault) -> None:

@@ -15,7 +15,7 @@ from tocsin.balancing.balancer import plan_for
 from tocsin.client.core.connection_state import Stage
 from tocsin.client.core.session import Phase
 from tocsin.client.notification import Receipt
-from tocsin.simulation.ledger import Gap, Interest
+from tocsin.simulation.ledger import Interest, RecordedGap
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
 from tocsin.simulation.nodes.cluster import DataCluster, Execution
@@ -97,7 +97,7 @@ def _excused(cluster: DataCluster, it: Interest, who: str, execution: Execution)
         yield Violation("no gap without need", f"{who} was told that {it.channel}/{number} is gone, and it was kept")
 
 
-def _justified(gap: Gap, numbers: list[int], execution: Execution) -> bool:
+def _justified(gap: RecordedGap, numbers: list[int], execution: Execution) -> bool:
     """It was kept no longer, or under a number of which neither side could know."""
     expired = execution.expired is not None and execution.expired <= gap.time
     return expired or not {gap.subscription, gap.known} & set(numbers)
@@ -107,18 +107,18 @@ def _published(world: Deployment, whole: bool) -> Iterator[Violation]:
     """What was confirmed is stored, without those that were refused; twice only what may be sent twice."""
     rule, times = "published, and once", Counter(world.cluster.records)
     for client in world.clients.values():
-        for number, paper in enumerate(client.publisher.papers):
+        for number, publication in enumerate(client.publisher.publications):
             who = f"publication {number} of {client.name}"
-            stored = [times[record.id] for record in paper.records if not record.wrong]
-            if any(times[record.id] for record in paper.records if record.wrong):
+            stored = [times[record.id] for record in publication.records if not record.wrong]
+            if any(times[record.id] for record in publication.records if record.wrong):
                 yield Violation(rule, f"{who} does not fit, and was stored")
-            if not paper.retry and max(stored, default=0) > 1:
+            if not publication.retry and max(stored, default=0) > 1:
                 yield Violation(rule, f"{who} was stored {max(stored)} times")
-            if isinstance(paper.outcome, Receipt):
-                refused = [each.index for each in paper.outcome.refused]
-                if not all(stored) or paper.outcome.taken != len(stored) or refused != paper.wrong:
-                    yield Violation(rule, f"{who} was confirmed, {paper.outcome}, and stored {stored}")
-            elif paper.outcome is None and whole and paper.life == client.life:
+            if isinstance(publication.outcome, Receipt):
+                refused = [each.index for each in publication.outcome.refused]
+                if not all(stored) or publication.outcome.accepted != len(stored) or refused != publication.wrong:
+                    yield Violation(rule, f"{who} was confirmed, {publication.outcome}, and stored {stored}")
+            elif publication.outcome is None and whole and publication.life == client.life:
                 yield Violation(rule, f"{who} was never answered")
 
 
@@ -143,7 +143,7 @@ def _served(world: Deployment) -> Iterator[Violation]:
             continue
         session = state.current.session  # type: ignore[union-attr]
         for interest in client.interests.values():
-            number = session.places.get(interest.handle)
+            number = session.ids.get(interest.handle)
             live = number is not None and session.phases.get(number) is Phase.LIVE
             if interest.wanted and not live:
                 what = f"{client.name} {interest.channel}({interest.kind}) is not live"

@@ -1,14 +1,15 @@
-"""What an application was promised and what it got."""
+"""What an application was promised and what it received."""
 
 from __future__ import annotations
 
 from msgspec import Struct, field
 
-from tocsin.client.notification import Missed, Notification
+from tocsin.client.notification import Gap, Notification
+from tocsin.wire.position import Position
 
 
-class Gap(Struct, frozen=True):
-    """Executions behind ``after`` and before ``next`` were announced as missing; ``known`` is the number it had."""
+class RecordedGap(Struct, frozen=True):
+    """Executions after ``after`` and before ``next`` were declared missing; ``known`` is the id it had then."""
 
     time: float
     after: int
@@ -19,9 +20,9 @@ class Gap(Struct, frozen=True):
 
 
 class Interest(Struct, eq=False):
-    """A subscription of an application. ``confirmed``: since when every execution is promised, behind ``begin``.
+    """A subscription of an application. From time ``confirmed`` on, it is promised every execution after ``begin``.
 
-    ``after`` and ``number`` are what the application keeps over a restart.
+    ``position`` and ``id`` are what the application keeps over a restart.
     """
 
     handle: int
@@ -30,15 +31,16 @@ class Interest(Struct, eq=False):
     wanted: bool = True
     confirmed: float | None = None
     begin: int = 0
-    after: int | None = None
-    number: int | None = None
+    position: Position | None = None
+    id: int | None = None
     received: list[Notification] = field(default_factory=list)
-    missed: list[Gap] = field(default_factory=list)
+    missed: list[RecordedGap] = field(default_factory=list)
 
-    def confirm(self, now: float, cursor: int) -> None:
-        """Counts the first time; after a restart it goes on."""
+    def confirm(self, now: float, after: int) -> None:
+        """Only the first confirmation counts; after a restart the application resumes."""
         if self.confirmed is None:
-            self.confirmed, self.begin = now, cursor
+            self.confirmed, self.begin = now, after
 
-    def miss(self, now: float, item: Missed, known: int | None) -> None:
-        self.missed.append(Gap(now, item.after, item.next, item.reason, item.subscription, known))
+    def miss(self, now: float, gap: Gap, known: int | None) -> None:
+        after, next = gap.after.execution, gap.next.execution
+        self.missed.append(RecordedGap(now, after, next, gap.reason, gap.subscription, known))

@@ -23,7 +23,7 @@ def suggested(name: str, load: Load) -> list:
 
 
 @ALL
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(load=clusters())
 def test_the_contract(name, load):
     strategy = registry.make(name, **EAGER.get(name, {}))

@@ -135,10 +135,12 @@ class Connections(Subscriptions):
         front.greeted = True
         self._greeting.pop(front.peer, None)
         config = self.config
-        scatter = min(LONGEST, ceil(len(self.fronts) / RETURNING) / 10)
+        reconnect_within = min(LONGEST, ceil(len(self.fronts) / RETURNING) / 10)
         self._send(
             front,
-            wire.Welcome(id, config.name, config.heartbeat, self.limits.frame_bytes, front.user, held, scatter),
+            wire.Welcome(
+                id, config.name, config.heartbeat, self.limits.frame_bytes, front.user, held, reconnect_within
+            ),
         )
 
     def _ping(self, front: Session, message: wire.Ping) -> None:

@@ -1,4 +1,4 @@
-"""``/brokers``: who is told of results."""
+"""``/brokers``: the brokers that the data cluster notifies of results."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ OPERATIONS = (
         "PUT",
         "/brokers/{broker}",
         "put_broker",
-        "Register a broker, or its new address",
+        "Register a broker, or change its address",
         put_broker,
-        (Answer("It is told of results from now on, and of those it has missed", Registered),),
+        (Answer("The broker is notified of new results and of those it has missed", Registered),),
         body={"application/json": BrokerAddress},
         errors=(
             Malformed,

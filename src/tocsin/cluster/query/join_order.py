@@ -17,14 +17,14 @@ from tocsin.cluster.query.geo import distance_join
 
 
 @dataclass
-class _Side:
+class _JoinSide:
     """One side of an equality, and the sources whose columns it uses."""
 
     value: exp.Expr
     sources: list[exp.Expr]
 
 
-_Link = tuple[_Side, _Side]
+_Link = tuple[_JoinSide, _JoinSide]
 
 
 def rewrite(tree: exp.Query) -> exp.Query:
@@ -86,17 +86,17 @@ def _link(term: exp.Expr, select: exp.Select) -> _Link | None:
         found = distance_join.owners(value, select)
         if not found or any(owner is not select for _, owner in found):
             return None
-        sides.append(_Side(value, [source for source, _ in found]))
+        sides.append(_JoinSide(value, [source for source, _ in found]))
     return sides[0], sides[1]
 
 
 def _given(item: exp.Expr, placed: list[exp.Expr], links: list[_Link]) -> list[exp.Expr]:
     """What of a source equals something of the placed ones."""
 
-    def known(side: _Side) -> bool:
+    def known(side: _JoinSide) -> bool:
         return all(any(source is each for each in placed) for source in side.sources)
 
-    def alone(side: _Side) -> bool:
+    def alone(side: _JoinSide) -> bool:
         return len(side.sources) == 1 and side.sources[0] is item
 
     return [mine.value for a, b in links for mine, other in ((a, b), (b, a)) if alone(mine) and known(other)]

@@ -99,16 +99,6 @@ def check_plan(df: DataFrame) -> None:
         raise _refused(f"the query calls foreign code ({kind})")
 
 
-def output_columns(df: DataFrame) -> tuple[tuple[str, str], ...]:
-    """(name, type) of the result; refuses two columns of one name, which JSON could not tell apart."""
-    seen: set[str] = set()
-    for name in df.schema.names:
-        if name.lower() in seen:
-            raise duplicate_column(name)
-        seen.add(name.lower())
-    return tuple((item.name, item.dataType.simpleString()) for item in df.schema.fields)
-
-
 def duplicate_column(name: str) -> BodyRefused:
     return _refused(f"the result has two columns named {name!r}", hint="name one of them with AS", name=name)
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from tocsin.cluster.query import spark_dialect as sql
 from tocsin.cluster.query.geo import nearest
+from tocsin.cluster.statements.dialect import TocsinSpark
 from tocsin.errors import BodyRefused
 
 S = f"{sql.RESERVED}_s"
@@ -266,7 +267,7 @@ class _Keyer:
         keyed = self._select(inner, False)
         empty = exp.select(sql.column(ID), *[sql.column(parameter_name(index)) for index in range(self.count)])
         empty = empty.select(exp.false(), *[exp.null() for _ in names], copy=False).from_(self.subscriptions())
-        both = exp.union(keyed, empty, distinct=False, dialect=sql.TocsinSpark)
+        both = exp.union(keyed, empty, distinct=False, dialect=TocsinSpark)
         used = self._used(select)
         result = select
         for key in ("from_", "joins", "laterals", "where"):

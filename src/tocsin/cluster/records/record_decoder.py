@@ -18,11 +18,11 @@ import msgspec
 import pyarrow as pa
 from msgspec import Raw, Struct
 
-from tocsin.cluster.model import Column
-from tocsin.cluster.records.columnar_decoder import Doubt, Reader, reader
+from tocsin.cluster.model import Column, Refusal
+from tocsin.cluster.records.columnar_decoder import NotColumnar, Reader, reader
 from tocsin.cluster.records.strict_json import exact_json
 from tocsin.cluster.records.type_ddl import arrow_schema, column_type
-from tocsin.cluster.records.value_validators import Misfit, checker, matched, shown
+from tocsin.cluster.records.value_validators import InvalidValue, checker, matched, shown
 from tocsin.config import Limits
 from tocsin.errors import BrokenEncoding, LimitExceeded, NotJson, TypeMismatch, UnsupportedEncoding
 
@@ -39,18 +39,6 @@ _ANY: msgspec.json.Decoder[Raw] = msgspec.json.Decoder(Raw)
 
 #: The checked values of one record, in the order of the columns.
 Row = tuple[Any, ...]
-
-
-class Refusal(Struct, frozen=True):
-    """A record that was not taken. ``index`` counts the records of the body from 0.
-
-    Codes: not_json, not_utf8, not_an_object, missing, null, wrong_type, out_of_range, unknown_field, duplicate_field,
-    too_deep, too_large.
-    """
-
-    index: int
-    code: str
-    reason: str
 
 
 class Decoded(Struct):
@@ -214,7 +202,7 @@ class RecordDecoder:
         for i, way in enumerate(self._readers):
             try:
                 table = (way.lines if lines else way.array)(text, most, self._new_key)
-            except Doubt:
+            except NotColumnar:
                 continue
             if i:
                 self._readers = self._readers[::-1]  # the next body is probably like this one
@@ -231,7 +219,7 @@ class RecordDecoder:
                 try:
                     yield way.each(texts, self._new_key)
                     return
-                except Doubt:
+                except NotColumnar:
                     continue
         middle = len(texts) // 2
         yield from self._chunk(texts[:middle], first, extra, refused)
@@ -246,20 +234,20 @@ class RecordDecoder:
         for index, text in enumerate(texts, first):
             try:
                 rows.append(tuple(self._record(bytes(text), extra)))
-            except Misfit as misfit:
-                refused.append(Refusal(index, misfit.code, str(misfit)))
+            except InvalidValue as invalid:
+                refused.append(Refusal(index, invalid.code, str(invalid)))
         return rows
 
     def _record(self, text: bytes, extra: bool) -> list[Any]:
         """One record the exact way: the reference that the quick way must agree with."""
         limits = self._limits
         if len(text) > limits.record_bytes:
-            raise Misfit("too_large", f"{len(text)} bytes, at most {limits.record_bytes} are allowed")
+            raise InvalidValue("too_large", f"{len(text)} bytes, at most {limits.record_bytes} are allowed")
         value = exact_json(text, self._digits)
         if not isinstance(value, dict):
-            raise Misfit("not_an_object", f"an object expected, got {shown(value)}")
+            raise InvalidValue("not_an_object", f"an object expected, got {shown(value)}")
         if text.count(b"{") + text.count(b"[") > limits.json_depth and _deeper_than(value, limits.json_depth):
-            raise Misfit("too_deep", f"nested deeper than {limits.json_depth}")
+            raise InvalidValue("too_deep", f"nested deeper than {limits.json_depth}")
         named = matched(value, self._exact, self._folded, extra)
         row: list[Any] = []
         generate = False
@@ -268,13 +256,13 @@ class RecordDecoder:
             if item is not None:
                 try:
                     row.append(check(item))
-                except Misfit as misfit:
-                    raise misfit.under(name) from None
+                except InvalidValue as invalid:
+                    raise invalid.under(name) from None
                 continue
             if name == self._generated:
                 generate = True
             elif not nullable:
-                raise Misfit("null" if name in named else "missing", "a value is required", name)
+                raise InvalidValue("null" if name in named else "missing", "a value is required", name)
             row.append(None)
         if generate:
             row[self.schema.get_field_index(self._generated)] = self._new_key()

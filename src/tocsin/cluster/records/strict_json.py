@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from tocsin.cluster.records.value_validators import Misfit, shown_name
+from tocsin.cluster.records.value_validators import InvalidValue, shown_name
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -15,12 +15,12 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise Misfit("duplicate_field", "the field is there twice", shown_name(twice))
+        raise InvalidValue("duplicate_field", "the field is there twice", shown_name(twice))
     return out
 
 
 def _constant(name: str) -> Any:
-    raise Misfit("not_json", f"{name} is not JSON")
+    raise InvalidValue("not_json", f"{name} is not JSON")
 
 
 def _fraction(text: str) -> Decimal | float:
@@ -48,12 +48,12 @@ _FLOATS = _loader(float)
 
 
 def exact_json(text: bytes, digits: bool = True) -> Any:
-    """Reads JSON as it is written; ``digits``: fractions keep all of theirs. Raises Misfit for what is wrong."""
+    """Reads JSON as it is written; ``digits``: fractions keep all of theirs. Raises InvalidValue for what is wrong."""
     try:
         return (_DIGITS if digits else _FLOATS)(text.decode())
     except UnicodeDecodeError as error:
-        raise Misfit("not_utf8", f"not UTF-8 at byte {error.start}") from None
+        raise InvalidValue("not_utf8", f"not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise Misfit("not_json", f"not JSON: {error.msg.lower()} at character {error.pos}") from None
+        raise InvalidValue("not_json", f"not JSON: {error.msg.lower()} at character {error.pos}") from None
     except RecursionError:
-        raise Misfit("too_deep", "nested too deeply") from None
+        raise InvalidValue("too_deep", "nested too deeply") from None

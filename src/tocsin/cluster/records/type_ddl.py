@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tocsin.cluster.model import Column
-from tocsin.cluster.records.value_validators import Misfit, checker
+from tocsin.cluster.records.value_validators import InvalidValue, checker
 from tocsin.config import Limits
 from tocsin.errors import LimitExceeded, TypeMismatch, UserError
 
@@ -54,7 +54,7 @@ _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([^\W\d]\w*)|(\d+)|([<>(),:])|('(?:
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class _Parser:
+class _TypeParser:
     """Recursive descent over the tokens of one type."""
 
     def __init__(self, text: str) -> None:
@@ -179,7 +179,7 @@ class _Parser:
 @lru_cache(maxsize=4096)
 def declared_type(ddl: str) -> pa.DataType:
     """Reads ``array<struct<a:int>>`` and its like; raises TypeMismatch with the position of what is wrong."""
-    return _Parser(ddl).whole()
+    return _TypeParser(ddl).whole()
 
 
 @lru_cache(maxsize=4096)
@@ -333,8 +333,8 @@ def coerce(value: Any, ddl: str) -> Any:
         return None
     try:
         return checker(declared_type(ddl))(value)
-    except Misfit as misfit:
-        raise TypeMismatch(f"{misfit} (for {spark_type(ddl)})", reason=misfit.code) from misfit
+    except InvalidValue as invalid:
+        raise TypeMismatch(f"{invalid} (for {spark_type(ddl)})", reason=invalid.code) from invalid
 
 
 def values_to_arrow(values: Sequence[Any], ddl: str) -> pa.Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from decimal import Decimal
 
@@ -39,20 +38,3 @@ def parse_duration(text: str) -> float:
     if total > _LONGEST:
         raise ParseError(f"{text[:60]!r} is longer than a hundred years", hint=_HINT)
     return float(-total if match["sign"] == "-" else total)
-
-
-def format_duration(seconds: float) -> str:
-    """The shortest ISO-8601 text that ``parse_duration`` reads back as the same number."""
-    if not math.isfinite(seconds):
-        raise ValueError(f"{seconds} is not a duration")
-    rest = abs(Decimal(repr(seconds)))
-    days, rest = divmod(rest, 86_400)
-    hours, rest = divmod(rest, 3_600)
-    minutes, rest = divmod(rest, 60)
-    date = f"{int(days)}D" if days else ""
-    time = "".join(f"{int(number)}{unit}" for number, unit in ((hours, "H"), (minutes, "M")) if number)
-    if rest:
-        fraction = f"{rest:f}"
-        time += f"{fraction.rstrip('0').rstrip('.') if '.' in fraction else fraction}S"
-    sign = "-" if seconds < 0 else ""
-    return f"{sign}P{date}{'T' if time else ''}{time}" if date or time else "PT0S"

@@ -33,7 +33,7 @@ def iter_statements(text: str) -> Iterator[Parsed]:
     script = Script(text)
     for index, tokens in split(script):
         line, column = script.locate(tokens[0].start)
-        statement = _Parser(script, tokens, index).statement()
+        statement = _StatementParser(script, tokens, index).statement()
         yield Parsed(index, line, column, text[tokens[0].start : tokens[-1].end], statement)
 
 
@@ -49,7 +49,7 @@ def parse_one(text: str) -> Statement:
     return found[0].statement
 
 
-class _Parser(Definitions):
+class _StatementParser(Definitions):
     """Each method parses what follows the words that led to it."""
 
     def __init__(self, script: Script, tokens: list[Token], index: int) -> None:

@@ -1,6 +1,6 @@
-"""Results: grouped by subscription, kept as one segment an execution, read back as lines of JSON.
+"""Results: grouped by subscription, stored as one segment per execution, and read as lines of JSON.
 
-Nothing here touches single records: payloads arrive from Spark as JSON text and leave as bytes, by columns.
+Nothing here handles single records: payloads come from Spark as JSON text and leave as bytes, in whole columns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Ids = npt.NDArray[np.int64]
 
 
 def group(table: pa.Table) -> pa.Table:
-    """One row a subscription, by id: its payloads joined to a JSON array, by ``rank`` or else as they came."""
+    """One row for each subscription, ordered by id: its payloads as a JSON array, by ``rank`` or in the given order."""
     if table.num_rows == 0:
         return SCHEMA.empty_table()
     ids = _ids(table)
@@ -86,7 +86,7 @@ class ResultStore:
 
     @staticmethod
     def folder(channel: int, number: int) -> str:
-        """Where results of an execution go; a thousand executions a folder, as listing a huge one is slow."""
+        """The folder of an execution's results; one for a thousand executions, because a huge one is slow to list."""
         return f"results/{channel}/{number // 1000}"
 
     def write(self, channel: int, number: int, grouped: pa.Table) -> Written:
@@ -95,14 +95,14 @@ class ResultStore:
         return self.store.write(grouped, self.folder(channel, number), row_group=max(256, CHUNK // size))
 
     def pull(self, execution: Execution, ids: Ids) -> Iterator[bytes]:
-        """The results of these subscriptions: NDJSON, one line a subscription, in chunks of about a megabyte."""
-        wanted = np.unique(np.asarray(ids, np.int64))
-        if execution.path is None or not len(wanted):
+        """The results of these subscriptions as NDJSON, one line each, in chunks of about a megabyte."""
+        ids = np.unique(np.asarray(ids, np.int64))
+        if execution.path is None or not len(ids):
             return
         for part in self.store.parts(execution.path):
             with self.store.open(part) as file:
                 try:
-                    for table in _matching(file, wanted):
+                    for table in _matching(file, ids):
                         yield from _lines(table, execution.number)
                 except (OSError, KeyError, pa.ArrowException) as error:
                     raise StorageError(
@@ -113,12 +113,12 @@ class ResultStore:
 
     def of_subscription(self, executions: Iterable[Execution], id: int) -> Iterator[bytes]:
         """The line of one subscription in each of these executions, in their order."""
-        wanted = np.array([id], np.int64)
+        ids = np.array([id], np.int64)
         for execution in executions:
-            yield from self.pull(execution, wanted)
+            yield from self.pull(execution, ids)
 
     def result_paths(self, executions: Iterable[Execution]) -> list[tuple[str, int, float]]:
-        """(segment, execution, time) of every result file: what ``<Channel>Results`` reads."""
+        """(segment, execution, time) of every result file, for ``<Channel>Results``."""
         return [
             (part, execution.number, execution.time)
             for execution in executions
@@ -127,11 +127,11 @@ class ResultStore:
         ]
 
 
-def _matching(file: pq.ParquetFile, wanted: Ids) -> Iterator[pa.Table]:
-    """The wanted rows; payloads are read only in row groups that have some, and never a large group at once."""
-    for number in _candidates(file, wanted):
+def _matching(file: pq.ParquetFile, ids: Ids) -> Iterator[pa.Table]:
+    """The rows of the ids; payloads are read only in row groups that have some, and large groups in batches."""
+    for number in _candidates(file, ids):
         present = _ids(file.read_row_group(number, columns=["subscription_id"], use_threads=False))
-        hits = wanted[np.minimum(np.searchsorted(wanted, present), len(wanted) - 1)] == present
+        hits = ids[np.minimum(np.searchsorted(ids, present), len(ids) - 1)] == present
         if not hits.any():
             continue
         at = 0
@@ -143,14 +143,14 @@ def _matching(file: pq.ParquetFile, wanted: Ids) -> Iterator[pa.Table]:
                 yield table if here.all() else table.filter(pa.array(here))
 
 
-def _candidates(file: pq.ParquetFile, wanted: Ids) -> Iterator[int]:
-    """Row groups whose range of ids touches a wanted one."""
+def _candidates(file: pq.ParquetFile, ids: Ids) -> Iterator[int]:
+    """Row groups whose range of ids includes one of them."""
     column = file.schema_arrow.get_field_index("subscription_id")
     for number in range(file.metadata.num_row_groups):
         statistics = file.metadata.row_group(number).column(column).statistics if column >= 0 else None
         if statistics is not None and statistics.has_min_max:
-            first = np.searchsorted(wanted, statistics.min, "left")
-            if first == len(wanted) or wanted[first] > statistics.max:
+            first = np.searchsorted(ids, statistics.min, "left")
+            if first == len(ids) or ids[first] > statistics.max:
                 continue
         yield number
 

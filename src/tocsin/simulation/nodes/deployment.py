@@ -90,8 +90,8 @@ class Deployment:
 
     def heal(self) -> None:
         """All faults end: machines come back, the network is well, and who was slow is quick."""
-        self.network.weather = LinkQuality()
-        self.network.walls.clear()
+        self.network.quality = LinkQuality()
+        self.network.partitions.clear()
         self.on_move.clear()
         if not self.cluster.up:
             self.cluster.boot()
@@ -105,7 +105,7 @@ class Deployment:
             client.usual(1e6)
             if not client.up:
                 client.boot()
-        self.network.flow()
+        self.network.retry_stalled()
         if self.trace:
             self.trace.say("world", "all faults end")
 
@@ -151,7 +151,7 @@ class Deployment:
             client.publisher = Publisher(client, papers, papers.choice((0.0, 0.0, 0.5, 2.0)))
         self.clients[name] = client
         for channel, kind in plan.wishes:
-            client.want(self.interest(client, channel, kind))
+            client.subscribe(self.interest(client, channel, kind))
 
     def _coordinator(self) -> CoordinatorConfig:
         scenario = self.scenario

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tocsin.broker.core.events import Line
 from tocsin.broker.upstream.effects import Lost, Refused
 from tocsin.cluster.notify.retry_policy import RetryPolicy
-from tocsin.simulation.network.process import Process, Question, Work
+from tocsin.simulation.network.process import Process, Request, Work
 
 if TYPE_CHECKING:
     from tocsin.simulation.nodes.broker import BrokerNode
@@ -92,9 +92,9 @@ class Notifier:
                     cluster.outbox[road.broker].pop(each, None)
         road.busy = False
 
-    def _post(self, broker: str, tells: list[Tell]) -> Question:
+    def _post(self, broker: str, tells: list[Tell]) -> Request:
         node = self.addresses[broker]
-        return self.cluster.network.ask(self.cluster, node, node.told, tells, TIMEOUT)
+        return self.cluster.network.request(self.cluster, node, node.told, tells, TIMEOUT)
 
     def _message(self, broker: str, name: str, number: int) -> Tell | None:
         channel = self.cluster.channels[name]

@@ -10,7 +10,7 @@ import msgspec
 
 from tocsin.broker.core.events import Event, Ordered
 from tocsin.broker.upstream.heartbeat import Enrol, Heartbeat
-from tocsin.simulation.network.process import Done, Process, Question, walk
+from tocsin.simulation.network.process import Done, Process, Request, walk
 from tocsin.wire.reports import Registered, Registration, ReportReply
 
 if TYPE_CHECKING:
@@ -56,15 +56,15 @@ class Reporter:
         for order in event.orders.migrations:
             self.node.moving(order)
 
-    def _perform(self, wish: Any) -> Question:
+    def _perform(self, wish: Any) -> Request:
         if isinstance(wish, Enrol):
             return self._ask(self.coordinator.register, msgspec.json.encode(wish.place), Registered)
         body = (self.node.name, wish.token, msgspec.json.encode(wish.report))
         return self._ask(self.coordinator.report, body, ReportReply)
 
-    def _ask(self, serve: Callable[[Any, Done], None], body: Any, kind: type[Any] | None) -> Question:
+    def _ask(self, serve: Callable[[Any, Done], None], body: Any, kind: type[Any] | None) -> Request:
         """Answers are JSON."""
-        question = self.node.network.ask(self.node, self.coordinator, serve, body, TIMEOUT)
+        question = self.node.network.request(self.node, self.coordinator, serve, body, TIMEOUT)
 
         def asked(done: Done) -> None:
             question(

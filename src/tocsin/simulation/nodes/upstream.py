@@ -11,7 +11,7 @@ from tocsin.broker.core.events import Line
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost
 from tocsin.broker.upstream.protocol import UpstreamProtocol
-from tocsin.simulation.network.process import Done, Process, Question, walk
+from tocsin.simulation.network.process import Done, Process, Request, walk
 from tocsin.simulation.nodes.notifier import Tell
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Upstream:
         self.registered = True
         self.node.ready()
 
-    def _perform(self, wish: Any) -> float | Question:
+    def _perform(self, wish: Any) -> float | Request:
         cluster, me = self.cluster, self.node.name
         match wish:
             case protocol.UntilRegistered():
@@ -87,8 +87,8 @@ class Upstream:
                 return self._pull(wish)
         raise AssertionError(wish)
 
-    def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Question:
-        return self.node.network.ask(self.node, self.cluster, serve, body, TIMEOUT)
+    def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Request:
+        return self.node.network.request(self.node, self.cluster, serve, body, TIMEOUT)
 
     def _until_registered(self, done: Done) -> None:
         if self.registered:
@@ -96,7 +96,7 @@ class Upstream:
         else:
             self.node.later(PATIENCE, self._until_registered, done)
 
-    def _pull(self, wish: protocol.Pull) -> Question:
+    def _pull(self, wish: protocol.Pull) -> Request:
         """Lines come in two parts, and the second part not always."""
         node, life = self.node, self.node.life
 

@@ -39,8 +39,8 @@ export function stretch(track, seconds, first = track.times[0]) {
 
 function render() {
   const seconds = Number($("span").value);
-  const seen = stretch(tape.pictures, seconds, tape.start);
-  const before = tape.samples.between(seen.from, Math.min(seen.to, tape.pictures.times[0] ?? Infinity));
+  const seen = stretch(tape.topologies, seconds, tape.start);
+  const before = tape.samples.between(seen.from, Math.min(seen.to, tape.topologies.times[0] ?? Infinity));
   const found = { ...seen, times: [...before.times, ...seen.times], items: [...before.items, ...seen.items] };
   const limits = [];
   if (settings.alpha !== undefined) limits.push({ name: "α", value: settings.alpha, colour: "var(--warn)" });
@@ -55,12 +55,12 @@ export async function learn() {
     settings = (await get("/strategy")).settings;
     render();
   } catch {
-    // The banner says that nobody answers.
+    // The banner says that the coordinator does not answer.
   }
 }
 
 export function start() {
-  for (const kind of ["picture", "clock", "moment", "theme"]) on(kind, render);
+  for (const kind of ["topology", "clock", "moment", "theme"]) on(kind, render);
   on("back", learn);
   on("switched", learn);
   $("span").addEventListener("change", render);

@@ -1,4 +1,4 @@
-// Streets, districts, the river and shelters. Drawn anew when the view rests; while it moves, the last drawing moves with it.
+// Streets, districts, the river and shelters. Drawn again when the view rests; while it moves, the last drawing moves with it.
 
 import { colour } from "./colours.js";
 import * as format from "./format.js";

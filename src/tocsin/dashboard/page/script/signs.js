@@ -6,7 +6,7 @@ import * as format from "./format.js";
 import { glyph } from "./icons.js";
 
 const PULSE = 2200;
-/** Milliseconds between two drawings of a pulse: slow as it is, nobody sees more. */
+/** Milliseconds between two drawings of a pulse: more would not be visible. */
 const STEP = 48;
 
 export class Signs {

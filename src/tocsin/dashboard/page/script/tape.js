@@ -74,7 +74,7 @@ function begun({ times }) {
 }
 
 export const tape = {
-  pictures: new Track({ seconds: MINUTES }),
+  topologies: new Track({ seconds: MINUTES }),
   samples: new Track({ most: 2000 }),
   notes: new Track({ most: 5000 }),
   emergencies: new Track({ most: 20_000 }),
@@ -82,7 +82,7 @@ export const tape = {
   people: new Track({ bytes: 96 * 1024 * 1024 }),
   /** Where it begins: the network second by second as this page saw it, before that looks at the balance. */
   get start() {
-    const [seen] = tape.pictures.times;
+    const [seen] = tape.topologies.times;
     return seen === undefined ? undefined : Math.min(seen, begun(tape.samples) ?? seen);
   },
 };
