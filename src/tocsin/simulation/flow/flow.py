@@ -1,7 +1,7 @@
 """The run itself: what happens at one moment after the other, and what it amounts to.
 
 At one moment newcomers come first, then subscriptions are made, then who was on the way arrives, then channels run,
-then brokers report and the coordinator looks. Nothing happens between two moments, so no account is a guess.
+then brokers report and the coordinator evaluates. Nothing happens between two moments, so all counts are exact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tocsin.simulation.flow.results import Migration, Run, Samples
 from tocsin.simulation.flow.settings import Settings
 from tocsin.simulation.flow.workload import Execution, Workload
 
-#: Told the simulated seconds that have passed.
+#: Called with the simulated seconds that have passed.
 Progress = Callable[[float], None]
 
 
@@ -50,7 +50,8 @@ class Flow:
         self._changed: list[Longs] = []
         self._left: list[tuple[int, int]] = []
         self._series: dict[str, list[Any]] = {
-            key: [] for key in ("time", "incoming", "outgoing", "subscribers", "fetched", "delivered", "moved", "bound")
+            key: []
+            for key in ("time", "incoming", "outgoing", "subscribers", "fetched", "delivered", "migrated", "bound")
         }
         self._before = (self.bytes_in.copy(), self.bytes_out.copy())
 
@@ -123,7 +124,7 @@ class Flow:
         self.bytes_in += held @ holds
         self.executions += int(holds.any(axis=1).sum())
 
-    # What the coordinator is told.
+    # Reports to the coordinator.
 
     def _report(self, now: float) -> None:
         changed = np.unique(np.concatenate(self._changed)) if self._changed else np.empty(0, dtype=np.int64)
@@ -145,7 +146,7 @@ class Flow:
         series["subscribers"].append(self.crowd.count.copy())
         series["fetched"].append(self.bytes_in - fetched)
         series["delivered"].append(self.bytes_out - delivered)
-        series["moved"].append(len(self.migrations))
+        series["migrated"].append(len(self.migrations))
         series["bound"].append(self.crowd.lower_bound())
         self._before = (self.bytes_in.copy(), self.bytes_out.copy())
 
@@ -158,7 +159,7 @@ class Flow:
             series["subscribers"],
             series["fetched"],
             series["delivered"],
-            series["moved"],
+            series["migrated"],
             series["bound"],
             self.work.capacity,
         )

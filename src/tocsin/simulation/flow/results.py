@@ -66,6 +66,6 @@ class Run:
     deliveries: Longs
     bytes_in: Longs
     bytes_out: Longs
-    executions: int  # of BE subscriptions that somebody wanted
+    executions: int  # of BE subscriptions that had subscribers
     at: Longs  # where everybody is in the end
     migrations: list[Migration] = field(default_factory=list)
