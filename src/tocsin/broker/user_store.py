@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.broker.core import instructions as do
 from tocsin.errors import AlreadyExists, StorageError, Unauthorized, UserError
 from tocsin.http.passwords import hash_password
 from tocsin.wire.messages import DurableSubscription
@@ -31,19 +32,19 @@ CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, salt BLOB NOT NULL, has
 CREATE TABLE IF NOT EXISTS sessions (
     session TEXT PRIMARY KEY, token BLOB UNIQUE, name TEXT NOT NULL, broker TEXT NOT NULL, expires REAL NOT NULL
 );
-CREATE TABLE IF NOT EXISTS held (
+CREATE TABLE IF NOT EXISTS durable_subscriptions (
     session TEXT NOT NULL, subscription INTEGER NOT NULL, channel TEXT NOT NULL, args BLOB NOT NULL,
     after INTEGER NOT NULL, PRIMARY KEY (session, subscription)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS previous_ids (
-    session TEXT NOT NULL, subscription INTEGER NOT NULL, former INTEGER NOT NULL, until INTEGER NOT NULL,
-    PRIMARY KEY (session, subscription, former)
+    session TEXT NOT NULL, subscription INTEGER NOT NULL, previous_id INTEGER NOT NULL, until INTEGER NOT NULL,
+    PRIMARY KEY (session, subscription, previous_id)
 ) WITHOUT ROWID;
 """
 NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
 
 
-class Session(msgspec.Struct, frozen=True):
+class UserSession(msgspec.Struct, frozen=True):
     """One device of a user; what is kept belongs to it. ``id`` names both."""
 
     id: str
@@ -94,11 +95,11 @@ class UserStore:
 
         return self._call(add)
 
-    def login(self, user: str, password: str, device: str) -> Future[Session]:
+    def login(self, user: str, password: str, device: str) -> Future[UserSession]:
         if not 0 < len(device) <= NAME_LENGTH or not device.isprintable():
             raise UserError(f"a device's name has 1 to {NAME_LENGTH} visible characters")
 
-        def check() -> Session:
+        def check() -> UserSession:
             row = self._db.execute("SELECT salt, hash FROM users WHERE name = ?", (user,)).fetchone()
             # The same work for a name that does not exist: how long it takes tells nothing.
             salt, known = row or (b"", b"")
@@ -112,7 +113,7 @@ class UserStore:
                 " DO UPDATE SET token = excluded.token, broker = excluded.broker, expires = excluded.expires",
                 values,
             )
-            return Session(session, token, expires)
+            return UserSession(session, token, expires)
 
         return self._call(check)
 
@@ -120,7 +121,7 @@ class UserStore:
         return self._call(lambda: self._end(session))
 
     def _end(self, session: str) -> None:
-        for table in ("held", "previous_ids"):
+        for table in ("durable_subscriptions", "previous_ids"):
             self._db.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
         self._db.execute("DELETE FROM sessions WHERE session = ?", (session,))
 
@@ -137,20 +138,22 @@ class UserStore:
 
         return self._call(find)
 
-    def held(self, session: str) -> Future[list[DurableSubscription]]:
-        return self._call(lambda: self._held(session))
+    def durable(self, session: str) -> Future[list[DurableSubscription]]:
+        return self._call(lambda: self._durable(session))
 
-    def _held(self, session: str) -> list[DurableSubscription]:
+    def _durable(self, session: str) -> list[DurableSubscription]:
         rows = self._db.execute(
-            "SELECT subscription, channel, args, after FROM held WHERE session = ? ORDER BY subscription", (session,)
+            "SELECT subscription, channel, args, after FROM durable_subscriptions WHERE session = ?"
+            " ORDER BY subscription",
+            (session,),
         )
         return [
-            DurableSubscription(number, channel, msgspec.json.decode(args), after, self._formers(session, number))
-            for number, channel, args, after in rows.fetchall()
+            DurableSubscription(id, channel, msgspec.json.decode(args), after, self._previous_ids(session, id))
+            for id, channel, args, after in rows.fetchall()
         ]
 
-    def _formers(self, session: str, subscription: int) -> dict[int, int]:
-        text = "SELECT former, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY former"
+    def _previous_ids(self, session: str, subscription: int) -> dict[int, int]:
+        text = "SELECT previous_id, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY previous_id"
         return dict(self._db.execute(text, (session, subscription)).fetchall())
 
     def expired(self) -> Future[list[str]]:
@@ -181,62 +184,67 @@ class UserStore:
 
         def done(future: Future[str | None]) -> None:
             session = None if future.exception() else future.result()
-            held = self._held(session) if session is not None else []
-            loop.call_soon_threadsafe(found, session, held)
+            durable = self._durable(session) if session is not None else []
+            loop.call_soon_threadsafe(found, session, durable)
 
         self.session(token).add_done_callback(done)
 
-    def everybody(self) -> list[tuple[str, list[DurableSubscription]]]:
-        """What this broker keeps, of its former life."""
+    def all_durable(self) -> list[tuple[str, list[DurableSubscription]]]:
+        """What this broker served before its restart."""
 
         def read() -> list[tuple[str, list[DurableSubscription]]]:
             rows = self._db.execute(
                 "SELECT session FROM sessions WHERE broker = ? AND expires > ?", (self.broker, self.clock())
             ).fetchall()
-            return [(session, self._held(session)) for (session,) in rows]
+            return [(session, self._durable(session)) for (session,) in rows]
 
         found: list[tuple[str, list[DurableSubscription]]] = self._call(read).result()
         return found
 
-    def remember(self, user: str, subscription: int, channel: str, args: Any, after: int) -> None:
-        values = (user, subscription, channel, msgspec.json.encode(args), after)
-        self._call(lambda: self._db.execute("INSERT OR IGNORE INTO held VALUES (?, ?, ?, ?, ?)", values))
+    def remember(self, it: do.Remember) -> None:
+        values = (it.user, it.subscription, it.channel, msgspec.json.encode(it.args), it.position.execution)
+        self._call(
+            lambda: self._db.execute("INSERT OR IGNORE INTO durable_subscriptions VALUES (?, ?, ?, ?, ?)", values)
+        )
 
-    def renumber(self, user: str, former: int, subscription: int, until: int, through: int) -> None:
+    def change_id(self, it: do.ChangeId) -> None:
         """What was acknowledged stays so. Another broker that shares the file may have done it before."""
+        user, previous_id, subscription = it.user, it.previous_id, it.subscription
+        until, through = it.until.execution, it.position.execution
 
         def change() -> None:
             moved = self._db.execute(
-                "INSERT INTO held SELECT session, ?, channel, args, min(after, ?) FROM held"
+                "INSERT INTO durable_subscriptions"
+                " SELECT session, ?, channel, args, min(after, ?) FROM durable_subscriptions"
                 " WHERE session = ? AND subscription = ?"
                 " ON CONFLICT (session, subscription) DO UPDATE SET after = min(after, excluded.after)",
-                (subscription, through, user, former),
+                (subscription, through, user, previous_id),
             )
             if not moved.rowcount:
                 return
-            text = "INSERT OR IGNORE INTO previous_ids SELECT session, ?, former, until FROM previous_ids"
+            text = "INSERT OR IGNORE INTO previous_ids SELECT session, ?, previous_id, until FROM previous_ids"
             text += " WHERE session = ? AND subscription = ?"
-            self._db.execute(text, (subscription, user, former))
-            row = (user, subscription, former, until)
+            self._db.execute(text, (subscription, user, previous_id))
+            row = (user, subscription, previous_id, until)
             self._db.execute("INSERT OR IGNORE INTO previous_ids VALUES (?, ?, ?, ?)", row)
-            self._forget(user, former)
+            self._forget(user, previous_id)
 
         self._call(change)
 
-    def forget(self, user: str, subscription: int) -> None:
-        self._call(lambda: self._forget(user, subscription))
+    def forget(self, it: do.Forget) -> None:
+        self._call(lambda: self._forget(it.user, it.subscription))
 
     def _forget(self, user: str, subscription: int) -> None:
-        for table in ("held", "previous_ids"):
+        for table in ("durable_subscriptions", "previous_ids"):
             values = (user, subscription)
             self._db.execute(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", values)
 
-    def acknowledge(self, user: str, positions: dict[int, int]) -> None:
-        """Behind the end of a number that it had before, nothing of that number can be missing."""
-        rows = [(user, number, after) for number, after in positions.items()]
+    def acknowledge(self, it: do.Acknowledge) -> None:
+        """After the end of a previous id, no results of that id can be missing."""
+        rows = [(it.user, id, position.execution) for id, position in it.positions.items()]
 
         def note() -> None:
-            text = "UPDATE held SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
+            text = "UPDATE durable_subscriptions SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
             self._db.executemany(text, rows)
             self._db.executemany("DELETE FROM previous_ids WHERE session = ? AND subscription = ? AND until < ?", rows)
 

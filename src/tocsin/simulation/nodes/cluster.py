@@ -11,14 +11,16 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from tocsin.broker.core.events import Line
+from tocsin.broker.core.instructions import Publish
 from tocsin.broker.upstream.effects import Refused
-from tocsin.broker.upstream.protocol import PAGE as INHERITED
-from tocsin.broker.upstream.protocol import Post, Seen
+from tocsin.broker.upstream.protocol import PAGE as SUBSCRIPTIONS
+from tocsin.broker.upstream.protocol import ChannelState
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.network.process import Done
 from tocsin.simulation.nodes.notifier import Notifier
 from tocsin.simulation.nodes.publisher import FEED, Record
+from tocsin.wire.position import Position
 
 #: Lines that one answer to a catch-up holds: few, so that there are many answers.
 PAGE = 4
@@ -153,12 +155,13 @@ class DataCluster(Node):
         done(returned, None)
 
     def list_channels(self, body: None, done: Done) -> None:
-        done([Seen(channel.name, channel.last, channel.epoch) for channel in self.channels.values()], None)
+        found = [ChannelState(each.name, Position(each.epoch, each.last)) for each in self.channels.values()]
+        done(found, None)
 
     def list_subscriptions(self, body: tuple[str, str, int], done: Done) -> None:
         name, broker, after = body
         mine = [each for each in self.subscriptions.values() if each.channel.name == name and broker in each.holders]
-        done([(each.number, [each.kind]) for each in mine if each.number > after][:INHERITED], None)
+        done([(each.number, [each.kind]) for each in mine if each.number > after][:SUBSCRIPTIONS], None)
 
     def subscribe(self, body: tuple[str, str, list[Any]], done: Done) -> None:
         broker, name, args = body
@@ -183,7 +186,7 @@ class DataCluster(Node):
                     channel.late[number] = None
             self.subscriptions[number].holders[broker] = None
             outcomes.append(number)
-        done((outcomes, channel.last, channel.epoch), None)
+        done((outcomes, Position(channel.epoch, channel.last)), None)
 
     def subscription(self, number: int, done: Done) -> None:
         """Behind which execution it begins; None while one is under way that has not seen it."""
@@ -205,7 +208,7 @@ class DataCluster(Node):
                 del found.channel.numbers[found.kind]
         done(None, None)
 
-    def post(self, wish: Post, done: Done) -> None:
+    def post(self, wish: Publish, done: Done) -> None:
         """The same key is the same post, and counts once."""
         if wish.feed != FEED:
             done(None, no("feed"))

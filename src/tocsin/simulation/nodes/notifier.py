@@ -94,7 +94,7 @@ class Notifier:
 
     def _post(self, broker: str, tells: list[Tell]) -> Question:
         node = self.addresses[broker]
-        return self.cluster.network.ask(self.cluster, node, node.told, tells, TIMEOUT)
+        return self.cluster.network.ask(self.cluster, node, node.notify, tells, TIMEOUT)
 
     def _message(self, broker: str, name: str, number: int) -> Tell | None:
         channel = self.cluster.channels[name]

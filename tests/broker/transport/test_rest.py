@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from broker_lab import Broker, broker
-from person import PASSWORD, Person, events, rows
+from rest_user import PASSWORD, RestUser, events, rows
 
 from sparkless import sparkless
 
@@ -17,8 +17,8 @@ kinds = (f"rest{n}" for n in itertools.count(1))
 
 
 @pytest.fixture
-def person(served_broker: Broker) -> Person:
-    return Person(served_broker.url)
+def person(served_broker: Broker) -> RestUser:
+    return RestUser(served_broker.url)
 
 
 def test_results_wait_for_who_asks_and_come_until_they_are_acknowledged(cluster, person):
@@ -91,14 +91,14 @@ def test_after_logout_the_token_is_worth_nothing_and_nothing_is_kept(person):
     number = person.subscribe(next(kinds))
     assert person.post("/logout").status_code == 200
     assert person.http.get("/listsubscriptions").status_code == 401
-    again = Person(str(person.http.base_url), person.name)
+    again = RestUser(str(person.http.base_url), person.name)
     assert again.http.get("/listsubscriptions").json() == {"subscriptions": []}
     assert again.post("/ackresults", subscription=number, execution=1).status_code == 404
 
 
 def test_devices_of_a_user_have_their_own_subscriptions(person):
     person.subscribe(next(kinds))
-    laptop = Person(str(person.http.base_url), person.name, "laptop")
+    laptop = RestUser(str(person.http.base_url), person.name, "laptop")
     assert laptop.http.get("/listsubscriptions").json() == {"subscriptions": []}
     assert len(person.http.get("/listsubscriptions").json()["subscriptions"]) == 1
 
@@ -124,7 +124,7 @@ def test_devices_of_a_user_have_their_own_subscriptions(person):
         ("/ackresults", {"subscription": 999_999, "execution": 1}, 404, "not_found"),
         ("/ackresults", {"subscription": 1, "execution": -1}, 400, "malformed"),
         ("/nowhere", {}, 404, "no_such_path"),
-        ("/told", {}, 404, "no_such_path"),
+        ("/notify", {}, 404, "no_such_path"),
     ],
 )
 def test_bad_requests_say_what_is_wrong(person, path, body, status, code):
@@ -204,7 +204,7 @@ def test_a_user_who_sleeps_loses_nothing_when_the_broker_is_killed(tmp_path):
     with sparkless(tmp_path / "data") as (cluster, url):
         first = Broker(tmp_path / "b", url)
         first.event("ready")
-        person = Person(first.url)
+        person = RestUser(first.url)
         number = person.subscribe("fire")
         cluster.found("OfKind", (["fire"], [{"n": 1}]))
         first.kill()
