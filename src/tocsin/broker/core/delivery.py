@@ -111,6 +111,28 @@ class Delivery:
                     self.context.ledger.cache.forget(subscription.recent)
                     subscription.live_after = subscription.recent.complete_after = execution
             channel.notified = max(channel.notified, execution)
+        self._replay(before, out)
+
+    def recover(self, event: ev.Notified | ev.Pulled, out: Out) -> None:
+        """The handler of the event failed, and its messages are dropped: live subscribers are replayed."""
+        channel = self.be_subscriptions.channels.get(event.channel.lower())
+        if channel is None:
+            return
+        execution = event.execution if isinstance(event, ev.Notified) else event.position.execution
+        channel.delivered = min(channel.delivered, execution - 1)
+        channel.notified = max(channel.notified, execution)
+        channel.queue.clear()
+        channel.pulling = False
+        before: dict[int, int] = {}
+        for subscription in channel.be_subscriptions.values():
+            before[subscription.id] = max(subscription.live_after, channel.delivered)
+            subscription.live_after = max(subscription.live_after, channel.notified)
+            self.context.ledger.cache.forget(subscription.recent)
+            subscription.recent.complete_after = subscription.delivered
+        self._replay(before, out)
+
+    def _replay(self, before: dict[int, int], out: Out) -> None:
+        """Live subscribers of these BE subscriptions resume after the given executions."""
         for session in self.context.sessions.values() if before else ():
             for id in [id for id, execution in session.subscriptions.items() if execution == LIVE and id in before]:
                 subscription = self.be_subscriptions.by_id[id]

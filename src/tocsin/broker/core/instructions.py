@@ -26,6 +26,12 @@ class Close(Struct, frozen=True):
     reason: str = ""
 
 
+class Failed(Struct, frozen=True):
+    """The handler of a notification failed; its subscribers are replayed. The driver logs the error."""
+
+    error: Exception
+
+
 # -- to the store of users ---------------------------------------------------------------------------------------------
 
 
@@ -128,4 +134,4 @@ class Publish(Command, frozen=True):
 
 Stored = Remember | ChangeId | Forget | Acknowledge
 Upstream = Subscribe | Unsubscribe | Pull | Fetch | Publish
-Instruction = Send | Close | Authenticate | Stored | Upstream
+Instruction = Send | Close | Failed | Authenticate | Stored | Upstream

@@ -16,7 +16,7 @@ from tocsin.broker.core.cache import Cache
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.delivery import Delivery
 from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
-from tocsin.broker.core.instructions import Instruction
+from tocsin.broker.core.instructions import Failed, Instruction
 from tocsin.broker.core.load import Counters
 from tocsin.broker.core.load_reports import LoadReports
 from tocsin.broker.core.publications import Publications
@@ -102,7 +102,12 @@ class BrokerState:
         context.ledger.book()
         context.now = max(context.now, now)  # a clock that jumps back does not bring anything back
         out: Out = []
-        self._handlers[type(event)](event, out)
+        try:
+            self._handlers[type(event)](event, out)
+        except Exception as error:
+            if not isinstance(event, ev.Notified | ev.Pulled):
+                raise
+            self._recover(event, error, out, 0)
         self.replay.start_fetches(out)
         context.ledger.book()
         return out
@@ -115,10 +120,20 @@ class BrokerState:
         out: Out = []
         notified = self.delivery.notified
         for notification in notifications:
-            notified(notification, out)
+            before = len(out)
+            try:
+                notified(notification, out)
+            except Exception as error:
+                self._recover(notification, error, out, before)
         if self.replay.fetches.queue:
             self.replay.start_fetches(out)
         return out
+
+    def _recover(self, event: ev.Notified | ev.Pulled, error: Exception, out: Out, before: int) -> None:
+        """The data cluster would not repeat it, so that its subscribers would miss it."""
+        del out[before:]
+        out.append(Failed(error))
+        self.delivery.recover(event, out)
 
     def _tick(self, event: ev.Tick, out: Out) -> None:
         self.sessions.tick(out)

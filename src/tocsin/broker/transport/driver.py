@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, get_args
@@ -15,6 +16,8 @@ from tocsin.config import BrokerConfig
 from tocsin.wire.close_codes import Close
 from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.tickets import TicketVerifier
+
+log = logging.getLogger(__name__)
 
 
 class Connection(Protocol):
@@ -57,7 +60,11 @@ class Driver:
         self.writer = FrameWriter()
         self._sends: list[do.Send] = []
         self._ticking: asyncio.TimerHandle | None = None
-        self._carry_out: dict[type[Any], Callable[[Any], None]] = {do.Send: self._send, do.Close: self._close}
+        self._carry_out: dict[type[Any], Callable[[Any], None]] = {
+            do.Send: self._send,
+            do.Close: self._close,
+            do.Failed: lambda it: log.error("a notification could not be delivered", exc_info=it.error),
+        }
 
     def start(self, upstream: Upstream, store: Store) -> None:
         def authenticate(it: do.Authenticate) -> None:

@@ -111,6 +111,8 @@ class BrokerNode(Node):
             elif isinstance(it, do.Close):
                 self._flush(writes)  # what was sent before comes before the end
                 self._close(it)
+            elif isinstance(it, do.Failed):
+                raise it.error
             elif isinstance(it, do.Upstream):
                 self.upstream.carry_out(it)
             else:
