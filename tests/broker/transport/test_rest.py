@@ -123,6 +123,13 @@ def test_devices_of_a_user_have_their_own_subscriptions(person):
         ("/unsubscribe", {"subscription": 0}, 400, "malformed"),
         ("/ackresults", {"subscription": 999_999, "execution": 1}, 404, "not_found"),
         ("/ackresults", {"subscription": 1, "execution": -1}, 400, "malformed"),
+        ("/publish", {"feed": "Nothing", "records": [{"n": 1}]}, 404, "not_found"),
+        ("/publish", {"feed": "", "records": [{"n": 1}]}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": []}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": [{}] * 1_001}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": {"n": 1}}, 400, "malformed"),
+        ("/publish", {"records": [{"n": 1}]}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": [{"n": 1}], "key": "k"}, 400, "malformed"),
         ("/nowhere", {}, 404, "no_such_path"),
         ("/notify", {}, 404, "no_such_path"),
     ],
@@ -130,6 +137,21 @@ def test_devices_of_a_user_have_their_own_subscriptions(person):
 def test_bad_requests_say_what_is_wrong(person, path, body, status, code):
     answer = person.http.post(path, json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+
+
+def test_published_records_are_durable_when_they_are_answered(person):
+    records = [{"user": "rest", "lat": 1.0, "lon": 2.0}, 5, {"user": None}]
+    answer = person.post("/publish", feed="LocationFeed", records=records)
+    assert answer.status_code == 201, answer.text
+    found = answer.json()
+    assert found["taken"] == 3 - len(found["refused"])
+    assert {each["index"] for each in found["refused"]} >= {1, 2}
+    assert "published_records_total 0.0" not in person.http.get("/metrics").text
+
+
+def test_nothing_is_published_without_a_token(served_broker):
+    answer = httpx.post(f"{served_broker.url}/publish", json={"feed": "LocationFeed", "records": [{}]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
 
 
 @pytest.mark.parametrize("query", ["", "subscription=x", "subscription=1&wait=-1", "subscription=1&wait=1e9"])
