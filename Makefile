@@ -9,6 +9,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # Tests run in as many processes as there are cores worth using; ARGS="-n 0" runs them in one, for a debugger.
 PYTEST := $(RUN) -m pytest -n 2
+# Of the random examples in test-slow: SEED=N repeats a run.
+SEED := $(shell date +%s)
 LOCKING := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade
 
 .DEFAULT_GOAL := help
@@ -25,10 +27,11 @@ up: $(READY) ## run an empty system: data cluster, brokers, coordinator
 	@$(VENV)/bin/tocsin up $(ARGS)
 
 test: $(READY) ## run the tests
-	$(PYTEST) -m "not slow" $(ARGS)
+	PYTHONHASHSEED=0 $(PYTEST) -m "not slow" $(ARGS)
 
-test-slow: $(READY) ## run the tests that take minutes
-	$(PYTEST) -m slow $(ARGS)
+test-slow: $(READY) ## run the tests that take minutes, and try new random examples
+	PYTHONHASHSEED=$(SEED) $(PYTEST) -m "slow or hypothesis" --hypothesis-profile=explore --hypothesis-seed=$(SEED) $(ARGS) || \
+		{ echo 'To repeat this run: make test-slow SEED=$(SEED) ARGS="-k NAME_OF_THE_TEST"'; exit 1; }
 
 lint: $(READY) ## check style, types, layers and the repository itself
 	$(RUN) -m ruff check .

@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 SHARED = {
     "__init__",
     "__main__",
+    "before_after",
     "harness",
     "holder",
     "interests",

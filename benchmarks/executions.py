@@ -92,7 +92,7 @@ def measure_ours(sizes: list[int], times: int) -> tuple[Times, float]:
             nonlocal posted
             ours.publish(data, "Reports", ours.matching(posted, REPORTS, done))
             posted += REPORTS
-            with data.world.runtime.pool(name):
+            with data.context.runtime.pool(name):
                 started = time.perf_counter()
                 outcome = runner.run()
                 took = time.perf_counter() - started
@@ -111,7 +111,7 @@ def measure_ours(sizes: list[int], times: int) -> tuple[Times, float]:
 
 def one_by_one(data: Any) -> float:
     """The median time of one query for one subscription, over the new reports as a view in memory."""
-    runtime = data.world.runtime
+    runtime = data.context.runtime
     records = ours.matching(0, REPORTS, REPORTS)
     columns = {name: [record[name] for record in records] for name in ours.COLUMNS}
     runtime.from_arrow(pa.table(columns)).createOrReplaceTempView("one_by_one")

@@ -64,7 +64,7 @@ def executions(times: int) -> Table:
 def interleaved(
     data: Any, runner: ChannelRunner, make: Callable[[int], list[dict[str, Any]]], times: int
 ) -> tuple[list[float], list[float]]:
-    runtime = data.world.runtime
+    runtime = data.context.runtime
     mine: list[float] = []
     floor: list[float] = []
     posted = 0
@@ -95,15 +95,15 @@ def interleaved(
 def text_on_views(data: Any, runner: ChannelRunner) -> Iterator[str]:
     """The text of the next execution, on views that stay."""
     with (
-        data.world.reading(runner.query.uses, runner.positions) as reading,
-        data.world.tables[runner.channel.id].view(data.world.runtime) as subscriptions,
+        data.context.reading(runner.query.uses, runner.positions) as reading,
+        data.context.tables[runner.channel.id].view(data.context.runtime) as subscriptions,
     ):
         now = time.time()
         yield runner.query.render_channel(reading.view, subscriptions, now=now, previous=now - 1)
 
 
 def run_once(data: Any, runner: ChannelRunner, outcome: str) -> float:
-    with data.world.runtime.pool(runner.channel.name):
+    with data.context.runtime.pool(runner.channel.name):
         started = time.perf_counter()
         run = runner.run()
         took = time.perf_counter() - started

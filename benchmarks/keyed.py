@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks import harness, ours
 from benchmarks.harness import Table, median, p99
+from tocsin.cluster.model import Post
 
 KEYS = 1_000_000
 POST = 1_000
@@ -32,7 +33,7 @@ def run(full: bool) -> list[Table]:
             ours.ndjson([location(spread.randrange(KEYS), spread) for _ in range(POST)]) for _ in range(50 * POSTS)
         ]
         data.maintenance.compact()
-        (store,) = data.world.stores.values()
+        (store,) = data.context.stores.values()
         upserts = Upserts(data, bodies)
         upserts.start()
         # A JVM that still warms up would make the first reads slow and hide growth.
@@ -96,7 +97,7 @@ class Upserts(threading.Thread):
             while not self._over.wait(max(0.0, begun + turn / POSTS - time.perf_counter())):
                 due = begun + turn / POSTS
                 body = self.bodies[turn % len(self.bodies)]
-                self.data.publish("Locations", body, content_type="application/x-ndjson").result(60)
+                self.data.publish(Post("Locations", body, content_type="application/x-ndjson")).result(60)
                 self.latencies.append(time.perf_counter() - due)
                 self.done += POST
                 turn += 1

@@ -23,7 +23,7 @@ import msgspec
 
 from benchmarks.peers import family
 from tocsin.cluster.channels.runner import ChannelRunner
-from tocsin.cluster.model import Channel
+from tocsin.cluster.model import Channel, Post
 from tocsin.cluster.service import DataCluster
 from tocsin.config import ClusterConfig
 from tocsin.demo.city.reports import KINDS
@@ -119,11 +119,11 @@ def cluster(script: str = "", **settings: Any) -> Iterator[DataCluster]:
 
 
 def runner_of(data: DataCluster, name: str) -> ChannelRunner:
-    return data.channel_runs.runners[data.world.names.get(Channel, name).id]
+    return data.channel_manager.runners[data.context.definitions.get(Channel, name).id]
 
 
 def publish(data: DataCluster, feed: str, records: Sequence[Any]) -> None:
-    receipt = data.publish(feed, ndjson(records), content_type="application/x-ndjson").result(120)
+    receipt = data.publish(Post(feed, ndjson(records), content_type="application/x-ndjson")).result(120)
     if receipt.taken != len(records):
         raise RuntimeError(f"{receipt.taken} of {len(records)} records taken: {receipt.refused[:1]}")
 

@@ -36,15 +36,15 @@ MEASURE = """seconds => new Promise(done => {
 
 def measure(crowd: int, width: int, height: int) -> dict[str, Any]:
     from chromium import chromium
-    from dashboard_lab import network
-    from village import spot
+    from page_network import network
+    from small_city import spot
 
     with (
         tempfile.TemporaryDirectory() as folder,
         chromium() as browser,
         network(Path(folder), people=PEOPLE, crowd=crowd - PEOPLE) as net,
     ):
-        net.village.announce("flood", "Old Town", *spot(0.8, 0.2))
+        net.city.announce("flood", "Old Town", *spot(0.8, 0.2))
         page = browser.new_page(viewport={"width": width, "height": height})
         page.goto(net.url)
         page.wait_for_selector("#emergencies button")

@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.fanout import processes, wire
 from tocsin.client import Client, connect
-from tocsin.client.notification import Missed
+from tocsin.client.notification import Gap
 
 KINDS = [f"kind{n}" for n in range(20)]
 #: Each message is for one part of the kinds, in turn: what is lost in a short while is seen, for few deliveries.
@@ -139,7 +139,7 @@ class Tocsin(Crowd):
 
     async def _follow(self, subscription: Any, diary: Diary) -> None:
         async for notification in subscription:
-            if not isinstance(notification, Missed):  # a gap shows as lost
+            if not isinstance(notification, Gap):  # a gap shows as lost
                 for row in notification:
                     diary.add(row)
 
@@ -147,8 +147,8 @@ class Tocsin(Crowd):
         all_of = [client.status for client in self.clients]
         return {
             "connected": sum(each.state == "connected" for each in all_of),
-            "moves": sum(each.moves for each in all_of),
-            "reconnects": sum(each.connects - 1 - each.moves for each in all_of),
+            "moves": sum(each.migrations for each in all_of),
+            "reconnects": sum(each.connects - 1 - each.migrations for each in all_of),
             "dropped": sum(each.duplicates for each in all_of),
         }
 

@@ -115,7 +115,7 @@ def join(table: Table, data: Any, side: int, metres: int, users: int, times: int
 
 def nested_loop(data: Any, reports: str, located: str, metres: int, count: int) -> tuple[int, float]:
     """How many pairs the plain predicate finds for so many of the reports, and in which time."""
-    runtime = data.world.runtime
+    runtime = data.context.runtime
     sample = runtime.to_arrow(runtime.session.sql(f"SELECT lat, lon FROM {reports} LIMIT {count}"))
     runtime.from_arrow(sample).createOrReplaceTempView("nested_loop")
     cores = len(os.sched_getaffinity(0))
@@ -139,7 +139,7 @@ def nearest(table: Table, data: Any, users: int, times: int) -> None:
         "SELECT count(*) AS rows, sum(n.metres) AS metres FROM UserLocations u, LATERAL ("
         f"SELECT h.shelter_id, {distance} AS metres FROM Shelters h ORDER BY {distance} LIMIT {NEAREST}) n"
     )
-    runtime = data.world.runtime
+    runtime = data.context.runtime
     mine = harness.seconds(lambda: data.query(whole), times, 1)
     found = data.query(whole).to_pylist()[0]
     with views(data) as (_, located, shelters):
@@ -163,8 +163,8 @@ def nearest(table: Table, data: Any, users: int, times: int) -> None:
 def views(data: Any) -> Iterator[list[str]]:
     """The names of views with all reports, users and shelters, as our own queries get them."""
     names = ("EmergencyReports", "UserLocations", "Shelters")
-    uses = [compile_query(f"SELECT * FROM {name}", data.world.names).uses for name in names]
-    with data.world.reading([use for some in uses for use in some]) as reading:
+    uses = [compile_query(f"SELECT * FROM {name}", data.context.definitions).uses for name in names]
+    with data.context.reading([use for some in uses for use in some]) as reading:
         yield [reading.view(next(iter(some))) for some in uses]
 
 

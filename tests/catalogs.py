@@ -1,11 +1,11 @@
-"""What the tests of the catalog, and of what builds on it, put into one."""
+"""Definitions and commits for tests of the catalog."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tocsin.cluster.model import Broker, Channel, Column, Dataset, Execution, Feed, Parameter
-from tocsin.cluster.storage.catalog import Append, Catalog, Commit, Want
+from tocsin.cluster.storage.catalog import AddSubscription, Append, Catalog, Commit
 
 Open = Callable[[], Catalog]
 
@@ -36,12 +36,12 @@ def a_feed(catalog: Catalog, name: str = "posts") -> Feed:
 
 
 def append(catalog: Catalog, dataset: Dataset, *paths: str) -> list[int]:
-    return catalog.commit(Commit(appends=[Append(dataset.id, path, 10, 100) for path in paths])).ordinals
+    return catalog.commit(Commit(appends=[Append(dataset.id, path, 10, 100) for path in paths]))
 
 
 def execution(channel: Channel, number: int, time: float = 1.0, path: str | None = None) -> Execution:
     return Execution(channel.id, number, time, time + 0.25, 3, 2, 99, path)
 
 
-def wants(channel: Channel, broker: Broker, *ids: int) -> list[Want]:
-    return [Want(id, channel.id, f'["x",{id}]', broker.id) for id in ids]
+def subscriptions_of(channel: Channel, broker: Broker, *ids: int) -> list[AddSubscription]:
+    return [AddSubscription(id, channel.id, f'["x",{id}]', broker.id) for id in ids]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Also without an installation, and for the helpers beside this file.
 for folder in (Path(__file__).parent.parent / "src", Path(__file__).parent):
@@ -18,6 +21,20 @@ for folder in (Path(__file__).parent.parent / "src", Path(__file__).parent):
 from groups import Groups  # noqa: E402
 from tocsin.config import ClusterConfig  # noqa: E402
 
+# Every run tries the same examples, however slow the machine is; ``make test-slow`` explores with new ones.
+settings.register_profile(
+    "same",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("explore", settings.get_profile("same"), derandomize=False)
+settings.load_profile("same")
+# Else Hypothesis also tries the constants of all modules that the process has imported by then, whichever tests it ran.
+providers._get_local_constants = providers.Constants
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -26,12 +43,21 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts the tests in the background ignores SIGINT, and so would every process that a test interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Groups(config))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Packed bytes hold the time at which they were packed; the name of a test has to be the same in both processes."""
     return f"{argname}-gzip" if isinstance(val, bytes) and val.startswith(b"\x1f\x8b") else None
+
+
+@pytest.fixture(scope="session")
+def exploration_seed(pytestconfig: pytest.Config) -> int:
+    """Of the random choices in a slow test: ``make test-slow`` draws a new one and says how to repeat it."""
+    return int(pytestconfig.getoption("hypothesis_seed") or 0)
 
 
 @pytest.fixture(scope="session")

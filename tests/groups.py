@@ -19,8 +19,8 @@ SHARED = ("spark_runtime", "documented", "url", "standalone_master", "watched_ne
 #: The longest go first, so that no process is left with one of them at the end. Even before them goes a file whose
 #: first test starts Spark and stops it: from then on every start finds an archive of its classes.
 ORDER = ["spark_runtime", "test_cluster", "test_demo", "standalone_master", "test_kill", "test_emergency", "documented"]
-ORDER += ["test_network", "test_spark", "test_java", "watched_network", "url", "test_maintenance"]
-ORDER += ["test_runs", "test_openapi", "test_life", "test_packaging", "test_broker_kill", "test_kept_numbers"]
+ORDER += ["test_network", "test_spark_session", "test_java", "watched_network", "url", "test_maintenance"]
+ORDER += ["test_runs", "test_openapi", "test_demo_loop", "test_packaging", "test_broker_kill", "test_kept_numbers"]
 FIRST = {group: place for place, group in enumerate(ORDER)}
 
 

@@ -24,7 +24,7 @@ if __name__ == "__main__":
 import pyarrow as pa
 
 from tocsin.cluster.http.server import serving
-from tocsin.cluster.model import Channel, Execution
+from tocsin.cluster.model import Channel, Execution, Post, Receipt
 from tocsin.cluster.service import DataCluster
 from tocsin.cluster.storage.results import SCHEMA
 from tocsin.config import ClusterConfig
@@ -55,12 +55,12 @@ class Sparkless(DataCluster):
     posted: Callable[[str, list[Any]], Any] | None = None
     committed = 0
 
-    def publish(self, feed: str, body: bytes, **options: Any) -> Future[Any]:
-        receipt = super().publish(feed, body, **options)
-        receipt.add_done_callback(lambda done: self._taken(feed, body, done))
+    def publish(self, post: Post) -> Future[Receipt]:
+        receipt = super().publish(post)
+        receipt.add_done_callback(lambda done: self._taken(post.feed, post.body, done))
         return receipt
 
-    def _taken(self, feed: str, body: bytes, done: Future[Any]) -> None:
+    def _taken(self, feed: str, body: bytes, done: Future[Receipt]) -> None:
         if self.posted is None or done.exception() is not None or done.result().repeated:
             return
         records = json.loads(body) if body.startswith(b"[") else [json.loads(line) for line in body.splitlines()]
@@ -70,18 +70,18 @@ class Sparkless(DataCluster):
     def start(self, *, spark: bool = False) -> None:
         super().start(spark=False)
         # Only Spark knows what columns a body has.
-        self.definer._analyse = lambda compiled: ()  # type: ignore[method-assign]
-        self.definer._check_execution = lambda channel, compiled: None  # type: ignore[method-assign]
+        self.ddl._analyse = lambda compiled: ()  # type: ignore[method-assign]
+        self.ddl._check_execution = lambda channel, compiled: None  # type: ignore[method-assign]
         self.wait_ready = lambda timeout=None: None  # type: ignore[method-assign]
-        fresh = not self.world.names.all(Channel)
+        fresh = not self.context.definitions.all(Channel)
         for _ in self.run(SETUP + (FEED if fresh else "")):
             pass
 
     def found(self, channel: str, *found: tuple[list[Any], list[Any]]) -> int:
         """Records an execution that found these rows for the subscriptions with these arguments. Its number."""
-        world = self.world
-        definition = world.names.get(Channel, channel)
-        runner, table = self.channel_runs.runners[definition.id], world.tables[definition.id]
+        context = self.context
+        definition = context.definitions.get(Channel, channel)
+        runner, table = self.channel_manager.runners[definition.id], context.tables[definition.id]
         payloads: dict[int, list[Any]] = {}
         for args, rows in found:
             number = table.find(table.canonical(args))
@@ -93,19 +93,19 @@ class Sparkless(DataCluster):
             [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
         )
         number = runner.number + 1
-        written = world.results.write(definition.id, number, grouped)
+        written = context.results.write(definition.id, number, grouped)
         rows = sum(columns[1])
-        with world.committer.world:
+        with context.committer.lock:
             now = max(runner.last_time + 1e-6, 1.0)
             brokers = tuple(sorted(table.brokers_of(grouped["subscription_id"].to_numpy())))
             execution = Execution(definition.id, number, now, now, rows, len(ids), written.bytes, written.path)
-            world.catalog.record(execution, {}, brokers)
+            context.catalog.record(execution, {}, brokers)
             self.committed = time.monotonic_ns()
             runner.number, runner.last_time = number, now
             table.executed(number)
-        with world.executed:
-            world.executed.notify_all()
-        self.channel_runs.teller.wake(brokers)
+        with context.executed:
+            context.executed.notify_all()
+        self.channel_manager.notifier.wake(brokers)
         return number
 
 

@@ -113,7 +113,7 @@ class Scripted:
 
     def __exit__(self, *_: object) -> None:
         self.publish()
-        self._thread.join(30)
+        self._thread.join(120)
         self._listener.close()
 
     @property
@@ -125,14 +125,14 @@ class Scripted:
 
     def _serve(self) -> None:
         connection, _ = self._listener.accept()
-        connection.settimeout(30)
+        connection.settimeout(120)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection:
             while b"\r\n\r\n" not in self.received:
                 self.received += connection.recv(4096)
             # The answer and the first message in one piece.
             connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + frame(b'{"welcome":1}'))
-            self._publish.wait(30)
+            self._publish.wait(120)
             for at in range(0, len(self._script), self._part):
                 connection.sendall(self._script[at : at + self._part])
             connection.shutdown(socket.SHUT_WR)

@@ -70,7 +70,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     package = ROOT / "src"
     files = [path for path in (package / "tocsin").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert held == {str(path.relative_to(package)): path.read_bytes() for path in files}
-    assert {"tocsin/py.typed", "tocsin/city/emergency.sql", "tocsin/cli/project/app.sql"} <= set(held)
+    assert {"tocsin/py.typed", "tocsin/demo/city/emergency.sql", "tocsin/cli/project/app.sql"} <= set(held)
 
 
 def test_the_metadata_says_what_it_is(wheel: Path) -> None:

@@ -128,8 +128,8 @@ class Tocsin(Server):
     def subscription(self, topic: int) -> int:
         """Its number in the data cluster."""
         if topic not in self._numbers:
-            world = self.cluster.world
-            table = world.tables[world.names.get(Channel, self.channel).id]
+            context = self.cluster.context
+            table = context.tables[context.definitions.get(Channel, self.channel).id]
             self._numbers[topic] = table.find(table.canonical([topic])) or 0
         return self._numbers[topic]
 

@@ -1,4 +1,4 @@
-"""The typed configuration: one model, from which the file template, the environment names and the reference come."""
+"""The typed configuration: the file template, the environment names and the reference are made from it."""
 
 from __future__ import annotations
 
@@ -14,50 +14,54 @@ from tocsin.errors import UserError
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a request may not exceed."""
+    """Limits of a request."""
 
     request_bytes: Annotated[int, Meta(description="largest request body, after decompression")] = 64 * 1024 * 1024
-    records: Annotated[int, Meta(description="most records in one post")] = 200_000
+    records: Annotated[int, Meta(description="maximum number of records in one post")] = 200_000
     record_bytes: Annotated[int, Meta(description="largest single record")] = 1024 * 1024
-    json_depth: Annotated[int, Meta(description="deepest nesting of a JSON record")] = 32
-    parameters: Annotated[int, Meta(description="most parameters of a channel, function or procedure")] = 32
-    name_length: Annotated[int, Meta(description="longest name of anything")] = 128
-    columns: Annotated[int, Meta(description="most columns of a dataset")] = 1_000
-    statement_bytes: Annotated[int, Meta(description="longest script")] = 4 * 1024 * 1024
-    subscriptions_per_request: Annotated[int, Meta(description="most subscriptions in one request")] = 50_000
-    query_rows: Annotated[int, Meta(description="most rows a retrospective query returns")] = 1_000_000
+    json_depth: Annotated[int, Meta(description="maximum nesting of a JSON record")] = 32
+    parameters: Annotated[int, Meta(description="maximum number of parameters of a channel, function or procedure")] = (
+        32
+    )
+    name_length: Annotated[int, Meta(description="maximum length of a name")] = 128
+    columns: Annotated[int, Meta(description="maximum number of columns of a dataset")] = 1_000
+    statement_bytes: Annotated[int, Meta(description="maximum length of a script")] = 4 * 1024 * 1024
+    subscriptions_per_request: Annotated[int, Meta(description="maximum number of subscriptions in one request")] = (
+        50_000
+    )
+    query_rows: Annotated[int, Meta(description="maximum number of rows of a query")] = 1_000_000
 
 
 class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One data cluster."""
 
-    home: Annotated[str, Meta(description="folder of the catalog (SQLite) and, by default, of the segments")] = (
+    home: Annotated[str, Meta(description="folder of the SQLite catalog and, by default, of the segments")] = (
         "tocsin-data"
     )
     catalog: Annotated[str, Meta(description="'' for SQLite in home, or a postgresql:// address")] = ""
-    segments: Annotated[str, Meta(description="'' for home/segments, or any path or URL Spark can read")] = ""
+    segments: Annotated[str, Meta(description="'' for home/segments, or any path or URL that Spark can read")] = ""
     host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8480
     master: Annotated[str, Meta(description="Spark master")] = "local[*]"
-    driver_memory: Annotated[str, Meta(description="memory of Spark's driver")] = "2g"
-    spark: Annotated[dict[str, str], Meta(description="further Spark settings")] = field(default_factory=dict)
+    driver_memory: Annotated[str, Meta(description="memory of the Spark driver")] = "2g"
+    spark: Annotated[dict[str, str], Meta(description="additional Spark settings")] = field(default_factory=dict)
     brief: Annotated[
-        bool, Meta(description="runs for minutes, not for days: Spark's JVM compiles quickly instead of well")
+        bool, Meta(description="short-lived process: limit the JVM of Spark to its fast compiler, for a faster start")
     ] = False
     load_paths: Annotated[
-        tuple[str, ...], Meta(description="folders that LOAD DATASET and file feeds may read; empty: anywhere")
+        tuple[str, ...], Meta(description="folders that LOAD DATASET and file feeds may read; empty: any folder")
     ] = ()
-    tail_rows: Annotated[int, Meta(description="recent rows of a dataset kept in memory before they are merged")] = (
-        50_000
-    )
-    tail_segments: Annotated[int, Meta(description="recent segments of a dataset before they are merged")] = 256
-    collect_rows: Annotated[int, Meta(description="results above this are written by the executors")] = 500_000
-    retention: Annotated[float, Meta(description="seconds results are kept where a channel says nothing")] = 86_400.0
-    idempotency: Annotated[float, Meta(description="seconds an Idempotency-Key is remembered")] = 86_400.0
-    execution_threads: Annotated[int, Meta(description="executions that may run side by side")] = 4
-    retries: Annotated[int, Meta(description="tries of a failing execution before the channel is marked failing")] = 3
+    tail_rows: Annotated[int, Meta(description="recent rows of a dataset in memory before compaction")] = 50_000
+    tail_segments: Annotated[int, Meta(description="recent segments of a dataset before compaction")] = 256
+    collect_rows: Annotated[int, Meta(description="results with more rows are written by the executors")] = 500_000
+    retention: Annotated[
+        float, Meta(description="seconds that results are stored, unless the channel says otherwise")
+    ] = 86_400.0
+    idempotency: Annotated[float, Meta(description="seconds that an Idempotency-Key is stored")] = 86_400.0
+    execution_threads: Annotated[int, Meta(description="executions that may run in parallel")] = 4
+    retries: Annotated[int, Meta(description="failed tries of an execution before the channel is marked failing")] = 3
     broker_gone_after: Annotated[
-        float, Meta(description="seconds of silence after which a broker is declared gone")
+        float, Meta(description="seconds without an answer after which a broker is declared gone")
     ] = 600.0
     limits: Limits = field(default_factory=Limits)
 
@@ -153,7 +157,6 @@ class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
         default_factory=dict
     )
     cluster: Annotated[str, Meta(description="address of the data cluster, for the page; '' for none")] = ""
-    town: Annotated[str, Meta(description="address of the town, for the page; '' for none")] = ""
     interval: Annotated[float, Meta(gt=0, description="seconds between two reports of a broker")] = 2.0
     gone_after: Annotated[float, Meta(gt=0, description="seconds without a report after which a broker is dead")] = 10.0
     balance_every: Annotated[float, Meta(gt=0, description="seconds between two looks at the balance")] = 10.0
@@ -165,7 +168,7 @@ Config = TypeVar("Config", ClusterConfig, BrokerConfig, CoordinatorConfig)
 
 
 def load(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> ClusterConfig:
-    """Reads a TOML file, then TOCSIN_* variables, then ``overrides`` (None means: not given)."""
+    """Read a TOML file, then TOCSIN_* variables, then ``overrides`` (None: not given)."""
     return _load(ClusterConfig, Limits, "TOCSIN_", path, env, overrides)
 
 
@@ -180,14 +183,14 @@ def load_coordinator(path: str | None = None, env: dict[str, str] | None = None,
 
 
 def variables(config: CoordinatorConfig) -> dict[str, str]:
-    """The TOCSIN_COORDINATOR_* variables that say the same; what is as it is by itself is left out."""
-    found: dict[str, str] = {}
-    for struct, usual, prefix in ((config, CoordinatorConfig(), ""), (config.limits, CoordinatorLimits(), "LIMITS_")):
+    """The TOCSIN_COORDINATOR_* variables for this configuration, without those that have the default value."""
+    values: dict[str, str] = {}
+    for struct, default, prefix in ((config, CoordinatorConfig(), ""), (config.limits, CoordinatorLimits(), "LIMITS_")):
         for name, value in msgspec.structs.asdict(struct).items():
-            if name != "limits" and value != getattr(usual, name):
+            if name != "limits" and value != getattr(default, name):
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-                found[f"TOCSIN_COORDINATOR_{prefix}{name.upper()}"] = text
-    return found
+                values[f"TOCSIN_COORDINATOR_{prefix}{name.upper()}"] = text
+    return values
 
 
 def _load(

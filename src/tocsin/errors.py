@@ -1,37 +1,37 @@
-"""Everything Tocsin raises on purpose.
+"""The errors of Tocsin.
 
     TocsinError
-    ├── UserError                 the request is wrong; a 4xx; nothing was done
-    │   ├── ParseError            a statement or a query cannot be read (line, column)
-    │   ├── BodyRefused           a query does something a channel or query may not do
-    │   ├── QueryFailed           Spark refused or failed the user's query
-    │   ├── NotFound              names something that does not exist
-    │   ├── AlreadyExists         creates something that exists
-    │   ├── InUse                 drops something that others need
-    │   ├── TypeMismatch          a value does not fit the declared type
-    │   ├── RecordsRefused        an all-or-nothing request with records that do not fit
-    │   ├── Conflict              the request contradicts the present state
-    │   ├── LimitExceeded         larger, longer or deeper than allowed
-    │   ├── Malformed             a request that cannot be read (JSON, UTF-8, numbers, types, parameters)
-    │   │   ├── NotJson           a body that is no JSON at all (position)
-    │   │   └── BrokenEncoding    a compressed body that cannot be unpacked
-    │   ├── NoSuchPath            no such address
-    │   ├── MethodNotAllowed      an address that takes other methods (allowed)
-    │   ├── NotAcceptable         asks for a format that is not offered
-    │   ├── UnsupportedMedia      a body in a format that is not read here
-    │   │   └── UnsupportedEncoding   a body packed in a way that is not read here
-    │   ├── CrossOrigin           a page of another site made a browser send this
-    │   └── Unauthorized          the user, password or token is not known here
-    └── SystemTrouble             the request is fine, the system is not; a 5xx
+    ├── UserError                 the request is wrong (HTTP 4xx); nothing was changed
+    │   ├── ParseError            a statement or a query has a syntax error (line, column)
+    │   ├── BodyRefused           a query does something that is not allowed
+    │   ├── QueryFailed           Spark rejected the query, or the query failed
+    │   ├── NotFound              the named object does not exist
+    │   ├── AlreadyExists         the object to create exists already
+    │   ├── InUse                 other objects need the object to drop
+    │   ├── TypeMismatch          a value does not have the declared type
+    │   ├── RecordsRefused        an all-or-nothing post has records that do not fit
+    │   ├── Conflict              the request contradicts the current state
+    │   ├── LimitExceeded         the request is larger, longer or deeper than allowed
+    │   ├── Malformed             the request cannot be decoded (JSON, UTF-8, numbers, types, parameters)
+    │   │   ├── NotJson           the body is not JSON (position)
+    │   │   └── BrokenEncoding    the compressed body cannot be decompressed
+    │   ├── NoSuchPath            the URL has no such path
+    │   ├── MethodNotAllowed      the path does not have this method (allowed)
+    │   ├── NotAcceptable         the requested format is not available
+    │   ├── UnsupportedMedia      the media type of the body is not supported
+    │   │   └── UnsupportedEncoding   the content encoding of the body is not supported
+    │   ├── CrossOrigin           a web page of another site made the browser send the request
+    │   └── Unauthorized          the user, password or token is unknown
+    └── SystemTrouble             the request is valid, but the system cannot serve it (HTTP 5xx)
         ├── NotReady              Spark is starting or dead
-        ├── Busy                  too many requests of this kind at once
-        ├── Unreachable           no server answers
-        ├── ConnectionLost        a client's connection ended for good (close)
-        ├── Uncertain             sent, and no answer came: it may have been done or not (taken)
+        ├── Busy                  too many requests at once
+        ├── Unreachable           the server does not answer
+        ├── ConnectionLost        the connection of a client ended and will not be opened again (close)
+        ├── Uncertain             the answer to a request was lost: it may have been done or not (taken)
         ├── StorageError          the segment path, the catalog or a store cannot be read or written
-        └── LeaseHeld             another data cluster serves this catalog, another coordinator this store
+        └── LeaseHeld             another process serves this catalog or store
 
-Each has a stable ``code`` for machines, a message for people, a ``hint`` that says what to do, and ``fields``.
+Each error has a stable ``code`` for programs, a message for people, a ``hint`` that says what to do, and ``fields``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class UserError(TocsinError):
 
 
 class ParseError(UserError):
-    """``line`` and ``column`` count from 1 within the text that was given."""
+    """``line`` and ``column`` of the given text, from 1."""
 
     code = "syntax"
 
@@ -98,7 +98,7 @@ class AlreadyExists(UserError):
 
     def __init__(self, kind: str, name: str) -> None:
         hint = "use IF NOT EXISTS, or drop it first"
-        super().__init__(f"{kind} {name!r} exists already", hint=hint, kind=kind, name=name)
+        super().__init__(f"{kind} {name!r} already exists", hint=hint, kind=kind, name=name)
 
 
 class InUse(UserError):
@@ -108,7 +108,7 @@ class InUse(UserError):
     def __init__(self, kind: str, name: str, needed_by: list[str]) -> None:
         super().__init__(
             f"{kind} {name!r} is needed by {', '.join(needed_by)}",
-            hint="drop what needs it first",
+            hint="drop these first",
             kind=kind,
             name=name,
             needed_by=needed_by,
@@ -148,7 +148,7 @@ class MethodNotAllowed(UserError):
     status = 405
 
     def __init__(self, method: str, path: str, allowed: list[str]) -> None:
-        super().__init__(f"{path} does not take {method}", hint=f"use {', '.join(allowed)}", allowed=allowed)
+        super().__init__(f"{path} does not have the method {method}", hint=f"use {', '.join(allowed)}", allowed=allowed)
         self.allowed = allowed
 
 
@@ -163,7 +163,7 @@ class UnsupportedMedia(UserError):
 
 
 class NotJson(Malformed):
-    """``position`` is the byte where reading stopped, where it is known."""
+    """``position`` is the byte at which decoding stopped, if it is known."""
 
     code = "not_json"
 
@@ -204,13 +204,13 @@ class Unreachable(SystemTrouble):
 
 
 class ConnectionLost(SystemTrouble):
-    """``close`` is the close code, where a broker gave one."""
+    """``close`` is the close code, if the broker sent one."""
 
     code = "connection_lost"
 
 
 class Uncertain(SystemTrouble):
-    """``taken`` records had been confirmed before."""
+    """``taken`` is the number of records that were confirmed before."""
 
     code = "uncertain"
 

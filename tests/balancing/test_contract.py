@@ -23,7 +23,7 @@ def suggested(name: str, load: Load) -> list:
 
 
 @ALL
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(load=clusters())
 def test_the_contract(name, load):
     strategy = registry.make(name, **EAGER.get(name, {}))
@@ -56,8 +56,10 @@ def test_what_the_balancer_lets_through_is_safe_after_every_single_move(name, lo
     for move in plan.moves:
         load.attach(move.subscriber, move.target)
         assert load.count[move.target] <= load.most[move.target]
-        if not move.must:
-            assert load.loads.relative[live].max() <= ceiling * ROUNDING or any(move.must for move in plan.moves)
+        highest = load.loads.relative[live].max()
+        if move.must:
+            ceiling = max(ceiling, highest)
+        assert highest <= ceiling * ROUNDING, "only a move that must be raises the maximum"
     for j in range(load.m):
         assert sum(move.source == j for move in plan.moves) <= 7 and sum(move.target == j for move in plan.moves) <= 7
 

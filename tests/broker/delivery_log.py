@@ -34,14 +34,14 @@ async def main(name: str, channel: str, kinds: str, *urls: str) -> None:
     before = read(file)
     output = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    async with connect(urls, patient=True) as client:
+    async with connect(urls, wait_for_broker=True) as client:
 
         async def follow(kind: str) -> None:
             after = before[kind][-1][0] if kind in before else None
             async with client.subscribe(channel, kind=kind, after=after) as subscription:
                 await subscription.confirmed()
                 if kind not in before:
-                    os.write(output, f"{kind} {subscription.cursor}\n".encode())
+                    os.write(output, f"{kind} {subscription.position.execution}\n".encode())
                 confirmed.release()
                 async for notification in subscription:
                     rows = " ".join(str(row["n"]) for row in notification)

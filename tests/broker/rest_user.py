@@ -17,7 +17,7 @@ class RestUser:
     """A user who is logged in."""
 
     def __init__(self, url: str, name: str | None = None, device: str = "phone") -> None:
-        self.http = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        self.http = httpx.Client(base_url=url, timeout=120, trust_env=False)
         self.name = name or f"user{next(names)}"
         if name is None:
             assert self.post("/registeruser", user=self.name, password=PASSWORD).status_code == 201

@@ -42,12 +42,12 @@ def test_a_reconnect_within_the_grace_period_costs_the_data_cluster_nothing(tmp_
     with sparkless(tmp_path / "data") as (cluster, url), broker(tmp_path / "b", url) as b:
         first = Speaker(b.url)
         number = first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"]
-        commits = cluster.world.committer.commits
+        commits = cluster.context.committer.commits
         for _ in range(5):
             first.close()
             first = Speaker(b.url)
             assert first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"] == number
-        assert cluster.world.committer.commits == commits
+        assert cluster.context.committer.commits == commits
         first.close()
 
 

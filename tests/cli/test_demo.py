@@ -1,4 +1,4 @@
-"""The demo as a visitor runs it: all processes, Spark too, for a short while."""
+"""The demo as a user runs it: all processes, Spark too, for a short while."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from served import environment, tocsin
-from tocsin.cli.demo import about_pace, usual_speed
+from tocsin.cli.demo import default_speed, speed_remark
 from tocsin.demo.application import periods
 
-sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
+sys.path.append(str(Path(__file__).parent.parent / "local"))
 
-from hamlet import descendants, wait_for_end
+from deployment_process import descendants, wait_for_end
 
 PERIODS = {
     "EmergenciesOfType": 10,
@@ -41,23 +42,24 @@ def test_speed_divides_the_periods(speed: float) -> None:
 
 
 @pytest.mark.parametrize(("people", "speed"), [(1, 5), (400, 5), (1_000, 5), (2_000, 2.5), (5_000, 1), (200_000, 1)])
-def test_the_more_people_the_slower_the_city_unless_one_says_so(people: int, speed: float) -> None:
-    assert usual_speed(people) == speed
+def test_the_default_speed_is_lower_with_more_people(people: int, speed: float) -> None:
+    assert default_speed(people) == speed
 
 
 @pytest.mark.parametrize(
     ("people", "speed", "said"),
     [
         (400, None, ""),
-        (20_000, None, "takes its time, --speed 1,"),
+        (20_000, None, "the city is slower, --speed 1,"),
         (400, 5, ""),
         (20_000, 2, ""),
         (20_000, 10, "more than this machine can do"),
         (400, 60, "more than this machine can do"),
     ],
 )
-def test_a_pace_that_is_not_the_usual_is_told(people: int, speed: float | None, said: str) -> None:
-    assert said in about_pace(people, speed) and bool(said) == bool(about_pace(people, speed))
+def test_a_speed_that_is_not_the_default_has_a_remark(people: int, speed: float | None, said: str) -> None:
+    remark = speed_remark(people, speed)
+    assert said in remark and bool(said) == bool(remark)
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
@@ -70,16 +72,17 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_visitor_sees_notifications_until_ctrl_c_and_nothing_is_left(tmp_path: Path) -> None:
+def test_it_shows_notifications_until_ctrl_c_and_leaves_nothing(tmp_path: Path) -> None:
     process = start(tmp_path, "--subscribers", "30", "--speed", "20", "--stay")
     assert process.stdout is not None
-    seen, parts = [], set()
+    seen, processes = [], set()
     for line in process.stdout:
         seen.append(line)
         if line.startswith("The page: "):
-            assert "/ui/" in line
+            page = httpx.get(line.removeprefix("The page: ").strip(), timeout=60).text
+            assert '<meta name="features" content="local city">' in page
         if line.startswith("First notification"):
-            parts = descendants(process.pid)
+            processes = descendants(process.pid)
             process.send_signal(signal.SIGINT)
     output = "".join(seen)
     assert process.wait() == 0, output
@@ -88,8 +91,8 @@ def test_a_visitor_sees_notifications_until_ctrl_c_and_nothing_is_left(tmp_path:
     summary = output.partition("What the channels did")[2]
     assert all(f" {name} " in summary for name in PERIODS), "whole names in 80 columns"
     assert " notifications with " in summary and "failing" not in summary
-    assert len(parts) >= 6
-    wait_for_end(parts)
+    assert len(processes) >= 6
+    wait_for_end(processes)
     assert list(tmp_path.glob("tocsin-*")) == []
 
 
@@ -107,7 +110,7 @@ def test_a_visitor_sees_notifications_until_ctrl_c_and_nothing_is_left(tmp_path:
         (["--home", "file"], 1, "cannot write to"),
     ],
 )
-def test_what_is_told_before_anything_starts(
+def test_errors_are_shown_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -119,7 +122,7 @@ def test_what_is_told_before_anything_starts(
 
 
 @pytest.mark.slow
-def test_the_facts_as_json(tmp_path: Path) -> None:
+def test_the_statistics_are_printed_as_json(tmp_path: Path) -> None:
     words = ["--subscribers", "60", "--speed", "10", "--seconds", "60", "--strategy", "multistage", "--json"]
     output, _ = start(tmp_path, *words).communicate()
     facts = json.loads(output.splitlines()[-1])

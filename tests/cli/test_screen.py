@@ -1,23 +1,22 @@
-"""What the demo draws, in the narrowest window there is."""
+"""What the demo shows on a terminal, also on a narrow one."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from tocsin.cli.screen import channels_table, picture, sentence, size, summary_lines
+from tocsin.cli.screen import channels_table, overview, sentence, size, summary_lines
 from tocsin.demo.city import City
+from tocsin.demo.options import CityOptions
 from tocsin.demo.statistics import Statistics
-from tocsin.local.options import CityOptions
 
 CHANNEL = "EmergenciesOfTypeAtLocationWithShelter"
 
 
-def told(**more: Any) -> dict[str, Any]:
+def notification(**more: Any) -> dict[str, Any]:
     row = {"kind": "fire", "location": "Weavers' Row", "severity": 4, "metres": 1744.0}
     shelter = {"name": "Orchard Park Community Centre 172", "metres": 812.0}
     return {
@@ -31,7 +30,7 @@ def told(**more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def life() -> Any:
+def loop() -> Any:
     brokers = [
         {"name": f"broker-{n}", "state": "up", "subscribers": 99_999, "load_in": 123e6, "load_out": 9e9, "capacity": 1}
         for n in (1, 2)
@@ -40,11 +39,11 @@ def life() -> Any:
         options=CityOptions(),
         city=City(3, 400),
         now=61.0,
-        broker=np.zeros(400, np.uint8),
-        newest={CHANNEL: told()},
+        connected=400,
+        newest={CHANNEL: notification()},
         topology={"brokers": brokers, "cov": 0.123, "maximum": 1.0},
-        parts=SimpleNamespace(brokers=["broker-1", "broker-2", "broker-3"], killed={"broker-2"}),
-        tally=Statistics(400),
+        supervisor=SimpleNamespace(brokers=["broker-1", "broker-2", "broker-3"], killed={"broker-2"}),
+        statistics=Statistics(400),
         latency={"count": 7, "p50_ms": 1500.0, "p99_ms": 4500.0},
     )
 
@@ -57,31 +56,30 @@ def drawn(thing: Any, width: int = 80) -> str:
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_nothing_is_cut_off(life: Any, width: int) -> None:
-    town = SimpleNamespace(life=life, addresses={"page": "http://127.0.0.1:8482/ui/"})
-    text = drawn(picture(town, width), width)  # type: ignore[arg-type]
+def test_nothing_is_cut_off(loop: Any, width: int) -> None:
+    text = drawn(overview(loop, "http://127.0.0.1:8483/ui/", width), width)
     assert "…" not in text and all(len(line) <= width for line in text.splitlines())
     flat = " ".join(text.split())
     for words in (
         CHANNEL,
         "killed",
         "starting",
-        "http://127.0.0.1:8482/ui/",
+        "http://127.0.0.1:8483/ui/",
         "Orchard Park Community Centre 172 812 m",
     ):
         assert words in flat
     assert "cov 0.123" in flat and "latency 1.5 s, 99% within 4.5 s" in flat
 
 
-def test_a_notification_reads_like_a_sentence(life: Any) -> None:
-    text = drawn(sentence(life, told()), 200)
+def test_a_notification_reads_like_a_sentence(loop: Any) -> None:
+    text = drawn(sentence(loop, notification()), 200)
     assert "Dina Marsh: Fire in Weavers' Row, level 4 of 5, 1744 m away (and 1 more)" in text
     assert f"{CHANNEL}, 1.2 s after the report" in text and "→ Orchard Park" in text
 
 
-def test_what_a_publisher_wrote_does_not_drive_the_terminal(life: Any) -> None:
-    odd = told(rows=[{"kind": "[red]fire", "location": "[/]", "severity": 1, "metres": None}], latency_ms=None)
-    assert "[red]fire in [/], level 1 of 5" in drawn(sentence(life, odd), 200)
+def test_markup_in_a_report_is_shown_as_text(loop: Any) -> None:
+    odd = notification(rows=[{"kind": "[red]fire", "location": "[/]", "severity": 1, "metres": None}], latency_ms=None)
+    assert "[red]fire in [/], level 1 of 5" in drawn(sentence(loop, odd), 200)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +89,7 @@ def test_sizes_are_short(number: float, text: str) -> None:
     assert size(number) == text
 
 
-def test_the_summary_of_a_run_in_which_nothing_came() -> None:
+def test_the_summary_of_a_run_without_notifications() -> None:
     facts = Statistics(3).summary() | {"city_seconds": 60.0, "channels": []}
     assert "reached 0 of 0 people, the first after –" in summary_lines(facts)[0]
     assert len(summary_lines(facts)) == 2

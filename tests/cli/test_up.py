@@ -16,9 +16,9 @@ from served import environment, tocsin
 from tocsin.cli.up import Progress, run_script
 from tocsin.local import LocalDeployment
 
-sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
+sys.path.append(str(Path(__file__).parent.parent / "local"))
 
-from hamlet import options
+from deployment_process import options
 
 
 class Up:
@@ -40,7 +40,7 @@ class Up:
 
     def end(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGINT)
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=300)
         return self.process.returncode, errors.decode()
 
 
@@ -54,7 +54,7 @@ def test_it_runs_scripts_and_answers_and_leaves_only_its_home(tmp_path: Path) ->
         assert json.loads((tmp_path / "ready.json").read_text())["cluster"] == ready["cluster"]
         found = tocsin("query", "SELECT sum(a) AS s FROM Kept", "--json", TOCSIN_URL=ready["cluster"])
         assert json.loads(found.stdout) == [{"s": 15}]
-        assert httpx.get(ready["cluster"] + "/readyz").json()["master"] == "local[1]"
+        assert httpx.get(ready["cluster"] + "/readyz", timeout=60).json()["master"] == "local[1]"
         scratch = {path.name.partition("-")[0] for path in (tmp_path / "tocsin-home" / "tmp").iterdir()}
         assert {"spark", "blockmgr"} <= scratch, (
             "what a JVM that is killed leaves is in the home, and gone with the next start"
@@ -65,16 +65,16 @@ def test_it_runs_scripts_and_answers_and_leaves_only_its_home(tmp_path: Path) ->
     assert {path.name for path in tmp_path.iterdir()} == {"script.sql", "tocsin.toml", "tocsin-home"}
 
 
-def test_a_script_with_a_mistake_is_told_with_its_place_and_goes_on_when_it_is_corrected(
+def test_an_error_in_a_script_has_its_place_and_the_corrected_script_continues(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = "CREATE DATASET A (a int);\nCREATE DATASET A (b int);\nCREATE DATASET C (c int);\n"
     progress = Progress(Console(), json=True)
-    with LocalDeployment(options(tmp_path)) as town:
+    with LocalDeployment(options(tmp_path)) as deployment:
         with pytest.raises(typer.Exit):
-            run_script(town, "a.sql", wrong, progress, json=False)
+            run_script(deployment, "a.sql", wrong, progress, json=False)
         assert "a.sql:2:1" in capsys.readouterr().err
-        run_script(town, "a.sql", wrong.replace("DATASET A (b", "DATASET B (b"), progress, json=False)
+        run_script(deployment, "a.sql", wrong.replace("DATASET A (b", "DATASET B (b"), progress, json=False)
         assert json.loads(capsys.readouterr().out)["step"] == "a.sql: 2 statements run"
 
 
@@ -94,7 +94,7 @@ def test_a_script_with_a_mistake_is_told_with_its_place_and_goes_on_when_it_is_c
         (["--cities", "2"], 2, "No such option"),
     ],
 )
-def test_what_is_told_before_anything_starts(
+def test_errors_are_shown_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -108,7 +108,7 @@ def test_what_is_told_before_anything_starts(
     assert not (tmp_path / "tocsin-home").exists()
 
 
-def test_too_little_memory_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_an_error_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = tocsin("up", TOCSIN_DRIVER_MEMORY="9000g")
     assert found.returncode == 1

@@ -9,13 +9,15 @@ from functools import wraps
 from typing import Any
 
 import pytest
-from puppet import Puppet
+from scripted_broker import ScriptedBroker
 
-from tocsin.client import Client, Missed, Unauthorized, Uncertain, Unreachable, connect
+from tocsin.client import Client, Gap, Unauthorized, Uncertain, Unreachable, connect
 from tocsin.client import client as module
+from tocsin.client.core.connection_state import CAUTIOUS_FRAME
 from tocsin.client.login import Credentials
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire
+from tocsin.wire.position import Position
 
 
 def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -48,7 +50,7 @@ async def when(client: Client, true: Callable[[], bool]) -> None:
 
 @looped
 async def test_a_loop_over_a_subscription_gives_its_notifications():
-    async with Puppet() as broker, connect(broker.url) as client:
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
         found = client.subscribe("C", kind="fire")
         await found.confirmed()
         await broker.notify(11, 12)
@@ -64,7 +66,7 @@ async def test_a_loop_over_a_subscription_gives_its_notifications():
 
 @looped
 async def test_arguments_may_be_a_list_a_mapping_or_names():
-    async with Puppet() as broker, connect(broker.url) as client:
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
         client.subscribe("C", ["fire", 1.5])
         client.subscribe("D", {"after": 3})
         client.subscribe("E")
@@ -76,15 +78,15 @@ async def test_arguments_may_be_a_list_a_mapping_or_names():
 
 @looped
 async def test_as_a_context_manager_it_is_confirmed_and_unsubscribed():
-    async with Puppet() as broker, connect(broker.url) as client:
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
         async with client.subscribe("C") as found:
-            assert (found.channel, found.number, found.cursor, found.lag, found.gaps) == ("C", 5, 10, 0, 0)
+            assert (found.channel, found.id, found.position, found.lag, found.gaps) == ("C", 5, Position(0, 10), 0, 0)
         assert len(broker.all(wire.Unsubscribe)) == 1
 
 
 @looped
-async def test_after_a_break_it_goes_on_where_it_was():
-    async with Puppet() as broker, connect(broker.url) as client:
+async def test_after_a_break_it_resumes():
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
         async with client.subscribe("C") as found:
             await broker.notify(11)
             assert (await found.get()).execution == 11
@@ -98,8 +100,8 @@ async def test_after_a_break_it_goes_on_where_it_was():
 
 @looped
 async def test_a_second_broker_takes_over():
-    async with Puppet() as second:
-        async with Puppet() as first:
+    async with ScriptedBroker() as second:
+        async with ScriptedBroker() as first:
             client = connect([first.url, second.url])
             await client.open()
             found = client.subscribe("C", after=3)
@@ -112,20 +114,20 @@ async def test_a_second_broker_takes_over():
 
 @looped
 async def test_a_gap_is_an_event_and_is_counted():
-    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C") as found:
-        await broker.say(wire.Gap(5, 10, 15, "retention"))
+    async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C") as found:
+        await broker.send(wire.Gap(5, 10, 15, "retention"))
         await broker.notify(15)
-        assert await found.event() == Missed("C", 5, 10, 15, "retention")
+        assert await found.event() == Gap("C", 5, Position(0, 10), Position(0, 15), "retention")
         assert (await found.get()).execution == 15
         assert found.gaps == client.status.gaps == 1
 
 
 @looped
 async def test_a_refused_subscription_raises_its_error():
-    async with Puppet(wire.Subscribe) as broker, connect(broker.url) as client:
+    async with ScriptedBroker(wire.Subscribe) as broker, connect(broker.url) as client:
         found = client.subscribe("Nowhere")
         request = await broker.until(wire.Subscribe)
-        await broker.say(wire.Error(request.id, "not_found", "there is no channel 'Nowhere'"))
+        await broker.send(wire.Error(request.id, "not_found", "there is no channel 'Nowhere'"))
         with pytest.raises(NotFound):
             await found.confirmed()
         with pytest.raises(NotFound):
@@ -133,8 +135,8 @@ async def test_a_refused_subscription_raises_its_error():
 
 
 @looped
-async def test_draining_hands_out_what_has_arrived_and_then_ends():
-    async with Puppet() as broker, connect(broker.url) as client:
+async def test_draining_delivers_what_has_arrived_and_then_ends():
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
         found = client.subscribe("C")
         await found.confirmed()
         await broker.notify(11, 12)
@@ -146,7 +148,7 @@ async def test_draining_hands_out_what_has_arrived_and_then_ends():
 
 @looped
 async def test_unsubscribing_ends_it_now():
-    async with Puppet() as broker, connect(broker.url) as client:
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
         found = client.subscribe("C")
         await found.confirmed()
         await broker.notify(11, 12)
@@ -156,8 +158,8 @@ async def test_unsubscribing_ends_it_now():
 
 
 @looped
-async def test_draining_the_client_lets_everything_be_read():
-    async with Puppet() as broker:
+async def test_after_draining_the_client_what_has_arrived_can_be_read():
+    async with ScriptedBroker() as broker:
         client = await connect(broker.url).open()
         first, second = client.subscribe("C"), client.subscribe("D")
         await second.confirmed()
@@ -170,7 +172,7 @@ async def test_draining_the_client_lets_everything_be_read():
 
 @looped
 async def test_waiting_for_a_notification_may_have_a_limit():
-    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C") as found:
+    async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C") as found:
         with pytest.raises(TimeoutError):
             await found.get(timeout=0)
         await broker.notify(11)
@@ -179,25 +181,25 @@ async def test_waiting_for_a_notification_may_have_a_limit():
 
 @looped
 async def test_a_full_subscription_stops_the_reading_until_there_is_room():
-    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C", max_pending=3) as found:
+    async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C", max_pending=3) as found:
         text = "x" * 1_000_000
         sending = asyncio.create_task(send_all(broker, range(11, 61), text))
         await when(client, lambda: found.pending == 3)
-        await broker.felt.wait()
+        await broker.blocked.wait()
         assert found.pending == 3 and not sending.done()
         got = [(await found.get()).execution for _ in range(50)]
         assert got == list(range(11, 61))
         await sending
 
 
-async def send_all(broker: Puppet, executions: range, text: str) -> None:
+async def send_all(broker: ScriptedBroker, executions: range, text: str) -> None:
     for execution in executions:
         await broker.notify(execution, text=text)
 
 
 @looped
-async def test_one_that_publishes_between_two_notifications_is_never_stuck():
-    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C", max_pending=1) as found:
+async def test_publishing_between_two_notifications_never_blocks():
+    async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C", max_pending=1) as found:
         await send_all(broker, range(11, 111), "")
         for execution in range(11, 111):
             assert (await found.get()).execution == execution
@@ -206,10 +208,10 @@ async def test_one_that_publishes_between_two_notifications_is_never_stuck():
 
 @looped
 async def test_records_are_published_with_a_receipt():
-    async with Puppet() as broker, connect(broker.url) as client:
-        assert (await client.publish("F", {"a": 1})).taken == 1
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
+        assert (await client.publish("F", {"a": 1})).accepted == 1
         receipt = await client.publish("F", [{"a": 1}, {"a": 2}])
-        assert (receipt.taken, receipt.refused) == (2, [])
+        assert (receipt.accepted, receipt.refused) == (2, [])
         assert bytes(broker.all(wire.Publish)[0].records[0]) == b'{"a":1}'
         with pytest.raises(Malformed):
             await client.publish("F", {"a": object()})
@@ -217,7 +219,7 @@ async def test_records_are_published_with_a_receipt():
 
 @looped
 async def test_records_without_an_answer_are_uncertain_or_sent_again():
-    async with Puppet(wire.Publish) as broker, connect(broker.url) as client:
+    async with ScriptedBroker(wire.Publish) as broker, connect(broker.url) as client:
         once = asyncio.create_task(client.publish("F", {"a": 1}))
         again = asyncio.create_task(client.publish("F", {"a": 2}, retry=True))
         await broker.until(wire.Publish, 2)
@@ -225,12 +227,12 @@ async def test_records_without_an_answer_are_uncertain_or_sent_again():
         broker.cut()
         with pytest.raises(Uncertain):
             await once
-        assert (await again).taken == 1
+        assert (await again).accepted == 1
 
 
 @looped
 async def test_a_publication_that_was_cancelled_without_a_connection_is_never_sent():
-    async with Puppet() as broker, connect(broker.url) as client:
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
         broker.cut()
         await when(client, lambda: client.status.state == "waiting")
         with pytest.raises(TimeoutError):
@@ -242,7 +244,7 @@ async def test_a_publication_that_was_cancelled_without_a_connection_is_never_se
 
 @looped
 async def test_with_a_token_it_acknowledges_what_was_consumed_when_it_closes():
-    async with Puppet(user="ann") as broker:
+    async with ScriptedBroker(user="ann") as broker:
         async with connect(broker.url, token="t") as client:
             found = client.subscribe("C")
             await found.confirmed()
@@ -255,8 +257,8 @@ async def test_with_a_token_it_acknowledges_what_was_consumed_when_it_closes():
 
 
 @looped
-async def test_what_was_worked_on_when_an_error_struck_is_not_acknowledged():
-    async with Puppet(user="ann") as broker:
+async def test_a_notification_whose_handling_failed_is_not_acknowledged():
+    async with ScriptedBroker(user="ann") as broker:
         with pytest.raises(ZeroDivisionError):
             async with connect(broker.url, token="t") as client:
                 found = client.subscribe("C")
@@ -270,22 +272,23 @@ async def test_what_was_worked_on_when_an_error_struck_is_not_acknowledged():
 
 
 @looped
-async def test_what_the_broker_keeps_for_the_user_can_be_seen():
+async def test_the_users_durable_subscriptions_are_listed():
     held = wire.DurableSubscription(5, "C", ["fire"], 8)
-    async with Puppet(user="ann", subscriptions=[held]) as broker, connect(broker.url, token="t") as client:
-        assert client.held == [held]
+    async with ScriptedBroker(user="ann", subscriptions=[held]) as broker, connect(broker.url, token="t") as client:
+        assert client.durable_subscriptions == [held]
         assert client.status.user == "ann"
 
 
 @looped
-async def test_many_subscriptions_resume_in_frames_the_broker_takes():
-    async with Puppet() as broker, connect(broker.url) as client:
-        found = [client.subscribe("C", [f"{number:0200d}"]) for number in range(1_000)]
+async def test_many_subscriptions_resume_in_frames_that_the_broker_accepts():
+    async with ScriptedBroker(frame_bytes=CAUTIOUS_FRAME) as broker, connect(broker.url) as client:
+        broker.id_of = lambda message: int(message.args[0])
+        found = [client.subscribe("C", [f"{number:0200d}"]) for number in range(1, 501)]
         await asyncio.gather(*(each.confirmed() for each in found))
-        before = len(broker.all(wire.Subscribe))
+        broker.frame_sizes.clear()
         broker.cut()
-        await broker.until(wire.Hello, 2)
-        await broker.until(wire.Subscribe, before + 1)
+        await broker.until(wire.Subscribe, 2 * len(found))
+        assert max(broker.frame_sizes) <= CAUTIOUS_FRAME < sum(broker.frame_sizes)
 
 
 @looped
@@ -298,27 +301,27 @@ async def test_a_server_that_is_not_there_is_unreachable():
 
 
 @looped
-async def test_a_patient_client_waits_for_its_broker():
+async def test_wait_for_broker_waits_for_its_broker():
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    client = connect(f"ws://127.0.0.1:{port}", patient=True)
+    client = connect(f"ws://127.0.0.1:{port}", wait_for_broker=True)
     opening = asyncio.create_task(client.open())
     await when(client, lambda: client.status.state == "waiting")
-    async with Puppet(port=port):
+    async with ScriptedBroker(port=port):
         await opening
         await client.close()
 
 
 @looped
-async def test_a_server_that_speaks_something_else_is_said_so():
-    async with Puppet(subprotocol="other") as broker:
+async def test_a_server_with_another_subprotocol_is_an_error():
+    async with ScriptedBroker(subprotocol="other") as broker:
         with pytest.raises(Unreachable):
             await connect(broker.url).open()
 
 
 @looped
 async def test_a_close_that_means_stop_ends_everything():
-    async with Puppet() as broker, connect(broker.url) as client:
+    async with ScriptedBroker() as broker, connect(broker.url) as client:
         found = client.subscribe("C")
         await found.confirmed()
         await broker.sockets[-1].close(4002, "connected again")
@@ -330,8 +333,8 @@ async def test_a_close_that_means_stop_ends_everything():
 
 
 @looped
-async def test_nonsense_from_the_broker_breaks_the_connection_and_no_more():
-    async with Puppet() as broker, connect(broker.url) as client, client.subscribe("C") as found:
+async def test_a_malformed_message_breaks_only_the_connection():
+    async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C") as found:
         await broker.sockets[-1].send("nonsense")
         await broker.until(wire.Subscribe, 2)
         await broker.notify(11)
@@ -347,7 +350,7 @@ async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
         return f"t{len(logins)}"
 
     monkeypatch.setattr(module, "login", login)
-    async with Puppet() as broker, connect(broker.url, user="ann", password="secret", device="phone") as client:
+    async with ScriptedBroker() as broker, connect(broker.url, user="ann", password="secret", device="phone") as client:
         await broker.sockets[-1].close(4001)
         assert (await broker.until(wire.Hello, 2)).token == "t2"
         assert logins == [(broker.url, Credentials("ann", "secret", "phone"))] * 2
@@ -356,7 +359,7 @@ async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
 
 @looped
 async def test_without_a_password_a_refused_token_is_the_end():
-    async with Puppet(wire.Hello) as broker:
+    async with ScriptedBroker(wire.Hello) as broker:
         opening = asyncio.create_task(connect(broker.url, token="t").open())
         await broker.until(wire.Hello)
         await broker.sockets[-1].close(4001)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from answering import Answering, answering
+from scripted_http_server import ScriptedHandler, scripted_server
 
 from tocsin.client.login import Credentials, login
 from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, Unreachable, UserError
@@ -14,14 +14,14 @@ from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, Unreachable,
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with answering() as address:
+    with scripted_server() as address:
         yield address
 
 
 def test_a_login_gives_a_token(url):
-    Answering.answer = (200, b'{"token": "t", "expires": 12.5}')
+    ScriptedHandler.answer = (200, b'{"token": "t", "expires": 12.5}')
     assert asyncio.run(login(url, Credentials("ann", "secret", "phone"))) == "t"
-    assert Answering.heard == [("/login", {"user": "ann", "password": "secret", "device": "phone"})]
+    assert ScriptedHandler.received == [("/login", {"user": "ann", "password": "secret", "device": "phone"})]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_login_gives_a_token(url):
     ],
 )
 def test_other_answers_are_errors(url, status, body, kind):
-    Answering.answer = (status, body)
+    ScriptedHandler.answer = (status, body)
     with pytest.raises(TocsinError) as caught:
         asyncio.run(login(url, Credentials("ann", "secret")))
     assert isinstance(caught.value, kind)

@@ -8,29 +8,30 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
-from puppet import Puppet
+from scripted_broker import ScriptedBroker
 
 from tocsin.client import Unreachable
 from tocsin.client.sync import connect
 from tocsin.errors import Conflict
 from tocsin.wire import messages as wire
+from tocsin.wire.position import Position
 
 
 class Elsewhere:
-    """A puppet in a loop of its own, since a test without ``async`` has none."""
+    """A broker in a loop of its own, since a test without ``async`` has none."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        self.puppet = Puppet()
-        self.do(self.puppet.__aenter__())
+        self.broker = ScriptedBroker()
+        self.do(self.broker.__aenter__())
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
 
     def end(self) -> None:
-        self.do(self.puppet.__aexit__(None, None, None))
+        self.do(self.broker.__aexit__(None, None, None))
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
@@ -44,37 +45,37 @@ def broker() -> Iterator[Elsewhere]:
 
 
 def test_a_loop_over_a_subscription_gives_its_notifications(broker):
-    with connect(broker.puppet.url) as client, client.subscribe("C", kind="fire") as found:
-        broker.do(broker.puppet.notify(11, 12))
+    with connect(broker.broker.url) as client, client.subscribe("C", kind="fire") as found:
+        broker.do(broker.broker.notify(11, 12))
         assert [next(found).execution, found.get(timeout=120).execution] == [11, 12]
-        assert (found.channel, found.number, found.lag, found.gaps, found.pending) == ("C", 5, 0, 0, 0)
+        assert (found.channel, found.id, found.lag, found.gaps, found.pending) == ("C", 5, 0, 0, 0)
         with pytest.raises(TimeoutError):
             found.get(timeout=0)
 
 
 def test_a_drained_subscription_ends(broker):
-    with connect(broker.puppet.url) as client:
+    with connect(broker.broker.url) as client:
         found = client.subscribe("C")
         found.confirmed()
-        broker.do(broker.puppet.notify(11))
+        broker.do(broker.broker.notify(11))
         found.drain()
         assert [notification.execution for notification in found] == [11]
 
 
 def test_gaps_are_events(broker):
-    with connect(broker.puppet.url) as client, client.subscribe("C") as found:
-        broker.do(broker.puppet.say(wire.Gap(5, 10, 15, "retention")))
-        assert found.event().next == 15
+    with connect(broker.broker.url) as client, client.subscribe("C") as found:
+        broker.do(broker.broker.send(wire.Gap(5, 10, 15, "retention")))
+        assert found.event().next == Position(0, 15)
 
 
 def test_records_are_published(broker):
-    with connect(broker.puppet.url) as client:
-        assert client.publish("F", [{"a": 1}, {"a": 2}]).taken == 2
-        assert client.status.state == "connected" and client.held == []
+    with connect(broker.broker.url) as client:
+        assert client.publish("F", [{"a": 1}, {"a": 2}]).accepted == 2
+        assert client.status.state == "connected" and client.durable_subscriptions == []
 
 
 def test_after_closing_nothing_works(broker):
-    with connect(broker.puppet.url) as client:
+    with connect(broker.broker.url) as client:
         client.close()
         with pytest.raises(Conflict):
             client.publish("F", {})

@@ -14,7 +14,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tocsin.cluster.model import Broker, Dataset, Feed
+from tocsin.cluster.model import Broker, Dataset, Feed, Post
 from tocsin.cluster.service import DataCluster
 from tocsin.config import ClusterConfig
 
@@ -38,14 +38,14 @@ def say(**line: object) -> None:
 
 
 def prepare(cluster: DataCluster) -> None:
-    feed = cluster.world.names.find(Feed, "ReportFeed")
+    feed = cluster.context.definitions.find(Feed, "ReportFeed")
     if feed is None or not feed.running:
         cluster.execute(SETUP)
 
 
 def post(cluster: DataCluster, number: int) -> None:
     body = json.dumps({"n": number, "kind": "fire"}).encode()
-    receipt = cluster.publish("ReportFeed", body, idempotency_key=f"r{number}").result(120)
+    receipt = cluster.publish(Post("ReportFeed", body, idempotency_key=f"r{number}")).result(120)
     assert receipt.taken == 1
     say(acknowledged=number)
 
@@ -60,7 +60,7 @@ def ingest(home: str, count: int) -> None:
     for thread in threads:
         thread.join()
     # Folding is another step at which it may die.
-    for store in cluster.world.stores.values():
+    for store in cluster.context.stores.values():
         cluster.compactor.run(store)
     cluster.close()
     say(done=True)
@@ -91,15 +91,15 @@ def execute(home: str, count: int) -> None:
     cluster.wait_ready(450)
     cluster.execute(CHANNEL)
     say(ready=True)
-    first = cluster.world.stores[cluster.world.names.get(Dataset, "Reports").id].head
+    first = cluster.context.stores[cluster.context.definitions.get(Dataset, "Reports").id].head
     for number in range(first * 1000, first * 1000 + count):
         post(cluster, number)
-    runner = next(iter(cluster.channel_runs.runners.values()))
-    while runner.behind():
+    runner = next(iter(cluster.channel_manager.runners.values()))
+    while runner.lagging():
         cluster.wait_execution("OfKind", runner.number, 1.0)
-    for status in cluster.channel_runs.teller.status().values():
+    for status in cluster.channel_manager.notifier.status().values():
         assert status["failures"] == 0, status
-    while cluster.world.catalog.tells(cluster.world.names.get(Broker, "b").id):
+    while cluster.context.catalog.outbox(cluster.context.definitions.get(Broker, "b").id):
         cluster.wait_execution("OfKind", runner.number, 0.1)
     cluster.close()
     say(done=True)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from tocsin.cluster.model import Post
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.errors import NotFound, ParseError, RecordsRefused
 
@@ -48,7 +49,7 @@ class StandIn:
     def __init__(self) -> None:
         self.metrics = Metrics()
         self.state: dict[str, Any] = {"ready": True, "spark": "up", "reason": "", "committer": True}
-        self.posts: list[tuple[str, bytes, dict[str, Any]]] = []
+        self.posts: list[Post] = []
         self.ran: list[str] = []
         self.closed_streams: list[str] = []
         self.broken: dict[str, Exception] = {}
@@ -88,16 +89,16 @@ class StandIn:
             return pa.table({"a": pa.array([], pa.int64())})
         return pa.table({"a": [1, 2], "b": ["x", None]})
 
-    def publish(self, feed: str, body: bytes, **options: Any) -> Future[Any]:
+    def publish(self, post: Post) -> Future[Any]:
         self._break("publish")
-        if feed != "reports":
-            return failed(NotFound("feed", feed))
-        if body == b"hold":
+        if post.feed != "reports":
+            return failed(NotFound("feed", post.feed))
+        if post.body == b"hold":
             self.held.set()
             self.hold.wait(120)
-        if options["atomic"]:
+        if post.atomic:
             return failed(RecordsRefused("1 of 2 records do not fit", refused=[]))
-        self.posts.append((feed, body, options))
+        self.posts.append(post)
         return done(
             {"feed": "reports", "dataset": "Reports", "taken": 1, "refused": [], "ordinal": 1, "repeated": False}
         )
@@ -114,7 +115,7 @@ class StandIn:
     def brokers(self) -> list[dict[str, Any]]:
         return []
 
-    def register_broker(self, name: str, url: str) -> dict[str, Any]:
+    def register_broker(self, name: str, url: str, matched: bool = False) -> dict[str, Any]:
         return {"name": name, "url": url, "state": "up"}
 
     def epoch(self, channel: str) -> int:
@@ -131,7 +132,7 @@ class StandIn:
     def unsubscribe(self, channel: str, ids: list[int], broker: str | None) -> Future[Any]:
         return done(len([id for id in ids if id < 100]))
 
-    def move(self, channel: str, id: int, args: Any, source: str | None, target: str) -> Future[Any]:
+    def migrate(self, channel: str, id: int, args: Any, source: str | None, target: str) -> Future[Any]:
         return done(id)
 
     def subscriptions(self, channel: str, broker: str | None, after: int, limit: int) -> list[dict[str, Any]]:

@@ -8,12 +8,12 @@ SPARK_DIES = """
 import json, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from lab import Lab
+from cluster_harness import ManualCluster
 from tocsin.config import ClusterConfig
 
 home = Path(sys.argv[1])
 (home / "in").mkdir()
-cluster = Lab(ClusterConfig(home=str(home / "data"), master="local[1]", driver_memory="512m", brief=True))
+cluster = ManualCluster(ClusterConfig(home=str(home / "data"), master="local[1]", driver_memory="512m", brief=True))
 cluster.start()
 cluster.wait_ready(300)
 cluster.execute(f'''
@@ -33,7 +33,7 @@ def drop(name, n):
 cluster.post("Posts", {"n": 1})
 drop("a.json", 2)
 cluster.wait_results("c", me, 2)
-os.kill(cluster.world.runtime.pid, signal.SIGKILL)
+os.kill(cluster.context.runtime.pid, signal.SIGKILL)
 cluster.post("Posts", {"n": 3})  # durable although Spark is dead
 drop("b.json", 4)
 while True:

@@ -21,7 +21,7 @@ def run_on(master: str, catalog: str = "") -> None:
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", CHOSEN),
-            *(str(HERE / "test_channels.py"), str(HERE / "test_ingestion.py")),
+            *(str(HERE / "channels" / "test_channels.py"), str(HERE / "ingest" / "test_gateway.py")),
         ],
         env=child_env(TOCSIN_TEST_MASTER=master, TOCSIN_TEST_CATALOG=catalog),
         capture_output=True,

@@ -112,7 +112,7 @@ def test_a_website_may_not_even_with_the_token(token):
 def url(tmp_path_factory):
     with coordinator(tmp_path_factory.mktemp("guarded"), admin_token=TOKEN, host="0.0.0.0") as found:
         url = f"http://127.0.0.1:{found.port}"
-        httpx.post(url + "/registerbroker", json={"broker": "a", "url": "http://x"}).raise_for_status()
+        httpx.post(url + "/registerbroker", json={"broker": "a", "url": "http://x"}, timeout=60).raise_for_status()
         yield url
 
 
@@ -121,8 +121,8 @@ def url(tmp_path_factory):
 )
 def test_every_change_asks_for_it(url, method, path):
     for headers in ({}, {"authorization": "Bearer guessed"}):
-        assert httpx.request(method, url + path, headers=headers).status_code == 401
-    assert httpx.get(url + "/topology").json()["brokers"][0]["state"] == "gone"
+        assert httpx.request(method, url + path, headers=headers, timeout=60).status_code == 401
+    assert httpx.get(url + "/topology", timeout=60).json()["brokers"][0]["state"] == "gone"
 
 
 def test_the_commands_show_it(url):

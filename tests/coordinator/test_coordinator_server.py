@@ -13,6 +13,7 @@ import pytest
 from broker_lab import Broker, Speaker, broker
 from coordinator_lab import Coordinator, coordinator
 
+from eventually import eventually
 from served import environment, tocsin
 from sparkless import sparkless
 from tocsin.wire.tickets import Ticket, sign
@@ -224,10 +225,7 @@ def network(tmp_path_factory):
 
 
 def until(running: Coordinator, wanted):
-    """Asks again and again; the limit is the test's."""
-    while not wanted(top := httpx.get(running.url + "/topology", timeout=60).json()):
-        pass
-    return top
+    return eventually(lambda: httpx.get(running.url + "/topology", timeout=60).json(), wanted)
 
 
 def knock(found: Broker, ticket: str, subscriber: str = "subscriber") -> str:
@@ -315,8 +313,7 @@ def test_the_plan_can_be_looked_at(network):
 
 def test_the_history_has_looks_at_the_balance(network):
     url = network[0].url + "/history"
-    while not (found := httpx.get(url, params={"limit": 1}, timeout=60).json()["samples"]):
-        pass
+    found = eventually(lambda: httpx.get(url, params={"limit": 1}, timeout=60).json()["samples"])
     assert found[0]["brokers"] == {"a": [0.0, 0.0, 0]}
 
 

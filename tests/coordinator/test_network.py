@@ -185,7 +185,7 @@ async def test_a_broker_that_is_drained_is_empty_and_nobody_notices(tmp_path: Pa
         assert states(top)["a"] == "draining" and sum(people(top).values()) == 12
         await net.everybody_has_everything()
         # Nobody was cut off: they were there before they left here.
-        assert all(client.status.connects == 1 + client.status.moves for client in net.clients)
+        assert all(client.status.connects == 1 + client.status.migrations for client in net.clients)
         await net.post("/brokers/a/undrain")
         assert states(await net.topology())["a"] == "up"
 

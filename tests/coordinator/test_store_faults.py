@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from coordinator_lab import Coordinator, coordinator
 
+from eventually import eventually
 from postgres import Server
 from served import environment
 
@@ -139,8 +140,7 @@ def test_what_could_not_be_written_is_written_by_itself_when_the_server_is_back(
     storage_error(office.post("/brokers/north/drain"))
     own_server.start()
     with psycopg.connect(url, autocommit=True) as server:
-        while not row_of(server)["draining"]:
-            pass
+        assert eventually(lambda: row_of(server), lambda row: row["draining"])
 
 
 def row_of(server: psycopg.Connection[tuple[Any, ...]]) -> dict[str, Any]:
@@ -166,8 +166,7 @@ def test_a_server_that_hangs_holds_up_only_who_needs_it(office: Office) -> None:
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
-        while not row_of(server)["draining"]:
-            pass
+        assert eventually(lambda: row_of(server), lambda row: row["draining"])
 
 
 def test_one_that_was_taken_over_from_says_so_and_ends(own_server: Server, tmp_path: Path) -> None:

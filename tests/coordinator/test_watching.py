@@ -17,7 +17,7 @@ Told = tuple[str, str, Any]
 def looped(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     @wraps(test)
     def run() -> None:
-        asyncio.run(asyncio.wait_for(test(), 60))
+        asyncio.run(asyncio.wait_for(test(), 300))
 
     return run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from playwright.sync_api import Browser, Page
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "coordinator")]
 
 from chromium import chromium
-from dashboard_lab import Network, Viewed, network
+from page_network import Network, Viewed, network
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +25,20 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def watched_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    with network(tmp_path_factory.mktemp("village")) as found:
+    with network(tmp_path_factory.mktemp("city")) as found:
         yield found
 
 
 @pytest.fixture
-def look(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens a page. At the end of the test nothing must have gone wrong in it that nobody looked at."""
+def servers() -> Iterator[ExitStack]:
+    """Servers of one test. They stop after its pages are closed: a page without its server reports an error."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def look(browser: Browser, servers: ExitStack) -> Iterator[Callable[..., Page]]:
+    """Opens a page. The test fails if an error that it did not expect occurred in the page."""
     opened: list[Viewed] = []
 
     def make(url: str, **options: object) -> Page:

@@ -1,6 +1,6 @@
-"""``python tests/dashboard/picture.py`` makes docs/pictures/city.png: the page of a real city, as anybody sees it.
+"""``python tests/dashboard/picture.py`` makes docs/pictures/city.png: the page of a demo that runs for this.
 
-Or of one that runs already: ``python tests/dashboard/picture.py http://127.0.0.1:8482``.
+Or of one that runs already: ``python tests/dashboard/picture.py http://127.0.0.1:8483/ui/``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PICTURE = Path(__file__).parent.parent.parent / "docs" / "pictures" / "city.png"
 BYTES = 400_000
 #: As a visitor sees it, on a machine that has a browser on it as well.
 DEMO = [sys.executable, "-m", "tocsin.cli", "demo", "--port", "0", "--seconds", "1800", "--json"]
-#: A person who was told of something lately, with shelters.
-TOLD = """async () => {
-  const asked = Array.from({ length: 120 }, async (_, number) => (await fetch(`/town/people/${number}`)).json());
-  const told = (await Promise.all(asked)).filter(each => each.notifications.length > 1);
+#: A person with a recent notification that has shelters.
+NOTIFIED = """async () => {
+  const asked = Array.from({ length: 120 }, async (_, number) => (await fetch(`/city/people/${number}`)).json());
+  const notified = (await Promise.all(asked)).filter(each => each.notifications.length > 1);
   const shelters = each => each.rows.some(row => row.shelters?.length);
-  return told.find(each => each.notifications.slice(0, 3).some(shelters))?.number ?? -1;
+  return notified.find(each => each.notifications.slice(0, 3).some(shelters))?.number ?? -1;
 }"""
 
 #: The pixels of a picture, each as one of the 256 colours that are used most.
@@ -66,27 +66,27 @@ COLOURS = """async source => {
 
 @contextmanager
 def city() -> Iterator[str]:
-    """The coordinator of a demo that began for this."""
+    """The page of a demo that runs for this."""
     with subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         try:
             for line in demo.stdout:
                 said = json.loads(line)
-                if said.get("event") == "up" and said["part"] == "coordinator":
+                if said.get("event") == "up" and said["subject"] == "page":
                     yield said["text"]
                     return
-            raise SystemExit("the demo ended before its coordinator was up")
+            raise SystemExit("the demo ended before its page was served")
         finally:
             demo.send_signal(signal.SIGINT)
 
 
 def prepare(page: Page) -> None:
-    """Until there is something to see: people, emergencies, notifications, a minute of balance."""
+    """Waits for people, emergencies, notifications and a minute of balance."""
     page.wait_for_selector("#city:not([hidden])", timeout=300_000)
     page.wait_for_selector("#emergencies button", timeout=300_000)
     page.wait_for_function("() => document.getElementById('figure-latency').textContent !== '–'", timeout=300_000)
-    page.wait_for_function("() => tocsin.tape.pictures.length > 90", timeout=300_000)
-    found = f"async () => {{ const who = await ({TOLD})(); return who >= 0 && {{ who }}; }}"
+    page.wait_for_function("() => tocsin.tape.topologies.length > 90", timeout=300_000)
+    found = f"async () => {{ const who = await ({NOTIFIED})(); return who >= 0 && {{ who }}; }}"
     who = page.wait_for_function(found, timeout=300_000, polling=2_000).json_value()["who"]
     page.get_by_label("Follow a person").fill(str(who))
     page.get_by_role("button", name="Follow").click()
@@ -94,12 +94,12 @@ def prepare(page: Page) -> None:
     page.locator("#city-title").click()
     frames = page.evaluate("() => tocsin.view.frames")
     page.wait_for_function("frames => tocsin.view.frames > frames + 30", arg=frames)
-    # What the join has added is what is to be seen: the shelters.
+    # Scrolled to what the join has added: the shelters.
     page.evaluate("() => document.querySelector('#phone .card:has(ul)').scrollIntoView({ block: 'start' })")
 
 
 def packed(page: Page, picture: bytes) -> bytes:
-    """The same as a PNG with a palette: half the size, and nobody sees it."""
+    """The same as a PNG with a palette: half the size, and it looks the same."""
     found = page.evaluate(COLOURS, f"data:image/png;base64,{base64.b64encode(picture).decode()}")
     width, pixels = found["width"], base64.b64decode(found["pixels"])
     rows = b"".join(b"\0" + pixels[at : at + width] for at in range(0, len(pixels), width))
@@ -115,7 +115,7 @@ def packed(page: Page, picture: bytes) -> bytes:
 def main(url: str) -> None:
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme="light")
-        page.goto(f"{url}/ui/")
+        page.goto(url)
         prepare(page)
         PICTURE.parent.mkdir(parents=True, exist_ok=True)
         shot = page.screenshot()
@@ -129,7 +129,7 @@ def main(url: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        main(sys.argv[1].rstrip("/"))
+        main(sys.argv[1])
     else:
         with city() as found:
             main(found)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from dashboard_lab import Network, shoot, text, until
+from page_network import Network, shoot, text, until
 from playwright.sync_api import Page, Route
-from village import spot
+from small_city import spot
 
 PEOPLE = 24
 
@@ -59,7 +59,7 @@ FAINT = """() => {
 
 def test_it_shows_brokers_people_channels_and_what_happened(page: Page, watched_network: Network) -> None:
     until(page, "() => document.getElementById('figure-subscribers').textContent === '24'")
-    up = watched_network.village.up
+    up = watched_network.city.up
     assert page.locator("[data-broker] .state.up").count() == len(up)
     people = page.locator("[data-broker] .broker-people strong").all_inner_texts()
     assert sum(map(int, people)) == PEOPLE
@@ -80,9 +80,9 @@ def test_people_are_dots_on_the_map_and_they_move(page: Page) -> None:
 def test_the_network_is_shown_as_it_changes(page: Page, watched_network: Network) -> None:
     """Numbers come by themselves: more flows, and the load is higher."""
     out = "document.querySelectorAll('.broker-facts span + span b')"
-    village = watched_network.village
+    city = watched_network.city
     for _ in range(3):
-        village.announce("flood", "Weir", *spot(0.9, 0.9))
+        city.announce("flood", "Weir", *spot(0.9, 0.9))
     until(page, f"() => [...{out}].some(each => parseFloat(each.textContent))")
 
 
@@ -101,13 +101,13 @@ def test_a_person_is_followed_by_a_click_on_the_map(page: Page) -> None:
 
 
 def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Page, watched_network: Network) -> None:
-    village = watched_network.village
-    village.announce("flood", "Old Town", *spot(0.8, 0.2))
+    city = watched_network.city
+    city.announce("flood", "Old Town", *spot(0.8, 0.2))
     page.get_by_label("Follow a person").fill("0")
     page.get_by_role("button", name="Follow").click()
     phone = page.locator("#phone")
     phone.get_by_text("Flood in Old Town").first.wait_for()
-    village.announce("flood", "Quayside", *spot(0.5, 0.8))
+    city.announce("flood", "Quayside", *spot(0.5, 0.8))
     card = phone.locator(".card", has_text="Flood in Quayside").first
     card.wait_for()
     said = card.inner_text()
@@ -117,20 +117,20 @@ def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Pag
     card.locator("summary").focus()
     page.keyboard.press("Enter")
     assert "report_id" in card.locator("pre").inner_text()
-    village.announce("flood", "Bell Yard", *spot(0.4, 0.4))
+    city.announce("flood", "Bell Yard", *spot(0.4, 0.4))
     phone.locator(".card", has_text="Flood in Bell Yard").first.wait_for()
     open_still = "() => document.activeElement.closest('#phone .card details[open]') !== null"
     assert page.evaluate(open_still), "what one reads stays open when the next comes"
 
 
 def test_what_comes_between_asking_and_listening_is_on_the_phone_too(page: Page, watched_network: Network) -> None:
-    village, heard = watched_network.village, asyncio.Queue[Any]()
-    person = village.people[8]
+    city, heard = watched_network.city, asyncio.Queue[Any]()
+    person = city.people[8]
     person.phones.add(heard)
 
     def meanwhile(route: Route) -> None:
         """The page knows what was before, and does not listen yet."""
-        village.announce("flood", "Tannery", *spot(0.7, 0.5))
+        city.announce("flood", "Tannery", *spot(0.7, 0.5))
         while watched_network.do(heard.get())[0] != "notification":
             pass
         route.continue_()
@@ -186,7 +186,7 @@ def test_the_log_is_filtered_by_kind_and_by_words(page: Page) -> None:
     rows = page.locator("#log-list li")
     assert all("edge-2" in row for row in rows.all_inner_texts())
     page.get_by_label("Filter by text").fill("no such thing")
-    page.get_by_text("Nothing like that.").wait_for()
+    page.get_by_text("Nothing matches.").wait_for()
 
 
 def test_the_log_follows_until_one_scrolls_back(page: Page, watched_network: Network) -> None:
@@ -215,7 +215,7 @@ def test_a_chart_tells_the_values_under_the_pointer(page: Page) -> None:
 def test_the_past_can_be_gone_over_and_now_comes_back(page: Page, watched_network: Network) -> None:
     page.wait_for_selector("[data-broker]")
     until(page, "() => document.getElementById('tape-slider').max - document.getElementById('tape-slider').min > 3")
-    storm = watched_network.village.announce("storm", "Tannery", *spot(0.7, 0.5))
+    storm = watched_network.city.announce("storm", "Tannery", *spot(0.7, 0.5))
     chip = page.locator(f"#emergencies [data-id='{storm['id']}']")
     chip.wait_for()
     page.get_by_label("Moment that is shown").focus()
@@ -286,14 +286,14 @@ def test_nothing_jumps_from_the_first_moment_on(
     page.wait_for_selector("[data-channel]")
     until(page, f"() => ({PAINTED})('map-people') > 24")
     before = text(page, "#tape-time")
-    watched_network.village.announce("fire", "Weir", *spot(0.9, 0.9))
+    watched_network.city.announce("fire", "Weir", *spot(0.9, 0.9))
     until(page, "([before]) => document.getElementById('tape-time').textContent !== before", before)
     page.wait_for_selector("#emergencies button")
     assert page.evaluate("() => globalThis.moved") < 0.01
 
 
 def test_who_wants_no_motion_gets_none(look: Callable[..., Page], watched_network: Network) -> None:
-    watched_network.village.announce("fire", "Weir", *spot(0.9, 0.9))
+    watched_network.city.announce("fire", "Weir", *spot(0.9, 0.9))
     page = look(watched_network.url, reduced_motion="reduce")
     page.wait_for_selector("#emergencies button")
     until(page, f"() => ({PAINTED})('map-signs') > 100")

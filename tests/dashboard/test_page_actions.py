@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dashboard_lab import Network, shoot, text, until
+from page_network import Network, shoot, text, until
 from playwright.sync_api import Page
 
 
@@ -31,7 +31,7 @@ def spare(page: Page) -> str:
 
 
 def test_a_broker_is_added_and_takes_its_share(page: Page, spare: str, watched_network: Network) -> None:
-    assert spare in watched_network.village.brokers
+    assert spare in watched_network.city.brokers
     page.locator("#log-list li.joined", has_text=spare).wait_for()
     assert "of" in text(page, "#figure-brokers")
 
@@ -41,7 +41,7 @@ def test_a_broker_is_killed_and_everybody_comes_back(page: Page, spare: str, wat
     dialog = page.get_by_role("dialog", name=f"Kill {spare}?")
     shoot(page, "kill")
     dialog.get_by_role("button", name="Cancel").click()
-    assert watched_network.village.processes[spare].process.poll() is None
+    assert watched_network.city.processes[spare].process.poll() is None
     page.get_by_role("button", name=f"Kill {spare}").click()
     dialog.get_by_role("button", name="Kill it").click()
     state(page, spare, "gone")

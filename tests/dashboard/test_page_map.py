@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from dashboard_lab import Network, text, until
+from page_network import Network, text, until
 from playwright.sync_api import Page
-from village import spot
+from small_city import spot
 
 FOUND = "#search-found li"
 ZOOM = "() => tocsin.view.camera.zoom"
@@ -109,7 +109,7 @@ def test_two_fingers_bring_the_map_closer_and_one_moves_it(look: Callable[..., P
 
 
 def test_the_pointer_is_told_what_is_under_it(drawn: Page, watched_network: Network) -> None:
-    watched_network.village.announce("gas leak", "Fairfield", *spot(0.12, 0.85))
+    watched_network.city.announce("gas leak", "Fairfield", *spot(0.12, 0.85))
     drawn.locator("#emergencies button", has_text="Gas leak").first.wait_for()
     at = drawn.evaluate(
         """([lon, lat]) => {
@@ -127,8 +127,8 @@ def test_the_pointer_is_told_what_is_under_it(drawn: Page, watched_network: Netw
 
 
 def test_the_past_begins_before_the_page_came(look: Callable[..., Page], watched_network: Network) -> None:
-    village = watched_network.village
-    village.announce("power cut", "Weir", *spot(0.85, 0.8))
+    city = watched_network.city
+    city.announce("power cut", "Weir", *spot(0.85, 0.8))
     opened = time.time()
     page = look(watched_network.url)
     page.wait_for_selector("[data-broker] .state.up")
@@ -150,12 +150,12 @@ def test_the_past_shows_brokers_as_they_were_before_the_page_came(
     url = watched_network.coordinator.url
     first = look(watched_network.url)
     first.wait_for_selector("[data-broker=edge-1] .state.up")
-    httpx.post(f"{url}/brokers/edge-1/drain").raise_for_status()
+    httpx.post(f"{url}/brokers/edge-1/drain", timeout=60).raise_for_status()
     first.wait_for_selector("[data-broker=edge-1] .state.draining")
-    drained = first.evaluate("() => tocsin.tape.pictures.times.at(-1)")
+    drained = first.evaluate("() => tocsin.tape.topologies.times.at(-1)")
     until(first, "([drained]) => tocsin.tape.samples.times.at(-1) > drained", drained)
     moment = first.evaluate("() => tocsin.tape.samples.times.at(-1)")
-    httpx.post(f"{url}/brokers/edge-1/undrain").raise_for_status()
+    httpx.post(f"{url}/brokers/edge-1/undrain", timeout=60).raise_for_status()
     first.wait_for_selector("[data-broker=edge-1] .state.up")
     page = look(watched_network.url)
     page.wait_for_selector("[data-broker=edge-1] .state.up")

@@ -52,7 +52,7 @@ def kind_of(schema: dict[str, Any]) -> str:
 
 def closes() -> str:
     rows = [
-        [str(each.code), f"`{each.name}`", "come back" if each.reconnect else "stop", each.meaning]
+        [str(each.code), f"`{each.name}`", "reconnect" if each.reconnect else "stop", each.meaning]
         for each in CLOSES.values()
     ]
     return "\n" + table(["code", "name", "then", "meaning"], rows) + "\n\n"

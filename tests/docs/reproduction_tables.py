@@ -11,11 +11,12 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from pages import DOCS
 
-from tocsin.experiments.markdown import claims, restored, table, variants
-from tocsin.experiments.outcome import Outcome
+from tocsin.experiments.markdown import claims, table, variants
+from tocsin.experiments.outcome import Check, Outcome, Verdict
 from tocsin.experiments.report import OUTCOMES
 
 PAGE = DOCS / "explanation" / "reproduction.md"
@@ -24,6 +25,16 @@ KEPT = DOCS / "explanation" / "reproduction"
 LIVE, SIMULATED = "D-proto", "D-9"
 _TABLE = re.compile(r"(<!-- (claims|variants|beside|remarks): ([\w ,-]+); .*? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 _CHART = re.compile(r"\]\(reproduction/([\w-]+\.png)\)")
+
+
+def restored(found: dict[str, Any]) -> Outcome:
+    """Without charts and data."""
+    checks = [Check(each["says"], each["found"], tuple(each["holds"]), each["direction"]) for each in found["checks"]]
+    columns = list(found["variants"][0])
+    rows = [[row[name] for name in columns] for row in found["variants"]]
+    outcome = Outcome(found["id"], found["title"], found["claim"], checks, columns, rows, [], found["remarks"])
+    assert outcome.verdict is Verdict(found["verdict"])
+    return outcome
 
 
 def kept(folder: Path) -> dict[str, Outcome]:

@@ -12,7 +12,7 @@ from tocsin import client
 from tocsin.client import sync
 
 TEXT = (DOCS / "reference" / "client.md").read_text()
-INSIDE = {"dispatch", "lag", "settle", "attach", "confirm", "deliver", "end", "leave", "following", "open"}
+INSIDE = {"dispatch", "lag", "settle", "attach", "confirm", "deliver", "end", "unsubscribed", "following", "open"}
 
 
 def public(kind: type) -> set[str]:
@@ -25,7 +25,7 @@ def test_every_public_name_is_described(kind):
     assert [name for name in sorted(names) if not re.search(rf"`(await )?{name}\b", TEXT)] == []
 
 
-@pytest.mark.parametrize("kind", [client.Notification, client.Missed, client.Receipt, client.Status])
+@pytest.mark.parametrize("kind", [client.Notification, client.Gap, client.Receipt, client.Status])
 def test_every_field_is_described(kind):
     assert [name for name in kind.__struct_fields__ if f"`{name}`" not in TEXT] == []
 

@@ -13,6 +13,7 @@ from broker_lab import broker
 from pages import DOCS
 from shell import Shell
 
+from eventually import eventually
 from sparkless import sparkless
 
 sys.path.append(str(Path(__file__).parent.parent / "coordinator"))
@@ -27,8 +28,7 @@ def test_every_command_does_what_the_pages_say(tmp_path: Path) -> None:
         coordinator(tmp_path / "coordinator", **settings) as running,
         broker(tmp_path / "north", cluster, "north", "--coordinator", running.url) as north,
     ):
-        while not httpx.get(running.url + "/topology", timeout=60).json()["brokers"]:
-            pass
+        eventually(lambda: httpx.get(running.url + "/topology", timeout=60).json()["brokers"])
         shell = Shell(cluster, north.url, tmp_path, running.url)
         try:
             assert shell.run_page(DOCS / "how-to" / "run-a-network.md") > 6

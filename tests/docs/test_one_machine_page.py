@@ -1,4 +1,4 @@
-"""The page on one machine: its commands run in a town of their own."""
+"""The page about one machine: its commands run in a local deployment of their own."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from pages import DOCS
 from shell import Shell
 
-sys.path.append(str(Path(__file__).parent.parent / "one_machine"))
+sys.path.append(str(Path(__file__).parent.parent / "local"))
 
-from hamlet import options
+from deployment_process import options
 
 from tocsin.local import LocalDeployment
 
 
 def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
-    with LocalDeployment(options(tmp_path / "home", brokers=2)) as town:
-        shell = Shell(town.cluster, town.brokers["broker-1"], tmp_path, town.coordinator)
-        shell.env |= {"TOWN": town.url, "TOCSIN_COORDINATOR": town.coordinator}
+    with LocalDeployment(options(tmp_path / "home", brokers=2)) as deployment:
+        shell = Shell(deployment.cluster, deployment.brokers["broker-1"], tmp_path, deployment.coordinator)
+        shell.env |= {"LOCAL": deployment.url, "TOCSIN_COORDINATOR": deployment.coordinator}
         assert shell.run_page(DOCS / "how-to" / "run-on-one-machine.md") == 3

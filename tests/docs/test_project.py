@@ -23,7 +23,7 @@ def test_the_project_runs_and_a_subscriber_is_told(shell: Shell, tmp_path: Path)
         return ran.stdout
 
     assert run("tocsin", "sql", "app.sql").splitlines()[-1] == "channel BadAir created"
-    assert run("tocsin", "sql", "app.sql").splitlines()[-1] == "channel BadAir was there already"
+    assert run("tocsin", "sql", "app.sql").splitlines()[-1] == "channel BadAir existed already"
     subscribing = [sys.executable, "subscribe.py", "Turku", "--count", "1"]
     with subprocess.Popen(subscribing, cwd=folder, env=shell.env, stdout=subprocess.PIPE, text=True) as subscriber:
         assert subscriber.stdout is not None

@@ -83,7 +83,7 @@ class Reader:
 
     def closes(self, code: str, reason: str) -> None:
         with pytest.raises(ConnectionClosed) as ended:
-            self.speaker.next("nothing", timeout=10.0)
+            self.speaker.next("nothing", timeout=120.0)
         close = ended.value.rcvd
         assert close is not None and close.code == int(code)
         assert re.fullmatch(".*".join(map(re.escape, reason.split("…"))), close.reason), close.reason

@@ -12,7 +12,6 @@ SEEDS = 5
 
 def test_the_tables_are_those_of_the_program() -> None:
     text = PAGE.read_text()
-    assert [text.count(f"<!-- {kind}: ") for kind in ("claims", "variants", "beside", "remarks")] == [2, 3, 1, 1]
     assert current(text) == text, "run: python tests/docs/reproduction_tables.py"
 
 

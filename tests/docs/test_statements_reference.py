@@ -14,7 +14,7 @@ from pages import DOCS, blocks, check
 from tocsin.cluster.service import DataCluster
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.statements.lexer import Script, split
-from tocsin.cluster.statements.parser import _Parser
+from tocsin.cluster.statements.parser import _StatementParser
 from tocsin.cluster.storage.catalog import TABLES
 from tocsin.config import ClusterConfig
 from tocsin.errors import TocsinError
@@ -67,7 +67,7 @@ def test_every_example_does_what_the_page_says(config: ClusterConfig, spark_runt
 def test_every_statement_has_a_section() -> None:
     script = Script("SELECT 1")
     ((_, tokens),) = split(script)
-    words = _Parser(script, tokens, 1)._leading
+    words = _StatementParser(script, tokens, 1)._leading
     headings = " ".join(re.findall(r"^#+ (.*)$", PAGE.read_text(), re.MULTILINE))
     assert [word for word in words if not re.search(rf"\b{word}\b", headings)] == []
 

@@ -50,7 +50,7 @@ class Rig:
         self.answers: list[Any] = []
 
     def ask(self, body: Any, timeout: float = 5.0) -> None:
-        self.network.ask(self.a, self.b, self.b.serve, body, timeout)(
+        self.network.request(self.a, self.b, self.b.serve, body, timeout)(
             lambda value, error: self.answers.append(value if error is None else type(error).__name__)
         )
 
@@ -73,11 +73,11 @@ def test_a_request_is_answered(rig):
 
 
 def test_nothing_passes_a_wall_and_a_one_way_wall_lets_the_request_through(rig):
-    rig.network.build(Partition(frozenset({"a"})))
+    rig.network.add_partition(Partition(frozenset({"a"})))
     rig.ask(4)
     rig.clock.run(6.0)
     assert (rig.b.seen, rig.answers) == ([], ["Lost"])
-    rig.network.walls[:] = [Partition(frozenset({"b"}), one_way=True)]
+    rig.network.partitions[:] = [Partition(frozenset({"b"}), one_way=True)]
     rig.ask(5)
     rig.clock.run(20.0)
     assert (rig.b.seen, rig.answers) == ([5], ["Lost", "Lost"])
@@ -97,7 +97,7 @@ def test_a_process_that_is_down_refuses_and_a_machine_that_is_down_says_nothing(
 
 
 def test_a_request_may_come_twice_and_is_answered_once(rig):
-    rig.network.weather = LinkQuality(twice=1.0)
+    rig.network.quality = LinkQuality(twice=1.0)
     rig.ask(4)
     rig.clock.run(3.0)
     assert (rig.b.seen, rig.answers) == ([4, 4], [8])
@@ -129,11 +129,11 @@ def test_bytes_of_a_connection_keep_their_order_and_take_their_time(rig):
 def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_time(rig):
     side, _ = rig.connection()
     wall = Partition(frozenset({"a"}))
-    rig.network.build(wall)
+    rig.network.add_partition(wall)
     side.out.write(b"1")
     rig.clock.run(2.0)
     side.out.write(b"2")
-    rig.network.tear_down(wall)
+    rig.network.remove_partition(wall)
     rig.clock.run(4.0)
     assert rig.b.seen == [b"1", b"2"]
 
@@ -141,11 +141,11 @@ def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_tim
 def test_who_gets_nothing_through_gives_up_and_the_other_side_does_not_know(rig):
     side, other = rig.connection()
     wall = Partition(frozenset({"a"}))
-    rig.network.build(wall)
+    rig.network.add_partition(wall)
     side.out.write(b"1")
     rig.clock.run(30.0)
     assert [type(each) for each in rig.a.seen] == [Ended] and rig.b.seen == [] and other.alive
-    rig.network.tear_down(wall)
+    rig.network.remove_partition(wall)
     other.out.write(b"hello?")
     rig.clock.run(31.0)
     assert rig.b.seen == [BROKEN] and not other.alive and not side.alive

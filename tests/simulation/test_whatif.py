@@ -148,7 +148,7 @@ BAD = {
     "no broker": ("count = [4, 1]", "count = [0]", "brokers.count", ">= 1"),
     "nothing to try": ("count = [4, 1]", "count = []", "brokers.count", "length >= 1"),
     "no capacity": ("bytes_per_second = 150_000", "bytes_per_second = -1", "brokers.bytes_per_second", "> 0"),
-    "more than all": ("each = [2, 5]", "each = [2, 50]", "interests.each", "nobody can want 50 of 20"),
+    "more than all": ("each = [2, 5]", "each = [2, 50]", "interests.each", "a subscriber cannot have 50 of 20"),
     "upside down": ("each = [2, 5]", "each = [5, 2]", "interests.each", "the fewest, 5"),
     "three numbers": ("each = [2, 5]", "each = [2, 5, 6]", "interests.each", "length 2"),
     "channels without subscriptions": ("channels = 2", "channels = 30", "interests.channels", "there are 20"),

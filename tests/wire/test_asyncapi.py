@@ -176,5 +176,5 @@ def test_the_address_is_that_of_the_broker():
     ],
     ids=repr,
 )
-def test_the_schemas_take_what_the_code_takes(made, message, expected):
+def test_the_schemas_accept_what_the_code_accepts(made, message, expected):
     assert valid(made, type(message).__name__, json.loads(wire.encode(message))) is expected

@@ -1,4 +1,4 @@
-"""Tickets: forged, changed, expired, used twice or shown by somebody else, they are worth nothing."""
+"""Tickets that are forged, changed, expired, used twice or for another subscriber are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def signed(ticket: Ticket = TICKET, secret: bytes = SECRET) -> str:
     return sign(ticket, key_for(secret, ticket.broker))
 
 
-def test_a_good_ticket_is_taken_once():
+def test_a_good_ticket_is_accepted_once():
     gate = wicket()
     assert gate.refuses(signed(), "subscriber-1") is None
     assert gate.refuses(signed(), "subscriber-1") == "the ticket was used before"
@@ -30,9 +30,9 @@ def test_a_good_ticket_is_taken_once():
     ("text", "why"),
     [
         ("", "the signature is wrong"),
-        ("x", "this is no ticket"),
-        ("a.b.c", "this is no ticket"),
-        (signed() + "=", "this is no ticket"),
+        ("x", "this is not a ticket"),
+        ("a.b.c", "this is not a ticket"),
+        (signed() + "=", "this is not a ticket"),
         (signed()[:-2] + "AA", "the signature is wrong"),
         ("AAAA" + signed(), "the signature is wrong"),
         (signed(secret=b"other"), "the signature is wrong"),
@@ -45,14 +45,14 @@ def test_a_bad_ticket_is_refused_with_the_reason(text, why):
     assert wicket().refuses(text, "subscriber-1") == why
 
 
-def test_a_broker_takes_no_ticket_that_was_written_for_another():
+def test_a_broker_refuses_a_ticket_for_another_broker():
     """Also where it knows the other's key, which it does not."""
     gate = wicket(broker="south")
     gate.key = key_for(SECRET, "north")
     assert gate.refuses(signed(), "subscriber-1") == "the ticket is for somebody else"
 
 
-def test_a_broker_without_a_coordinator_takes_none():
+def test_a_broker_without_a_coordinator_refuses_all_tickets():
     assert TicketVerifier("north", lambda: 0.0).refuses(signed(), "subscriber-1") == "this broker has no coordinator"
 
 

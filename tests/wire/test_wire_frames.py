@@ -82,7 +82,7 @@ def test_a_length_in_a_longer_form_than_needed_is_understood(wide):
     assert decoded(masked(b"hello", wide=wide)) == [(TEXT, b"hello")]
 
 
-def test_frames_that_stand_together_are_told_apart():
+def test_consecutive_frames_are_separated():
     made = frame(b"one") + frame(b"", PONG) + frame(b"x" * 300)
     assert payloads(made) == [(TEXT, b"one"), (PONG, b""), (TEXT, b"x" * 300)]
 
@@ -126,7 +126,7 @@ def test_control_frames_between_the_pieces_come_at_once():
     assert decoded(*pieces) == [(PING, b"!"), (PONG, b""), (TEXT, b"ab")]
 
 
-def test_a_message_begins_anew_after_one_in_pieces():
+def test_a_new_message_begins_after_one_in_pieces():
     assert decoded(masked(b"a", final=False), masked(b"b", CONTINUATION), masked(b"c")) == [(TEXT, b"ab"), (TEXT, b"c")]
 
 
@@ -146,7 +146,7 @@ def test_a_message_in_thousands_of_empty_pieces_is_refused():
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_of_exactly_the_limit_is_taken():
+def test_a_message_of_exactly_the_limit_is_accepted():
     assert decoded(masked(b"x" * 200), limit=200) == [(TEXT, b"x" * 200)]
 
 
@@ -200,7 +200,7 @@ def test_control_frames_have_at_most_125_bytes(opcode):
 
 
 @pytest.mark.parametrize("code", [1000, 1001, 1011, 1014, 3000, 4000, 4999])
-def test_codes_that_may_be_sent_are_taken(code):
+def test_codes_that_may_be_sent_are_accepted(code):
     payload = code.to_bytes(2, "big") + "tschüß".encode()
     assert decoded(masked(payload, CLOSE)) == [(CLOSE, payload)]
 
@@ -256,7 +256,7 @@ def conversations(draw):
 
 
 @given(conversations())
-def test_what_keeps_to_the_rules_is_understood(conversation):
+def test_valid_conversations_are_decoded(conversation):
     data, meaning = conversation
     assert decoded(data) == meaning
 
@@ -346,7 +346,7 @@ def test_its_client_understands_our_close(code, reason):
 
 
 @given(st.binary(max_size=30))
-def test_both_refuse_or_take_the_same_frame(data):
+def test_both_refuse_or_accept_the_same_frame(data):
     """Of one frame: the library checks less of what surrounds it."""
     sent = data[:1] + bytes((0x80 | min(len(data[1:]), 60),)) + MASK + data[1:]
     reference = Protocol(Side.SERVER, state=State.OPEN, max_size=None)

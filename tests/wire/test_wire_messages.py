@@ -28,7 +28,7 @@ FROM_CLIENT = [
 ]
 FROM_BROKER = [
     wire.Welcome(1, "b", 25.0, 1024),
-    wire.Welcome(1, "b", 25.0, 1024, scatter=0.25),
+    wire.Welcome(1, "b", 25.0, 1024, reconnect_within=0.25),
     wire.Welcome(1, "b", 25.0, 1024, "ann/phone", [wire.DurableSubscription(3, "OfKind", ["fire"], 7)]),
     wire.Subscribed(1, 3, "OfKind", 0),
     wire.Unsubscribed(1, 3),
@@ -46,7 +46,7 @@ FROM_BROKER = [
 
 
 @pytest.mark.parametrize("message", FROM_CLIENT, ids=lambda message: type(message).__name__)
-def test_what_a_client_says_comes_back_as_it_was(message):
+def test_messages_of_a_client_survive_encoding_and_decoding(message):
     assert decode(encode(message)) == [message]
 
 
@@ -59,7 +59,7 @@ def test_records_come_back_as_the_text_they_were():
 
 
 @pytest.mark.parametrize("message", FROM_BROKER, ids=lambda message: type(message).__name__)
-def test_what_a_broker_says_comes_back_as_it_was(message):
+def test_messages_of_a_broker_survive_encoding_and_decoding(message):
     assert decode_answers(encode(message)) == [message]
 
 
@@ -81,7 +81,7 @@ def test_a_batch_of_one_is_the_message_itself():
     assert encode_batch([b"{}"]) == b"{}"
 
 
-def test_an_array_of_nothing_says_nothing():
+def test_an_empty_array_has_no_messages():
     assert decode(b"[]") == []
 
 
@@ -136,7 +136,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("data", BAD.values(), ids=BAD)
-def test_what_is_no_message_is_refused(data):
+def test_malformed_messages_are_refused(data):
     with pytest.raises(Malformed):
         decode(data)
 
@@ -210,13 +210,13 @@ def test_damaged_messages_are_messages_or_malformed(message, data):
     understood(bytes(text))
 
 
-def test_messages_of_a_later_broker_are_passed_over():
+def test_unknown_messages_of_a_broker_are_ignored():
     assert decode_answers(b'[{"type":"pong"},{"type":"sing","loud":true},{"type":"ping"}]') == [
         wire.Pong(),
         wire.Ping(),
     ]
 
 
-def test_a_known_message_that_is_wrong_is_not_passed_over():
+def test_a_malformed_known_message_is_not_ignored():
     with pytest.raises(Malformed):
         decode_answers(b'[{"type":"live"},{"type":"sing"}]')

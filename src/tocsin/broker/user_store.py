@@ -21,26 +21,37 @@ from typing import Any
 import msgspec
 
 from tocsin.broker.core import instructions as do
-from tocsin.errors import AlreadyExists, StorageError, Unauthorized, UserError
+from tocsin.database import Layout, open_database
+from tocsin.database import Session as Transaction
+from tocsin.errors import AlreadyExists, TocsinError, Unauthorized, UserError
 from tocsin.http.passwords import hash_password
 from tocsin.wire.messages import DurableSubscription
 
 log = logging.getLogger(__name__)
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, salt BLOB NOT NULL, hash BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS sessions (
-    session TEXT PRIMARY KEY, token BLOB UNIQUE, name TEXT NOT NULL, broker TEXT NOT NULL, expires REAL NOT NULL
-);
-CREATE TABLE IF NOT EXISTS durable_subscriptions (
-    session TEXT NOT NULL, subscription INTEGER NOT NULL, channel TEXT NOT NULL, args BLOB NOT NULL,
-    after INTEGER NOT NULL, PRIMARY KEY (session, subscription)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS previous_ids (
-    session TEXT NOT NULL, subscription INTEGER NOT NULL, previous_id INTEGER NOT NULL, until INTEGER NOT NULL,
+LAYOUT = Layout(
+    what="store of users",
+    who="broker",
+    version=1,
+    tables="""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value {int} NOT NULL) {keyed};
+CREATE TABLE users (name TEXT PRIMARY KEY, salt {bytes} NOT NULL, hash {bytes} NOT NULL) {plain};
+CREATE TABLE sessions (
+    session TEXT PRIMARY KEY, token {bytes} UNIQUE, name TEXT NOT NULL, broker TEXT NOT NULL, expires {real} NOT NULL
+) {plain};
+CREATE TABLE durable_subscriptions (
+    session TEXT NOT NULL, subscription {int} NOT NULL, channel TEXT NOT NULL, args {bytes} NOT NULL,
+    after {int} NOT NULL, PRIMARY KEY (session, subscription)
+) {keyed};
+CREATE TABLE previous_ids (
+    session TEXT NOT NULL, subscription {int} NOT NULL, previous_id {int} NOT NULL, until {int} NOT NULL,
     PRIMARY KEY (session, subscription, previous_id)
-) WITHOUT ROWID;
-"""
+) {keyed};
+""",
+    schema="tocsin_users",
+    lock=0x746F6373696E01,
+    elsewhere="another --home",
+)
 NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
 
 
@@ -64,13 +75,8 @@ class UserStore:
         self.expiry = expiry
         self.clock = clock
         self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.executescript(SCHEMA)
-        except (OSError, sqlite3.Error) as error:
-            raise StorageError(f"cannot keep users in {path}: {error}", hint="choose another --home") from error
+        self._db = open_database("", path, LAYOUT)
+        self._open: Transaction  # that of the batch, for what runs in the thread
         self._thread = threading.Thread(target=self._run, name="users", daemon=True)
         self._thread.start()
 
@@ -90,7 +96,7 @@ class UserStore:
 
         def add() -> None:
             values = (user, salt, hash_password(password, salt))
-            if not self._db.execute("INSERT OR IGNORE INTO users VALUES (?, ?, ?)", values).rowcount:
+            if not self._open.run("INSERT OR IGNORE INTO users VALUES (?, ?, ?)", values):
                 raise AlreadyExists("user", user)
 
         return self._call(add)
@@ -100,15 +106,15 @@ class UserStore:
             raise UserError(f"a device's name has 1 to {NAME_LENGTH} visible characters")
 
         def check() -> UserSession:
-            row = self._db.execute("SELECT salt, hash FROM users WHERE name = ?", (user,)).fetchone()
+            rows = self._open.rows("SELECT salt, hash FROM users WHERE name = ?", (user,))
             # The same work for a name that does not exist: how long it takes tells nothing.
-            salt, known = row or (b"", b"")
+            salt, known = rows[0] if rows else (b"", b"")
             if not hmac.compare_digest(hash_password(password[:MOST_PASSWORD], salt), known):
                 raise Unauthorized("no such user, or another password")
             token, session = secrets.token_urlsafe(32), session_id(user, device)
             expires = self.clock() + self.expiry
             values = (session, _digest(token), user, self.broker, expires)
-            self._db.execute(
+            self._open.run(
                 "INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (session)"
                 " DO UPDATE SET token = excluded.token, broker = excluded.broker, expires = excluded.expires",
                 values,
@@ -122,45 +128,44 @@ class UserStore:
 
     def _end(self, session: str) -> None:
         for table in ("durable_subscriptions", "previous_ids"):
-            self._db.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
-        self._db.execute("DELETE FROM sessions WHERE session = ?", (session,))
+            self._open.run(f"DELETE FROM {table} WHERE session = ?", (session,))
+        self._open.run("DELETE FROM sessions WHERE session = ?", (session,))
 
     def session(self, token: str) -> Future[str | None]:
         """Whose token it is. Being used is what keeps a session."""
+        return self._call(lambda: self._session(token))
 
-        def find() -> str | None:
-            now = self.clock()
-            row = self._db.execute(
-                "UPDATE sessions SET expires = ?, broker = ? WHERE token = ? AND expires > ? RETURNING session",
-                (now + self.expiry, self.broker, _digest(token), now),
-            ).fetchone()
-            return row[0] if row is not None else None
-
-        return self._call(find)
+    def _session(self, token: str) -> str | None:
+        now = self.clock()
+        rows = self._open.rows(
+            "UPDATE sessions SET expires = ?, broker = ? WHERE token = ? AND expires > ? RETURNING session",
+            (now + self.expiry, self.broker, _digest(token), now),
+        )
+        return rows[0][0] if rows else None
 
     def durable(self, session: str) -> Future[list[DurableSubscription]]:
         return self._call(lambda: self._durable(session))
 
     def _durable(self, session: str) -> list[DurableSubscription]:
-        rows = self._db.execute(
+        rows = self._open.rows(
             "SELECT subscription, channel, args, after FROM durable_subscriptions WHERE session = ?"
             " ORDER BY subscription",
             (session,),
         )
         return [
             DurableSubscription(id, channel, msgspec.json.decode(args), after, self._previous_ids(session, id))
-            for id, channel, args, after in rows.fetchall()
+            for id, channel, args, after in rows
         ]
 
     def _previous_ids(self, session: str, subscription: int) -> dict[int, int]:
         text = "SELECT previous_id, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY previous_id"
-        return dict(self._db.execute(text, (session, subscription)).fetchall())
+        return dict(self._open.rows(text, (session, subscription)))
 
     def expired(self) -> Future[list[str]]:
         """Ends the sessions that nobody has used for too long."""
 
         def end() -> list[str]:
-            rows = self._db.execute("SELECT session FROM sessions WHERE expires <= ?", (self.clock(),)).fetchall()
+            rows = self._open.rows("SELECT session FROM sessions WHERE expires <= ?", (self.clock(),))
             for (session,) in rows:
                 self._end(session)
             return [session for (session,) in rows]
@@ -171,7 +176,7 @@ class UserStore:
         """Those of them that are not this broker's any more: used at another one that shares the file, or ended."""
 
         def find() -> list[str]:
-            rows = self._db.execute("SELECT session FROM sessions WHERE broker = ?", (self.broker,))
+            rows = self._open.rows("SELECT session FROM sessions WHERE broker = ?", (self.broker,))
             mine = {session for (session,) in rows}
             return [session for session in sessions if session not in mine]
 
@@ -182,20 +187,22 @@ class UserStore:
     def look_up(self, token: str, found: Callable[[str | None, list[DurableSubscription]], None]) -> None:
         loop = asyncio.get_running_loop()
 
-        def done(future: Future[str | None]) -> None:
-            session = None if future.exception() else future.result()
-            durable = self._durable(session) if session is not None else []
-            loop.call_soon_threadsafe(found, session, durable)
+        def find() -> tuple[str | None, list[DurableSubscription]]:
+            session = self._session(token)
+            return session, self._durable(session) if session is not None else []
 
-        self.session(token).add_done_callback(done)
+        def done(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
+            loop.call_soon_threadsafe(found, *((None, []) if future.exception() else future.result()))
+
+        self._call(find).add_done_callback(done)
 
     def all_durable(self) -> list[tuple[str, list[DurableSubscription]]]:
         """What this broker served before its restart."""
 
         def read() -> list[tuple[str, list[DurableSubscription]]]:
-            rows = self._db.execute(
+            rows = self._open.rows(
                 "SELECT session FROM sessions WHERE broker = ? AND expires > ?", (self.broker, self.clock())
-            ).fetchall()
+            )
             return [(session, self._durable(session)) for (session,) in rows]
 
         found: list[tuple[str, list[DurableSubscription]]] = self._call(read).result()
@@ -203,30 +210,28 @@ class UserStore:
 
     def remember(self, it: do.Remember) -> None:
         values = (it.user, it.subscription, it.channel, msgspec.json.encode(it.args), it.position.execution)
-        self._call(
-            lambda: self._db.execute("INSERT OR IGNORE INTO durable_subscriptions VALUES (?, ?, ?, ?, ?)", values)
-        )
+        text = "INSERT OR IGNORE INTO durable_subscriptions VALUES (?, ?, ?, ?, ?)"
+        self._call(lambda: self._open.run(text, values))
 
     def change_id(self, it: do.ChangeId) -> None:
         """What was acknowledged stays so. Another broker that shares the file may have done it before."""
-        user, previous_id, subscription = it.user, it.previous_id, it.subscription
-        until, through = it.until.execution, it.position.execution
+        user, previous_id, subscription, until = it.user, it.previous_id, it.subscription, it.until.execution
 
         def change() -> None:
-            moved = self._db.execute(
+            moved = self._open.run(
                 "INSERT INTO durable_subscriptions"
                 " SELECT session, ?, channel, args, min(after, ?) FROM durable_subscriptions"
                 " WHERE session = ? AND subscription = ?"
                 " ON CONFLICT (session, subscription) DO UPDATE SET after = min(after, excluded.after)",
-                (subscription, through, user, previous_id),
+                (subscription, it.position.execution, user, previous_id),
             )
-            if not moved.rowcount:
+            if not moved:
                 return
             text = "INSERT OR IGNORE INTO previous_ids SELECT session, ?, previous_id, until FROM previous_ids"
             text += " WHERE session = ? AND subscription = ?"
-            self._db.execute(text, (subscription, user, previous_id))
+            self._open.run(text, (subscription, user, previous_id))
             row = (user, subscription, previous_id, until)
-            self._db.execute("INSERT OR IGNORE INTO previous_ids VALUES (?, ?, ?, ?)", row)
+            self._open.run("INSERT OR IGNORE INTO previous_ids VALUES (?, ?, ?, ?)", row)
             self._forget(user, previous_id)
 
         self._call(change)
@@ -237,7 +242,7 @@ class UserStore:
     def _forget(self, user: str, subscription: int) -> None:
         for table in ("durable_subscriptions", "previous_ids"):
             values = (user, subscription)
-            self._db.execute(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", values)
+            self._open.run(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", values)
 
     def acknowledge(self, it: do.Acknowledge) -> None:
         """After the end of a previous id, no results of that id can be missing."""
@@ -245,8 +250,8 @@ class UserStore:
 
         def note() -> None:
             text = "UPDATE durable_subscriptions SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
-            self._db.executemany(text, rows)
-            self._db.executemany("DELETE FROM previous_ids WHERE session = ? AND subscription = ? AND until < ?", rows)
+            self._open.each(text, rows)
+            self._open.each("DELETE FROM previous_ids WHERE session = ? AND subscription = ? AND until < ?", rows)
 
         self._call(note)
 
@@ -273,21 +278,17 @@ class UserStore:
     def _commit(self, batch: list[tuple[Callable[[], Any], Future[Any]]]) -> None:
         outcomes: list[tuple[Future[Any], Any, Exception | None]] = []
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            for work, future in batch:
-                try:
-                    outcomes.append((future, work(), None))
-                except sqlite3.Error:
-                    raise
-                except Exception as error:
-                    outcomes.append((future, None, error))
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            log.error("the store of users cannot be written: %s", error)
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            trouble = StorageError(f"the store of users cannot be written: {error}")
-            outcomes = [(future, None, trouble) for _, future in batch]
+            with self._db.writing() as self._open:
+                for work, future in batch:
+                    try:
+                        outcomes.append((future, work(), None))
+                    except sqlite3.Error:
+                        raise  # nothing of the batch is durable
+                    except Exception as error:
+                        outcomes.append((future, None, error))
+        except TocsinError as error:
+            log.error("%s", error.message)
+            outcomes = [(future, None, error) for _, future in batch]
         for future, result, problem in outcomes:
             if problem is not None:
                 future.set_exception(problem)

@@ -1,4 +1,4 @@
-"""``tocsin broker``: runs a broker until it is told to stop."""
+"""``tocsin broker``: runs a broker until it receives a signal to stop."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def broker(
     member = "TOCSIN_BROKER_MEMBER" in os.environ
     end_with_starter()
     if options.processes > 1:
-        # Held, but not listened on: what came in here would find nobody.
+        # Held, but not listened on: a connection here would never be accepted.
         with bind(options.host, options.port, shared=True, listen=False) as held:
             run_several(options, held.getsockname()[1], config, json)
         return
@@ -79,7 +79,7 @@ def broker(
     inner = address(inside)
     from tocsin.broker.server import Server
 
-    def tell(event: str) -> None:
+    def announce(event: str) -> None:
         facts: dict[str, Any] = {"event": event, "name": options.name, "url": url, "inside": inner}
         if json:
             print_json(facts | {"pid": os.getpid()})
@@ -88,11 +88,11 @@ def broker(
             print_line(texts.get(event, event))
 
     try:
-        Server(options, public, inside, tell).serve_until_stopped()
+        Server(options, public, inside, announce).serve_until_stopped()
     finally:
         public.close()
         inside.close()
-    tell("stopped")
+    announce("stopped")
 
 
 def run_several(options: settings.BrokerConfig, port: int, config: str | None, json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``tocsin cluster``: runs a data cluster until it is told to stop."""
+"""``tocsin cluster``: runs a data cluster until it receives a signal to stop."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def cluster(
     logging.basicConfig(
         stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # These report a user's mistake with a trace of their own; the user is told anyway.
+    # These report a user's mistake with a trace of their own; the command prints the error anyway.
     for name, least in (("SQLQueryContextLogger", "CRITICAL"), ("sqlglot", "ERROR"), ("py4j", "WARNING")):
         logging.getLogger(name).setLevel(least)
     options = settings.load(config, home=home, port=port, host=host, master=master, catalog=catalog, segments=segments)
@@ -67,7 +67,7 @@ def cluster(
     data = DataCluster(options)
 
     def listening() -> None:
-        tell("listening", url, json)
+        announce("listening", url, json)
         threading.Thread(target=wait, name="tocsin-ready", daemon=True).start()
 
     def wait() -> None:
@@ -78,7 +78,7 @@ def cluster(
             return
         if ready_file is not None:
             write(ready_file, url)
-        tell("ready", url, json)
+        announce("ready", url, json)
 
     try:
         serve(data, options, sock, listening)
@@ -86,10 +86,10 @@ def cluster(
         sock.close()
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
-    tell("stopped", url, json)
+    announce("stopped", url, json)
 
 
-def tell(event: str, url: str, json: bool) -> None:
+def announce(event: str, url: str, json: bool) -> None:
     facts: dict[str, Any] = {"event": event, "url": url, "pid": os.getpid()}
     if json:
         print_json(facts)

@@ -1,4 +1,4 @@
-"""``tocsin coordinator``: runs the coordinator until it is told to stop."""
+"""``tocsin coordinator``: runs the coordinator until it receives a signal to stop."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ def coordinator(
         typer.Option(help="What drain and undrain will need; better given as TOCSIN_COORDINATOR_ADMIN_TOKEN."),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of the data cluster, for the page.")] = None,
-    town: Annotated[str | None, typer.Option(help="Address of the town, for the page.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --coordinator`.")] = None,
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
     json: Json = False,
 ) -> None:
-    """Run the coordinator: it places subscribers on brokers, watches their load and moves subscribers between them.
+    """Run the coordinator: it places subscribers on brokers, measures their load and migrates subscribers between them.
 
     Its page is at /ui/: the network as it is, what happens in it, and what can be done about it.
 
@@ -49,7 +48,7 @@ def coordinator(
         stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     given: dict[str, Any] = {"home": home, "port": port, "host": host, "placement": placement, "strategy": strategy}
-    given |= {"store": store, "cluster": cluster, "town": town, "admin_token": admin_token}
+    given |= {"store": store, "cluster": cluster, "admin_token": admin_token}
     options = settings.load_coordinator(config, None, **given)
     from tocsin.coordinator.server import Server
     from tocsin.http.server import address, bind, raise_file_limit
@@ -59,17 +58,17 @@ def coordinator(
     sock = bind(options.host, options.port)
     url = address(sock)
 
-    def tell(event: str) -> None:
+    def announce(event: str) -> None:
         if json:
             print_json({"event": event, "url": url, "pid": os.getpid()})
         else:
             print_line({"listening": f"the coordinator listens on {url}"}.get(event, event))
 
     try:
-        Server(options, sock, tell).serve_until_stopped()
+        Server(options, sock, announce).serve_until_stopped()
     finally:
         sock.close()
-    tell("stopped")
+    announce("stopped")
 
 
 def facts(answer: dict[str, Any]) -> list[list[Any]]:

@@ -27,7 +27,7 @@ def reproduce(
     ],
     seeds: Annotated[int, typer.Option(min=1, max=1_000, help="Runs of each, with different random numbers.")] = 5,
     out: Annotated[Path, typer.Option(help="Folder for data, charts and pages.")] = Path("artifacts/reproduce"),
-    png: Annotated[bool, typer.Option("--png/--no-png", help="Charts as PNG too; needs matplotlib.")] = True,
+    charts: Annotated[bool, typer.Option("--charts/--no-charts", help="Draw charts; needs matplotlib.")] = True,
     jobs: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 for one a core.")] = 1,
     small: Annotated[bool, typer.Option("--small", help="A smaller network, to see that it works.")] = False,
     live: Annotated[bool, typer.Option("--live", help="D-proto on real processes with Spark, one run a way.")] = False,
@@ -38,7 +38,7 @@ def reproduce(
 ) -> None:
     """Run a paper's experiment and print its claim beside what came out.
 
-    Each figure leaves a Parquet file, charts (PNG, and HTML to look into) and a page; index.html has all of them, and
+    Each figure leaves a Parquet file, charts (PNG) and a page; index.html has all of them, and
     tables.md the figures of all as Markdown.
     The same seeds give the same figures. All of them take some minutes.
 
@@ -59,7 +59,7 @@ def reproduce(
         raise UserError(f"--live and {LIVE} go together", hint=f"tocsin reproduce {LIVE} --live")
     wanted = [] if live else chosen(names, FIGURES)
     # What is missing is better said before the work than after it.
-    if png:
+    if charts:
         pyplot()
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -75,13 +75,13 @@ def reproduce(
                 runs.make(compared(wanted), jobs or os.cpu_count() or 1)
             outcomes = [figure.outcome(runs) for figure in wanted]
     title, intro = words(live)
-    files = write(outcomes, out, png=png, title=title, intro=intro)
+    files = write(outcomes, out, charts=charts, title=title, intro=intro)
     if json:
         print_json({"figures": [plain(each) for each in outcomes], "page": str(files[-1])})
         return
     for outcome in outcomes:
         show(outcome)
-    print_line(f"{len(files)} files in {out}; look at {files[-1]}")
+    print_line(f"{len(files)} files in {out}; open {files[-1]}")
 
 
 def words(live: bool) -> tuple[str, str]:
@@ -115,11 +115,11 @@ def alive(people: int, speed: float, minutes: float) -> Outcome:
 
     with terminable(), watching(len(live.VARIANTS)) as watch:  # the processes that it has started end with it
 
-        def tell(variant: Variant, share: float) -> None:
+        def report(variant: Variant, share: float) -> None:
             watch(live.VARIANTS.index(variant) + share, f"{LIVE}, {variant.name}")
 
         try:
-            return live.live(people=people, speed=speed, minutes=minutes, tell=tell)
+            return live.live(people=people, speed=speed, minutes=minutes, progress=report)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 
@@ -139,12 +139,12 @@ def watched(runs: Runs, wanted: Sequence[Figure]) -> Iterator[None]:
     shares: dict[tuple[Variant, int], float] = {}
     with watching(total) as watch:
 
-        def tell(variant: Variant, seed: int, share: float) -> None:
+        def report(variant: Variant, seed: int, share: float) -> None:
             shares[variant, seed] = share
             done = sum(WEIGHTS[each.setup] * part for (each, _), part in shares.items())
             watch(done, f"{variant.name}, seed {seed}")
 
-        runs.tell = tell
+        runs.progress = report
         yield
 
 

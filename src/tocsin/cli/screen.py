@@ -1,4 +1,4 @@
-"""What the demo draws on a terminal: brokers, balance, the newest notifications as people see them."""
+"""What the demo shows on a terminal: brokers, balance, the newest notifications as people see them."""
 
 from __future__ import annotations
 
@@ -12,45 +12,43 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from tocsin.demo.loop import DemoLoop
-    from tocsin.local import LocalDeployment
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
 #: Shelters that are named.
 SHELTERS = 2
 
 
-def picture(town: LocalDeployment, width: int) -> RenderableType:
-    life = town.life
-    clock = f"{int(life.now // 60):02}:{int(life.now % 60):02}"
-    here = int((life.broker != 255).sum())
+def overview(loop: DemoLoop, page: str, width: int) -> RenderableType:
+    clock = f"{int(loop.now // 60):02}:{int(loop.now % 60):02}"
     head = Text.assemble(
         (f"{clock} ", "bold"),
-        f"of the city (×{life.options.speed:g})   {here:,} of {life.options.subscribers:,} people connected   ",
-        f"{len(life.city.emergencies.active)} emergencies",
+        f"of the city (×{loop.options.speed:g})   ",
+        f"{loop.connected:,} of {loop.options.subscribers:,} people connected   ",
+        f"{len(loop.city.emergencies.active)} emergencies",
     )
-    newest = sorted(life.newest.values(), key=lambda each: -each["at"])[:7]
-    told = [Text.from_markup(sentence(life, each)) for each in newest]
-    hint = Text(f"{town.addresses['page']}   Ctrl-C ends it", style="dim")
-    return Group(head, Text(), brokers_table(life, width), balance(life), Text(), *told, Text(), hint)
+    newest = sorted(loop.newest.values(), key=lambda each: -each["at"])[:7]
+    sentences = [Text.from_markup(sentence(loop, each)) for each in newest]
+    hint = Text(f"{page}   Ctrl-C ends it", style="dim")
+    return Group(head, Text(), brokers_table(loop, width), balance(loop), Text(), *sentences, Text(), hint)
 
 
-def brokers_table(life: DemoLoop, width: int) -> Table:
+def brokers_table(loop: DemoLoop, width: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name, justify in (("broker", "left"), ("state", "left"), ("people", "right"), ("in/s", "right")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("out/s", justify="right", no_wrap=True)
     if width > 66:
         table.add_column("load", no_wrap=True)
-    found = {each["name"]: each for each in life.topology.get("brokers", [])}
+    found = {each["name"]: each for each in loop.topology.get("brokers", [])}
     most = max((each["load_in"] + each["load_out"] for each in found.values()), default=0.0) or 1.0
     room = max(0, min(40, width - 58))
-    for number, name in enumerate(life.parts.brokers):
+    for number, name in enumerate(loop.supervisor.brokers):
         each, colour = found.get(name), COLOURS[number % len(COLOURS)]
         if each is None:
             table.add_row(Text(name, colour), "starting")
             continue
         load = each["load_in"] + each["load_out"]
-        state = "killed" if name in life.parts.killed else each["state"]
+        state = "killed" if name in loop.supervisor.killed else each["state"]
         cells: list[Any] = [Text(name, colour), Text(state, "" if state == "up" else "bold red")]
         cells += [f"{each['subscribers']:,}", size(each["load_in"]), size(each["load_out"])]
         bar = Text("█" * round(room * load / most), colour)
@@ -58,12 +56,12 @@ def brokers_table(life: DemoLoop, width: int) -> Table:
     return table
 
 
-def balance(life: DemoLoop) -> Text:
-    topology, sums, late = life.topology, life.tally.sums, life.latency
+def balance(loop: DemoLoop) -> Text:
+    topology, sums, late = loop.topology, loop.statistics.sums, loop.latency
     figures = [
         f"cov {topology.get('cov', 0.0):.3f}",
-        f"{sums['moves']:,} migrations",
-        f"{sums['notifications']:,} notifications to {int(life.tally.reached.sum()):,} people",
+        f"{sums['migrations']:,} migrations",
+        f"{sums['notifications']:,} notifications to {int(loop.statistics.reached.sum()):,} people",
     ]
     text = "   ".join(figures)
     if late.get("count"):
@@ -80,17 +78,17 @@ def size(number: float) -> str:
     return f"{number:.1f} GB"
 
 
-def sentence(life: DemoLoop, told: dict[str, Any]) -> str:
-    """Two lines: to whom and what; by which channel, and the enrichment."""
-    row, more = told["rows"][0], len(told["rows"]) - 1
+def sentence(loop: DemoLoop, notification: dict[str, Any]) -> str:
+    """Who and what; then the channel, and the enrichment."""
+    row, more = notification["rows"][0], len(notification["rows"]) - 1
     text = f"{row['kind'].capitalize()} in {row['location']}, level {row['severity']} of 5"
     if row.get("metres") is not None:
         text += f", {row['metres']:.0f} m away"
     if more:
         text += f" (and {more} more)"
-    late = "" if told["latency_ms"] is None else f", {told['latency_ms'] / 1e3:.1f} s after the report"
-    lines = f"  [bold]{escape(life.city.people.name(told['person']))}[/]: {escape(text)}\n"
-    lines += f"    [dim]{told['channel']}{late}[/]"
+    late = "" if notification["latency_ms"] is None else f", {notification['latency_ms'] / 1e3:.1f} s after the report"
+    lines = f"  [bold]{escape(loop.city.people.name(notification['person']))}[/]: {escape(text)}\n"
+    lines += f"    [dim]{notification['channel']}{late}[/]"
     if row.get("shelters"):
         named = ", ".join(f"{each['name']} {each['metres']:.0f} m" for each in row["shelters"][:SHELTERS])
         lines += f"\n    [green]→ {escape(named)}[/]"

@@ -35,7 +35,7 @@ simulate = typer.Typer(
 )
 simulate.command("run")(what_if)
 
-#: Seeds with a violation that are told in detail.
+#: Seeds with a violation that are shown in detail.
 DETAILED = 3
 
 

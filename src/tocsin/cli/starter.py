@@ -1,4 +1,4 @@
-"""For a process that another one starts and that must not outlive it."""
+"""Ends a process together with the one that started it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import signal
 import threading
 
-#: Set by whoever holds the other end of standard input for as long as it lives.
+#: Set by the starting process, which keeps the other end of standard input open for as long as it lives.
 STARTED = "TOCSIN_STARTED"
 
 
 def end_with_starter() -> None:
-    """Ends this process when its starter is gone, however that ended: another that is started in its place must not
-    find this one under the same name, on the same port or in the same folder."""
+    """Ends this process when its starter is gone, however that ended: a replacement must not find this one with the
+    same name, port or folder."""
     if os.environ.pop(STARTED, None) is None:
         return
 

@@ -1,4 +1,4 @@
-"""``tocsin sub``: prints the notifications of a channel as they come."""
+"""``tocsin sub``: prints the notifications of a channel as they arrive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from tocsin.cli.output import Json, cell, clean, err, print_json, print_line
 
 if TYPE_CHECKING:
-    from tocsin.client import Missed, Notification
+    from tocsin.client import Gap, Notification
 
 BROKER = "http://127.0.0.1:8481"
 _PARAMETER = re.compile(r"(\w+)(:?=)(.*)", re.DOTALL)
@@ -22,7 +22,7 @@ def sub(
     channel: Annotated[str, typer.Argument(help="The channel to subscribe to.")],
     parameters: Annotated[
         list[str] | None,
-        typer.Argument(help="name=value: a number, true, false, null or else a string; name:=JSON for anything."),
+        typer.Argument(help="name=value, where value is a number, true, false, null or a string; or name:=JSON."),
     ] = None,
     broker: Annotated[
         str | None,
@@ -33,17 +33,17 @@ def sub(
     ] = None,
     coordinator: Annotated[
         str | None,
-        typer.Option(envvar="TOCSIN_COORDINATOR", help="Address of the coordinator, which says what broker to go to."),
+        typer.Option(envvar="TOCSIN_COORDINATOR", help="Address of the coordinator, which chooses the broker."),
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many notifications.")] = None,
-    after: Annotated[int | None, typer.Option(min=0, help="Begin behind this execution; without it, now.")] = None,
-    token: Annotated[str | None, typer.Option(envvar="TOCSIN_TOKEN", help="Who you are, from a login.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many notifications.")] = None,
+    after: Annotated[int | None, typer.Option(min=0, help="Begin after this execution; without it, now.")] = None,
+    token: Annotated[str | None, typer.Option(envvar="TOCSIN_TOKEN", help="Token from a login.")] = None,
     json: Json = False,
 ) -> None:
     """Subscribe to a channel and print its notifications.
 
-    One line each: the channel, the number of the execution, the results. After a break it goes on by itself. When it
-    is subscribed, and what could not be had any more, is said on standard error.
+    Prints one line each: the channel, the number of the execution, the results. Reconnects by itself. Standard error
+    shows when it is subscribed, and gaps.
 
     \b
     Example:
@@ -63,7 +63,7 @@ def arguments(words: list[str]) -> dict[str, Any]:
             raise typer.BadParameter(f"{word!r} is not name=value")
         name, sign, text = match.groups()
         if name in found:
-            raise typer.BadParameter(f"{name} is there twice")
+            raise typer.BadParameter(f"{name} is given twice")
         found[name] = value(name, text, exact=sign == ":=")
     return found
 
@@ -88,7 +88,7 @@ async def follow(
     count: int | None,
     json: bool,
 ) -> None:
-    from tocsin.client import Missed, connect  # takes a tenth of a second; other commands don't need it
+    from tocsin.client import Gap, connect  # takes a tenth of a second; other commands don't need it
 
     seen = 0
     urls = [] if broker is None else [broker]
@@ -99,8 +99,8 @@ async def follow(
         if not json:
             err().print(clean(f"subscribed to {subscription.channel} at {client.status.url}"), markup=False)
         while (item := await subscription.event()) is not None:
-            if isinstance(item, Missed):
-                show_missed(item, json)
+            if isinstance(item, Gap):
+                show_gap(item, json)
                 continue
             show(item, json)
             seen += 1
@@ -115,11 +115,13 @@ def show(item: Notification, json: bool) -> None:
         print_line(f"{clean(item.channel, '')} {item.execution} {cell(item.results)}")
 
 
-def show_missed(item: Missed, json: bool) -> None:
+def show_gap(gap: Gap, json: bool) -> None:
+    after, next = gap.after.execution, gap.next.execution
     if json:
-        print_json({"missed": item})
+        facts = {"channel": gap.channel, "subscription": gap.subscription, "after": after, "next": next}
+        print_json({"gap": facts | {"reason": gap.reason}})
     else:
-        text = f"missed: executions {item.after + 1} to {item.next - 1} are not kept any more ({item.reason})"
-        if item.reason == "dropped":
-            text = f"missed: {item.channel} was dropped behind execution {item.after}; another one has its name now"
+        text = f"gap: executions {after + 1} to {next - 1} are no longer available ({gap.reason})"
+        if gap.reason == "dropped":
+            text = f"gap: {gap.channel} was dropped after execution {after} and created again"
         err().print(clean(text), markup=False)

@@ -1,4 +1,4 @@
-"""``tocsin up``: all parts on one machine, until they are told to stop."""
+"""``tocsin up``: all parts on one machine, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tocsin.errors import TocsinError, UserError
 
 if TYPE_CHECKING:
     from tocsin.local import LocalDeployment
-    from tocsin.local.supervisor import News
+    from tocsin.local.supervisor import Status
 
 PORT = 8480
 URL, BROKER, COORDINATOR = (f"http://127.0.0.1:{PORT + place}" for place in (0, 1, 2))
@@ -36,15 +36,15 @@ def up(
     brokers: Annotated[int, typer.Option(min=1, max=64, help="How many brokers.")] = 2,
     sql: Annotated[
         list[str] | None,
-        typer.Option(help="A file of statements to run; those that this home has run already are passed over."),
+        typer.Option(help="A file of statements to run; those that this home has run already are skipped."),
     ] = None,
     port: Annotated[
         int,
         typer.Option(
             min=0,
             max=65000,
-            help="Port of the data cluster; broker-1 has the next, then the coordinator, then further brokers. "
-            "0 takes free ones.",
+            help="Port of the data cluster; the next ones are those of broker-1, the coordinator, the page and further "
+            "brokers. 0 takes free ones.",
         ),
     ] = PORT,
     config: Annotated[str | None, typer.Option(help="A TOML file for the data cluster; see `tocsin config`.")] = None,
@@ -54,7 +54,7 @@ def up(
     """Run everything on this machine: data cluster with Spark, coordinator, brokers.
 
     Each part is a process of its own with a log in HOME/logs; one that ends by itself is started again. Ctrl-C and
-    SIGTERM stop all. The same command goes on with the same data.
+    SIGTERM stop all. The same command continues with the same data.
 
     \b
     Example:
@@ -68,13 +68,14 @@ def up(
     console = Console(highlight=False, soft_wrap=True)
     with terminable(), Progress(console, json) as progress:
         try:
-            with LocalDeployment(Options(home=home, brokers=brokers, port=port, config=config), progress.tell) as town:
+            options = Options(home=home, brokers=brokers, port=port, config=config)
+            with LocalDeployment(options, progress.show) as deployment:
                 for name, text in scripts:
-                    run_script(town, name, text, progress, json)
+                    run_script(deployment, name, text, progress, json)
                 if ready_file is not None:
-                    write(ready_file, town.addresses)
-                progress.rest()
-                tell(town, json)
+                    write(ready_file, deployment.addresses)
+                progress.pause()
+                print_addresses(deployment, json)
                 with contextlib.suppress(KeyboardInterrupt):
                     threading.Event().wait()
                 progress.wait("stopping")
@@ -86,12 +87,12 @@ def up(
     if json:
         print_json({"event": "stopped"})
     else:
-        console.print(f"Stopped. To go on with the same data: tocsin up --home {escape(home)}")
+        console.print(f"Stopped. To continue with the same data: tocsin up --home {escape(home)}")
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """A request to end is like Ctrl-C."""
+    """SIGTERM is handled like Ctrl-C."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -116,10 +117,10 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.rest()
+        self.pause()
 
-    def rest(self) -> None:
-        """Nothing is being waited for."""
+    def pause(self) -> None:
+        """Hides the spinner: nothing is being waited for."""
         if self._status is not None:
             self._status.stop()
 
@@ -136,29 +137,30 @@ class Progress:
         else:
             self._console.print(f"[green]✓[/] {escape(what)} [dim]({seconds:.1f} s)[/]")
 
-    def tell(self, news: News) -> None:
-        if news.kind in ("starting", "ending"):
-            self.wait(f"{news.kind} {news.part}")
+    def show(self, status: Status) -> None:
+        if status.kind in ("starting", "stopping"):
+            self.wait(f"{status.kind} {status.subject}")
         elif self._json:
-            print_json({"event": news.kind, "part": news.part, "text": news.text, "seconds": round(news.seconds, 2)})
-        elif news.kind == "up":
-            self.done(f"{news.part:12} {news.text}", news.seconds)
+            fields = {"subject": status.subject, "text": status.text, "seconds": round(status.seconds, 2)}
+            print_json({"event": status.kind, **fields})
+        elif status.kind == "up":
+            self.done(f"{status.subject:12} {status.text}", status.seconds)
         else:
-            self._console.print(f"[yellow]![/] {escape(SENTENCES[news.kind].format(news))}")
+            self._console.print(f"[yellow]![/] {escape(SENTENCES[status.kind].format(status))}")
 
 
 SENTENCES = {
-    "ended": "{0.part} ended by itself ({0.text}); it is started again",
-    "failed": "{0.part} does not start: {0.text}; it is tried again",
-    "again": "{0.part} is back at {0.text} after {0.seconds:.1f} s",
-    "killed": "{0.part} was killed, as somebody wished",
-    "added": "{0.part} was added: {0.text}",
-    "note": "{0.part}: {0.text}",
+    "ended": "{0.subject} ended by itself ({0.text}); it is started again",
+    "failed": "{0.subject} does not start: {0.text}; trying again",
+    "again": "{0.subject} is back at {0.text} after {0.seconds:.1f} s",
+    "killed": "{0.subject} was killed on request",
+    "added": "{0.subject} was added: {0.text}",
+    "note": "{0.subject}: {0.text}",
 }
 
 
 def check(name: str, text: str, json: bool) -> None:
-    """A mistake in writing is told before anything is started."""
+    """Reports syntax errors before anything is started."""
     from tocsin.cluster.statements.parser import iter_statements
 
     try:
@@ -169,25 +171,25 @@ def check(name: str, text: str, json: bool) -> None:
         raise typer.Exit(1) from error
 
 
-def run_script(town: LocalDeployment, name: str, text: str, progress: Progress, json: bool) -> None:
+def run_script(deployment: LocalDeployment, name: str, text: str, progress: Progress, json: bool) -> None:
     from tocsin.local.scripts import Scripts
 
-    scripts, began = Scripts(town.home), time.monotonic()
+    scripts, began = Scripts(deployment.home), time.monotonic()
     left = scripts.remaining(text)
     progress.wait(f"running {name}")
     try:
         if left.marks:
             marks = iter(left.marks)
-            statements(town.cluster, left.text, lambda outcome: scripts.done(next(marks)))
+            statements(deployment.cluster, left.text, lambda outcome: scripts.done(next(marks)))
     except TocsinError as error:
-        progress.rest()
+        progress.pause()
         report(error, json=json, script=text, name=name)
         raise typer.Exit(1) from error
     progress.done(f"{Path(name).name}: {len(left.marks)} statements run", time.monotonic() - began)
 
 
 def statements(url: str, script: str, done: Callable[[dict[str, Any]], None]) -> None:
-    """Runs a script and says what each statement did."""
+    """Runs a script; ``done`` gets the outcome of each statement."""
     headers = {"content-type": "text/plain; charset=utf-8", "accept": "application/x-ndjson"}
     with Client(url) as client, client.stream("POST", "/sql", content=script.encode(), headers=headers) as answer:
         for line in answer.iter_lines():
@@ -199,17 +201,17 @@ def statements(url: str, script: str, done: Callable[[dict[str, Any]], None]) ->
 
 
 def write(file: Path, addresses: dict[str, Any]) -> None:
-    """Whole or not there: who waits for the file reads it at once."""
-    part = file.with_name(file.name + ".part")
+    """Whole or not there: a script that waits for the file reads it at once."""
+    draft = file.with_name(file.name + ".part")
     try:
-        part.write_bytes(msgspec.json.encode(addresses))
-        part.replace(file)
+        draft.write_bytes(msgspec.json.encode(addresses))
+        draft.replace(file)
     except OSError as error:
         raise UserError(f"cannot write {file}: {error.strerror or error}") from error
 
 
-def tell(town: LocalDeployment, json: bool) -> None:
-    found = town.addresses
+def print_addresses(deployment: LocalDeployment, json: bool) -> None:
+    found = deployment.addresses
     if json:
         print_json({"event": "ready", **found})
         return
@@ -217,7 +219,7 @@ def tell(town: LocalDeployment, json: bool) -> None:
     lines = [
         "",
         "Tocsin is up.",
-        f"  watch      {found['page']}",
+        f"  page       {found['page']}",
         f"  publish    {found['cluster']}/feeds/FEED",
         f"  subscribe  {first}, or any broker that {found['coordinator']} names",
         f"  home       {found['home']}",
@@ -226,7 +228,7 @@ def tell(town: LocalDeployment, json: bool) -> None:
         *(f"  {line}" for line in settings(found, first)),
         "  tocsin sql FILE                 create datasets, feeds and channels",
         "  tocsin pub FEED FILE            publish records, one JSON object a line",
-        "  tocsin sub CHANNEL NAME=VALUE   subscribe, and see what comes",
+        "  tocsin sub CHANNEL NAME=VALUE   subscribe and print the notifications",
         "  tocsin top                      brokers and their load",
         "",
         "Ctrl-C stops everything.",
@@ -236,7 +238,7 @@ def tell(town: LocalDeployment, json: bool) -> None:
 
 
 def settings(found: dict[str, Any], broker: str) -> list[str]:
-    """What other commands have to know where the addresses are not the usual ones."""
+    """What other commands need when the addresses are not the default ones."""
     if (found["cluster"], broker, found["coordinator"]) == (URL, BROKER, COORDINATOR):
         return []
     return [f"export TOCSIN_URL={found['cluster']} TOCSIN_BROKER={broker} TOCSIN_COORDINATOR={found['coordinator']}"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def what_if(
     file: Annotated[Path, typer.Argument(help="The scenario, as TOML.", metavar="SCENARIO.TOML")],
-    out: Annotated[Path | None, typer.Option(help="Write the chart here: .html, or .png with matplotlib.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the chart here, .html or .png; needs matplotlib.")] = None,
     json: Json = False,
 ) -> None:
     """Say how many brokers a population needs, and which placement and strategy.
@@ -44,10 +44,10 @@ def what_if(
         works = {brokers: workload(scenario, brokers) for brokers in {each.brokers for each in tried}}
         for number, candidate in enumerate(tried):
 
-            def tell(share: float, number: int = number, what: Candidate = candidate) -> None:
+            def report(share: float, number: int = number, what: Candidate = candidate) -> None:
                 watch(number + share, f"{what.brokers} brokers, {what.placement}, {what.balancing}")
 
-            found.append(attempt(scenario, candidate, works[candidate.brokers], tell))
+            found.append(attempt(scenario, candidate, works[candidate.brokers], report))
     best = enough(scenario, found)
     if out is not None:
         _draw(out, scenario, found, chart(scenario, found))
@@ -66,25 +66,23 @@ def _check(out: Path) -> None:
         raise typer.BadParameter("the chart is .html or .png", param_hint="--out")
     if not out.parent.is_dir():
         raise SystemTrouble(f"there is no folder {out.parent}", hint="choose another place: --out")
-    if out.suffix == ".png":
-        from tocsin.experiments.png import pyplot
+    from tocsin.experiments.png import pyplot
 
-        pyplot()
+    pyplot()  # what is missing is better said before the work than after it
 
 
 def _draw(out: Path, scenario: Scenario, found: list[Found], drawing: Any) -> None:
     from tocsin.experiments import page
-    from tocsin.experiments.png import draw
+    from tocsin.experiments.png import render
 
+    image = render(drawing)
     if out.suffix == ".png":
-        draw(drawing, out)
+        out.write_bytes(image)
         return
     table = page.table(COLUMNS, [row(each) for each in found])
-    intro = (
-        "What each candidate comes to. The busiest broker is the highest load of any at any look of the second half."
-    )
-    body = f"<section>{page.drawn(drawing)}{table}</section>"
-    out.write_text(page.page(scenario.name, intro, body, [drawing]), encoding="utf-8")
+    intro = "What each candidate comes to. The busiest broker is the highest load of any broker in the second half."
+    body = f"<section>{page.embedded(drawing, image)}{table}</section>"
+    out.write_text(page.page(scenario.name, intro, body), encoding="utf-8")
 
 
 #: What the load may grow by in the last quarter of the time, so that the answer holds for longer.
@@ -131,7 +129,7 @@ def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:
         print_line(f"With fewer migrations {enough_with(other)}: {other.busiest:.0%}, {cost(other)}.")
     grown = growth(best)
     if grown > GROWING:
-        print_line(f"The load still grew at the end, by {grown:.0%} in the last quarter: look again with more minutes.")
+        print_line(f"The load still grew at the end, by {grown:.0%} in the last quarter: simulate more minutes.")
 
 
 def enough_with(found: Found) -> str:

@@ -4,21 +4,23 @@
         async for notification in c.subscribe("EmergenciesOfType", kind="fire"):
             print(notification.results)
 
-``tocsin.client.sync`` is the same without ``async``.
+``tocsin.client.sync`` has the same API without ``async``.
 """
 
 from __future__ import annotations
 
 from tocsin.client.client import Client, connect
-from tocsin.client.notification import Missed, Notification, Receipt, Status
+from tocsin.client.notification import Gap, Notification, Receipt, Status
 from tocsin.client.subscription import Subscription
 from tocsin.errors import ConnectionLost, TocsinError, Unauthorized, Uncertain, Unreachable
+from tocsin.wire.position import Position
 
 __all__ = [
     "Client",
     "ConnectionLost",
-    "Missed",
+    "Gap",
     "Notification",
+    "Position",
     "Receipt",
     "Status",
     "Subscription",

@@ -1,4 +1,4 @@
-"""Addresses of brokers, in the forms people write them."""
+"""Addresses of brokers, in the forms that people write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Address(Struct, frozen=True):
 
 
 def address(url: str) -> Address:
-    """``ws``, ``wss``, ``http``, ``https`` or ``tocsin``; a path before ``/v1/ws`` is that of a proxy."""
+    """``ws``, ``wss``, ``http``, ``https`` or ``tocsin``; a path before ``/v1/ws`` is kept, for proxies."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -30,16 +30,16 @@ def address(url: str) -> Address:
     if parts.scheme not in _SCHEMES:
         raise _wrong(url, "it does not begin with ws:, wss:, http:, https: or tocsin:")
     if not parts.hostname:
-        raise _wrong(url, "it names no host")
+        raise _wrong(url, "it has no host")
     if parts.username is not None or parts.query or parts.fragment:
-        raise _wrong(url, "it has more than a host, a port and a path")
+        raise _wrong(url, "only a host, a port and a path are allowed")
     secure = _SCHEMES[parts.scheme]
     if port is None and parts.scheme == "tocsin":
         port = PORT
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    place = (host if port is None else f"{host}:{port}") + parts.path.rstrip("/").removesuffix(SOCKET)
-    return Address(f"ws{secure}://{place}{SOCKET}", f"http{secure}://{place}")
+    location = (host if port is None else f"{host}:{port}") + parts.path.rstrip("/").removesuffix(SOCKET)
+    return Address(f"ws{secure}://{location}{SOCKET}", f"http{secure}://{location}")
 
 
 def _wrong(url: str, why: str) -> UserError:
-    return UserError(f"{url!r} is no address of a broker: {why}", hint=f"give one like http://127.0.0.1:{PORT}")
+    return UserError(f"{url!r} is not the address of a broker: {why}", hint=f"give one like http://127.0.0.1:{PORT}")

@@ -1,4 +1,4 @@
-"""The client on asyncio: a thin shell that does what the state machine says."""
+"""The client on asyncio: a thin shell that carries out the instructions of the state machine."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.login import Credentials, login
 from tocsin.client.notification import Receipt, Status
 from tocsin.client.placement import request_broker
+from tocsin.client.round_trips import measure_round_trips
 from tocsin.client.subscription import Subscription
 from tocsin.errors import Malformed, TocsinError, UserError
 from tocsin.wire.messages import DurableSubscription
+from tocsin.wire.position import Position
 from tocsin.wire.reports import BrokerRequest
 
-#: Notifications that may wait for the application before the client reads no further.
+#: Notifications that may wait for the application before the client stops reading.
 MAX_PENDING = 1_000
-#: Seconds for a polite end.
-GOODBYE = 3.0
+#: Seconds for connections to close.
+CLOSE_TIMEOUT = 3.0
 
 _SUBSCRIBER = re.compile("[A-Za-z0-9_-]{8,64}")
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -39,41 +41,44 @@ def connect(
     *,
     coordinator: str | None = None,
     location: tuple[float, float] | None = None,
+    nearest: bool = False,
     subscriber: str | None = None,
     token: str | None = None,
     user: str | None = None,
     password: str | None = None,
     device: str | None = None,
-    patient: bool = False,
+    wait_for_broker: bool = False,
     agent: str = f"tocsin-python/{__version__}",
     random: Random | None = None,
 ) -> Client:
     """A client of one broker, or of the first of several that answers: ``async with connect(url) as c:``.
 
-    With a ``coordinator``, that one says which broker to go to, near ``location`` (latitude and longitude) if it places
-    by nearness; ``urls`` are then for when it does not answer. ``subscriber`` is who the client is on whichever broker:
-    give the same again after a restart, or let it be made up.
+    A ``coordinator`` chooses the broker; the client uses ``urls`` when the coordinator does not answer. For a
+    coordinator that places subscribers at the nearest broker, give ``location`` (latitude and longitude), or let the
+    client measure its round trips to the brokers with ``nearest``. ``subscriber`` is the client's identity on all
+    brokers: random unless given; pass the same one again after a restart.
 
-    With ``user`` and ``password`` it logs in first, and again when its token has expired. ``patient`` waits for a
-    broker that is not there yet; without it, a broker that was never there is an Unreachable error. Once connected, the
-    client comes back by itself after any break.
+    With ``user`` and ``password`` the client logs in first, and again when its token has expired. ``wait_for_broker``
+    retries until a broker answers; without it, the first failure raises Unreachable. Once connected, the client
+    reconnects by itself.
     """
     if (user is None) != (password is None):
-        raise UserError("user and password go together")
+        raise UserError("give both user and password, or neither")
     credentials = None if user is None or password is None else Credentials(user, password, device)
-    places = [address(url) for url in ([urls] if isinstance(urls, str) else urls)]
-    if not places and coordinator is None:
-        raise UserError("there is no address of a broker")
+    brokers = [address(url) for url in ([urls] if isinstance(urls, str) else urls)]
+    if not brokers and coordinator is None:
+        raise UserError("give the address of a broker or of a coordinator")
     if subscriber is not None and _SUBSCRIBER.fullmatch(subscriber) is None:
-        raise UserError(f"{subscriber!r} is no id of a subscriber", hint="8 to 64 letters, digits, - and _")
+        raise UserError(f"{subscriber!r} is not a subscriber id", hint="use 8 to 64 letters, digits, - and _")
     return Client(
-        places,
+        brokers,
         credentials,
         token,
         coordinator=None if coordinator is None else address(coordinator).http,
         location=location,
+        nearest=nearest,
         subscriber=subscriber,
-        patient=patient,
+        wait_for_broker=wait_for_broker,
         agent=agent,
         random=random or Random(),
     )
@@ -84,71 +89,74 @@ class Client:
 
     def __init__(
         self,
-        places: Sequence[Address],
+        brokers: Sequence[Address],
         credentials: Credentials | None,
         token: str | None,
         *,
         coordinator: str | None,
         location: tuple[float, float] | None,
+        nearest: bool,
         subscriber: str | None,
-        patient: bool,
+        wait_for_broker: bool,
         agent: str,
         random: Random,
     ) -> None:
         self._credentials = credentials
         self._coordinator = coordinator
-        self._location = location or (None, None)
+        self._location = location
+        self._random = random
         self._agent = agent
         self._state = ClientState(
-            list(dict.fromkeys(place.http for place in places)),
+            list(dict.fromkeys(each.http for each in brokers)),
             random,
             token=token,
             login=credentials is not None,
             agent=agent,
-            patient=patient,
+            wait_for_broker=wait_for_broker,
             subscriber=subscriber,
             coordinator=coordinator is not None,
+            nearest=nearest,
         )
         self._subscriptions: dict[int, Subscription] = {}
         self._requests: dict[int, asyncio.Future[Receipt]] = {}
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
-        self._asking: asyncio.Task[None] | None = None  # for a token or a broker
+        self._request: asyncio.Task[None] | None = None  # login or placement
         self._timer: asyncio.TimerHandle | None = None
         self._opened: asyncio.Future[None] | None = None
 
-    # -- beginning and end ---------------------------------------------------------------------------------------------
+    # -- open and close ------------------------------------------------------------------------------------------------
 
     async def open(self) -> Client:
-        """Returns when a broker has welcomed the client."""
+        """Returns when the client is connected."""
         if self._opened is None:
             self._opened = asyncio.get_running_loop().create_future()
-            self.dispatch(ev.Open())
+            self.dispatch(ev.OpenRequested())
         await asyncio.shield(self._opened)
         return self
 
     async def close(self) -> None:
-        """Ends all subscriptions and leaves. What was handed out counts as consumed.
+        """Ends all subscriptions and disconnects. Notifications that the application has received count as consumed.
 
-        A user's subscriptions stay with the broker, so that the next client of this user can go on with them.
+        A user's subscriptions are durable: the next client of this user can resume them.
         """
         for subscription in list(self._subscriptions.values()):
             subscription.settle()
         await self._leave()
 
     async def drain(self) -> None:
-        """Unsubscribes from everything, waits for all answers, and closes. What has arrived can still be had."""
+        """Unsubscribes from everything, waits for all answers, and closes. What has arrived can still be read."""
         await asyncio.gather(*(subscription.drain() for subscription in list(self._subscriptions.values())))
         await asyncio.gather(*self._requests.values(), return_exceptions=True)
         await self.close()
 
     async def _leave(self) -> None:
-        self.dispatch(ev.WantClose())
-        if self._asking is not None:
-            self._asking.cancel()
+        self.dispatch(ev.CloseRequested())
+        if self._request is not None:
+            self._request.cancel()
         tasks = [connection.task for connection in self._connections.values()]
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=GOODBYE)
+            _, late = await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
             for task in late:
                 task.cancel()
 
@@ -163,9 +171,9 @@ class Client:
         if kind is None:
             await self.close()
         else:
-            await self._leave()  # what was being worked on was not finished
+            await self._leave()  # the last notification was not finished
 
-    # -- what it can do ------------------------------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------------------------------
 
     def subscribe(
         self,
@@ -173,17 +181,18 @@ class Client:
         args: Sequence[Any] | Mapping[str, Any] | None = None,
         /,
         *,
-        after: int | None = None,
+        after: Position | int | None = None,
         subscription: int | None = None,
         max_pending: int = MAX_PENDING,
         **parameters: Any,
     ) -> Subscription:
         """Arguments in the order of the channel's parameters, or by name. Without ``after`` it begins now.
 
-        ``after`` (and ``subscription``, if known) are ``cursor`` and ``number`` of an earlier life of it.
+        To resume, pass ``position`` and ``id`` of the earlier subscription as ``after`` and ``subscription``. An
+        execution number alone will do as ``after``.
         """
         if args is not None and parameters:
-            raise UserError("give the arguments as a list, as a mapping or by name, not in two ways")
+            raise UserError("give the arguments as a list, as a mapping or by name, and only in one of these ways")
         given: ev.Args = parameters
         if isinstance(args, Mapping):
             given = dict(args)
@@ -194,21 +203,22 @@ class Client:
         except (TypeError, ValueError, RecursionError) as error:
             raise Malformed(f"an argument cannot be written as JSON: {error}") from error
         if max_pending < 1:
-            raise UserError("max_pending is at least 1")
+            raise UserError("max_pending must be at least 1")
+        position = Position(0, after) if isinstance(after, int) else after
         handle = next(self._numbers)
         found = self._subscriptions[handle] = Subscription(self, handle)
-        self.dispatch(ev.WantSubscribe(handle, channel, plain, after, subscription, max_pending))
-        entry = self._state.subscriptions.entries.get(handle)
-        if entry is not None:
-            found.attach(entry)
+        self.dispatch(ev.SubscribeRequested(handle, channel, plain, position, subscription, max_pending))
+        state = self._state.subscriptions.by_handle.get(handle)
+        if state is not None:
+            found.attach(state)
         return found
 
     async def publish(self, feed: str, records: Any, *, retry: bool = False) -> Receipt:
-        """One record (a mapping) or a list of them; returns when those that fit are durable.
+        """One record (a mapping) or a list of them. Returns when the accepted ones are durable.
 
-        If the connection breaks before the answer, it is Uncertain whether they were stored. With ``retry`` they are
-        sent again instead: for records with a key, where the second time does no harm. A call that is cancelled sends
-        no more; what was sent before may be stored.
+        If the connection breaks before the answer, raises Uncertain: the records may or may not have been stored. With
+        ``retry`` the client sends them again instead, for records with a key, where a second copy does no harm. A
+        cancelled call sends no more; what it has sent may be stored.
         """
         several = records if isinstance(records, list | tuple) else [records]
         try:
@@ -219,10 +229,10 @@ class Client:
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._requests[request] = answer
         try:
-            self.dispatch(ev.WantPublish(request, feed, encoded, retry))
+            self.dispatch(ev.PublishRequested(request, feed, encoded, retry))
             return await answer
         except asyncio.CancelledError:
-            self.dispatch(ev.Withdraw(request))
+            self.dispatch(ev.PublishCancelled(request))
             raise
         finally:
             self._requests.pop(request, None)
@@ -232,23 +242,23 @@ class Client:
         return self._state.status
 
     @property
-    def held(self) -> list[DurableSubscription]:
-        """What the broker keeps for the user, as of the last welcome: subscriptions, and how far they were."""
+    def durable_subscriptions(self) -> list[DurableSubscription]:
+        """The user's subscriptions that the broker keeps, with their positions, as of the last connect."""
         return list(self._state.welcome.subscriptions) if self._state.welcome is not None else []
 
     @property
     def subscriber(self) -> str:
-        """Who the client is, on whichever broker."""
+        """The client's identity on all brokers."""
         return self._state.subscriber
 
     @property
     def token(self) -> str | None:
         return self._state.token
 
-    def lag(self, entry: SubscriptionState) -> int:
-        return self._state.subscriptions.lag(entry)
+    def lag(self, subscription: SubscriptionState) -> int:
+        return self._state.subscriptions.lag(subscription)
 
-    # -- doing what the state machine says -----------------------------------------------------------------------------
+    # -- instructions of the state machine -----------------------------------------------------------------------------
 
     def dispatch(self, event: ev.Event) -> None:
         for instruction in self._state.handle(event, asyncio.get_running_loop().time()):
@@ -270,9 +280,11 @@ class Client:
                 if connection in self._connections:
                     self._connections[connection].close(code)
             case ev.Login(url):
-                self._asking = asyncio.create_task(self._login(url), name="tocsin login")
-            case ev.Ask(request, avoid):
-                self._asking = asyncio.create_task(self._ask(request, avoid), name="tocsin placement")
+                self._request = asyncio.create_task(self._login(url), name="tocsin login")
+            case ev.MeasureRoundTrips(request):
+                self._request = asyncio.create_task(self._measure(request), name="tocsin round trips")
+            case ev.RequestBroker():
+                self._request = asyncio.create_task(self._request_broker(instruction), name="tocsin placement")
             case ev.Pause(connection):
                 if connection in self._connections:
                     self._connections[connection].pause()
@@ -285,9 +297,9 @@ class Client:
                 self._subscriptions[handle].end(error)
                 if error is not None:
                     del self._subscriptions[handle]
-            case ev.Left(handle):
+            case ev.Unsubscribed(handle):
                 if handle in self._subscriptions:
-                    self._subscriptions.pop(handle).leave()
+                    self._subscriptions.pop(handle).unsubscribed()
             case ev.Resolve(request, receipt):
                 self._answer(request, receipt)
             case ev.Reject(request, error):
@@ -301,26 +313,32 @@ class Client:
 
     def _connect(self, number: int, url: str) -> None:
         try:
-            place = address(url)
-        except UserError as error:  # a broker or a coordinator made it up
+            found = address(url)
+        except UserError as error:  # from a broker or a coordinator
             asyncio.get_running_loop().call_soon(self.dispatch, ev.Disconnected(number, None, error.message))
             return
         connection = Connection(
-            number, place.socket, self._agent, self.dispatch, lambda: self._state.frame_bytes(number)
+            number, found.socket, self._agent, self.dispatch, lambda: self._state.frame_bytes(number)
         )
         self._connections[number] = connection
         connection.task.add_done_callback(lambda _: self._connections.pop(number, None))
 
-    async def _ask(self, request: int, avoid: list[str]) -> None:
+    async def _measure(self, request: int) -> None:
         assert self._coordinator is not None
-        lat, lon = self._location
+        found = await measure_round_trips(self._coordinator, self._location, self._random)
+        self.dispatch(ev.RoundTripsMeasured(request, found))
+
+    async def _request_broker(self, it: ev.RequestBroker) -> None:
+        assert self._coordinator is not None
+        lat, lon = self._location or (None, None)
         try:
-            found = await request_broker(self._coordinator, BrokerRequest(self.subscriber, lat, lon, avoid=avoid))
+            request = BrokerRequest(self.subscriber, lat, lon, it.distances, it.avoid)
+            found = await request_broker(self._coordinator, request)
             url = address(found.url).http
         except TocsinError as error:
-            self.dispatch(ev.PlacementFailed(request, error))
+            self.dispatch(ev.PlacementFailed(it.request, error))
         else:
-            self.dispatch(ev.Placed(request, found.broker, url, found.ticket))
+            self.dispatch(ev.Placed(it.request, found.broker, url, found.ticket))
 
     async def _login(self, url: str) -> None:
         assert self._credentials is not None

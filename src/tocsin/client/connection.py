@@ -1,4 +1,4 @@
-"""One WebSocket connection of a client: it reads, writes and ends, and knows nothing of subscriptions."""
+"""One WebSocket connection of a client: it reads, writes and closes, and knows nothing of subscriptions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tocsin.wire.messages import SUBPROTOCOL, Message, decode_answers
 
 log = logging.getLogger(__name__)
 
-#: Bytes of the largest frame from a broker. The client chose the broker, so this only stops nonsense.
+#: Bytes of the largest frame from a broker. The client trusts the broker, so this only limits mistakes.
 LARGEST = 256 * 1024 * 1024
-#: Seconds for the close frame of the other side.
-GOODBYE = 2.0
+#: Seconds for the close frame of the broker.
+CLOSE_TIMEOUT = 2.0
 
 
 class Connection:
-    """``limit`` says how large a frame may be at the moment."""
+    """``limit`` gives the largest frame at the moment."""
 
     def __init__(
         self, number: int, url: str, agent: str, dispatch: Callable[[Event], None], limit: Callable[[], int]
@@ -55,7 +55,7 @@ class Connection:
         self._gate.set()
 
     def close(self, code: int | None) -> None:
-        """With a code: politely, after what is to be sent. Without: at once."""
+        """With a code: after everything that is still to be sent. Without: at once."""
         if code is not None and self._socket is not None:
             self._queue.append(code)
             self._news.set()
@@ -76,18 +76,18 @@ class Connection:
                 ssl=trust() if self._url.startswith("wss:") else None,
                 ping_interval=None,  # the protocol has heartbeats of its own, which carry positions
                 open_timeout=None,  # the state machine has one
-                close_timeout=GOODBYE,
+                close_timeout=CLOSE_TIMEOUT,
                 max_size=LARGEST,
             )
-            code, reason = await self._talk(socket)
+            code, reason = await self._read(socket)
         except InvalidStatus as error:
-            reason = f"it answered with status {error.response.status_code}"
+            reason = f"the broker answered with status {error.response.status_code}"
         except ConnectionRefusedError:
             reason = "connection refused"
         except (OSError, WebSocketException) as error:
             reason = str(error) or type(error).__name__
         except Malformed as error:
-            reason = f"it sent what no broker sends: {error.message}"
+            reason = f"the broker sent a malformed message: {error.message}"
         except Exception as error:
             log.exception("connection %d to %s", self.number, self._url)
             reason = f"{type(error).__name__}: {error}"
@@ -95,12 +95,12 @@ class Connection:
             self._socket.transport.abort()
         self._dispatch(Disconnected(self.number, code, reason))
 
-    async def _talk(self, socket: ClientConnection) -> tuple[int | None, str]:
-        """Until the connection ends; with what code, and why."""
+    async def _read(self, socket: ClientConnection) -> tuple[int | None, str]:
+        """Reads until the connection ends. Returns the close code and the reason."""
         if socket.subprotocol != SUBPROTOCOL:
-            return None, f"it does not speak {SUBPROTOCOL}"
+            return None, f"the server does not support {SUBPROTOCOL}"
         self._dispatch(Connected(self.number))
-        writing = asyncio.create_task(self._write(socket), name=f"tocsin writer {self.number}")
+        writer = asyncio.create_task(self._write(socket), name=f"tocsin writer {self.number}")
         try:
             while True:
                 await self._gate.wait()
@@ -109,7 +109,7 @@ class Connection:
         except ConnectionClosed as closed:
             return (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd is not None else (None, "")
         finally:
-            writing.cancel()
+            writer.cancel()
 
     async def _write(self, socket: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed, OSError):
@@ -123,4 +123,4 @@ class Connection:
                         await socket.send(frame, text=True)
                 self._news.clear()
                 await self._news.wait()
-        self._gate.set()  # the reader finds out why
+        self._gate.set()  # the reader learns why the connection ended

@@ -1,7 +1,7 @@
 """One POST of JSON and its answer: what a client asks over HTTP before it has a connection.
 
 When a broker is gone, all its clients ask at the same moment, and many of them may be in one process. A bare client
-takes a tenth of the processor time of a whole library for that. The library does what is rarer, such as proxies.
+takes a fifth of the processor time of a whole library for that. The library does what is rarer, such as proxies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""User and password for a token."""
+"""Exchanges user and password for a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tocsin.client.refusal import refusal
 from tocsin.errors import Unreachable, UserError
 
 #: Seconds for the answer.
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 class Credentials(Struct, frozen=True, omit_defaults=True):
@@ -19,7 +19,7 @@ class Credentials(Struct, frozen=True, omit_defaults=True):
     device: str | None = None
 
     def __repr__(self) -> str:
-        return f"Credentials(user={self.user!r}, device={self.device!r})"  # the password is nobody's business
+        return f"Credentials(user={self.user!r}, device={self.device!r})"  # never the password
 
 
 class _Answer(Struct):
@@ -27,9 +27,9 @@ class _Answer(Struct):
 
 
 async def login(http: str, credentials: Credentials) -> str:
-    """A token. Raises UserError if trying again is of no use."""
+    """A token. A UserError is final; the caller may retry after other errors."""
     try:
-        status, content = await post(http, "/login", credentials, PATIENCE)
+        status, content = await post(http, "/login", credentials, TIMEOUT)
     except OSError as error:
         raise Unreachable(f"no broker answers at {http}: {str(error) or type(error).__name__}") from error
     if not 200 <= status < 300:

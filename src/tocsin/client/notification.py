@@ -8,15 +8,21 @@ from typing import Any
 from msgspec import Struct
 
 from tocsin.wire.messages import Refused
+from tocsin.wire.position import Position
 
 
-class Notification(Struct, frozen=True):
+class Notification(Struct, frozen=True, omit_defaults=True):
     """The results of one execution of a channel for one subscription. Iterating over it gives the results."""
 
     channel: str
     subscription: int
     execution: int
     results: list[Any]
+    epoch: int = 0
+
+    @property
+    def position(self) -> Position:
+        return Position(self.epoch, self.execution)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.results)
@@ -25,28 +31,28 @@ class Notification(Struct, frozen=True):
         return len(self.results)
 
     def __bool__(self) -> bool:
-        return True  # a notification is one, however few results it has
+        return True  # also without results
 
 
-class Missed(Struct, frozen=True):
-    """Notifications behind ``after`` and before ``next`` may have been lost, and cannot be had any more."""
+class Gap(Struct, frozen=True):
+    """Notifications after ``after`` and before ``next`` may be lost; no broker can send them any more."""
 
     channel: str
     subscription: int
-    after: int
-    next: int
+    after: Position
+    next: Position
     reason: str
 
 
 class Receipt(Struct, frozen=True):
-    """What became of published records: those that were taken are durable, the others say why they were refused."""
+    """The accepted records are durable; the refused ones say why."""
 
-    taken: int
+    accepted: int
     refused: list[Refused]
 
 
 class Status(Struct, frozen=True):
-    """How a client is doing. ``state`` is connecting, connected, waiting (to try again) or closed."""
+    """``state`` is connecting, connected, waiting (to reconnect) or closed."""
 
     state: str
     url: str
@@ -55,7 +61,7 @@ class Status(Struct, frozen=True):
     subscriptions: int
     pending: int
     connects: int
-    moves: int
+    migrations: int
     duplicates: int
     gaps: int
     problem: str

@@ -1,4 +1,4 @@
-"""Asking the coordinator for a broker."""
+"""Requests a broker from the coordinator."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tocsin.errors import SystemTrouble, Unreachable
 from tocsin.wire.reports import BrokerRequest, Placement
 
 #: Seconds for the answer.
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 
 async def request_broker(coordinator: str, request: BrokerRequest) -> Placement:
-    """Raises UserError if trying again is of no use."""
+    """A UserError is final; the caller may retry after other errors."""
     try:
-        status, content = await post(coordinator, "/requestbroker", request, PATIENCE)
+        status, content = await post(coordinator, "/requestbroker", request, TIMEOUT)
     except OSError as error:
         raise Unreachable(f"no coordinator answers at {coordinator}: {str(error) or type(error).__name__}") from error
     if not 200 <= status < 300:

@@ -1,4 +1,4 @@
-"""What a server says over HTTP when it refuses, as an error."""
+"""Error answers over HTTP as exceptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Refusal(Struct):
 
 
 def refusal(status: int, content: bytes, what: str) -> TocsinError:
-    """``what`` was refused, for servers that don't say it themselves."""
+    """``what`` names the request, for servers that send no error message."""
     try:
         problem = msgspec.json.decode(content, type=_Refusal).error
         return remote_error(problem.code, problem.message, problem.hint)

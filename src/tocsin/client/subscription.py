@@ -1,4 +1,4 @@
-"""A subscription as the application sees it."""
+"""The application's side of a subscription."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tocsin.client.core.events import Consumed, WantUnsubscribe
-from tocsin.client.notification import Missed, Notification
+from tocsin.client.core.events import Consumed, UnsubscribeRequested
+from tocsin.client.notification import Gap, Notification
 from tocsin.errors import Conflict, TocsinError
+from tocsin.wire.position import Position
 
 if TYPE_CHECKING:
     from tocsin.client.client import Client
@@ -18,23 +19,23 @@ if TYPE_CHECKING:
 class Subscription:
     """``async for`` over it gives the notifications, in order and each once. As a context manager it unsubscribes.
 
-    A notification counts as consumed when the next one is asked for. One task at a time iterates.
+    A notification counts as consumed when the application asks for the next one. Only one task may iterate.
     """
 
     def __init__(self, client: Client, handle: int) -> None:
         self._client = client
         self._handle = handle
-        self._items: deque[Notification | Missed] = deque()
-        self._taken: deque[int] = deque()  # handed out, and perhaps still being worked on
+        self._items: deque[Notification | Gap] = deque()
+        self._unconsumed: deque[Position] = deque()  # the application may still be working on these
         self._news = asyncio.Event()
-        self._entry: SubscriptionState | None = None
+        self._state: SubscriptionState | None = None
         self._ended = False
         self._error: TocsinError | None = None
         loop = asyncio.get_running_loop()
         self._confirmed: asyncio.Future[None] = loop.create_future()
-        self._left: asyncio.Future[None] = loop.create_future()
+        self._unsubscribed: asyncio.Future[None] = loop.create_future()
 
-    # -- what it gives -------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> Subscription:
         return self
@@ -46,7 +47,7 @@ class Subscription:
         return found
 
     async def get(self, timeout: float | None = None) -> Notification:
-        """The next notification. TimeoutError if none comes in time, Conflict if none can come any more."""
+        """The next notification. Raises TimeoutError if none comes in time, Conflict after the end."""
         async with asyncio.timeout(timeout):
             found = await self.following()
         if found is None:
@@ -60,8 +61,8 @@ class Subscription:
             if item is None or isinstance(item, Notification):
                 return item
 
-    async def event(self) -> Notification | Missed | None:
-        """The next notification, or what was missed before it, in their order. None at the end."""
+    async def event(self) -> Notification | Gap | None:
+        """The next notification, or a gap before it, in order. None at the end."""
         self.settle()
         while not self._items and not self._ended:
             self._news.clear()
@@ -69,61 +70,61 @@ class Subscription:
         if self._items:
             item = self._items.popleft()
             if isinstance(item, Notification):
-                self._taken.append(item.execution)
+                self._unconsumed.append(item.position)
             return item
         if self._error is not None:
             raise self._error
         return None
 
-    # -- how it is -----------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     @property
     def channel(self) -> str:
-        return self._entry.channel if self._entry else ""
+        return self._state.channel if self._state else ""
 
     @property
-    def number(self) -> int | None:
-        """Of the BE subscription; with the cursor it is all that is needed to go on after a restart."""
-        if self._entry is None:
+    def id(self) -> int | None:
+        """The id of the BE subscription. Keep it and the position to resume after a restart."""
+        if self._state is None:
             return None
-        return self._entry.known if self._entry.known is not None else self._entry.number
+        return self._state.id if self._state.id is not None else self._state.current_id
 
     @property
-    def cursor(self) -> int | None:
-        """The last execution that the application has consumed, or that passed without results."""
-        return self._entry.dealt if self._entry else None
+    def position(self) -> Position | None:
+        """The last execution that the application has consumed, or that had no results."""
+        return self._state.consumed if self._state else None
 
     @property
     def pending(self) -> int:
-        """Notifications that are here and were not handed out yet."""
+        """Notifications that have arrived and that the application has not received yet."""
         return sum(isinstance(item, Notification) for item in self._items)
 
     @property
     def lag(self) -> int:
-        """Executions of the channel between what has arrived and what the broker said there is; 0 when live."""
-        return self._client.lag(self._entry) if self._entry else 0
+        """Executions of the channel that the broker has reported and that have not arrived yet; 0 when live."""
+        return self._client.lag(self._state) if self._state else 0
 
     @property
     def gaps(self) -> int:
-        """How often something was lost for good."""
-        return self._entry.gaps if self._entry else 0
+        """Number of gaps so far."""
+        return self._state.gaps if self._state else 0
 
     async def confirmed(self) -> None:
-        """Returns when every execution from now on is certain to see the subscription."""
+        """Returns when every execution that starts from now on includes the subscription."""
         await asyncio.shield(self._confirmed)
 
-    # -- leaving -------------------------------------------------------------------------------------------------------
+    # -- unsubscribing -------------------------------------------------------------------------------------------------
 
     async def unsubscribe(self) -> None:
-        """Ends it now: what has arrived and was not consumed is thrown away."""
-        self._client.dispatch(WantUnsubscribe(self._handle))
+        """Ends it now, and discards what has arrived."""
+        self._client.dispatch(UnsubscribeRequested(self._handle))
         self._items.clear()
-        await asyncio.shield(self._left)
+        await asyncio.shield(self._unsubscribed)
 
     async def drain(self) -> None:
-        """Unsubscribes. What has arrived until then can still be iterated over, and then it ends."""
-        self._client.dispatch(WantUnsubscribe(self._handle, drain=True))
-        await asyncio.shield(self._left)
+        """Unsubscribes. The application can still iterate over what has arrived until then."""
+        self._client.dispatch(UnsubscribeRequested(self._handle, drain=True))
+        await asyncio.shield(self._unsubscribed)
 
     async def __aenter__(self) -> Subscription:
         await self.confirmed()
@@ -135,30 +136,30 @@ class Subscription:
     # -- for the client ------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """What was handed out has been dealt with."""
-        while self._taken:
-            self._client.dispatch(Consumed(self._handle, self._taken.popleft()))
+        """The application has finished with what it has received."""
+        while self._unconsumed:
+            self._client.dispatch(Consumed(self._handle, self._unconsumed.popleft()))
 
-    def attach(self, entry: SubscriptionState) -> None:
-        self._entry = entry
+    def attach(self, state: SubscriptionState) -> None:
+        self._state = state
 
     def confirm(self) -> None:
         if not self._confirmed.done():
             self._confirmed.set_result(None)
 
-    def deliver(self, item: Notification | Missed) -> None:
+    def deliver(self, item: Notification | Gap) -> None:
         self._items.append(item)
         self._news.set()
 
     def end(self, error: TocsinError | None) -> None:
         self._ended, self._error = True, error
         if not self._confirmed.done():
-            self._confirmed.set_exception(error or Conflict("it was ended before it was confirmed"))
-            self._confirmed.exception()  # perhaps nobody asks: that is no mistake
+            self._confirmed.set_exception(error or Conflict("the subscription ended before it was confirmed"))
+            self._confirmed.exception()  # the application need not ask
         if error is not None:
-            self.leave()
+            self.unsubscribed()
         self._news.set()
 
-    def leave(self) -> None:
-        if not self._left.done():
-            self._left.set_result(None)
+    def unsubscribed(self) -> None:
+        if not self._unsubscribed.done():
+            self._unsubscribed.set_result(None)

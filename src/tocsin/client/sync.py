@@ -1,4 +1,6 @@
-"""The same client without ``async``: a thread of its own runs the loop, and every call waits for it.
+"""The client without ``async``: a thread runs the event loop, and every call waits for it.
+
+``Client`` and ``Subscription`` deliberately have the names of the asynchronous ones: only the import changes.
 
 with connect("http://127.0.0.1:8481") as c:
     for notification in c.subscribe("EmergenciesOfType", kind="fire"):
@@ -13,21 +15,22 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tocsin.client import client as shell
-from tocsin.client.notification import Missed, Notification, Receipt, Status
+from tocsin.client.notification import Gap, Notification, Receipt, Status
 from tocsin.client.subscription import Subscription as Inner
 from tocsin.errors import Conflict
 from tocsin.wire.messages import DurableSubscription
+from tocsin.wire.position import Position
 
 T = TypeVar("T")
 
 
 def connect(urls: str | Sequence[str] = (), **options: Any) -> Client:
-    """Takes what ``tocsin.client.connect`` takes."""
+    """Takes the arguments of ``tocsin.client.connect``."""
     return Client(shell.connect(urls, **options))
 
 
 class Loop:
-    """A loop in a thread. It ends with the program, whether it was stopped or not."""
+    """An event loop in a daemon thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -42,7 +45,7 @@ class Loop:
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C: nobody waits any more
+            future.cancel()  # Ctrl-C: the caller no longer waits
             raise
 
     def stop(self) -> None:
@@ -89,8 +92,8 @@ class Client:
         return self._inner.status
 
     @property
-    def held(self) -> list[DurableSubscription]:
-        return self._inner.held
+    def durable_subscriptions(self) -> list[DurableSubscription]:
+        return self._inner.durable_subscriptions
 
     @property
     def subscriber(self) -> str:
@@ -104,7 +107,7 @@ class Client:
         self._loop.run(self._inner.drain())
 
     def close(self) -> None:
-        """Leaving the ``with`` block does it too, and ends the thread."""
+        """Leaving the ``with`` block closes it too, and ends the thread."""
         self._loop.run(self._inner.close())
 
 
@@ -128,7 +131,7 @@ class Subscription:
         """The next notification. TimeoutError if none comes in time."""
         return self._loop.run(self._inner.get(timeout))
 
-    def event(self) -> Notification | Missed | None:
+    def event(self) -> Notification | Gap | None:
         return self._loop.run(self._inner.event())
 
     def confirmed(self) -> None:
@@ -152,12 +155,12 @@ class Subscription:
         return self._inner.channel
 
     @property
-    def number(self) -> int | None:
-        return self._inner.number
+    def id(self) -> int | None:
+        return self._inner.id
 
     @property
-    def cursor(self) -> int | None:
-        return self._inner.cursor
+    def position(self) -> Position | None:
+        return self._inner.position
 
     @property
     def pending(self) -> int:

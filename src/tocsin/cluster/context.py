@@ -1,4 +1,4 @@
-"""What the parts of a data cluster share, and consistent readings of it."""
+"""The state that the parts of a data cluster share, and consistent snapshots of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tocsin.cluster.spark.analysis_cache import AnalysisCache
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.committer import Committer
-from tocsin.cluster.storage.dataset import DatasetStore, Snapshot
+from tocsin.cluster.storage.dataset import DatasetSnapshot, DatasetStore
 from tocsin.cluster.storage.definition_index import DefinitionIndex
 from tocsin.cluster.storage.results import ResultStore
 from tocsin.cluster.storage.segments import SegmentStore
@@ -30,26 +30,27 @@ _views = count(1)
 
 
 class ClusterContext:
-    """One data cluster's state. ``frames`` makes a DataFrame of a relation that is not a dataset."""
+    """The state of one data cluster. ``frames`` makes a DataFrame of a relation that is not a dataset; the callbacks in
+    ``on_append`` are called after a commit with the new head of each changed dataset."""
 
     def __init__(self, config: ClusterConfig, catalog: Catalog, runtime: SparkRuntime) -> None:
         self.config = config
         self.catalog = catalog
-        self.names = DefinitionIndex(catalog)
+        self.definitions = DefinitionIndex(catalog)
         self.segments = SegmentStore(config.segment_root)
         self.results = ResultStore(self.segments)
         self.metrics = Metrics()
         self.runtime = runtime
-        self.verdicts = AnalysisCache(runtime.dialect)
+        self.analysis_cache = AnalysisCache(runtime.dialect)
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
         self.committer = Committer(catalog, self.segments, self.metrics, self._appended)
-        self.grown: list[Callable[[dict[int, int]], None]] = []
+        self.on_append: list[Callable[[dict[int, int]], None]] = []
         self.frames: Callable[[Relation], DataFrame] | None = None
         self.executed = threading.Condition()
 
     def _appended(self, heads: dict[int, int]) -> None:
-        for callback in self.grown:
+        for callback in self.on_append:
             callback(heads)
 
     def open_dataset(self, dataset: Dataset) -> DatasetStore:
@@ -65,23 +66,23 @@ class ClusterContext:
         return table
 
     def store_of(self, relation: Relation) -> DatasetStore:
-        return self.stores[self.names.get(Dataset, relation.name).id]
+        return self.stores[self.definitions.get(Dataset, relation.name).id]
 
     def reading(self, uses: Iterable[Use], positions: Mapping[int, int] | None = None) -> ReadSnapshot:
         return ReadSnapshot(self, uses, positions or {})
 
 
 class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
-    """Everything a query reads, as of one moment; its temporary views go when it is left."""
+    """All datasets of a query, as of one moment; its temporary views are dropped at the end of the ``with`` block."""
 
-    def __init__(self, world: ClusterContext, uses: Iterable[Use], positions: Mapping[int, int]) -> None:
-        self.world = world
+    def __init__(self, context: ClusterContext, uses: Iterable[Use], positions: Mapping[int, int]) -> None:
+        self.context = context
         self.positions = positions
-        self.snapshots: dict[str, Snapshot] = {}
+        self.snapshots: dict[str, DatasetSnapshot] = {}
         self._frames: dict[Use, DataFrame] = {}
         self._views: dict[Use, str] = {}
-        stores = {use.relation.name: world.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
-        with world.committer.world:  # no commit is half visible: several datasets are read at the same moment
+        stores = {use.relation.name: context.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
+        with context.committer.lock:  # no commit is partly visible in the datasets
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()
 
@@ -89,7 +90,7 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         return self.snapshots[relation.name].head
 
     def rows(self, use: Use | None) -> int | None:
-        """About how many rows a use has; None where nobody knows."""
+        """About how many rows a use has; None if unknown."""
         snapshot = self.snapshots.get(use.relation.name) if use is not None else None
         if use is None or snapshot is None or use.relation.kind != "dataset":
             return None
@@ -105,24 +106,24 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         return name
 
     def frame(self, use: Use) -> DataFrame:
-        found = self._frames.get(use)
-        if found is None:
-            found = self._frames[use] = self._read(use)
-        return found
+        frame = self._frames.get(use)
+        if frame is None:
+            frame = self._frames[use] = self._read(use)
+        return frame
 
     def _read(self, use: Use) -> DataFrame:
         snapshot = self.snapshots.get(use.relation.name) if use.relation.kind == "dataset" else None
         if snapshot is not None:
             position = self.positions.get(snapshot.dataset.id, 0)
-            return snapshot.frame(self.world.runtime, use.mode, position)
-        assert self.world.frames is not None
-        return self.world.frames(use.relation)
+            return snapshot.frame(self.context.runtime, use.mode, position)
+        assert self.context.frames is not None
+        return self.context.frames(use.relation)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for snapshot in self.snapshots.values():
             snapshot.release()
-        if self._views and self.world.runtime.alive():
+        if self._views and self.context.runtime.alive():
             for name in self._views.values():
-                self.world.runtime.drop_view(name)
+                self.context.runtime.drop_view(name)

@@ -1,4 +1,4 @@
-"""What goes on in the background: compaction, results that expire, and Spark started again when it has died."""
+"""Background tasks: compaction, expiry of results, and restarts of Spark."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LONGEST_PAUSE = 60.0
 
 
 class Maintenance:
-    """``spark_up`` is called, in its own thread, each time Spark has come up."""
+    """``spark_up`` is called in the thread that watches Spark, each time Spark is up."""
 
-    def __init__(self, world: ClusterContext, compactor: Compactor, spark_up: Callable[[], None]) -> None:
-        self.world = world
+    def __init__(self, context: ClusterContext, compactor: Compactor, spark_up: Callable[[], None]) -> None:
+        self.context = context
         self.compactor = compactor
         self.spark_up = spark_up
         self._stop = threading.Event()
-        self._grown = threading.Event()
+        self._appended = threading.Event()
         self._threads = [
             threading.Thread(target=self._keep_house, name="housekeeping", daemon=True),
             threading.Thread(target=self._watch_spark, name="spark-watch", daemon=True),
         ]
-        world.grown.append(lambda heads: self._grown.set())
+        context.on_append.append(lambda heads: self._appended.set())
 
     def start(self, spark: bool = True) -> None:
         for thread in self._threads if spark else self._threads[:1]:
@@ -40,7 +40,7 @@ class Maintenance:
 
     def close(self) -> None:
         self._stop.set()
-        self._grown.set()
+        self._appended.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
@@ -56,44 +56,44 @@ class Maintenance:
                     last = time.monotonic()
                     self.expire()
             except TocsinError as error:
-                log.warning("housekeeping has to wait: %s", error)
+                log.warning("housekeeping failed, and is tried again: %s", error)
             except Exception:
                 log.exception("housekeeping failed")
-            self._grown.wait(HOUSEKEEPING)
-            self._grown.clear()
-            self._stop.wait(0.2)  # many commits, one look
+            self._appended.wait(HOUSEKEEPING)
+            self._appended.clear()
+            self._stop.wait(0.2)  # one pass for many commits
 
     def compact(self) -> int:
-        """Folds every dataset that has accumulated enough; says how many."""
-        runtime = self.world.runtime if self.world.runtime.state == "up" else None
+        """Compact every dataset that needs it; return how many."""
+        runtime = self.context.runtime if self.context.runtime.state == "up" else None
         done = 0
-        for store in list(self.world.stores.values()):
-            if self.compactor.due(store) and store.dataset.id in self.world.stores:
+        for store in list(self.context.stores.values()):
+            if self.compactor.due(store) and store.dataset.id in self.context.stores:
                 try:
                     done += self.compactor.run(store, runtime)
-                    self.world.metrics.compactions.labels(store.dataset.name, "ok").inc()
+                    self.context.metrics.compactions.labels(store.dataset.name, "ok").inc()
                 except TocsinError as error:
-                    self.world.metrics.compactions.labels(store.dataset.name, "failed").inc()
+                    self.context.metrics.compactions.labels(store.dataset.name, "failed").inc()
                     log.warning("compaction of %s failed: %s", store.dataset.name, error)
         return done
 
     def expire(self, now: float | None = None) -> int:
-        """Drops results past their retention and idempotency keys past theirs; says how many result files went."""
+        """Delete expired results and idempotency keys; return the number of deleted result files."""
         now = time.time() if now is None else now
-        gone = 0
-        for channel in self.world.names.all(Channel):
-            kept = channel.retention if channel.retention is not None else self.world.config.retention
-            paths = self.world.catalog.expire(channel.id, now - kept)
-            self.world.segments.delete(paths)
-            gone += len(paths)
-        self.world.catalog.forget_keys(now - self.world.config.idempotency)
-        return gone
+        deleted = 0
+        for channel in self.context.definitions.all(Channel):
+            retention = channel.retention if channel.retention is not None else self.context.config.retention
+            paths = self.context.catalog.expire(channel.id, now - retention)
+            self.context.segments.delete(paths)
+            deleted += len(paths)
+        self.context.catalog.forget_keys(now - self.context.config.idempotency)
+        return deleted
 
     # -- Spark -------------------------------------------------------------------------------------------------------
 
     def _watch_spark(self) -> None:
-        """Starts Spark, and starts it again with growing pauses when it dies."""
-        runtime = self.world.runtime
+        """Start Spark, and restart it when it dies, with growing pauses after failures."""
+        runtime = self.context.runtime
         failures = 0
         if runtime.alive():
             self.spark_up()
@@ -103,13 +103,13 @@ class Maintenance:
                 if died:
                     log.warning("Spark has died (%s); starting it again", runtime.reason)
                 try:
-                    self.world.metrics.spark("starting")
+                    self.context.metrics.spark("starting")
                     runtime.restart() if died else runtime.start()
                     failures = 0
-                    self.world.metrics.spark("up")
+                    self.context.metrics.spark("up")
                     self.spark_up()
                 except Exception as error:
                     failures += 1
-                    self.world.metrics.spark("dead")
-                    log.error("Spark does not start: %s", error)
+                    self.context.metrics.spark("dead")
+                    log.error("Spark did not start: %s", error)
             self._stop.wait(WATCH if not failures else min(LONGEST_PAUSE, 2.0**failures))

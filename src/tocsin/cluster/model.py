@@ -1,10 +1,10 @@
-"""The nouns of the catalog: immutable descriptions of what exists."""
+"""The types that the parts of the data cluster share: definitions, segments, executions, posts and receipts."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct, field
 
 
 class Column(Struct, frozen=True):
@@ -23,7 +23,7 @@ class Parameter(Struct, frozen=True):
 
 
 class Dataset(Struct, frozen=True):
-    """A list of immutable segments. ``key`` empty: append-only. Names compare without regard to case."""
+    """A list of immutable segments. Without a ``key`` it is append-only. Names compare without regard to case."""
 
     id: int
     name: str
@@ -34,7 +34,7 @@ class Dataset(Struct, frozen=True):
 
 
 class Feed(Struct, frozen=True):
-    """``options['type']`` is ``http`` (posts) or ``file`` (a directory that grows: path, format, …)."""
+    """``options['type']`` is ``http`` (posts) or ``file`` (new files in a directory: path, format, …)."""
 
     id: int
     name: str
@@ -51,7 +51,7 @@ class Function(Struct, frozen=True):
 
 
 class Channel(Struct, frozen=True):
-    """``function`` is ``name@arity`` where the body came from a function; ``columns`` is what the body yields."""
+    """``function`` is ``name@arity`` if the body came from a function; ``columns`` are those of a result."""
 
     id: int
     name: str
@@ -69,15 +69,18 @@ class Channel(Struct, frozen=True):
 
     @property
     def epoch(self) -> int:
-        """Tells it from another one that had the name before: executions count from 1 in each."""
+        """Distinguishes it from a dropped channel of the same name: in each, executions count from 1."""
         return int(self.created * 1e6)
 
 
 class Broker(Struct, frozen=True):
+    """``matched``: its notifications list the subscriptions that an execution has results for."""
+
     id: int
     name: str
     url: str
     state: Literal["up", "gone"] = "up"
+    matched: bool = False
 
 
 class Procedure(Struct, frozen=True):
@@ -89,7 +92,7 @@ class Procedure(Struct, frozen=True):
 
 
 class Schedule(Struct, frozen=True):
-    """A periodic procedure that was executed with these arguments and now repeats."""
+    """A periodic procedure that repeats with these arguments."""
 
     id: int
     procedure: str
@@ -103,8 +106,8 @@ Definition = Dataset | Feed | Function | Channel | Broker | Procedure
 class Segment(Struct, frozen=True):
     """An immutable Parquet file with the commits ``first`` to ``last`` of a dataset.
 
-    ``log``: one commit as it was written; no ordinal column.
-    ``base``: the state that the commits ``first`` to ``last`` left (a keyed dataset: one row a key), with ``_ordinal``.
+    ``log``: one commit as it was written, without an ordinal column.
+    ``base``: the state after these commits (in a keyed dataset one row for each key), with a column ``_ordinal``.
     """
 
     dataset: int
@@ -117,7 +120,7 @@ class Segment(Struct, frozen=True):
 
 
 class Execution(Struct, frozen=True):
-    """One committed run of a channel: ``(channel, number)`` is the offset everything downstream resumes from."""
+    """One committed run of a channel; subscribers and brokers resume from ``(channel, number)``."""
 
     channel: int
     number: int
@@ -130,7 +133,7 @@ class Execution(Struct, frozen=True):
 
 
 class OutboxEntry(Struct, frozen=True):
-    """A broker still has to be told of an execution."""
+    """A notification of an execution that the broker has not confirmed."""
 
     broker: int
     channel: int
@@ -138,9 +141,45 @@ class OutboxEntry(Struct, frozen=True):
 
 
 class Subscription(Struct, frozen=True):
-    """A BE subscription: kept once, with every broker that wants it. ``args`` are JSON values in parameter order."""
+    """A BE subscription: stored once, with all its brokers. ``args`` are JSON values in the order of the parameters."""
 
     id: int
     channel: int
     args: tuple[Any, ...]
     brokers: frozenset[int]
+
+
+class Post(Struct, frozen=True):
+    """Records for a feed, as a publisher sent them. ``atomic``: take all records or none."""
+
+    feed: str
+    body: bytes
+    content_type: str = "application/json"
+    encoding: str = ""
+    idempotency_key: str | None = None
+    atomic: bool = False
+    unknown: Literal["refuse", "ignore"] = "refuse"
+
+
+class Refusal(Struct, frozen=True):
+    """A record that was not taken.
+
+    Codes: not_json, not_utf8, not_an_object, missing, null, wrong_type, out_of_range, unknown_field, duplicate_field,
+    too_deep, too_large.
+    """
+
+    index: Annotated[int, Meta(description="place of the record in the post, from 0")]
+    code: str
+    reason: str
+
+
+class Receipt(Struct, frozen=True):
+    """The records that were taken are durable. ``repeated``: the Idempotency-Key was used before; this is the first
+    answer, without its ordinal."""
+
+    feed: str
+    dataset: str
+    taken: int
+    refused: list[Refusal] = field(default_factory=list)
+    ordinal: Annotated[int | None, Meta(description="the commit of the dataset that holds the records")] = None
+    repeated: bool = False

@@ -15,9 +15,9 @@ from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core import reconfiguration
 from tocsin.coordinator.event_feed import PICTURE
-from tocsin.coordinator.forwarder import Forwarder
-from tocsin.dashboard.files import HEADERS, files
+from tocsin.dashboard.files import Page
 from tocsin.errors import NoSuchPath
+from tocsin.http.forwarder import Forwarder
 from tocsin.http.requests import from_query, header
 from tocsin.http.responses import answer, encoder, stream
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 #: Seconds that an answer may wait for something to happen.
 PATIENCE = 25.0
 SSE = {"cache-control": "no-store"}
-#: Every page asks for the facts: that there is no town is one of them, and no error on its console.
-NO_TOWN: dict[str, Any] = {"city": False, "can": [], "brokers": [], "subscribers": 0}
 
 
 class Wait(Struct, forbid_unknown_fields=True):
@@ -45,16 +43,14 @@ class Viewing:
         self.coordinator = coordinator
         self.admin = admin
         self.watch = coordinator.watch
-        self.files = files()
-        config = coordinator.config
-        self.cluster = Forwarder("data cluster", config.cluster, "--cluster")
-        self.others = Forwarder("town", config.town, "--town")
+        self._page = Page()
+        hint = f"is it running? The coordinator was given --cluster {coordinator.config.cluster}"
+        self.cluster = Forwarder("data cluster", hint)
         self._picture: tuple[tuple[int, float], bytes] = ((0, 0.0), b"")
 
     async def close(self) -> None:
         self.watch.close()
         await self.cluster.close()
-        await self.others.close()
 
     async def topology(self, request: Request) -> Response:
         wish = from_query(request.scope["query_string"], Wait)
@@ -86,34 +82,17 @@ class Viewing:
         return answer({"placement": config.placement, "known": list(placement.PLACEMENTS)})
 
     async def channels(self, request: Request) -> Response:
-        return await self.cluster.forward(request, "channels")
-
-    async def executions(self, request: Request) -> Response:
-        return await self.cluster.forward(request, f"channels/{request.path_params['channel']}/executions")
-
-    async def town(self, request: Request) -> Response:
-        if not self.others.url and request.path_params["path"] == "facts":
-            return answer(NO_TOWN)
-        return await self.others.forward(request, request.path_params["path"])
-
-    async def do_in_town(self, request: Request) -> Response:
-        self.admin.check(request.scope["headers"])
-        return await self.others.forward(request, request.path_params["path"])
+        """Also the executions of one: the page needs both, and may only talk to its own origin."""
+        url = self.coordinator.config.cluster
+        if not url:
+            raise NoSuchPath("no data cluster", hint="start the coordinator with --cluster ADDRESS")
+        return await self.cluster.forward(request, url, request.scope["raw_path"].removeprefix(b"/cluster"))
 
     async def to_page(self, request: Request) -> Response:
         return RedirectResponse("/ui/")
 
     async def page(self, request: Request) -> Response:
-        found = self.files.get(request.path_params["path"] or "index.html")
-        if found is None:
-            raise NoSuchPath(f"the page has no file {request.path_params['path']!r}", hint="the page is at /ui/")
-        headers = HEADERS | {"etag": found.tag, "vary": "accept-encoding"}
-        asked = request.scope["headers"]
-        if header(asked, b"if-none-match") == found.tag.encode():
-            return Response(status_code=304, headers=headers)
-        if b"gzip" in (header(asked, b"accept-encoding") or b""):
-            return Response(found.packed, 200, headers | {"content-encoding": "gzip"}, found.media)
-        return Response(found.content, 200, headers, found.media)
+        return self._page.respond(request, request.path_params["path"])
 
 
 def shown(parameters: dict[str, Any]) -> dict[str, float | str]:

@@ -119,12 +119,10 @@ ROUTES = [
     Described(
         "GET",
         "/cluster/channels/{channel}/executions",
-        "executions",
+        "channels",
         "what a channel has found",
         answer="what that answers",
     ),
-    Described("GET", "/town/{path:path}", "town", "what the town shows", answer="what that answers"),
-    Described("POST", "/town/{path:path}", "do_in_town", "what the town can do", None, "what that answers", ADMIN),
     Described("GET", "/ui", "to_page", "sends a browser to the page", answer=""),
     Described("GET", "/ui/{path:path}", "page", "the page for watching and operating", answer="a file"),
 ]

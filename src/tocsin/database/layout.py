@@ -1,4 +1,4 @@
-"""What is laid down in a database, and how errors call it."""
+"""The tables of a database, and the words that errors use for it."""
 
 from __future__ import annotations
 
@@ -12,43 +12,36 @@ from tocsin.errors import LeaseHeld, StorageError
 
 
 class Layout(Struct, frozen=True):
-    """``tables`` are statements for any database: {int}, {real}, {bytes} are its types, {count} a key that counts up,
-    {keyed} and {plain} end a table with or without a clustered key. They include ``meta`` (name, value).
+    """``tables`` are statements for any database: {int}, {real} and {bytes} become its types, {count} an
+    auto-increment key; {keyed} and {plain} end a table with or without a clustered key. One table is ``meta``
+    (name, value).
     """
 
-    #: "catalog": what it is, and who holds the lease of it.
+    #: The words for error messages, such as "catalog", and for the process that holds its lease.
     what: str
     who: str
     version: int
     tables: str
-    #: In PostgreSQL: the schema, the number of the advisory lock, and the types of the arrays that bulk inserts send;
-    #: every other column is a bigint.
+    #: For PostgreSQL: the schema, the number of the advisory lock, and the types of columns in bulk inserts; columns
+    #: that are not listed are a bigint.
     schema: str
     lock: int
     arrays: Mapping[str, str] = field(default_factory=dict)
-    #: What to choose instead, for hints.
+    #: What a hint suggests to use instead.
     elsewhere: str = "another home"
-    #: By version: statements that make the next one of it.
-    upgrades: Mapping[int, str] = field(default_factory=dict)
 
     def statements(self, dialect: Mapping[str, str]) -> list[str]:
-        """They lay down an empty one."""
-        return _parts(self.tables, dialect)
+        """The statements that create an empty database."""
+        return [part.strip() for part in self.tables.format(**dialect).split(";") if part.strip()]
 
-    def bring_up(self, session: Session, dialect: Mapping[str, str]) -> None:
-        """Makes this release's version of an older one; refuses what this release cannot read."""
+    def check_version(self, session: Session) -> None:
         rows = session.rows("SELECT value FROM meta WHERE name = 'version'")
-        found: Any = rows[0][0] if rows else None
-        while found in self.upgrades:
-            for statement in _parts(self.upgrades[found], dialect):
-                session.run(statement)
-            found += 1
-            session.run("UPDATE meta SET value = ? WHERE name = 'version'", (found,))
-        if found != self.version:
+        version = rows[0][0] if rows else None
+        if version != self.version:
             raise StorageError(
-                f"the {self.what} has schema version {found}, this release knows {self.version}",
-                hint=f"it was written by a newer Tocsin: upgrade this one, or give it {self.elsewhere}",
-                found=found,
+                f"the {self.what} has schema version {version}, this release needs version {self.version}",
+                hint=f"use the release of Tocsin that wrote it, or choose {self.elsewhere}",
+                found=version,
                 known=self.version,
             )
 
@@ -59,11 +52,7 @@ class Layout(Struct, frozen=True):
         host, pid = holder.get("host", "unknown"), holder.get("pid", 0)
         return LeaseHeld(
             f"another {self.who} serves this {self.what}: process {pid} on {host}",
-            hint=f"stop it first, or give this one {self.elsewhere}",
+            hint=f"stop that process, or choose {self.elsewhere}",
             host=host,
             pid=pid,
         )
-
-
-def _parts(script: str, dialect: Mapping[str, str]) -> list[str]:
-    return [part.strip() for part in script.format(**dialect).split(";") if part.strip()]

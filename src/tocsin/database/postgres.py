@@ -137,7 +137,7 @@ class PostgresDatabase:
                     session.run(statement)
                 session.run("INSERT INTO meta (name, value) VALUES ('version', ?)", (self._layout.version,))
                 session.run("INSERT INTO lease (epoch, host, pid) VALUES (0, '', 0)")
-            self._layout.bring_up(session, DIALECT)
+            self._layout.check_version(session)
 
     def _begin(
         self, connection: Connection[Row] | None, sql: str, values: Sequence[Any] = ()

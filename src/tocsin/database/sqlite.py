@@ -116,7 +116,7 @@ class SqliteDatabase:
                 for statement in self._layout.statements(DIALECT):
                     session.run(statement)
                 session.run("INSERT INTO meta (name, value) VALUES ('version', ?)", (self._layout.version,))
-            self._layout.bring_up(session, DIALECT)
+            self._layout.check_version(session)
 
     @contextmanager
     def writing(self) -> Iterator[_Session]:

@@ -1,4 +1,4 @@
-"""The emergency application of a city: its statements, and making them known to a data cluster."""
+"""The emergency application of the city: its statements, and creating it in a data cluster."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ def periods(speed: float = 1.0) -> dict[str, float]:
 
 
 async def make(client: httpx.AsyncClient, speed: float, shelters: list[dict[str, Any]]) -> str:
-    """Makes what is not there yet. What is to be said about it, if anything: a home that is kept has its channels from
-    before, and they keep their periods."""
+    """Creates what does not exist yet. Returns a remark, or '': channels of a kept home keep their periods."""
     known = {each["name"]: each["period"] for each in (await client.get("/channels")).json()["channels"]}
     wanted = periods(speed)
     there = wanted.keys() <= known.keys()
@@ -58,12 +57,12 @@ async def make(client: httpx.AsyncClient, speed: float, shelters: list[dict[str,
     before = periods()
     was = next(before[name] / known[name] for name in wanted)
     return (
-        f"the channels in this folder were made for --speed {was:g} and keep their periods; "
-        f"for those of --speed {speed:g} take another --home"
+        f"the channels in this folder were created for --speed {was:g} and keep their periods; "
+        f"for the periods of --speed {speed:g} use another --home"
     )
 
 
 async def _post(client: httpx.AsyncClient, path: str, body: bytes, media: str) -> None:
     answer = await client.post(path, content=body, headers={"content-type": media})
     if answer.is_error:
-        raise SystemTrouble(f"the application cannot be made: {answer.json()['error']['message']}")
+        raise SystemTrouble(f"the application cannot be created: {answer.json()['error']['message']}")

@@ -1,4 +1,4 @@
-"""The town's HTTP interface where there is a city: map, people, phones, emergencies."""
+"""The demo's web server: what a local deployment has, and the city API for the page's city panel."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tocsin.coordinator.admin import Admin
 from tocsin.demo.city.city import NAME
+from tocsin.demo.event_stream import encode
 from tocsin.demo.loop import DemoLoop
 from tocsin.demo.people_finder import PeopleFinder
-from tocsin.errors import NotFound
-from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
+from tocsin.errors import Busy, NotFound
+from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer, stream
-from tocsin.local.listeners import shown
-from tocsin.local.server import App
+from tocsin.local import Brokers, LocalApp
 
 BODY_BYTES = 10_000
 
@@ -34,89 +35,101 @@ class Flood(Struct, forbid_unknown_fields=True):
     district: str
 
 
-class CityApp(App):
-    def __init__(self, life: DemoLoop) -> None:
-        self.life = life
-        self.finder = PeopleFinder(life.city)
+class CityApp(LocalApp):
+    features = ("local", "city")
+
+    def __init__(self, loop: DemoLoop, supervisor: Brokers, admin: Admin) -> None:
+        self.loop = loop
+        self._finder: PeopleFinder | None = None
         self._map: bytes | None = None
-        super().__init__(life.parts)
+        super().__init__(supervisor, admin)
 
     def routes(self) -> list[Route]:
-        mine = [
-            Route("/map", self.map, methods=["GET"]),
-            Route("/people", self.people, methods=["GET"]),
-            Route("/people/past", self.past, methods=["GET"]),
-            Route("/people/{number}", self.person, methods=["GET"]),
-            Route("/people/{number}/phone", self.phone, methods=["GET"]),
-            Route("/stream", self.stream, methods=["GET"]),
-            Route("/find", self.find, methods=["GET"]),
-            Route("/flood", self.flood, methods=["POST"]),
+        return [
+            *super().routes(),
+            Route("/city", self.facts, methods=["GET"]),
+            Route("/city/map", self.map, methods=["GET"]),
+            Route("/city/people", self.people, methods=["GET"]),
+            Route("/city/people/past", self.past, methods=["GET"]),
+            Route("/city/people/{number}", self.person, methods=["GET"]),
+            Route("/city/people/{number}/phone", self.phone, methods=["GET"]),
+            Route("/city/events", self.events, methods=["GET"]),
+            Route("/city/find", self.find, methods=["GET"]),
+            Route("/city/floods", self.flood, methods=["POST"]),
         ]
-        return [*mine, *(each for each in super().routes() if each.path not in {route.path for route in mine})]
+
+    async def _checked(self, scope: Any, receive: Any, send: Any) -> None:
+        # A page that reconnects now would keep the server from stopping.
+        if self.loop.stopping and scope["path"].startswith("/city"):
+            raise Busy("the demo is stopping", hint="start it again with `tocsin demo`")
+        await super()._checked(scope, receive, send)
+
+    async def stop(self) -> None:
+        await self.loop.stop()
+
+    @property
+    def finder(self) -> PeopleFinder:
+        if self._finder is None:
+            self._finder = PeopleFinder(self.loop.city)
+        return self._finder
 
     async def facts(self, request: Request) -> Response:
-        life = self.life
+        options = self.loop.options
         return answer(
             {
-                "city": True,
                 "name": NAME,
-                "seed": life.options.seed,
-                "speed": life.options.speed,
-                "can": ["add", "kill", "flood"],
-                "brokers": life.parts.brokers,
-                "subscribers": life.options.subscribers,
-                "now": life.now,
+                "seed": options.seed,
+                "speed": options.speed,
+                "brokers": self.supervisor.brokers,
+                "subscribers": options.subscribers,
+                "now": self.loop.now,
             }
         )
 
     async def map(self, request: Request) -> Response:
         if self._map is None:
-            self._map = bytes(answer(self.life.city.map()).body)
+            self._map = bytes(answer(self.loop.city.map()).body)
         return Response(self._map, media_type="application/json")
 
     async def people(self, request: Request) -> Response:
         after = from_query(request.scope["query_string"], After).after
-        life = self.life
-        async with life.ticked:
-            await life.ticked.wait_for(lambda: life.tick > after or after > life.tick + 1)
-        return Response(life.packed, media_type="application/octet-stream")
+        return Response(await self.loop.next_frame(after), media_type="application/octet-stream")
 
     async def past(self, request: Request) -> Response:
-        return Response(self.life.past.moments(), media_type="application/octet-stream")
+        return Response(self.loop.replay.frames(), media_type="application/octet-stream")
 
     async def find(self, request: Request) -> Response:
-        wanted = from_query(request.scope["query_string"], Who).who
-        return answer({"found": [self.finder.shown(number) for number in self.finder.find(wanted)]})
+        who = from_query(request.scope["query_string"], Who).who
+        return answer({"found": [self.finder.shown(number) for number in self.finder.find(who)]})
 
     async def person(self, request: Request) -> Response:
         number = self._number(request)
-        return answer(self.finder.shown(number) | await self.life.person(number))
+        return answer(self.finder.shown(number) | await self.loop.person(number))
 
     async def phone(self, request: Request) -> Response:
         number = self._number(request)
-        listeners = self.life.follow(number)
-        return stream(listeners.listen([], lambda: self.life.unfollow(number)), "text/event-stream")
+        phone = self.loop.follow(number)
+        return stream(phone.read([], lambda: self.loop.unfollow(number)), "text/event-stream")
 
-    async def stream(self, request: Request) -> Response:
-        city = self.life.city
-        first: list[tuple[str, Any]] = [("brokers", {"brokers": self.parts.brokers})]
-        first += self.life.past.events()
+    async def events(self, request: Request) -> Response:
+        city = self.loop.city
+        first: list[tuple[str, Any]] = [("brokers", {"brokers": self.supervisor.brokers})]
+        first += self.loop.replay.events()
         first += [("emergency", city.show(each) | {"at": time.time()}) for each in city.emergencies.active]
-        return stream(self.life.watchers.listen([shown(*each) for each in first]), "text/event-stream")
+        return stream(self.loop.events.read([encode(*each) for each in first]), "text/event-stream")
 
     async def flood(self, request: Request) -> Response:
         headers = request.scope["headers"]
-        check_origin(headers)
         media_type(headers, ["application/json"], "application/json")
         district = from_json(await read_body(headers, request.receive, BODY_BYTES), Flood).district
         try:
-            return answer(self.life.flood(district), 202)
+            return answer(self.loop.flood(district), 202)
         except KeyError:
-            there = ", ".join(self.life.city.districts)
+            there = ", ".join(self.loop.city.districts)
             raise NotFound("district", district, hint=f"there are: {there}") from None
 
     def _number(self, request: Request) -> int:
-        text = request.path_params["number"]
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < self.life.options.subscribers):
-            raise NotFound("person", text, hint=f"they have numbers from 0 to {self.life.options.subscribers - 1}")
+        text, people = request.path_params["number"], self.loop.options.subscribers
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < people):
+            raise NotFound("person", text, hint=f"their numbers are 0 to {people - 1}")
         return int(text)

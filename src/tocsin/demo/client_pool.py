@@ -1,7 +1,7 @@
 """The clients of a city's people, as a process of its own: one SDK client each, over a WebSocket of its own.
 
-Each logs in and subscribes when its time has come, publishes its location through its broker when it is told to, and
-counts what it gets. The town is told twice a second how it goes.
+Each logs in and subscribes at the time that its plan says, publishes its location through its broker when the demo
+loop says so, and counts its notifications. The loop gets a summary twice a second.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from tocsin.errors import TocsinError
 from tocsin.http.server import raise_file_limit
 
 LOCATIONS, REPORTS = "UserLocationFeed", "EmergencyReportFeed"
-#: Notifications that are kept of each person, and of each of more people than that.
+#: Notifications kept for each person; for each of more people than that.
 KEPT, MANY, KEPT_OF_MANY = 50, 1_000, 10
-#: Notifications whose results are kept to be shared: most come to many at almost the same time.
+#: Notifications whose decoded results are kept: most reach many people at almost the same time.
 SHARED = 2_000
-#: Seconds between two words to the town.
-BEAT = 0.5
-#: Clients that are looked at in one beat; the others have their turn in the next.
-LOOKED_AT = 2_000
-#: Clients that are being connected at the same time.
-AT_ONCE = 50
+#: Seconds between two summaries to the demo loop.
+SUMMARY_PERIOD = 0.5
+#: Clients whose broker is checked for one summary; the others come in the next.
+CHECKED = 2_000
+#: Clients that connect at the same time.
+CONNECTING = 50
 
 
 class Member:
-    """One person's client. ``waiting``: a location is published and not yet answered; later ones are let go."""
+    """One person's client. ``publishing``: a location is not yet acknowledged; later ones are skipped meanwhile."""
 
     def __init__(self, person: pool_frames.Person, kept: int) -> None:
         self.person = person
         self.client: Client | None = None
         self.broker = ""
-        self.moves = 0
-        self.waiting = False
+        self.migrations = 0
+        self.publishing = False
         self.followed = False
-        self.got: deque[dict[str, Any]] = deque(maxlen=kept)
+        self.received: deque[dict[str, Any]] = deque(maxlen=kept)
 
 
 class ClientPool:
@@ -56,15 +56,15 @@ class ClientPool:
         self.members: dict[int, Member] = {}
         self.publishers: dict[str, Client] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._door = asyncio.Semaphore(AT_ONCE)
-        self._beat = self._empty()
-        self._shown: dict[str, dict[str, Any]] = {}
-        self._round: deque[Member] = deque()
-        self._known: dict[tuple[str, int, int], tuple[list[Any], list[float]]] = {}
+        self._connecting = asyncio.Semaphore(CONNECTING)
+        self._activity = self._empty()
+        self._newest: dict[str, dict[str, Any]] = {}
+        self._unchecked: deque[Member] = deque()
+        self._decoded: dict[tuple[str, int, int], tuple[list[Any], list[float]]] = {}
 
     @staticmethod
-    def _empty() -> pool_frames.Beat:
-        return pool_frames.Beat([], [], [], 0, 0, 0, 0, 0, 0, 0, [])
+    def _empty() -> pool_frames.Activity:
+        return pool_frames.Activity([], [], [], 0, 0, 0, 0, 0, 0, 0, [])
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
@@ -72,25 +72,25 @@ class ClientPool:
         task.add_done_callback(self._tasks.discard)
 
     async def run(self, reader: asyncio.StreamReader) -> None:
-        """Until the town says so or is gone."""
-        self.spawn(self._beats())
+        """Until the demo loop says so or is gone."""
+        self.spawn(self._summaries())
         while True:
             match await pool_frames.read(reader):
-                case pool_frames.Begin(coordinator, people, kinds):
+                case pool_frames.Start(coordinator, people, kinds):
                     kept = KEPT if len(people) <= MANY else KEPT_OF_MANY
                     for person in people:
                         self.members[person.number] = Member(person, kept)
-                        self._round.append(self.members[person.number])
+                        self._unchecked.append(self.members[person.number])
                         self.spawn(self._live(self.members[person.number], coordinator))
                     for kind in kinds:
                         self.spawn(self._open_publisher(kind, coordinator))
-                case pool_frames.Moved(places):
+                case pool_frames.Locations(places):
                     for number, lat, lon in places:
                         self._locate(self.members[number], lat, lon)
                 case pool_frames.Reports(records):
                     self._report(records)
                 case pool_frames.Ask(call, number):
-                    pool_frames.write(self.writer, pool_frames.Answer(call, list(self.members[number].got)))
+                    pool_frames.write(self.writer, pool_frames.Answer(call, list(self.members[number].received)))
                 case pool_frames.Follow(number, on):
                     self.members[number].followed = on
                 case _:
@@ -98,38 +98,38 @@ class ClientPool:
         for task in self._tasks:
             task.cancel()
 
-    # -- a person ------------------------------------------------------------------------------------------------------
+    # -- people --------------------------------------------------------------------------------------------------------
 
     async def _live(self, member: Member, coordinator: str) -> None:
         person, began = member.person, time.monotonic()
         await asyncio.sleep(person.login)
         member.client = connect(
-            coordinator=coordinator, location=(person.lat, person.lon), subscriber=person.user, patient=True
+            coordinator=coordinator, location=(person.lat, person.lon), subscriber=person.user, wait_for_broker=True
         )
-        async with self._door:
+        async with self._connecting:
             await member.client.open()
         await asyncio.sleep(max(0.0, began + person.subscribe - time.monotonic()))
-        for channel, params in person.wishes:
+        for channel, params in person.subscriptions:
             self.spawn(self._listen(member, params, member.client.subscribe(channel, params)))
 
     async def _listen(self, member: Member, params: dict[str, str], subscription: Subscription) -> None:
         try:
             await subscription.confirmed()
-            self._beat.confirmed += 1
+            self._activity.confirmed += 1
             async for notification in subscription:
                 self._notified(member, params, notification)
         except TocsinError:
-            self._beat.trouble += 1
+            self._activity.refused += 1
 
     def _notified(self, member: Member, params: dict[str, str], notification: Notification) -> None:
-        now, beat = time.time(), self._beat
+        now, activity = time.time(), self._activity
         rows, times = self._shared(notification)
         late = [now - each for each in times]
-        beat.latencies += late
-        beat.notifications += 1
-        beat.results += len(notification)
-        beat.notified.append(member.person.number)
-        told = {
+        activity.latencies += late
+        activity.notifications += 1
+        activity.results += len(notification)
+        activity.notified.append(member.person.number)
+        shown = {
             "at": now,
             "channel": notification.channel,
             "params": params,
@@ -137,50 +137,50 @@ class ClientPool:
             "rows": rows,
             "latency_ms": round(min(late) * 1e3, 1) if late else None,
         }
-        member.got.appendleft(told)
-        self._shown[notification.channel] = {"person": member.person.number, **told}
+        member.received.appendleft(shown)
+        self._newest[notification.channel] = {"person": member.person.number, **shown}
         if member.followed:
-            pool_frames.write(self.writer, pool_frames.Told(member.person.number, "notification", told))
+            pool_frames.write(self.writer, pool_frames.Followed(member.person.number, "notification", shown))
 
     def _shared(self, notification: Notification) -> tuple[list[Any], list[float]]:
-        """Its results and when they were published: once for all here who share a BE subscription."""
+        """Its results and when they were published, computed once for all clients that share a BE subscription."""
         key = (notification.channel, notification.subscription, notification.execution)
-        known = self._known.get(key)
+        known = self._decoded.get(key)
         if known is None:
             times = [published(row["time"]) for row in notification.results if row.get("time")]
-            known = self._known[key] = (notification.results, times)
-            if len(self._known) > SHARED:
-                del self._known[next(iter(self._known))]
+            known = self._decoded[key] = (notification.results, times)
+            if len(self._decoded) > SHARED:
+                del self._decoded[next(iter(self._decoded))]
         return known
 
     def _locate(self, member: Member, lat: float, lon: float) -> None:
         client = member.client
-        if client is None or member.waiting or not member.broker:
+        if client is None or member.publishing or not member.broker:
             return
-        member.waiting = True
+        member.publishing = True
         record = {"user_id": member.person.user, "lat": lat, "lon": lon, "time": timestamp()}
         self.spawn(self._publish(client, LOCATIONS, [record], member))
 
     async def _publish(self, client: Client, feed: str, records: list[dict[str, Any]], member: Member | None) -> None:
         try:
-            # Sent again after a break: a location replaces itself, and a report twice is better than none.
+            # Sent again after a lost connection: a location replaces itself, and a report twice is better than none.
             await client.publish(feed, records, retry=True)
         except TocsinError:
-            self._beat.trouble += 1
+            self._activity.refused += 1
         else:
             if member is not None:
-                self._beat.locations += 1
+                self._activity.locations += 1
             else:
-                self._beat.reports += len(records)
+                self._activity.reports += len(records)
         finally:
             if member is not None:
-                member.waiting = False
+                member.publishing = False
 
     # -- publishers ----------------------------------------------------------------------------------------------------
 
     async def _open_publisher(self, kind: str, coordinator: str) -> None:
         name = f"publisher-{kind.replace(' ', '-')}"
-        client = connect(coordinator=coordinator, subscriber=name, patient=True)
+        client = connect(coordinator=coordinator, subscriber=name, wait_for_broker=True)
         self.publishers[kind] = await client.open()
 
     def _report(self, records: list[dict[str, Any]]) -> None:
@@ -191,34 +191,33 @@ class ClientPool:
             if kind in self.publishers:
                 self.spawn(self._publish(self.publishers[kind], REPORTS, some, None))
 
-    # -- the town ------------------------------------------------------------------------------------------------------
+    # -- the demo loop -------------------------------------------------------------------------------------------------
 
-    async def _beats(self) -> None:
+    async def _summaries(self) -> None:
         while True:
-            await asyncio.sleep(BEAT)
-            self._look()
-            beat, self._beat = self._beat, self._empty()
-            beat.shown, self._shown = list(self._shown.values()), {}
-            pool_frames.write(self.writer, beat)
+            await asyncio.sleep(SUMMARY_PERIOD)
+            self._check_brokers()
+            activity, self._activity = self._activity, self._empty()
+            activity.newest, self._newest = list(self._newest.values()), {}
+            pool_frames.write(self.writer, activity)
             await self.writer.drain()
 
-    def _look(self) -> None:
-        """Who is with which broker."""
-        for _ in range(min(LOOKED_AT, len(self._round))):
-            member = self._round[0]
-            self._round.rotate(-1)
+    def _check_brokers(self) -> None:
+        for _ in range(min(CHECKED, len(self._unchecked))):
+            member = self._unchecked[0]
+            self._unchecked.rotate(-1)
             if member.client is None:
                 continue
             status = member.client.status
             broker = status.broker or ""
             if broker != member.broker:
-                self._beat.brokers.append((member.person.number, broker))
+                self._activity.brokers.append((member.person.number, broker))
                 if member.followed:
                     data = {"from": member.broker or None, "to": broker or None}
-                    pool_frames.write(self.writer, pool_frames.Told(member.person.number, "moved", data))
+                    pool_frames.write(self.writer, pool_frames.Followed(member.person.number, "migrated", data))
                 member.broker = broker
-            self._beat.moves += status.moves - member.moves
-            member.moves = status.moves
+            self._activity.migrations += status.migrations - member.migrations
+            member.migrations = status.migrations
 
 
 def timestamp() -> str:
@@ -241,4 +240,4 @@ async def main(port: str, process: str, secret: str) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        uvloop.run(main(sys.argv[1], sys.argv[2], os.environ["TOCSIN_TOWN_SECRET"]))
+        uvloop.run(main(sys.argv[1], sys.argv[2], os.environ["TOCSIN_DEMO_SECRET"]))

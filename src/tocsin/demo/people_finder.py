@@ -1,4 +1,4 @@
-"""Finding people of a city: by number, by name, or by where they are."""
+"""Finds people of a city by number, by name, or by district."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tocsin.demo.city import City
 
-#: Those who are told of.
+#: The most that are returned.
 MOST = 8
 
 
@@ -20,7 +20,7 @@ class PeopleFinder:
         return [self.city.people.name(number).casefold() for number in range(self.city.people.count)]
 
     def find(self, wanted: str) -> list[int]:
-        """Numbers: the one that was given, then whoever has the words in their name, then who is in that district."""
+        """Numbers: the given one, then people with the words in their name, then people in that district."""
         words, count = " ".join(wanted.casefold().split()), self.city.people.count
         if not words:
             return []

@@ -1,4 +1,4 @@
-"""What the town and the processes of its people say to each other: frames of MessagePack over a local connection."""
+"""Messages between the demo loop and the processes of its clients: frames of MessagePack over a local connection."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Person(Struct, frozen=True, array_like=True):
     lon: float
     login: float
     subscribe: float
-    wishes: list[tuple[str, dict[str, str]]]
+    subscriptions: list[tuple[str, dict[str, str]]]
 
 
-class Begin(Struct, tag=True):
+class Start(Struct, tag=True):
     """``kinds``: publishers that this process runs, one for each kind of report."""
 
     coordinator: str
@@ -31,47 +31,23 @@ class Begin(Struct, tag=True):
     kinds: list[str]
 
 
-class Moved(Struct, tag=True):
-    """Where some are now, to be published: number, latitude, longitude."""
+class Locations(Struct, tag=True):
+    """To be published: person, latitude, longitude."""
 
     places: list[tuple[int, float, float]]
 
 
 class Reports(Struct, tag=True):
+    """To be published."""
+
     records: list[dict[str, Any]]
 
 
 class Ask(Struct, tag=True):
-    """For what one person has got."""
+    """For the notifications that one person has received."""
 
     call: int
     person: int
-
-
-class Follow(Struct, tag=True):
-    """From now on each notification of this person is told, or no longer."""
-
-    person: int
-    on: bool
-
-
-class Stop(Struct, tag=True):
-    pass
-
-
-class Hello(Struct, tag=True):
-    """The first words of a process: its number, and that it may talk here."""
-
-    process: int
-    secret: str
-
-
-class Told(Struct, tag=True):
-    """To a person who is followed: ``event`` is notification or moved."""
-
-    person: int
-    event: str
-    data: dict[str, Any]
 
 
 class Answer(Struct, tag=True):
@@ -79,10 +55,38 @@ class Answer(Struct, tag=True):
     notifications: list[dict[str, Any]]
 
 
-class Beat(Struct, tag=True):
-    """What has happened since the last one. ``brokers``: the broker of each person who has another one than before;
-    '' is none. ``latencies``: seconds from publication to notification. ``shown``: the newest notification of each
-    channel."""
+class Follow(Struct, tag=True):
+    """Whether each event of this person is sent at once."""
+
+    person: int
+    on: bool
+
+
+class Followed(Struct, tag=True):
+    """An event of a person who is followed: ``notification`` or ``migrated``."""
+
+    person: int
+    event: str
+    data: dict[str, Any]
+
+
+class Stop(Struct, tag=True):
+    pass
+
+
+class Hello(Struct, tag=True):
+    """The first message of a process: its number, and the secret that proves who it is."""
+
+    process: int
+    secret: str
+
+
+class Activity(Struct, tag=True):
+    """What has happened since the last one.
+
+    ``brokers``: the broker of each person who has another one than before; '' is none. ``latencies``: seconds from
+    publication to notification. ``newest``: the newest notification of each channel.
+    """
 
     brokers: list[tuple[int, str]]
     notified: list[int]
@@ -91,13 +95,13 @@ class Beat(Struct, tag=True):
     results: int
     locations: int
     reports: int
-    moves: int
+    migrations: int
     confirmed: int
-    trouble: int
-    shown: list[dict[str, Any]]
+    refused: int
+    newest: list[dict[str, Any]]
 
 
-Message = Begin | Moved | Reports | Ask | Follow | Stop | Hello | Told | Answer | Beat
+Message = Start | Locations | Reports | Ask | Answer | Follow | Followed | Stop | Hello | Activity
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
@@ -112,7 +116,7 @@ async def read(reader: asyncio.StreamReader) -> Message | None:
     """None when the other side is gone."""
     try:
         length = int.from_bytes(await reader.readexactly(LENGTH), "big")
-        found: Message = _decoder.decode(await reader.readexactly(length))
+        message: Message = _decoder.decode(await reader.readexactly(length))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
-    return found
+    return message

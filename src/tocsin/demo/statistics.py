@@ -1,4 +1,4 @@
-"""What a run has come to so far."""
+"""Statistics of a run so far."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.demo.pool_frames import Beat
+from tocsin.demo.pool_frames import Activity
 
 
 class Statistics:
-    """``latencies`` of the last second are taken by whoever shows them; all of them make the summary."""
+    """``second`` takes the latencies since its last call; the summary is made of all of them."""
 
     def __init__(self, people: int) -> None:
         self.began = time.monotonic()
@@ -24,19 +24,19 @@ class Statistics:
         self._all: list[np.ndarray[Any, np.dtype[np.float32]]] = []
         self.covs: list[tuple[float, float, float]] = []  # seconds, cov, maximum
 
-    def add(self, beat: Beat) -> None:
-        for name in ("notifications", "results", "locations", "reports", "moves", "confirmed", "trouble"):
-            self.sums[name] += getattr(beat, name)
-        if beat.notified:
-            self.reached[beat.notified] = True
+    def add(self, activity: Activity) -> None:
+        for name in ("notifications", "results", "locations", "reports", "migrations", "confirmed", "refused"):
+            self.sums[name] += getattr(activity, name)
+        if activity.notified:
+            self.reached[activity.notified] = True
             if self.first is None:
                 self.first = time.monotonic() - self.began
-        for number, broker in beat.brokers:
+        for number, broker in activity.brokers:
             self.connected[number] = bool(broker)
-        self.fresh += beat.latencies
+        self.fresh += activity.latencies
 
     def second(self) -> dict[str, float]:
-        """Latencies of what came since the last call, in milliseconds."""
+        """Latencies since the last call, in milliseconds."""
         fresh, self.fresh = np.array(self.fresh, np.float32), []
         if len(fresh):
             self._all.append(fresh)
@@ -52,8 +52,8 @@ class Statistics:
             "people_reached": int(self.reached.sum()),
             **{name: self.sums[name] for name in ("notifications", "results", "reports", "locations")},
             "subscriptions": self.sums["confirmed"],
-            "migrations": self.sums["moves"],
-            "trouble": self.sums["trouble"],
+            "migrations": self.sums["migrations"],
+            "refused": self.sums["refused"],
             "latency_ms": figures(everything),
             "cov": {"worst": round(max(covs), 4), "last": round(covs[-1], 4)} if covs else None,
             "samples": [[round(at, 1), round(cov, 4), round(maximum, 1)] for at, cov, maximum in self.covs],

@@ -1,4 +1,4 @@
-"""A chart as data: the PNG and the page are drawn from the same one."""
+"""A chart as data."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class Chart:
     shared: bool = False  # all panels have the same scale
 
 
-#: Colours for the light and the dark page: told apart by those who do not see red and green alike, too.
+#: Colours that people who do not see red and green alike can distinguish, too.
 PALETTE = (
-    ("#5b6472", "#9aa4b2"),
-    ("#0072b2", "#56b4e9"),
-    ("#d55e00", "#ff8c42"),
-    ("#009e73", "#2fd1a0"),
-    ("#cc79a7", "#e8a0c9"),
-    ("#b8860b", "#f0c94a"),
-    ("#7b4fa3", "#b794e0"),
-    ("#8b3a3a", "#e07a7a"),
-    ("#2a6f77", "#6fc7cf"),
-    ("#6b7a1e", "#b5c957"),
+    "#5b6472",
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#b8860b",
+    "#7b4fa3",
+    "#8b3a3a",
+    "#2a6f77",
+    "#6b7a1e",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tocsin.experiments.outcome import Check, Outcome, Verdict
+from tocsin.experiments.outcome import Check, Outcome
 
 #: How a sentence of a claim turned out.
 MARKS = ("✓", "½", "✗")
@@ -24,16 +24,6 @@ def plain(outcome: Outcome) -> dict[str, Any]:
         "variants": [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows],
         "remarks": outcome.remarks,
     }
-
-
-def restored(found: dict[str, Any]) -> Outcome:
-    """Without charts and data."""
-    checks = [Check(each["says"], each["found"], tuple(each["holds"]), each["direction"]) for each in found["checks"]]
-    columns = list(found["variants"][0])
-    rows = [[row[name] for name in columns] for row in found["variants"]]
-    outcome = Outcome(found["id"], found["title"], found["claim"], checks, columns, rows, [], found["remarks"])
-    assert outcome.verdict is Verdict(found["verdict"])
-    return outcome
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

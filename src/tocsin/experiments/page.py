@@ -1,16 +1,13 @@
-"""Charts and tables as one HTML file that fetches nothing: hover for values, press a name to hide it, light or dark."""
+"""Charts and tables as one HTML file that fetches nothing, light or dark as the reader's system is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
-from typing import Any
 
-import msgspec
-import numpy as np
-
-from tocsin.experiments.chart import PALETTE, Chart
+from tocsin.experiments.chart import Chart
 from tocsin.experiments.outcome import Outcome, Verdict
 
 CLASSES = {Verdict.REPRODUCED: "reproduced", Verdict.DIRECTION: "direction", Verdict.NOT: "not"}
@@ -24,11 +21,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def drawn(chart: Chart) -> str:
-    return f'<div id="{escape(chart.name)}"><div class="panels"></div><div class="legend"></div></div>'
+def embedded(chart: Chart, image: bytes) -> str:
+    """The PNG inside the page, so that the file can be sent alone."""
+    alt = f"{chart.title}: {', '.join(panel.title for panel in chart.panels)}"
+    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{b64encode(image).decode("ascii")}">'
 
 
-def section(outcome: Outcome) -> str:
+def section(outcome: Outcome, images: Mapping[str, bytes]) -> str:
+    """``images`` are PNGs by the name of their chart."""
     said = "".join(
         f"<tr><td>{escape(check.says)}</td><td>{escape(check.found)}</td><td>{escape(check.often)}</td></tr>"
         for check in outcome.checks
@@ -39,7 +39,7 @@ def section(outcome: Outcome) -> str:
         f"{verdict(outcome)}</h2><p>The paper: {escape(outcome.claim)}</p>"
         f"<table><thead><tr><th>it says</th><th>came out</th><th>holds in</th></tr></thead>"
         f"<tbody>{said}</tbody></table>"
-        + "".join(drawn(chart) for chart in outcome.charts)
+        + "".join(embedded(chart, images[chart.name]) for chart in outcome.charts if chart.name in images)
         + table(outcome.columns, outcome.rows)
         + remarks
         + "</section>"
@@ -59,54 +59,11 @@ def overview(outcomes: Sequence[Outcome]) -> str:
     return f"<table><thead><tr><th>figure</th><th>claim</th><th>verdict</th></tr></thead><tbody>{rows}</tbody></table>"
 
 
-def page(title: str, intro: str, body: str, charts: Sequence[Chart]) -> str:
+def page(title: str, intro: str, body: str) -> str:
     """A whole file. ``intro`` is text, ``body`` is HTML."""
-    files = resources.files("tocsin.experiments")
-    style, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    # The end of a script element inside a string would end this one.
-    data = [
-        msgspec.json.encode(what).decode().replace("</", "<\\/") for what in (PALETTE, [plain(each) for each in charts])
-    ]
+    style = resources.files("tocsin.experiments").joinpath("page.css").read_text(encoding="utf-8")
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<style>{style}</style><header><div><h1>{escape(title)}</h1><p>{escape(intro)}</p></div>"
-        f'<button id="theme" type="button">light / dark</button></header>{body}<div id="tip"></div>'
-        f"<script>const PALETTE = {data[0]}, CHARTS = {data[1]};\n{script}</script></html>\n"
+        f"<style>{style}</style><header><h1>{escape(title)}</h1><p>{escape(intro)}</p></header>{body}</html>\n"
     )
-
-
-def plain(chart: Chart) -> dict[str, Any]:
-    """As JSON; six digits are more than a screen shows."""
-
-    def values(found: Any) -> list[float] | None:
-        return None if found is None else [float(f"{value:.6g}") for value in np.asarray(found).tolist()]
-
-    return {
-        "name": chart.name,
-        "shared": chart.shared,
-        "panels": [
-            {
-                "title": panel.title,
-                "x_label": panel.x_label,
-                "y_label": panel.y_label,
-                "kind": panel.kind,
-                "labels": panel.labels,
-                "level": panel.level,
-                "level_name": panel.level_name,
-                "series": [
-                    {
-                        "name": each.name,
-                        "x": values(each.x),
-                        "y": values(each.y),
-                        "low": values(each.low),
-                        "high": values(each.high),
-                        "tone": each.tone,
-                        "dashed": each.dashed,
-                    }
-                    for each in panel.series
-                ],
-            }
-            for panel in chart.panels
-        ],
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ def pyplot() -> Any:
         import matplotlib
     except ImportError:
         raise UserError(
-            "drawing PNG files needs matplotlib", hint="pip install 'tocsin[experiments]', or leave them out: --no-png"
+            "drawing charts needs matplotlib", hint="pip install 'tocsin[experiments]', or ask for no charts"
         ) from None
     matplotlib.use("Agg")
     from matplotlib import pyplot as found
@@ -26,7 +26,7 @@ def pyplot() -> Any:
     return found
 
 
-def draw(chart: Chart, path: Path) -> None:
+def render(chart: Chart) -> bytes:
     plt = pyplot()
     columns = min(chart.columns, len(chart.panels))
     rows = -(-len(chart.panels) // columns)
@@ -55,8 +55,10 @@ def draw(chart: Chart, path: Path) -> None:
         frameon=False,
         fontsize=8.5,
     )
-    figure.savefig(path, dpi=DPI, metadata={"Software": None})
+    image = BytesIO()
+    figure.savefig(image, format="png", dpi=DPI, metadata={"Software": None})
     plt.close(figure)
+    return image.getvalue()
 
 
 def _panel(axis: Any, panel: Panel) -> None:
@@ -87,7 +89,7 @@ def _panel(axis: Any, panel: Panel) -> None:
 
 def _lines(axis: Any, panel: Panel) -> None:
     for series in panel.series:
-        colour = PALETTE[series.tone % len(PALETTE)][0]
+        colour = PALETTE[series.tone % len(PALETTE)]
         style = "--" if series.dashed else "-"
         axis.plot(series.x, series.y, style, color=colour, linewidth=1.5, label=series.name)
         if series.low is not None and series.high is not None:
@@ -103,7 +105,7 @@ def _bars(axis: Any, panel: Panel) -> None:
         errors = None
         if series.low is not None and series.high is not None:
             errors = np.stack([series.y - series.low, series.high - series.y])
-        colour = PALETTE[series.tone % len(PALETTE)][0]
+        colour = PALETTE[series.tone % len(PALETTE)]
         axis.bar(
             at,
             series.y,

@@ -1,4 +1,4 @@
-"""What a reproduction leaves behind: data, charts, a page for each figure and one with all of them."""
+"""The files of a reproduction: data, charts, a page for each figure and one with all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tocsin.experiments.markdown import claims, plain, variants
 from tocsin.experiments.outcome import Outcome
 from tocsin.experiments.page import overview, page, section
-from tocsin.experiments.png import draw
+from tocsin.experiments.png import render
 
 OUTCOMES = "outcomes.json"
 
@@ -26,23 +26,21 @@ INTRO = (
 
 
 def write(
-    outcomes: Sequence[Outcome], out: Path, *, png: bool = True, title: str = TITLE, intro: str = INTRO
+    outcomes: Sequence[Outcome], out: Path, *, charts: bool = True, title: str = TITLE, intro: str = INTRO
 ) -> list[Path]:
     """The files that were written, the page with all of them last."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
+    images = {chart.name: render(chart) for outcome in outcomes for chart in outcome.charts} if charts else {}
+    for name, image in images.items():
+        (out / f"{name}.png").write_bytes(image)
+        written.append(out / f"{name}.png")
     for outcome in outcomes:
         data = out / f"{outcome.id}.parquet"
         pq.write_table(pa.table(outcome.data), data, compression="zstd")
         written.append(data)
-        if png:
-            for chart in outcome.charts:
-                draw(chart, out / f"{chart.name}.png")
-                written.append(out / f"{chart.name}.png")
         alone = out / f"{outcome.id}.html"
-        alone.write_text(
-            page(f"{outcome.id}: {outcome.title}", intro, section(outcome), outcome.charts), encoding="utf-8"
-        )
+        alone.write_text(page(f"{outcome.id}: {outcome.title}", intro, section(outcome, images)), encoding="utf-8")
         written.append(alone)
     tables = [claims(outcomes), *(variants([each]) for each in outcomes)]
     (out / "tables.md").write_text("\n".join(tables), encoding="utf-8")
@@ -50,7 +48,6 @@ def write(
     (out / OUTCOMES).write_bytes(b"[\n" + lines + b"\n]\n")
     written += [out / "tables.md", out / OUTCOMES]
     whole = out / "index.html"
-    body = f"<section>{overview(outcomes)}</section>" + "".join(section(each) for each in outcomes)
-    charts = [chart for outcome in outcomes for chart in outcome.charts]
-    whole.write_text(page(title, intro, body, charts), encoding="utf-8")
+    body = f"<section>{overview(outcomes)}</section>" + "".join(section(each, images) for each in outcomes)
+    whole.write_text(page(title, intro, body), encoding="utf-8")
     return [*written, whole]

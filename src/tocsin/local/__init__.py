@@ -1,22 +1,18 @@
-"""All parts on one machine: the processes of ``tocsin up`` and ``tocsin demo``, watched over and ended together.
+"""All parts of Tocsin on one machine: the processes of ``tocsin up``, supervised and stopped together.
 
-    with Town(Options(brokers=3)) as town:
-        print(town.addresses)
-        town.add_broker()
+    with LocalDeployment(Options(brokers=3)) as deployment:
+        print(deployment.addresses)
+        deployment.add_broker()
 
-With a city in it, its people are subscribers with clients of their own:
-
-    with Town(Options(brokers=5, placement="nearest", city=CityOptions(seed=1, speed=10))) as town:
-        facts = town.run(180)
-        print(facts["notifications"], facts["latency_ms"], facts["migrations"], facts["cov"])
-
-Everything is a process of its own, as on several machines. Leaving the block ends all of them; so does the end of this
-process, even if it is killed.
+Every part is a process of its own, as on several machines. Leaving the block stops all of them; so does the end of
+this process, even if it is killed.
 """
 
 from __future__ import annotations
 
 from tocsin.local.deployment import LocalDeployment
-from tocsin.local.options import CityOptions, Options
+from tocsin.local.options import Options
+from tocsin.local.server import Brokers, LocalApp
+from tocsin.local.supervisor import Notify, Status, Supervisor
 
-__all__ = ["CityOptions", "LocalDeployment", "Options"]
+__all__ = ["Brokers", "LocalApp", "LocalDeployment", "Notify", "Options", "Status", "Supervisor"]

@@ -1,4 +1,4 @@
-"""A town as a program sees it: made by ``with``, gone behind it."""
+"""All parts on one machine, as a context manager."""
 
 from __future__ import annotations
 
@@ -8,57 +8,70 @@ import shutil
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any, TypeVar
 
 from tocsin import config as settings
-from tocsin.demo.city_api import CityApp
-from tocsin.demo.loop import DemoLoop
+from tocsin.coordinator.admin import Admin
 from tocsin.errors import UserError
 from tocsin.http.server import address, bind
 from tocsin.local import preflight
 from tocsin.local.janitor import Janitor
 from tocsin.local.options import CLUSTER, Options
-from tocsin.local.server import App, Server
-from tocsin.local.supervisor import MOST_BROKERS, News, Supervisor
+from tocsin.local.server import LocalApp, Server
+from tocsin.local.supervisor import MAX_BROKERS, Location, Notify, Status, Supervisor
+
+#: The page's port, counted from the first one.
+PAGE = 3
 
 T = TypeVar("T")
 
 
 class LocalDeployment:
-    """All runs in a thread of its own; the methods may be called from any other. ``tell`` is called in that thread."""
+    """Runs in a thread of its own, in which ``notify`` is called; the methods may be called from any other thread.
 
-    def __init__(self, options: Options, tell: Callable[[News], None] = lambda news: None) -> None:
-        if not 1 <= options.brokers <= MOST_BROKERS:
-            raise UserError(f"a town has 1 to {MOST_BROKERS} brokers, not {options.brokers}")
+    An application that runs on top of it gives its brokers a ``location`` and its web server more routes (``app``).
+    It can begin while Spark is still starting: ``wait_for_spark=False``.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        notify: Notify = lambda status: None,
+        *,
+        app: Callable[[Supervisor, Admin], LocalApp] = LocalApp,
+        location: Location | None = None,
+        wait_for_spark: bool = True,
+    ) -> None:
+        if not 1 <= options.brokers <= MAX_BROKERS:
+            raise UserError(f"a local deployment has 1 to {MAX_BROKERS} brokers, not {options.brokers}")
         self.options = options
         self.home = Path(options.home).absolute() if options.home else Path()
         self.url = ""
-        self._tell = tell
-        self._held: IO[str] | None = None
+        self._notify, self._app, self._location = notify, app, location
+        self._wait_for_spark = wait_for_spark
+        self._lock: IO[str] | None = None
         self._janitor: Janitor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._server: Server | None = None
         self._supervisor: Supervisor | None = None
-        self._life: DemoLoop | None = None
 
-    # -- beginning and end ---------------------------------------------------------------------------------------------
+    # -- start and stop ------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> LocalDeployment:
-        with self._ending_on_error():
+        with self.closing_on_error():
             self._check()
             if not self.options.home:
-                self.home = Path(tempfile.mkdtemp(prefix="tocsin-town-"))
-            self._held = preflight.hold(self.home)
+                self.home = Path(tempfile.mkdtemp(prefix="tocsin-local-"))
+            self._lock = preflight.lock(self.home)
             self._janitor = Janitor(self.home if not self.options.home else None)
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="town", daemon=True)
+            self._thread = threading.Thread(target=self._loop.run_forever, name="deployment", daemon=True)
             self._thread.start()
-            self.call(self._begin())
+            self.call(self._start(self._janitor))
         return self
 
     def __exit__(
@@ -67,17 +80,17 @@ class LocalDeployment:
         self.close()
 
     def close(self) -> None:
-        """Nothing of it is left afterwards. Ctrl-C meanwhile is taken as impatience."""
+        """Stops everything. Ctrl-C meanwhile kills what has not ended yet."""
         if self._loop is not None and self._thread is not None:
-            with self._impatience():
-                self.call(self._end())
+            with self._killing_on_signal():
+                self.call(self._stop())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
             self._loop = None
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
         if not self.options.home and self.home != Path():
             shutil.rmtree(self.home, ignore_errors=True)
         if self._janitor is not None:
@@ -90,70 +103,51 @@ class LocalDeployment:
             preflight.check_java()
             preflight.check_memory(settings.load(options.config).driver_memory, options.brokers)
         if options.port:
-            preflight.check_ports(options.host, range(options.port, options.port + options.brokers + 2))
+            preflight.check_ports(options.host, ports(options.port, options.brokers))
 
-    async def _begin(self) -> None:
-        sock = bind("127.0.0.1", 0)
+    async def _start(self, janitor: Janitor) -> None:
+        options = self.options
+        sock = bind(options.host, options.port + PAGE if options.port else 0)
         self.url = address(sock)
-        assert self._janitor is not None
-        self._supervisor = Supervisor(self.options, self.home, self.url, self._tell, self._janitor.watch)
-        if self.options.city is None:
-            self._server = Server(App(self._supervisor), sock)
-            self._server.begin()
-            await self._supervisor.start()
+        self._supervisor = Supervisor(options, self.home, self._notify, janitor.watch, self._location)
+        admin = Admin(self._supervisor.admin_token, sock, [options.host])
+        self._server = Server(self._app(self._supervisor, admin), sock)
+        await self._supervisor.start()
+        self._server.start()
+        self._notify(Status("up", "page", self.page))
+        if self._wait_for_spark:
             await self._supervisor.until_spark()
-            return
-        self._life = DemoLoop(self.options.city, self._supervisor, self._tell)
-        loop = asyncio.get_running_loop()
-        self._supervisor.place = loop.create_future()
-        starting = asyncio.create_task(self._supervisor.start())
-        try:
-            await self._build(self._life)
-            self._supervisor.place.set_result(self._life.station)
-            self._server = Server(CityApp(self._life), sock)
-            self._server.begin()
-            await starting
-        finally:
-            starting.cancel()
-        await self._life.begin()
 
-    async def _build(self, life: DemoLoop) -> None:
-        began = time.monotonic()
-        await asyncio.to_thread(life.build)
-        streets = life.city.streets
-        text = f"{len(streets.points):,} crossings, {len(streets.edges):,} streets, {len(streets.districts)} districts"
-        self._tell(News("up", "city", text, time.monotonic() - began))
-
-    async def _end(self) -> None:
-        if self._life is not None:
-            await self._life.end()
+    async def _stop(self) -> None:
+        # The server last: by then the streams that it forwards from the coordinator have ended.
         if self._server is not None:
-            await self._server.end()
-            self._server.sock.close()
+            await self._server.app.stop()
         if self._supervisor is not None:
             await self._supervisor.stop()
+        if self._server is not None:
+            await self._server.stop()
 
     @contextlib.contextmanager
-    def _ending_on_error(self) -> Iterator[None]:
+    def closing_on_error(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
             if self._supervisor is not None:
-                # Spark that has just begun to start takes its time to end.
-                self._tell(News("ending", "what has begun"))
+                # Stopping takes a while, most of all a Spark that is just starting.
+                self._notify(Status("stopping", "what has started"))
             self.close()
             raise
 
     @contextlib.contextmanager
-    def _impatience(self) -> Iterator[None]:
-        def hurry(number: int, frame: FrameType | None) -> None:
+    def _killing_on_signal(self) -> Iterator[None]:
+        def kill(number: int, frame: FrameType | None) -> None:
             if self._loop is not None and self._supervisor is not None:
                 self._loop.call_soon_threadsafe(self._supervisor.kill_all)
 
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, hurry) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, kill) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
@@ -161,7 +155,7 @@ class LocalDeployment:
                 signal.signal(number, handler)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """What it returns or raises, done in the town's thread."""
+        """Runs ``work`` in the deployment's thread; returns its result or raises its error."""
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -170,68 +164,52 @@ class LocalDeployment:
             future.cancel()
             raise
 
-    # -- what it is and can do -----------------------------------------------------------------------------------------
+    # -- addresses and actions -----------------------------------------------------------------------------------------
 
     @property
-    def parts(self) -> Supervisor:
+    def supervisor(self) -> Supervisor:
         if self._supervisor is None:
-            raise UserError("this town is not running", hint="use it in a with statement")
+            raise UserError("this deployment is not running", hint="use it in a with statement")
         return self._supervisor
 
     @property
     def cluster(self) -> str:
-        return self.parts.cluster
+        return self.supervisor.cluster
 
     @property
     def coordinator(self) -> str:
-        return self.parts.coordinator
+        return self.supervisor.coordinator
+
+    @property
+    def page(self) -> str:
+        return f"{self.url}/ui/"
 
     @property
     def brokers(self) -> dict[str, str]:
         """Addresses by name, of those that run."""
-        parts = self.parts
-        return {name: parts.url(name) for name in parts.brokers if parts.alive(name)}
+        supervisor = self.supervisor
+        return {name: supervisor.url(name) for name in supervisor.brokers if supervisor.alive(name)}
 
     @property
     def addresses(self) -> dict[str, Any]:
         return {
-            "page": f"{self.coordinator}/ui/",
+            "page": self.page,
             "cluster": self.cluster,
             "coordinator": self.coordinator,
             "brokers": self.brokers,
-            "town": self.url,
+            "local": self.url,
             "home": str(self.home),
         }
 
     def add_broker(self) -> str:
-        """Starts one more; its name, once it is ready."""
-        return self.call(self.parts.add_broker())
+        """Starts one more broker; returns its name once it is ready."""
+        return self.call(self.supervisor.add_broker())
 
     def kill_broker(self, name: str) -> None:
         """Kills it as by a power cut; it is not started again."""
-        self.call(self.parts.kill_broker(name))
+        self.call(self.supervisor.kill_broker(name))
 
-    # -- where there is a city -----------------------------------------------------------------------------------------
 
-    @property
-    def life(self) -> DemoLoop:
-        if self._life is None:
-            raise UserError("this town has no city", hint="give Options a city")
-        return self._life
-
-    def run(self, seconds: float) -> dict[str, Any]:
-        """Lets so much time pass on this machine, then says what it has come to."""
-        time.sleep(max(0.0, seconds))
-        return self.summary()
-
-    def summary(self) -> dict[str, Any]:
-        """What has happened since the clock began to run; see ``tocsin demo --json`` in the reference."""
-        return self.call(self.life.settled())
-
-    def flood(self, district: str) -> dict[str, Any]:
-        """Raises a flood in the middle of a district."""
-
-        async def raise_it() -> dict[str, Any]:
-            return self.life.flood(district)
-
-        return self.call(raise_it())
+def ports(first: int, brokers: int) -> range:
+    """All ports of a deployment, if its data cluster has the ``first``."""
+    return range(first, first + brokers + 3)

@@ -1,7 +1,7 @@
-"""Cleans up behind a town whose own process was killed: ends what is left of it and removes a temporary home.
+"""Cleans up after a deployment whose own process was killed: ends its processes and removes a temporary home.
 
-Run as a process of its own. Each line on standard input is a process to watch over; when standard input ends and the
-town has not said ``done``, it is dead.
+Runs as a process of its own. Each line on standard input is a process id to watch; when standard input ends without
+``done``, the deployment is dead.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import sys
 import time
 from pathlib import Path
 
-#: Seconds that the town's processes have to end by themselves: they notice too that the town is gone.
-PATIENCE = 20.0
+#: Seconds that the processes have to end by themselves: they notice too that their parent is gone.
+GRACE = 20.0
 
 
 class Janitor:
-    """The town's end of it."""
+    """The deployment's side of it."""
 
     def __init__(self, temporary: Path | None) -> None:
         self._process = subprocess.Popen(
@@ -35,7 +35,7 @@ class Janitor:
         self._write(f"{pid}\n")
 
     def dismiss(self) -> None:
-        """All is clean."""
+        """Nothing is left to clean up."""
         self._write("done\n")
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
@@ -44,22 +44,22 @@ class Janitor:
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # without a janitor the town works all the same
+        with contextlib.suppress(OSError):  # the deployment works without a janitor too
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
 
 
 def main(temporary: str) -> None:
-    # Who ends the town with all its group does not mean this process.
+    # A signal to the deployment's process group must not end the process that cleans up after it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    watched: dict[int, int] = {}  # by handles, as a number may be another process's by then
+    watched: dict[int, int] = {}  # by handle: an id may belong to another process by then
     for line in sys.stdin:
         if line == "done\n":
             return
         with contextlib.suppress(OSError, ValueError):
             watched[os.pidfd_open(int(line))] = int(line)
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + GRACE
     while watched and time.monotonic() < end:
         watched = {handle: pid for handle, pid in watched.items() if _alive(handle)}
         time.sleep(0.05)

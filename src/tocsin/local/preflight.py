@@ -1,4 +1,4 @@
-"""What is looked at before anything is started, so that it is told at once and in plain words."""
+"""Checks before anything is started, so that problems are reported at once and in plain words."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def check_java() -> str:
-    """Which Java Spark will run on."""
+    """The Java that Spark will run on."""
     java = find_java()
     return f"Java {java.version} from {java.origin}"
 
 
 def check_memory(heap: str, brokers: int, meminfo: str | None = None) -> None:
-    """Raises if what is available is less than Spark and the rest take when they are busy."""
+    """Raises if less is available than Spark and the other processes use when they are busy."""
     available = available_bytes(meminfo)
     needed = as_bytes(heap) + BESIDE_HEAP + EACH * (brokers + 1)
     if available is not None and available < needed:
@@ -40,7 +40,7 @@ def check_memory(heap: str, brokers: int, meminfo: str | None = None) -> None:
 
 
 def available_bytes(meminfo: str | None = None) -> int | None:
-    """What the kernel says can be had without swapping, within the limit of a container; None if nobody says."""
+    """What is available without swapping, within the limit of a container; None if it is not known."""
     try:
         text = Path("/proc/meminfo").read_text() if meminfo is None else meminfo
     except OSError:
@@ -61,7 +61,7 @@ def as_bytes(size: str) -> int:
     """As Spark writes sizes: 512m, 2g."""
     found = re.fullmatch(r"\s*(\d+)\s*([bkmgt]?)b?\s*", size.lower())
     if found is None:
-        raise UserError(f"{size!r} is no amount of memory", hint="write it like 2g or 512m")
+        raise UserError(f"{size!r} is not an amount of memory", hint="write it like 2g or 512m")
     return int(found[1]) * _UNITS[found[2]]
 
 
@@ -87,24 +87,24 @@ def check_ports(host: str, ports: Iterable[int]) -> None:
                 ) from error
 
 
-def hold(home: Path) -> IO[str]:
-    """Makes the folder and holds it for as long as the file is open: two towns cannot share one."""
+def lock(home: Path) -> IO[str]:
+    """Makes the folder and locks it for as long as the file is open: two deployments cannot share one."""
     try:
         home.mkdir(parents=True, exist_ok=True)
-        held = (home / "lock").open("a+")
+        file = (home / "lock").open("a+")
     except OSError as error:
         raise UserError(f"cannot write to {home}: {error.strerror or error}", hint="choose another --home") from error
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        held.seek(0)
-        who = held.read().strip()
-        held.close()
+        file.seek(0)
+        owner = file.read().strip()
+        file.close()
         raise UserError(
-            f"{home} is in use" + (f" by process {who}" if who.isdigit() else ""),
+            f"{home} is in use" + (f" by process {owner}" if owner.isdigit() else ""),
             hint="stop the other `tocsin up`, or choose another --home",
         ) from error
-    held.truncate(0)
-    held.write(f"{os.getpid()}\n")
-    held.flush()
-    return held
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file

@@ -1,4 +1,4 @@
-"""Which statements a home has run already: a script that is given again goes on behind them."""
+"""Which statements a home has run already: a script that is given again continues after them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.errors import UserError
 
 
 class Remaining(Struct, frozen=True):
-    """``text`` is the script with blanks for what was run, so that places in it stay right."""
+    """``text`` is the script with blanks for what was run, so that line and column of the rest stay right."""
 
     text: str
     marks: list[str]
@@ -33,7 +33,7 @@ class Scripts:
         self._run = found
 
     def remaining(self, script: str) -> Remaining:
-        """A statement that stands twice in a script is run twice. Raises ParseError."""
+        """A statement that occurs twice in a script runs twice. Raises ParseError."""
         before, text, marks, at = Counter(self._run), list(script), [], 0
         for parsed in iter_statements(script):
             at = script.index(parsed.text, at)

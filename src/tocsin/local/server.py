@@ -1,4 +1,7 @@
-"""The town's HTTP interface, for the page: on the loopback only, reached through the coordinator."""
+"""The web server of a local deployment: the page, the actions that need the supervisor, and the coordinator's API.
+
+The page talks to its own origin only, so requests that are not for this server are forwarded to the coordinator.
+"""
 
 from __future__ import annotations
 
@@ -7,94 +10,100 @@ import socket
 from typing import Any, Protocol
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 
-from tocsin.errors import NoSuchPath, TocsinError
+from tocsin.coordinator.admin import Admin
+from tocsin.dashboard.files import Page
+from tocsin.http.forwarder import Forwarder
 from tocsin.http.request_handler import handle
-from tocsin.http.requests import check_origin
-from tocsin.http.responses import answer, error_body, error_headers
-from tocsin.http.server import WebServer, no_such_path
+from tocsin.http.responses import answer
+from tocsin.http.server import WebServer
 
 GRACE = 1
 
 
-class Parts(Protocol):
-    """What of the supervisor is needed here."""
+class Brokers(Protocol):
+    """What this server needs of the supervisor."""
 
-    brokers: list[str]
-
+    @property
+    def brokers(self) -> list[str]: ...
+    @property
+    def coordinator(self) -> str: ...
     async def add_broker(self) -> str: ...
     async def kill_broker(self, name: str) -> None: ...
 
 
-class App:
-    """Errors are ``{"error": text, "code": …}``: the page shows the text as it is."""
+class LocalApp:
+    """``features`` are the panels and buttons that the page has in addition to the coordinator's own."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self.router = Router(self.routes(), redirect_slashes=False, default=no_such_path)
+    features: tuple[str, ...] = ("local",)
+
+    def __init__(self, supervisor: Brokers, admin: Admin) -> None:
+        self.supervisor, self.admin = supervisor, admin
+        self._page = Page(self.features)
+        self._coordinator = Forwarder("coordinator", "it is started again when it ends", authorized=True)
+        self.router = Router(self.routes(), redirect_slashes=False, default=self._forward)
 
     def routes(self) -> list[Route]:
         return [
-            Route("/facts", self.facts, methods=["GET"]),
-            Route("/brokers", self.add, methods=["POST"]),
-            Route("/brokers/{name}/kill", self.kill, methods=["POST"]),
-            *(Route(path, self.no_city, methods=["GET"]) for path in ("/map", "/people", "/stream")),
+            Route("/", self.redirect, methods=["GET"]),
+            Route("/ui", self.redirect, methods=["GET"]),
+            Route("/ui/{path:path}", self.page, methods=["GET"]),
+            Route("/local/brokers", self.add, methods=["POST"]),
+            Route("/local/brokers/{name}/kill", self.kill, methods=["POST"]),
         ]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        await handle(self.router, scope, receive, send, refusal)
+        if scope["type"] == "http":
+            await handle(self._checked, scope, receive, send)
 
-    async def facts(self, request: Request) -> Response:
-        return answer(
-            {
-                "city": False,
-                "name": "",
-                "seed": 0,
-                "speed": 1.0,
-                "can": ["add", "kill"],
-                "brokers": self.parts.brokers,
-                "subscribers": 0,
-                "now": 0.0,
-            }
-        )
+    async def _checked(self, scope: Any, receive: Any, send: Any) -> None:
+        # Here for all routes: the coordinator cannot see the origin of what is forwarded to it.
+        if scope["method"] not in ("GET", "HEAD"):
+            self.admin.check(scope["headers"])
+        await self.router(scope, receive, send)
 
-    async def no_city(self, request: Request) -> Response:
-        raise NoSuchPath("this town has no city", hint="`tocsin demo` has one")
+    async def _forward(self, scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        response = await self._coordinator.forward(request, self.supervisor.coordinator, request.scope["raw_path"])
+        await response(scope, receive, send)
+
+    async def redirect(self, request: Request) -> Response:
+        return RedirectResponse("/ui/")
+
+    async def page(self, request: Request) -> Response:
+        return self._page.respond(request, request.path_params["path"])
 
     async def add(self, request: Request) -> Response:
-        check_origin(request.scope["headers"])
-        return answer({"broker": await self.parts.add_broker()}, 201)
+        return answer({"broker": await self.supervisor.add_broker()}, 201)
 
     async def kill(self, request: Request) -> Response:
-        check_origin(request.scope["headers"])
         name = request.path_params["name"]
-        await self.parts.kill_broker(name)
+        await self.supervisor.kill_broker(name)
         return answer({"broker": name})
 
+    async def stop(self) -> None:
+        """Called before the processes stop; an application on top stops here."""
 
-def refusal(error: Exception, where: str) -> Response:
-    status, body = error_body(error, where)
-    problem = body["error"]
-    text = str(error) if isinstance(error, TocsinError) else problem["message"]
-    return answer({"error": text, "code": problem["code"]}, status, error_headers(error))
+    async def close(self) -> None:
+        await self._coordinator.close()
 
 
 class Server(WebServer):
-    """Runs in the loop of the town."""
+    """Runs in the event loop of its owner."""
 
-    def __init__(self, app: Any, sock: socket.socket) -> None:
+    def __init__(self, app: LocalApp, sock: socket.socket) -> None:
         super().__init__(app, grace=GRACE)
-        self.sock = sock
+        self.app, self.sock = app, sock
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self._task = asyncio.create_task(self.serve([self.sock]))
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         self.should_exit = True
         if self._task is not None:
             await self._task
+        await self.app.close()
+        self.sock.close()

@@ -13,6 +13,7 @@ from tocsin.simulation.network.network import LinkQuality, Partition
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
+from tocsin.simulation.nodes.cluster import Workload
 from tocsin.simulation.nodes.deployment import Deployment
 from tocsin.wire.reports import MigrationOrder
 
@@ -174,8 +175,8 @@ def _undrain_now(world: Deployment, name: str) -> None:
 
 def _wall(world: Deployment, inside: list[str], fault: Fault) -> None:
     wall = Partition(frozenset(inside), one_way=fault.how > 0.75)
-    world.network.build(wall)
-    world.clock.after(fault.seconds, world.network.tear_down, wall)
+    world.network.add_partition(wall)
+    world.clock.after(fault.seconds, world.network.remove_partition, wall)
 
 
 def _partition(world: Deployment, fault: Fault) -> None:
@@ -250,38 +251,56 @@ def _reset_client(world: Deployment, fault: Fault) -> None:
 def _weather(world: Deployment, fault: Fault) -> None:
     rng = Random(fault.who)
     furthest = rng.choice((0.03, 0.3, 1.0))
-    world.network.weather = LinkQuality(
+    world.network.quality = LinkQuality(
         0.001, furthest, rng.choice((0.2, 3.0)), 0.3 * fault.how, rng.choice((0.0, 0.3))
     )
     world.clock.after(fault.seconds, _clear, world)
 
 
 def _clear(world: Deployment) -> None:
-    world.network.weather = LinkQuality()
+    world.network.quality = LinkQuality()
 
 
 def _more_of_client(world: Deployment, fault: Fault) -> None:
     client, channels = _client(world, fault.who), world.scenario.channels
     channel = channels[fault.who // 7 % len(channels)]
     kind = list(channel.size)[fault.who // 31 % len(channel.size)]
-    client.want(world.interest(client, channel.name, kind))
+    client.subscribe(world.interest(client, channel.name, kind))
 
 
 def _less_of_client(world: Deployment, fault: Fault) -> None:
     client = _client(world, fault.who)
     wanted = [each for each in client.interests.values() if each.wanted]
     if len(wanted) > 1:
-        client.unwant(wanted[fault.who % len(wanted)])
+        client.unsubscribe(wanted[fault.who % len(wanted)])
 
 
 def _surge(world: Deployment, fault: Fault) -> None:
     """A channel finds much more or much less from now on, and other kinds of it."""
-    channels = list(world.cluster.channels.values())
-    channel, rng = channels[fault.who % len(channels)], Random(fault.who)
-    channel.chance = rng.choice((0.1, 0.5, 1.0))
-    channel.period = rng.choice((0.2, 0.5, 2.0))
-    for kind in channel.size:
-        channel.size[kind] = rng.choice((60, 300, 3_000))
+    workload, rng = _workload(world, fault.who), Random(fault.who)
+    workload.chance = rng.choice((0.1, 0.5, 1.0))
+    workload.period = rng.choice((0.2, 0.5, 2.0))
+    for kind in workload.size:
+        workload.size[kind] = rng.choice((60, 300, 3_000))
+
+
+def _workload(world: Deployment, who: int) -> Workload:
+    return list(world.cluster.workloads.values())[who % len(world.cluster.workloads)]
+
+
+def _drop_channel(world: Deployment, fault: Fault) -> None:
+    """A data cluster that is down drops nothing. It is created again at once, or after a while."""
+    workload = _workload(world, fault.who)
+    if world.cluster.up and workload.name.lower() in world.cluster.data.channels:
+        world.cluster.data.drop_channel(workload.name)
+        world.clock.after(0.0 if fault.how < 0.4 else fault.seconds, _create_channel, world, workload)
+
+
+def _create_channel(world: Deployment, workload: Workload) -> None:
+    if not world.cluster.up:
+        world.clock.after(1.0, _create_channel, world, workload)
+    elif workload.name.lower() not in world.cluster.data.channels:
+        world.cluster.create(workload)
 
 
 KINDS: dict[str, Callable[[Deployment, Fault], None]] = {
@@ -306,11 +325,13 @@ KINDS: dict[str, Callable[[Deployment, Fault], None]] = {
     "more of client": _more_of_client,
     "less of client": _less_of_client,
     "surge": _surge,
+    "drop channel": _drop_channel,
 }
 WEIGHTS = {
     "kill broker": 5,
     "surge": 5,
     "drain": 4,
+    "drop channel": 4,
     "join": 3,
     "partition": 3,
     "part client": 3,

@@ -1,14 +1,18 @@
-"""What an application was promised and what it got."""
+"""What an application was promised and what it received."""
 
 from __future__ import annotations
 
 from msgspec import Struct, field
 
-from tocsin.client.notification import Missed, Notification
+from tocsin.client.notification import Gap, Notification
+from tocsin.wire.position import Position
+
+#: The reason of a gap after which another channel of the same name begins.
+DROPPED = "dropped"
 
 
-class Gap(Struct, frozen=True):
-    """Executions behind ``after`` and before ``next`` were announced as missing; ``known`` is the number it had."""
+class RecordedGap(Struct, frozen=True):
+    """Executions after ``after`` and before ``next`` were declared missing; ``known`` is the id it had then."""
 
     time: float
     after: int
@@ -18,27 +22,53 @@ class Gap(Struct, frozen=True):
     known: int | None
 
 
-class Interest(Struct, eq=False):
-    """A subscription of an application. ``confirmed``: since when every execution is promised, behind ``begin``.
+class Span(Struct, eq=False):
+    """From time ``confirmed`` on, every execution after ``begin`` is promised, of the channel of ``subscription``."""
 
-    ``after`` and ``number`` are what the application keeps over a restart.
+    subscription: int
+    confirmed: float
+    begin: int
+    received: list[Notification] = field(default_factory=list)
+    missed: list[RecordedGap] = field(default_factory=list)
+
+
+class Interest(Struct, eq=False):
+    """A subscription of an application. A channel that is dropped and created again begins another span.
+
+    ``position`` and ``id`` are what the application keeps over a restart.
     """
 
     handle: int
     channel: str
     kind: str
     wanted: bool = True
-    confirmed: float | None = None
-    begin: int = 0
-    after: int | None = None
-    number: int | None = None
-    received: list[Notification] = field(default_factory=list)
-    missed: list[Gap] = field(default_factory=list)
+    position: Position | None = None
+    id: int | None = None
+    spans: list[Span] = field(default_factory=list)
+    ended: bool = True  # no span goes on
 
-    def confirm(self, now: float, cursor: int) -> None:
-        """Counts the first time; after a restart it goes on."""
-        if self.confirmed is None:
-            self.confirmed, self.begin = now, cursor
+    @property
+    def received(self) -> list[Notification]:
+        return [item for span in self.spans for item in span.received]
 
-    def miss(self, now: float, item: Missed, known: int | None) -> None:
-        self.missed.append(Gap(now, item.after, item.next, item.reason, item.subscription, known))
+    @property
+    def missed(self) -> list[RecordedGap]:
+        return [gap for span in self.spans for gap in span.missed]
+
+    def confirm(self, now: float, subscription: int, execution: int) -> None:
+        """Only the first confirmation counts; after a restart the application resumes."""
+        if self.ended:
+            self.spans.append(Span(subscription, now, execution))
+            self.ended = False
+
+    def end(self) -> None:
+        """The channel was dropped."""
+        self.position = self.id = None
+        self.ended = True
+
+    def miss(self, now: float, gap: Gap, known: int | None) -> None:
+        after, next = gap.after.execution, gap.next.execution
+        if gap.reason == DROPPED:
+            self.spans.append(Span(gap.subscription, now, next - 1))
+        elif self.spans:
+            self.spans[-1].missed.append(RecordedGap(now, after, next, gap.reason, gap.subscription, known))

@@ -1,6 +1,6 @@
-"""A given population without faults, message by message: who is where with what, and how often each thing is found.
+"""Simulates a given population without faults, message by message.
 
-What comes out are deliveries and loads by broker, to compare other ways of counting with.
+The result is deliveries and loads by broker, to compare analytical models with.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tocsin.simulation.nodes.deployment import Deployment
 from tocsin.simulation.random_streams import RandomStreams
 from tocsin.simulation.scenario import ChannelPlan, ClientPlan, Scenario
 
-#: Seconds in which everybody comes and subscribes, and in which the last results arrive and are reported.
+#: Seconds for all clients to connect and subscribe, and for the last results to arrive and be reported.
 ARRIVAL, REST = 10.0, 3.0
 
 
 class Account(Struct, frozen=True):
-    """By broker. ``fetched`` are results that it got once each, ``delivered`` those times subscribers.
+    """By broker. ``fetched`` counts results that it fetched, ``delivered`` those that it sent to subscribers.
 
     ``load_in`` and ``load_out`` are I and O as the coordinator knows them at the end, in bytes a second; ``received``
-    is what each subscriber's application got.
+    is what each subscriber's application received.
     """
 
     fetched: list[int]
@@ -35,7 +35,7 @@ class Account(Struct, frozen=True):
 
 def count(
     at: Sequence[int],
-    wishes: Sequence[Sequence[int]],
+    subscriptions: Sequence[Sequence[int]],
     rates: Sequence[float],
     sizes: Sequence[int],
     *,
@@ -43,21 +43,21 @@ def count(
     seconds: float,
     seed: int = 1,
 ) -> Account:
-    """Subscriber i is at broker ``at[i]`` with the BE subscriptions ``wishes[i]``; ``rates[k]`` is how often something
-    is found for k in a second, ``sizes[k]`` of how many bytes. Nobody is moved.
+    """Subscriber i is at broker ``at[i]`` with the BE subscriptions ``subscriptions[i]``; BE subscription k has
+    ``rates[k]`` results a second of ``sizes[k]`` bytes each. No subscriber migrates.
     """
-    if len(at) != len(wishes) or len(rates) != len(sizes):
-        raise UserError("at and wishes are of the same length, and so are rates and sizes")
+    if len(at) != len(subscriptions) or len(rates) != len(sizes):
+        raise UserError("at and subscriptions must have the same length, and so must rates and sizes")
     plans = [
         ChannelPlan(f"K{k}", period=1e9, chance=1.0, size={"x": size}, push=bool(k % 2), retention=1e9)
         for k, size in enumerate(sizes)
     ]
-    clients = [ClientPlan([(f"K{k}", "x") for k in row], at=here) for here, row in zip(at, wishes, strict=True)]
+    clients = [ClientPlan([(f"K{k}", "x") for k in row], at=here) for here, row in zip(at, subscriptions, strict=True)]
     scenario = Scenario(brokers, 0, plans, clients, strategy="", buffer_bytes=1 << 20, heartbeat=10.0)
     world = Deployment(scenario, RandomStreams(seed))
     world.cluster.producing = False
     world.start()
-    for channel, rate in zip(world.cluster.channels.values(), rates, strict=True):
+    for channel, rate in zip(world.cluster.data.channels.values(), rates, strict=True):
         for number in range(int(seconds * rate)):
             world.clock.at(ARRIVAL + number / rate, world.cluster.execute, channel)
     world.clock.run(ARRIVAL + seconds + REST)

@@ -1,7 +1,7 @@
 """The messages of ``tocsin.v1.json``. A frame holds one of them, or an array of several.
 
-A request carries an ``id`` of the client's choice and gets one answer with the same ``id``: its own kind of answer, or
-``error``. What carries no ``id`` is not answered.
+A request carries an ``id`` that the client chooses and gets one answer with the same ``id``: its own kind of answer, or
+``error``. Messages without an ``id`` are not answered.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from tocsin.errors import Malformed
+from tocsin.wire.position import Position
 
 SUBPROTOCOL = "tocsin.v1.json"
 #: Records in one ``publish``.
 MOST_RECORDS = 1_000
 
 RequestId = Annotated[int, Meta(ge=0, le=2**53 - 1, description="chosen by the client; the answer repeats it")]
-SubscriptionId = Annotated[int, Meta(ge=1, le=2**53 - 1, description="number of a BE subscription in the data cluster")]
+SubscriptionId = Annotated[int, Meta(ge=1, le=2**53 - 1, description="id of a BE subscription in the data cluster")]
 Execution = Annotated[int, Meta(ge=0, le=2**53 - 1, description="number of an execution of a channel, from 1")]
-Epoch = Annotated[int, Meta(ge=0, le=2**53 - 1, description="tells a channel from one that had its name before")]
+Epoch = Annotated[
+    int, Meta(ge=0, le=2**53 - 1, description="changes when a channel is dropped and created again under the same name")
+]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Arguments = Annotated[
     list[Any] | dict[str, Any], Meta(description="arguments in the order of the parameters, or by their names")
@@ -28,7 +31,7 @@ Arguments = Annotated[
 
 
 class Message(Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """What all messages have: a ``type``."""
+    """Every message has a ``type``."""
 
 
 # -- from the client ---------------------------------------------------------------------------------------------------
@@ -38,10 +41,10 @@ class Hello(Message, frozen=True, tag="hello"):
     """The first message. Answered by ``welcome``."""
 
     id: RequestId
-    token: Annotated[str, Meta(max_length=512, description="of `login`; without one the client is nobody")] | None = (
+    token: Annotated[str, Meta(max_length=512, description="from `login`; omit it to connect anonymously")] | None = (
         None
     )
-    agent: Annotated[str, Meta(max_length=128, description="what the client is, for the log")] = ""
+    agent: Annotated[str, Meta(max_length=128, description="name and version of the client software, for the log")] = ""
     subscriber: (
         Annotated[
             str,
@@ -49,42 +52,46 @@ class Hello(Message, frozen=True, tag="hello"):
                 min_length=8,
                 max_length=64,
                 pattern="^[A-Za-z0-9_-]+$",
-                description="chosen by the client at random and kept: who it is, on whichever broker",
+                description="the client's identity on all brokers: random, chosen once and kept",
             ),
         ]
         | None
     ) = None
-    ticket: Annotated[str, Meta(max_length=1024, description="of `migrate` or `requestbroker`")] | None = None
+    ticket: Annotated[str, Meta(max_length=1024, description="from `migrate` or `requestbroker`")] | None = None
 
 
 class Subscribe(Message, frozen=True, tag="subscribe"):
-    """Wants the notifications of a channel. Answered by ``subscribed``.
+    """Subscribes to a channel. Answered by ``subscribed``.
 
-    A new subscription starts now. One that is resumed says the last execution it has, and gets what came after it.
+    A new subscription starts now. To resume one, the client sends its position and receives everything after it.
     """
 
     id: RequestId
     channel: Name
     args: Arguments = field(default_factory=list)
-    after: Annotated[Execution, Meta(description="resume behind this execution")] | None = None
+    after: Annotated[Execution, Meta(description="resume after this execution")] | None = None
     subscription: (
         Annotated[
-            SubscriptionId, Meta(description="the number it had before; with `after`, in case it has another now")
+            SubscriptionId,
+            Meta(description="with `after`: the id that this position belongs to; the answer may have another one"),
         ]
         | None
     ) = None
-    epoch: Annotated[Epoch, Meta(description="of the channel that `after` belongs to")] | None = None
+    epoch: (
+        Annotated[Epoch, Meta(description="with `after`: the epoch of the channel that this position belongs to")]
+        | None
+    ) = None
 
 
 class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
-    """Wants no more of it. Answered by ``unsubscribed``; nothing of it follows the answer."""
+    """Ends a subscription. Answered by ``unsubscribed``; no notification of it follows the answer."""
 
     id: RequestId
     subscription: SubscriptionId
 
 
 class Publish(Message, frozen=True, tag="publish"):
-    """Records for a feed. Answered by ``published``, once they are durable."""
+    """Publishes records to a feed. Answered by ``published`` once they are durable."""
 
     id: RequestId
     feed: Name
@@ -92,29 +99,29 @@ class Publish(Message, frozen=True, tag="publish"):
 
 
 class Ack(Message, frozen=True, tag="ack"):
-    """The client has dealt with everything up to these executions. Kept on the server for a client with a token."""
+    """The client has consumed everything up to these executions. For a client with a token, the broker stores them."""
 
     positions: Annotated[dict[int, Execution], Meta(max_length=10_000, description="subscription: execution")]
 
 
 class Ping(Message, frozen=True, tag="ping"):
-    """Is anybody there? Answered by ``pong``. From the broker, it says how far it is with each channel.
+    """Tests the connection. Answered by ``pong``. A broker's ping carries its position in each channel.
 
-    A subscriber that is not behind has everything up to that execution of each of its subscriptions.
+    A client has received everything up to that execution for those of its subscriptions that are live.
     """
 
     positions: Annotated[dict[str, Execution], Meta(description="channel: execution")] = field(default_factory=dict)
 
 
 class MigrationFailed(Message, frozen=True, tag="migration_failed"):
-    """The client could not follow a ``migrate`` and stays where it is."""
+    """The client could not carry out a ``migrate`` and stays on its current broker."""
 
     ticket: Annotated[str, Meta(max_length=1024)]
     reason: Annotated[str, Meta(max_length=256)] = ""
 
 
 class Pong(Message, frozen=True, tag="pong"):
-    """Here I am."""
+    """Answers ``ping``."""
 
 
 # -- from the broker ---------------------------------------------------------------------------------------------------
@@ -129,7 +136,7 @@ class DurableSubscription(Struct, frozen=True, omit_defaults=True):
     after: Annotated[Execution, Meta(description="the last execution that was acknowledged")]
     previous_ids: Annotated[
         dict[SubscriptionId, Execution],
-        Meta(description="former numbers whose results come first, each with the last execution that it may be in"),
+        Meta(description="previous ids whose results come first, each with its last possible execution"),
     ] = field(default_factory=dict)
 
 
@@ -138,30 +145,34 @@ class Welcome(Message, frozen=True, tag="welcome"):
 
     id: RequestId
     broker: Annotated[str, Meta(description="name of the broker")]
-    heartbeat: Annotated[float, Meta(description="seconds between two pings; three of them without a word: it is dead")]
-    frame_bytes: Annotated[int, Meta(description="largest frame the broker takes")]
+    heartbeat: Annotated[
+        float, Meta(description="seconds between two pings; after three without any message the connection is dead")
+    ]
+    frame_bytes: Annotated[int, Meta(description="largest frame that the broker accepts")]
     user: str | None = None
-    subscriptions: Annotated[list[DurableSubscription], Meta(description="what the broker keeps for the user")] = field(
+    subscriptions: Annotated[list[DurableSubscription], Meta(description="the user's durable subscriptions")] = field(
         default_factory=list
     )
-    scatter: Annotated[
+    reconnect_within: Annotated[
         float,
-        Meta(
-            ge=0, description="seconds within which to come back, at a moment of chance, if the connection breaks off"
-        ),
+        Meta(ge=0, description="if the connection breaks, reconnect after a random delay of up to this many seconds"),
     ] = 1.0
 
 
 class Subscribed(Message, frozen=True, tag="subscribed"):
-    """Answers ``subscribe``: every execution that starts from now on is certain to see the subscription."""
+    """Answers ``subscribe``: every execution that starts from now on includes the subscription."""
 
     id: RequestId
     subscription: SubscriptionId
     channel: str
-    after: Annotated[Execution, Meta(description="notifications follow from behind this execution")]
+    after: Annotated[Execution, Meta(description="notifications of all executions after this one follow")]
     epoch: Annotated[
-        Epoch, Meta(description="of the channel; another one than before: it was dropped and made anew")
+        Epoch, Meta(description="of the channel; it changes when the channel is dropped and created again")
     ] = 0
+
+    @property
+    def position(self) -> Position:
+        return Position(self.epoch, self.after)
 
 
 class Unsubscribed(Message, frozen=True, tag="unsubscribed"):
@@ -172,66 +183,68 @@ class Unsubscribed(Message, frozen=True, tag="unsubscribed"):
 
 
 class Refused(Struct, frozen=True):
-    index: Annotated[int, Meta(description="place of the record in the request, from 0")]
+    index: Annotated[int, Meta(description="index of the record in the request, from 0")]
     code: str
     reason: str
 
 
 class Published(Message, frozen=True, tag="published"):
-    """Answers ``publish``: the records that were taken are durable."""
+    """Answers ``publish``: the accepted records are durable."""
 
     id: RequestId
-    taken: int
+    accepted: Annotated[int, Meta(description="number of accepted records")]
     refused: list[Refused] = field(default_factory=list)
 
 
 class Error(Message, frozen=True, tag="error"):
-    """Answers any request that could not be done; nothing was changed."""
+    """Answers a request that failed; it has changed nothing."""
 
     id: RequestId | None
-    code: Annotated[str, Meta(description="for machines; stays the same")]
+    code: Annotated[str, Meta(description="stable, for programs")]
     message: str
     hint: str = ""
 
 
 class Notify(Message, frozen=True, tag="notify"):
-    """The results of one execution for one subscription. Executions of a subscription come in order."""
+    """The results of one execution for one subscription. Executions arrive in order."""
 
     channel: str
     subscription: SubscriptionId
     execution: Execution
     count: Annotated[int, Meta(description="number of results")]
-    results: Annotated[list[Any], Meta(description="each one a row of the channel's body")]
+    results: Annotated[list[Any], Meta(description="each one a row of the channel's query")]
 
 
 class Live(Message, frozen=True, tag="live"):
-    """All that was missed has been sent: the client has everything up to this execution, and new ones follow."""
+    """The client has caught up: it has everything up to this execution, and new ones follow as they happen."""
 
     subscription: SubscriptionId
     execution: Execution
 
 
 class Lagging(Message, frozen=True, tag="lagging"):
-    """The client reads too slowly. What follows this execution is sent when it has read what is on its way."""
+    """The client reads too slowly. Everything after this execution follows once it has read what was sent."""
 
     subscription: SubscriptionId
     execution: Execution
 
 
 class Gap(Message, frozen=True, tag="gap"):
-    """Notifications behind ``after`` and before ``next`` may be missing and cannot be had any more."""
+    """Notifications after ``after`` and before ``next`` may be missing; they are no longer available."""
 
     subscription: SubscriptionId
     after: Execution
     next: Execution
-    reason: Annotated[str, Meta(description="`retention`: they were kept no longer; `released`: nobody held it")]
+    reason: Annotated[
+        str, Meta(description="`retention`: they have expired; `released`: no broker held the subscription meanwhile")
+    ]
 
 
 class Migrate(Message, frozen=True, tag="migrate"):
-    """Another broker has room for the client.
+    """The client should migrate to another broker.
 
     It connects there with the ticket, resumes everything, and leaves this broker once all of it is live there. If that
-    fails, it answers ``migration_failed``.
+    fails, it sends ``migration_failed``.
     """
 
     broker: Annotated[str, Meta(description="name of the other broker")]
@@ -240,10 +253,10 @@ class Migrate(Message, frozen=True, tag="migrate"):
 
 
 class Ended(Message, frozen=True, tag="ended"):
-    """Nothing of this subscription follows: what it is of does not exist any more."""
+    """The subscription has ended: its channel no longer exists."""
 
     subscription: SubscriptionId
-    code: Annotated[str, Meta(description="for machines; stays the same")]
+    code: Annotated[str, Meta(description="stable, for programs")]
     message: str
 
 
@@ -282,19 +295,19 @@ def encode_batch(messages: list[bytes]) -> bytes:
 def notify_template(channel: str) -> bytes:
     """For ``%`` with subscription, execution, count and results.
 
-    The results are JSON already: neither Spark's text nor a single record is touched on the way to the screen.
+    The results are already JSON: no record is decoded on the way from Spark to the subscriber.
     """
     name = _encoder.encode(channel).replace(b"%", b"%%")
     return b'{"type":"notify","channel":%b,"subscription":%%d,"execution":%%d,"count":%%d,"results":%%b}' % name
 
 
 def decode(data: bytes | str) -> list[FromClient]:
-    """What a client sent. Raises Malformed with what is wrong, and the request's id where it can be told."""
+    """Messages from a client. Raises Malformed, with the request's id where it can be read."""
     return _decode(_requests, data)
 
 
 def decode_answers(data: bytes | str) -> list[FromBroker]:
-    """What a broker sent. Messages of types that this version does not know are left out."""
+    """Messages from a broker. Those of unknown types are ignored."""
     try:
         return _decode(_answers, data)
     except Malformed:
@@ -309,7 +322,7 @@ class _Typed(Struct):
 
 
 def _typed(data: bytes | str) -> list[tuple[str, bytes]]:
-    """(type, message) of each; nothing where even that cannot be told."""
+    """(type, message) of each; empty where even that cannot be read."""
     try:
         several = data.lstrip()[:1] in ("[", b"[")
         found = msgspec.json.decode(data, type=list[Raw]) if several else [msgspec.json.decode(data, type=Raw)]

@@ -22,7 +22,7 @@ def test_hello_is_answered_with_welcome():
     harness = BrokerHarness(BrokerLimits(frame_bytes=99), heartbeat=25.0)
     harness.handle(ev.Opened("p"))
     harness.say("p", wire.Hello(3))
-    assert harness.took("p") == [wire.Welcome(3, "b", 25.0, 99, scatter=0.1)]
+    assert harness.took("p") == [wire.Welcome(3, "b", 25.0, 99, reconnect_within=0.1)]
 
 
 def test_the_more_a_broker_has_the_longer_they_take_to_come_back():
@@ -30,7 +30,7 @@ def test_the_more_a_broker_has_the_longer_they_take_to_come_back():
     for number in range(250):
         harness.handle(ev.Opened(f"p{number}"))
         harness.say(f"p{number}", wire.Hello(1))
-    assert [harness.took(f"p{number}")[0].scatter for number in (0, 99, 100, 249)] == [0.1, 0.1, 0.2, 0.3]
+    assert [harness.took(f"p{number}")[0].reconnect_within for number in (0, 99, 100, 249)] == [0.1, 0.1, 0.2, 0.3]
 
 
 def test_hello_comes_first():

@@ -15,6 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from model_broker import GRACE, World
 from model_cluster import KINDS
 
+from seeds import seeds
+
 SMALL = st.integers(0, 5)
 BITS = st.booleans()
 
@@ -201,6 +203,6 @@ def history(seed: int, length: int) -> World:
     return world
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", seeds(150, 2000))
 def test_nothing_is_lost_and_nothing_is_left(seed):
     finish(history(seed, 400))

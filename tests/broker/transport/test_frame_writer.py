@@ -167,7 +167,9 @@ def test_who_is_in_several_audiences_gets_one_write(writer, peers):
 
 
 @given(data=st.data())
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_everybody_gets_its_frames_in_order_whatever_happens(writer, peers, data):
     crowd = peers(6)
     expected = dict.fromkeys(crowd, b"")

@@ -201,7 +201,9 @@ PARTS = {
 
 
 @given(data=st.data(), names=st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=40))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_whatever_comes_in_whatever_pieces_is_answered_up_to_the_first_refusal(served_broker, data, names):
     said = b"".join(PARTS[name][0] for name in names)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(said)), max_size=8)))
@@ -216,7 +218,9 @@ def test_whatever_comes_in_whatever_pieces_is_answered_up_to_the_first_refusal(s
 
 
 @given(st.binary(max_size=200), st.booleans())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_no_bytes_disturb_anybody_else(served_broker, said, begun):
     with Teller(served_broker) as odd, Teller(served_broker) as usual:
         odd.socket.sendall((b"POST /notify HTTP/1.1\r\n" if begun else b"") + said)

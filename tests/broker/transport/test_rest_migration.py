@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from broker_lab import Broker, broker
+from broker_lab import broker
 from rest_user import RestUser, events, rows
 
 from sparkless import Sparkless
@@ -85,9 +85,7 @@ def serve(coordinator: Coordinator) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def network(
-    data: tuple[Sparkless, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Coordinator, Broker]]:
+def network(data: tuple[Sparkless, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     coordinator = Coordinator()
     home: Path = tmp_path_factory.mktemp("migrating")
     with serve(coordinator) as url, broker(home, data[1], "migrating", "--coordinator", url) as found:

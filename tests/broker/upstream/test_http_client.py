@@ -77,7 +77,9 @@ class Rig:
             handle=self.hear,
         )
         self.link = UpstreamClient(driver, "http://broker/notify")
-        self.link._client = httpx.AsyncClient(transport=httpx.MockTransport(self.answer), base_url="http://cluster")
+        self.link._client = httpx.AsyncClient(
+            transport=httpx.MockTransport(self.answer), base_url="http://cluster", timeout=60
+        )
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         what = f"{request.method} {request.url.path}"
@@ -248,7 +250,9 @@ def test_one_wrong_subscription_is_found_and_the_others_are_made():
                 return httpx.Response(400, json={"error": {"code": "type_mismatch", "message": "no"}})
             return httpx.Response(200, json={"subscriptions": [int(each[0]) for each in args], "position": 4})
 
-        rig.link._client = httpx.AsyncClient(transport=httpx.MockTransport(subscribe), base_url="http://cluster")
+        rig.link._client = httpx.AsyncClient(
+            transport=httpx.MockTransport(subscribe), base_url="http://cluster", timeout=60
+        )
         rig.link.carry_out(do.Subscribe("C", [["1"], ["wrong"], ["3"], ["4"]]))
         await rig.until(lambda: bool(rig.events))
         assert rig.events == [ev.Subscribed("C", [1, ev.Problem("type_mismatch", "no"), 3, 4], at(4))]

@@ -168,8 +168,10 @@ class Sessions:
         session.welcomed = True
         self._hello_deadlines.pop(session.peer, None)
         config, limits = self.context.config, self.context.limits
-        scatter = min(LONGEST, ceil(len(self.context.sessions) / RETURNING) / 10)
-        message = wire.Welcome(id, config.name, config.heartbeat, limits.frame_bytes, session.user, durable, scatter)
+        reconnect_within = min(LONGEST, ceil(len(self.context.sessions) / RETURNING) / 10)
+        message = wire.Welcome(
+            id, config.name, config.heartbeat, limits.frame_bytes, session.user, durable, reconnect_within
+        )
         self.context.send(session, message, out)
 
     def ping(self, session: Session, message: wire.Ping, out: Out) -> None:

@@ -20,7 +20,7 @@ def measured(station: str, seconds: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, help="end after so many rounds")
+    parser.add_argument("--count", type=int, help="end after this many rounds")
     parser.add_argument("--broker", default=BROKER, help=f"address of a broker ({BROKER})")
     options = parser.parse_args()
     rounds = 0
@@ -30,7 +30,7 @@ def main() -> None:
             at = now.isoformat()
             records = [{"station": name, "pm25": measured(name, now.timestamp()), "at": at} for name in STATIONS]
             receipt = client.publish("MeasurementFeed", records)
-            print(f"{receipt.taken} measurements published", flush=True)
+            print(f"{receipt.accepted} measurements published", flush=True)
             rounds += 1
             if rounds != options.count:
                 time.sleep(1)

@@ -1,4 +1,4 @@
-"""Where a client may find a broker. Pure; part of the client's state machine."""
+"""The brokers that a client may connect to. Pure; part of the client's state machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-#: Brokers that are remembered beside the given ones.
-MOST_TOLD = 32
+#: Brokers of a coordinator or of migrations that are remembered, beside those that the application gave.
+MOST_LEARNED = 32
 
 
 class Candidate(Struct, frozen=True):
-    """``ticket`` is good for one connection."""
+    """``ticket`` is valid for one connection."""
 
     url: str
     broker: str | None = None
@@ -19,45 +19,45 @@ class Candidate(Struct, frozen=True):
 
 
 class Candidates:
-    """``here`` is where the client is, or tries to be. ``stay``: a broker or a coordinator sent it there.
+    """``here`` is the broker that the client uses or tries. ``assigned``: a broker or a coordinator sent it there.
 
-    ``asks``: there is a coordinator to ask first.
+    ``coordinator``: the client asks a coordinator first.
     """
 
-    def __init__(self, urls: Sequence[str], asks: bool = False) -> None:
+    def __init__(self, urls: Sequence[str], coordinator: bool = False) -> None:
         self.urls = list(urls)
-        self.here = Candidate("" if asks else self.urls[0])
-        self.stay = False
-        self.failed: list[str] = []  # names, since the last welcome
+        self.here = Candidate("" if coordinator else self.urls[0])
+        self.assigned = False
+        self.failed: list[str] = []  # names of brokers, since the last welcome
         self._given = len(self.urls)
         self._names: dict[str, str] = {}
 
-    def turn(self) -> None:
-        """On to the next one that is known; the first, if the client was nowhere yet."""
-        self.stay = False
+    def next(self) -> None:
+        """The next known one; the first at the beginning."""
+        self.assigned = False
         at = self.urls.index(self.here.url) + 1 if self.here.url in self.urls else 0
         url = self.urls[at % len(self.urls)]
         self.here = Candidate(url, self._names.get(url))
 
-    def settle(self, place: Candidate) -> None:
-        self.here, self.stay = place, True
-        if place.url not in self.urls:
-            self.urls.append(place.url)
-            if len(self.urls) > self._given + MOST_TOLD:
+    def assign(self, candidate: Candidate) -> None:
+        self.here, self.assigned = candidate, True
+        if candidate.url not in self.urls:
+            self.urls.append(candidate.url)
+            if len(self.urls) > self._given + MOST_LEARNED:
                 self._names.pop(self.urls.pop(self._given), None)
-        if place.broker is not None:
-            self._names[place.url] = place.broker
+        if candidate.broker is not None:
+            self._names[candidate.url] = candidate.broker
 
-    def spend(self) -> Candidate:
-        """Where to connect now. The ticket goes with it."""
-        place = self.here
-        self.here = Candidate(place.url, place.broker)
-        return place
+    def use(self) -> Candidate:
+        """The one to connect to now; its ticket is used up."""
+        candidate = self.here
+        self.here = Candidate(candidate.url, candidate.broker)
+        return candidate
 
     def fail(self) -> None:
         name = self.here.broker
         if name is not None and name not in self.failed:
-            self.failed = [*self.failed, name][-MOST_TOLD:]
+            self.failed = [*self.failed, name][-MOST_LEARNED:]
 
     def welcomed(self, broker: str) -> None:
         self.failed.clear()

@@ -1,4 +1,4 @@
-"""One connection of a client: how far it has come, when it was heard of, and what is under way on it. Pure."""
+"""One connection of a client: its stage, its timeouts and its unanswered requests. Pure."""
 
 from __future__ import annotations
 
@@ -12,49 +12,55 @@ from tocsin.client.core.subscriptions import Subscriptions
 from tocsin.wire import messages as wire
 
 #: Seconds for making a connection, and again for the welcome.
-PATIENCE = 10.0
-#: Heartbeats without a word after which the other side is dead.
-SILENCE = 3
-#: Seconds by which a timer may be late; beyond them this side was asleep, and what was sent to it waits to be read.
+TIMEOUT = 10.0
+#: Heartbeats without any message after which the client takes the connection for dead.
+MISSED_HEARTBEATS = 3
+#: Seconds by which a timer may be late. Beyond them the client was asleep, and may have messages to read.
 LATE = 1.0
-#: Largest frame until the broker has said how much it takes.
+#: Largest frame until the broker has said how much it accepts.
 CAUTIOUS_FRAME = 64 * 1024
 
 
 class Stage(Enum):
-    """Of a client; the three in the middle are those of a connection."""
+    """Of a client; a connection is connecting, greeting or ready."""
 
     IDLE = "idle"
-    PLACING = "placing"  # the coordinator is asked
+    PLACING = "placing"  # the coordinator chooses a broker
     LOGIN = "login"
     CONNECTING = "connecting"
     GREETING = "greeting"  # hello is sent
     READY = "ready"
-    WAITING = "waiting"  # to try again
+    WAITING = "waiting"  # to reconnect
     STOPPED = "stopped"
 
 
 class ConnectionState:
-    """``until`` bounds a move: by then the new connection has taken over, or the old one has its last answers."""
+    """``until`` limits a migration: the time to complete it, or to wait for the last answers on the old connection."""
 
     def __init__(
-        self, number: int, place: Candidate, subscriptions: Subscriptions, ids: Iterator[int], role: Role, now: float
+        self,
+        number: int,
+        candidate: Candidate,
+        subscriptions: Subscriptions,
+        ids: Iterator[int],
+        role: Role,
+        now: float,
     ) -> None:
         self.number = number
-        self.place = place
+        self.candidate = candidate
         self.stage = Stage.CONNECTING
-        self.heard = now
+        self.last_received = now
         self.ready_at = now
         self.until: float | None = None
         self.beat_at: float | None = None
         self.paused = False
         self.welcome: wire.Welcome | None = None
         self.publications: dict[int, Publication] = {}
-        self.said: list[wire.Message] = []
-        self.session = Session(subscriptions, self.say, ids, role)
+        self.outbox: list[wire.Message] = []
+        self.session = Session(subscriptions, self.send, ids, role)
 
-    def say(self, message: wire.Message) -> None:
-        self.said.append(message)
+    def send(self, message: wire.Message) -> None:
+        self.outbox.append(message)
 
     @property
     def online(self) -> bool:
@@ -66,7 +72,7 @@ class ConnectionState:
 
     @property
     def busy(self) -> bool:
-        """Somebody waits for an answer."""
+        """Requests wait for an answer."""
         return bool(self.session.requests or self.publications)
 
     @property
@@ -77,16 +83,16 @@ class ConnectionState:
     def heartbeat(self) -> float:
         return self.welcome.heartbeat if self.welcome is not None else 0.0
 
-    def excuse(self, now: float) -> None:
-        """This side slept: the other one gets a heartbeat more to be heard."""
-        allowed = (SILENCE - 1) * self.heartbeat if self.ready else PATIENCE / 2
-        self.heard = max(self.heard, now - allowed)
+    def extend_deadline(self, now: float) -> None:
+        """The client was asleep: the broker gets one more heartbeat."""
+        allowed = (MISSED_HEARTBEATS - 1) * self.heartbeat if self.ready else TIMEOUT / 2
+        self.last_received = max(self.last_received, now - allowed)
 
     @property
     def deadline(self) -> float | None:
-        """When it is dead, if nothing is heard until then."""
+        """When the client takes it for dead, if nothing arrives until then."""
         if not self.ready:
-            return self.heard + PATIENCE
+            return self.last_received + TIMEOUT
         if not self.paused and self.heartbeat > 0:
-            return self.heard + SILENCE * self.heartbeat
+            return self.last_received + MISSED_HEARTBEATS * self.heartbeat
         return None

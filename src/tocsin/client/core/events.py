@@ -1,6 +1,6 @@
-"""What happens to a client, and what it wants done about it. Data only, so that a simulator can speak it too.
+"""Events of a client and its instructions to the shell. Data only, so that the simulator can use them too.
 
-A connection has a number: what is said of one that the client has done with is of no interest any more.
+Connections are numbered by the client; it ignores events of connections that it has given up.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from tocsin.client.notification import Missed, Notification, Receipt
+from tocsin.client.notification import Gap, Notification, Receipt
 from tocsin.errors import TocsinError
 from tocsin.wire.messages import FromBroker, Message
+from tocsin.wire.position import Position
 
 Args = list[Any] | dict[str, Any]
 
@@ -20,8 +21,8 @@ class Event(Struct, frozen=True):
     """Something happened."""
 
 
-class Open(Event, frozen=True):
-    """The application wants a connection."""
+class OpenRequested(Event, frozen=True):
+    """The application opens the client."""
 
 
 class Connected(Event, frozen=True):
@@ -46,13 +47,13 @@ class LoggedIn(Event, frozen=True):
 
 
 class LoginFailed(Event, frozen=True):
-    """A UserError is final, anything else may pass."""
+    """A UserError is final; the client retries after any other error."""
 
     error: TocsinError
 
 
 class Placed(Event, frozen=True):
-    """The coordinator has answered ``Ask``: this broker has room."""
+    """The coordinator's answer to ``RequestBroker``."""
 
     request: int
     broker: str
@@ -65,28 +66,35 @@ class PlacementFailed(Event, frozen=True):
     error: TocsinError
 
 
-class WantSubscribe(Event, frozen=True):
+class RoundTripsMeasured(Event, frozen=True):
+    """Answers ``MeasureRoundTrips``. ``distances`` are in milliseconds, by broker; empty if none could be measured."""
+
+    request: int
+    distances: dict[str, float]
+
+
+class SubscribeRequested(Event, frozen=True):
     """``handle`` is chosen by the caller and names the subscription from here on.
 
-    ``after`` and ``number`` are those of an earlier life: the last execution it had, and its BE subscription.
+    ``after`` and ``subscription`` resume an earlier one: its last position, and its BE subscription.
     """
 
     handle: int
     channel: str
     args: Args
-    after: int | None = None
-    number: int | None = None
+    after: Position | None = None
+    subscription: int | None = None
     max_pending: int = 1_000
 
 
-class WantUnsubscribe(Event, frozen=True):
-    """``drain``: what is on its way is still wanted."""
+class UnsubscribeRequested(Event, frozen=True):
+    """``drain``: deliver what the broker sends before it confirms."""
 
     handle: int
     drain: bool = False
 
 
-class WantPublish(Event, frozen=True):
+class PublishRequested(Event, frozen=True):
     """``records`` are JSON. ``retry``: sending them twice does no harm."""
 
     request: int
@@ -95,21 +103,21 @@ class WantPublish(Event, frozen=True):
     retry: bool = False
 
 
-class Withdraw(Event, frozen=True):
-    """Nobody waits for this publication any more: what was not sent yet stays here."""
+class PublishCancelled(Event, frozen=True):
+    """The application no longer waits for this publication: the client sends no more of it."""
 
     request: int
 
 
 class Consumed(Event, frozen=True):
-    """The application has dealt with the oldest notification that it had not dealt with."""
+    """The application has finished with its oldest notification."""
 
     handle: int
-    execution: int
+    position: Position
 
 
-class WantClose(Event, frozen=True):
-    """The application leaves."""
+class CloseRequested(Event, frozen=True):
+    """The application closes the client."""
 
 
 class Timer(Event, frozen=True):
@@ -117,20 +125,30 @@ class Timer(Event, frozen=True):
 
 
 class Instruction(Struct, frozen=True):
-    """Something is to be done."""
+    """Something for the shell to do."""
 
 
 class Login(Instruction, frozen=True):
-    """Get a token with user and password; answered by LoggedIn or LoginFailed."""
+    """Get a token with user and password. Answered by LoggedIn or LoginFailed."""
 
     url: str
 
 
-class Ask(Instruction, frozen=True):
-    """Ask the coordinator for a broker other than those to ``avoid``; answered by Placed or PlacementFailed."""
+class RequestBroker(Instruction, frozen=True):
+    """Ask the coordinator for a broker that is not in ``avoid``. Answered by Placed or PlacementFailed.
+
+    ``distances`` are round trips in milliseconds, by broker.
+    """
 
     request: int
     avoid: list[str]
+    distances: dict[str, float]
+
+
+class MeasureRoundTrips(Instruction, frozen=True):
+    """Measure round trips to the coordinator's brokers. Answered by RoundTripsMeasured."""
+
+    request: int
 
 
 class Connect(Instruction, frozen=True):
@@ -141,14 +159,14 @@ class Connect(Instruction, frozen=True):
 
 
 class Send(Instruction, frozen=True):
-    """In one frame, as far as the broker takes frames of that size."""
+    """In one frame, or in several where the broker's frame size requires it."""
 
     connection: int
     messages: list[Message]
 
 
 class Close(Instruction, frozen=True):
-    """With a code: after all that is to be sent. Without: drop it, nobody is there. Needs no answer."""
+    """With a code: after everything that is still to be sent. Without: at once. Needs no answer."""
 
     connection: int
     code: int | None = None
@@ -159,20 +177,20 @@ class Opened(Instruction, frozen=True):
 
 
 class Stopped(Instruction, frozen=True):
-    """The end. Without an error if the application wanted it."""
+    """The client has ended; without an error if the application closed it."""
 
     error: TocsinError | None = None
 
 
 class Confirmed(Instruction, frozen=True):
-    """The subscription is there: every execution from now on sees it."""
+    """Every execution that starts from now on includes the subscription."""
 
     handle: int
 
 
 class Deliver(Instruction, frozen=True):
     handle: int
-    item: Notification | Missed
+    item: Notification | Gap
 
 
 class Ended(Instruction, frozen=True):
@@ -182,8 +200,8 @@ class Ended(Instruction, frozen=True):
     error: TocsinError | None = None
 
 
-class Left(Instruction, frozen=True):
-    """The broker has confirmed that the subscription is gone."""
+class Unsubscribed(Instruction, frozen=True):
+    """The broker has confirmed the unsubscription."""
 
     handle: int
 
@@ -199,18 +217,18 @@ class Reject(Instruction, frozen=True):
 
 
 class Pause(Instruction, frozen=True):
-    """Read no further: the application has enough to do."""
+    """Stop reading: the application has ``max_pending`` notifications to work on."""
 
     connection: int
 
 
 class Resume(Instruction, frozen=True):
-    """Read on."""
+    """Read again."""
 
     connection: int
 
 
 class SetTimer(Instruction, frozen=True):
-    """Send ``Timer`` at this time; takes the place of any earlier one."""
+    """Send ``Timer`` at this time; replaces any earlier timer."""
 
     at: float

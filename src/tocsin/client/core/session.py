@@ -1,7 +1,7 @@
-"""What the client and one broker have said to each other about subscriptions, on one connection. Pure.
+"""The subscriptions of one connection: requests, answers and notifications. Pure.
 
-While a client moves it has two of these. Each is a stream without holes that begins no later than the cursor, so
-notifications may be taken from both: whichever comes first counts, and the number tells what is here already.
+A client that migrates has two sessions. Each is a stream without holes that begins at or before the position, so the
+client accepts notifications from both: the first copy counts, and the position identifies duplicates.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import Struct
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.errors import UserError
 from tocsin.wire import messages as wire
+from tocsin.wire.position import START, Position
 from tocsin.wire.remote_errors import remote_error
 
 if TYPE_CHECKING:
@@ -25,358 +26,374 @@ class Role(Enum):
     """Of a connection."""
 
     CURRENT = "current"
-    JOINING = "joining"  # the client is about to move to it
-    LEAVING = "leaving"  # the client has moved away and waits for the last answers
+    JOINING = "joining"  # the client is migrating to it
+    LEAVING = "leaving"  # the client has migrated away and waits for the last answers
 
 
 class Phase(Enum):
     """Of a BE subscription on this connection."""
 
-    BEHIND = "behind"
+    CATCHING_UP = "catching up"
     LAGGING = "lagging"
     LIVE = "live"
 
 
-class Asking(Struct, eq=False):
-    """``former`` is the number that the cursor belongs to."""
+class SubscribeRequest(Struct, eq=False):
+    """``previous_id`` is the BE subscription that ``after`` belongs to."""
 
-    entries: list[SubscriptionState]
-    after: int | None
-    former: int | None
+    subscriptions: list[SubscriptionState]
+    after: Position | None
+    previous_id: int | None
 
 
-class Leaving(Struct, eq=False):
-    """``entry`` is there if what is on its way is still wanted."""
+class UnsubscribeRequest(Struct, eq=False):
+    """``draining`` still receives what comes before the answer."""
 
-    number: int
+    id: int
     handles: list[int]
-    entry: SubscriptionState | None = None
+    draining: SubscriptionState | None = None
 
 
 class Session:
-    """``trouble`` says why a connection cannot take over: with the one before it everything is as it was."""
+    """``failure`` says why the client cannot migrate to this connection. The current connection is not affected."""
 
     def __init__(
-        self, all: Subscriptions, say: Callable[[wire.Message], None], ids: Iterator[int], role: Role = Role.CURRENT
+        self, all: Subscriptions, send: Callable[[wire.Message], None], ids: Iterator[int], role: Role = Role.CURRENT
     ) -> None:
         self.role = role
         self.broker: str | None = None
         self.phases: dict[int, Phase] = {}
-        self.requests: dict[int, Asking | Leaving] = {}
-        self.numbers: dict[int, list[SubscriptionState]] = {}
-        self.places: dict[int, int] = {}  # handle: number
+        self.requests: dict[int, SubscribeRequest | UnsubscribeRequest] = {}
+        self.by_id: dict[int, list[SubscriptionState]] = {}
+        self.ids: dict[int, int] = {}  # handle: id of its BE subscription
         self.retry_at: float | None = None
-        self.trouble = ""
-        self._all, self._say, self._ids = all, say, ids
-        self._again: list[SubscriptionState] = []
-        self._formers: dict[int, int | None] = {}  # number: the one whose results came before its own
-        self._acked: dict[int, int] = {}
+        self.failure = ""
+        self._all, self._send, self._ids = all, send, ids
+        self._to_retry: list[SubscriptionState] = []
+        self._previous_ids: dict[int, int | None] = {}  # id: the one whose results came before its own
+        self._acked: dict[int, Position] = {}
 
-    # -- what the client wants -----------------------------------------------------------------------------------------
+    # -- requests of the client ---------------------------------------------------------------------------------------
 
-    def want(self, entry: SubscriptionState) -> None:
-        """A new one of the application."""
-        if entry.cursor is None:
-            for peer in self._all.entries.values():
-                if peer.key == entry.key and peer.handle in self.places and not peer.leaving:
-                    self._join(entry, peer)
+    def subscribe(self, subscription: SubscriptionState) -> None:
+        """The application has subscribed."""
+        if subscription.position is None:
+            for peer in self._all.by_handle.values():
+                if peer.key == subscription.key and peer.handle in self.ids and not peer.leaving:
+                    self._join(subscription, peer)
                     return
             for request in self.requests.values():
-                if isinstance(request, Asking) and request.after is None and request.entries[0].key == entry.key:
-                    request.entries.append(entry)
+                if (
+                    isinstance(request, SubscribeRequest)
+                    and request.after is None
+                    and request.subscriptions[0].key == subscription.key
+                ):
+                    request.subscriptions.append(subscription)
                     return
-        self._ask([entry])
+        self._request([subscription])
 
-    def _join(self, entry: SubscriptionState, peer: SubscriptionState) -> None:
-        """The broker has it for this client already: nothing needs to be said, and it begins with what comes next."""
-        assert peer.cursor is not None
-        entry.channel = peer.channel
-        entry.begin(max(peer.cursor, self._all.positions.get(peer.channel, 0)), peer.epoch)
-        entry.known, entry.home = peer.known, peer.home
-        self._attach(entry, self.places[peer.handle])
+    def _join(self, subscription: SubscriptionState, peer: SubscriptionState) -> None:
+        """The client has an equal subscription: no request is needed, and this one begins with the next execution."""
+        subscription.channel = peer.channel
+        subscription.begin(peer.at(max(peer.execution, self._all.executions.get(peer.channel, 0))))
+        subscription.id, subscription.id_broker = peer.id, peer.id_broker
+        self._attach(subscription, self.ids[peer.handle])
 
     def resume(self) -> None:
-        """Says to a new connection what the old one knew: goodbyes first, then every subscription with its cursor."""
+        """Unsubscribes what the last connection could not, then subscribes everything from its position."""
         if self.role is Role.CURRENT:
-            for number in list(self._all.farewells):
-                self.part(number)
-        here = set(self.places)
-        here.update(entry.handle for request in self.requests.values() for entry in _asked(request))
-        here.update(entry.handle for entry in self._again)
-        self._ask_all(
-            entry
-            for entry in self._all.entries.values()
-            if entry.handle not in here and not entry.leaving and (entry.confirmed or self.role is Role.CURRENT)
+            for id in list(self._all.unsent_unsubscribes):
+                self.release(id)
+        here = set(self.ids)
+        here.update(subscription.handle for request in self.requests.values() for subscription in _requested(request))
+        here.update(subscription.handle for subscription in self._to_retry)
+        self._request_all(
+            subscription
+            for subscription in self._all.by_handle.values()
+            if subscription.handle not in here
+            and not subscription.leaving
+            and (subscription.confirmed or self.role is Role.CURRENT)
         )
 
-    def unsubscribe(self, number: int, handles: list[int], entry: SubscriptionState | None = None) -> None:
-        id = next(self._ids)
-        self.requests[id] = Leaving(number, handles, entry)
-        self._say(wire.Unsubscribe(id, number))
+    def unsubscribe(self, id: int, handles: list[int], draining: SubscriptionState | None = None) -> None:
+        request = next(self._ids)
+        self.requests[request] = UnsubscribeRequest(id, handles, draining)
+        self._send(wire.Unsubscribe(request, id))
 
-    def part(self, number: int) -> None:
-        """A goodbye, unless the number is wanted again."""
-        handles = self._all.farewells.pop(number, []) if self.role is Role.CURRENT else []
-        if any(entry.known == number for entry in self._all.entries.values()):
-            self._all.left(handles)
+    def release(self, id: int) -> None:
+        """Unsubscribes an id, unless a subscription resumes from it."""
+        handles = self._all.unsent_unsubscribes.pop(id, []) if self.role is Role.CURRENT else []
+        if any(subscription.id == id for subscription in self._all.by_handle.values()):
+            self._all.unsubscribed(handles)
         else:
-            self.unsubscribe(number, handles)
+            self.unsubscribe(id, handles)
 
-    def drop(self, entry: SubscriptionState) -> None:
-        """It is wanted no more. Who is told, the current connection knows; one that is being joined is told here."""
-        number = self._detach(entry)
-        if number is not None and number not in self.numbers and self.role is Role.JOINING:
-            self.part(number)
+    def drop(self, subscription: SubscriptionState) -> None:
+        """The application has unsubscribed. The current connection was asked before; a joining one is asked here."""
+        id = self._detach(subscription)
+        if id is not None and id not in self.by_id and self.role is Role.JOINING:
+            self.release(id)
 
     def timer(self, now: float) -> None:
         if self.retry_at is not None and now >= self.retry_at:
             self.retry_at = None
-            again, self._again = self._again, []
-            self._ask_all(entry for entry in again if entry.handle in self._all.entries)
+            again, self._to_retry = self._to_retry, []
+            self._request_all(subscription for subscription in again if subscription.handle in self._all.by_handle)
 
-    def current(self) -> None:
-        """From now on this is the connection."""
+    def become_current(self) -> None:
         self.role = Role.CURRENT
-        for handle, number in self.places.items():
-            entry = self._all.entries[handle]
-            entry.number = number
-            if self.phases.get(number) is Phase.LIVE:
-                entry.known, entry.home = number, self.broker
+        for handle, id in self.ids.items():
+            subscription = self._all.by_handle[handle]
+            subscription.current_id = id
+            if self.phases.get(id) is Phase.LIVE:
+                subscription.id, subscription.id_broker = id, self.broker
 
-    # -- what the broker says ------------------------------------------------------------------------------------------
+    # -- messages of the broker ----------------------------------------------------------------------------------------
 
     def subscribed(self, message: wire.Subscribed) -> None:
         request = self.requests.pop(message.id, None)
-        if not isinstance(request, Asking):
+        if not isinstance(request, SubscribeRequest):
             return
         self._all.backoff.reset()
-        number = message.subscription
-        # An equal one that is behind may still get results of its former number, and then a new one does too.
-        former = self._formers.get(number)
+        id = message.subscription
+        # An equal one that is catching up may still get results of its previous id, and then a new one does too.
+        previous = self._previous_ids.get(id)
         if request.after is not None:
-            self._formers[number] = request.former
-        before = self.phases.get(number, Phase.LIVE)
+            self._previous_ids[id] = request.previous_id
+        before = self.phases.get(id, Phase.LIVE)
         late: list[SubscriptionState] = []
-        for entry in request.entries:
-            if entry.handle not in self._all.entries or entry.leaving:
+        for subscription in request.subscriptions:
+            if subscription.handle not in self._all.by_handle or subscription.leaving:
                 continue
-            entry.channel = message.channel
-            if entry.cursor is None:
-                entry.begin(message.after, message.epoch)
-                homes = [peer.home for peer in self.numbers.get(number, ()) if peer.known == former]
-                entry.known, entry.home = (former, homes[0]) if former is not None and homes else (number, self.broker)
-            elif request.after is None and entry.cursor < message.after:
-                late.append(entry)  # it has begun on another connection, before this one
+            subscription.channel = message.channel
+            if subscription.position is None:
+                subscription.begin(message.position)
+                brokers = [peer.id_broker for peer in self.by_id.get(id, ()) if peer.id == previous]
+                of_previous = previous is not None and brokers
+                subscription.id, subscription.id_broker = (previous, brokers[0]) if of_previous else (id, self.broker)
+            elif request.after is None and subscription.execution < message.after:
+                late.append(subscription)  # it has begun on another connection, before this one
                 continue
-            elif entry.epoch and message.epoch and entry.epoch != message.epoch:
+            elif subscription.epoch and message.epoch and subscription.epoch != message.epoch:
                 if self.role is not Role.CURRENT:
-                    self.trouble = f"the channel {message.channel} is another one there"
+                    self.failure = f"the channel {message.channel} has another epoch there"
                     continue
-                self._all.begin_anew(entry, message)
-                entry.home = self.broker
-            elif self._anew(entry, number, message.after, request.after):
-                entry.begin(message.after, message.epoch)
-            entry.epoch = entry.epoch or message.epoch
-            self._attach(entry, number)
-        if number in self.numbers:
-            # A new one begins now; an equal one that was there before stays where it is.
-            self.phases[number] = before if request.after is None else Phase.BEHIND
+                self._all.restart(subscription, message)
+                subscription.id_broker = self.broker
+            elif self._created_again(subscription, message, request.after):
+                subscription.begin(message.position)
+            subscription.set_epoch(message.epoch)
+            self._attach(subscription, id)
+        if id in self.by_id:
+            # A new one begins now; an equal one that was there before keeps its phase.
+            self.phases[id] = before if request.after is None else Phase.CATCHING_UP
         elif not late:
-            self.part(number)
-        if number in self.numbers and before is not Phase.LIVE and request.after is not None:
-            # The broker went on from here: an equal one that was further behind asks for its own part again.
-            late += [entry for entry in self.numbers[number] if (entry.cursor or 0) < message.after]
-            for entry in late:
-                self._detach(entry)
-        self._ask_all(late)
+            self.release(id)
+        if id in self.by_id and before is not Phase.LIVE and request.after is not None:
+            # The broker resumes from here: an equal one with an earlier position asks for its own part again.
+            late += [subscription for subscription in self.by_id[id] if subscription.execution < message.after]
+            for subscription in late:
+                self._detach(subscription)
+        self._request_all(late)
 
-    def _anew(self, entry: SubscriptionState, number: int, begin: int, after: int | None) -> bool:
-        """The channel was made anew and counts from the beginning. Another broker may only be slower than the last."""
-        changed = not entry.epoch and entry.known not in (None, number) and begin < (after or 0)
-        return changed and self.role is Role.CURRENT and entry.home in (None, self.broker)
+    def _created_again(self, subscription: SubscriptionState, message: wire.Subscribed, after: Position | None) -> bool:
+        """Without epochs: a channel whose id and position went back. A broker that lags may answer like this too."""
+        changed = not subscription.epoch and subscription.id not in (None, message.subscription)
+        went_back = message.after < (after.execution if after is not None else 0)
+        return changed and went_back and self.role is Role.CURRENT and subscription.id_broker in (None, self.broker)
 
     def unsubscribed(self, id: int) -> None:
-        """Also after an error: what the broker does not have is gone too."""
+        """Also after an error: then the broker does not have it."""
         request = self.requests.pop(id, None)
-        if not isinstance(request, Leaving):
+        if not isinstance(request, UnsubscribeRequest):
             return
-        if request.entry is not None:
-            self._all.end(request.entry)
-        self._all.left(request.handles)
-        # Another one turned out to have the same number, and went with it.
-        others = list(self.numbers.get(request.number, ()))
-        for entry in others:
-            self._detach(entry)
-        self.phases.pop(request.number, None)
+        if request.draining is not None:
+            self._all.end(request.draining)
+        self._all.unsubscribed(request.handles)
+        # Another subscription turned out to have the same id: it subscribes again.
+        others = list(self.by_id.get(request.id, ()))
+        for subscription in others:
+            self._detach(subscription)
+        self.phases.pop(request.id, None)
         if self.role is not Role.LEAVING:
-            self._ask_all(others)
+            self._request_all(others)
 
     def refused(self, message: wire.Error, now: float) -> bool:
-        """A broker that can't at the moment is asked again, for what it once had confirmed."""
+        """After a passing error, the client retries what was confirmed once."""
         assert message.id is not None
         request = self.requests.get(message.id)
-        if isinstance(request, Leaving):
+        if isinstance(request, UnsubscribeRequest):
             self.unsubscribed(message.id)
         elif request is not None:
             del self.requests[message.id]
             if self.role is Role.JOINING:
-                self.trouble = message.message
+                self.failure = message.message
             else:
                 self._refused(request, message, now)
         return request is not None
 
-    def _refused(self, request: Asking, message: wire.Error, now: float) -> None:
+    def _refused(self, request: SubscribeRequest, message: wire.Error, now: float) -> None:
         error = remote_error(message.code, message.message, message.hint)
-        for entry in [entry for entry in request.entries if entry.handle in self._all.entries]:
-            if entry.confirmed and self.role is Role.LEAVING:
+        for subscription in [each for each in request.subscriptions if each.handle in self._all.by_handle]:
+            if subscription.confirmed and self.role is Role.LEAVING:
                 continue  # the current connection has it
-            if isinstance(error, UserError) or not entry.confirmed:
-                self._all.end(entry, error)
+            if isinstance(error, UserError) or not subscription.confirmed:
+                self._all.end(subscription, error)
             else:
-                self._again.append(entry)
-        if self._again and self.retry_at is None:
+                self._to_retry.append(subscription)
+        if self._to_retry and self.retry_at is None:
             self.retry_at = now + self._all.backoff.next()
 
     def ended(self, message: wire.Ended) -> None:
         if self.role is Role.JOINING:
-            self.trouble = message.message
+            self.failure = message.message
         elif self.role is Role.CURRENT:
-            for entry in list(self.numbers.get(message.subscription, ())):
-                self._all.positions.pop(entry.channel, None)  # another one of the name counts from the beginning
-                self._all.end(entry, remote_error(message.code, message.message))
+            for subscription in list(self.by_id.get(message.subscription, ())):
+                self._all.executions.pop(subscription.channel, None)  # another channel of this name counts from 1
+                self._all.end(subscription, remote_error(message.code, message.message))
 
     def notify(self, message: wire.Notify) -> None:
-        self._all.position(message.channel, message.execution)
-        for entry in self.numbers.get(message.subscription, ()):
-            self._all.take(entry, message)
+        self._all.reached(message.channel, message.execution)
+        for subscription in self.by_id.get(message.subscription, ()):
+            self._all.accept(subscription, message)
 
     def gap(self, message: wire.Gap) -> None:
-        """What is missing on one connection may still come on the other."""
-        entries = self.numbers.get(message.subscription, [])
+        """What is missing on one connection may still arrive on the other."""
+        subscriptions = self.by_id.get(message.subscription, [])
         if self.role is Role.CURRENT:
-            self._formers.pop(message.subscription, None)
-            for entry in entries:
-                entry.known, entry.home = message.subscription, self.broker
-                self._all.skip(entry, message)
-        elif entries and all(self._expired(entry, message) for entry in entries):
-            for entry in entries:
-                self._all.skip(entry, message)
-        elif any((entry.cursor or 0) < message.next - 1 and not self._held(entry, message) for entry in entries):
-            self.trouble = f"executions {message.after + 1} to {message.next - 1} are not there: {message.reason}"
-            for entry in list(entries):
+            self._previous_ids.pop(message.subscription, None)
+            for subscription in subscriptions:
+                subscription.id, subscription.id_broker = message.subscription, self.broker
+                self._all.skip(subscription, message)
+        elif subscriptions and all(self._expired(subscription, message) for subscription in subscriptions):
+            for subscription in subscriptions:
+                self._all.skip(subscription, message)
+        elif any(
+            subscription.execution < message.next - 1 and not self._held(subscription, message)
+            for subscription in subscriptions
+        ):
+            self.failure = f"executions {message.after + 1} to {message.next - 1} are missing there: {message.reason}"
+            for subscription in list(subscriptions):
                 if message.reason == "retention":
-                    entry.missed = message.next - 1
-                self._detach(entry)
+                    subscription.expired = subscription.at(message.next - 1)
+                self._detach(subscription)
 
-    def _held(self, entry: SubscriptionState, message: wire.Gap) -> bool:
-        """Nobody released it: the other broker has held it all the time, and so all of its results were there."""
+    def _held(self, subscription: SubscriptionState, message: wire.Gap) -> bool:
+        """The current broker never released it, so this client has received all its results."""
         here = self._all.current
-        number = None if here is None else here.places.get(entry.handle)
-        held = number is not None and number == entry.known == self._formers.get(message.subscription)
+        id = None if here is None else here.ids.get(subscription.handle)
+        held = id is not None and id == subscription.id == self._previous_ids.get(message.subscription)
         return held and message.reason == "released" and self.role is Role.JOINING
 
-    def _expired(self, entry: SubscriptionState, message: wire.Gap) -> bool:
-        """It stayed for this before, and nothing of it has come where it is, although it is up to date there: it has
-        not been told how far that is for longer than results are kept, and would be refused each time."""
+    def _expired(self, subscription: SubscriptionState, message: wire.Gap) -> bool:
+        """A migration failed at this gap before, and the live current connection brought nothing of it since.
+
+        Its position is older than the retention, so every migration would fail at the same gap.
+        """
         here = self._all.current
-        number = None if here is None else here.places.get(entry.handle)
-        live = here is not None and number is not None and here.phases.get(number) is Phase.LIVE
-        waited = (entry.cursor or 0) < entry.missed
+        id = None if here is None else here.ids.get(subscription.handle)
+        live = here is not None and id is not None and here.phases.get(id) is Phase.LIVE
+        waited = (subscription.position or START) < subscription.expired
         return live and waited and message.reason == "retention" and self.role is Role.JOINING
 
     def live(self, message: wire.Live) -> None:
         self.phases[message.subscription] = Phase.LIVE
-        self._formers.pop(message.subscription, None)
-        for entry in self.numbers.get(message.subscription, ()):
+        self._previous_ids.pop(message.subscription, None)
+        for subscription in self.by_id.get(message.subscription, ()):
             if self.role is Role.CURRENT:
-                entry.known, entry.home = message.subscription, self.broker
-            self._all.reach(entry, message.execution)
-            self._all.position(entry.channel, message.execution)
+                subscription.id, subscription.id_broker = message.subscription, self.broker
+            self._all.advance(subscription, message.execution)
+            self._all.reached(subscription.channel, message.execution)
 
     def lagging(self, message: wire.Lagging) -> None:
         self.phases[message.subscription] = Phase.LAGGING
 
     def ping(self, message: wire.Ping) -> None:
-        """Those that are live have everything up to where the channel is."""
+        """Live subscriptions have everything up to the broker's position in the channel."""
         if self.role is Role.CURRENT:
-            self._all.positions.update(message.positions)
-        for number, entries in self.numbers.items():
-            if self.phases.get(number) is Phase.LIVE:
-                for entry in entries:
-                    self._all.reach(entry, message.positions.get(entry.channel, 0))
+            self._all.executions.update(message.positions)
+        for id, subscriptions in self.by_id.items():
+            if self.phases.get(id) is Phase.LIVE:
+                for subscription in subscriptions:
+                    self._all.advance(subscription, message.positions.get(subscription.channel, 0))
 
-    # -- what can be asked ---------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def complete(self, live: bool) -> bool:
-        """Whether everything that was ever confirmed is here, and ``live``."""
-        if self.requests or self._again or self.trouble:
+        """Whether every confirmed subscription is here; with ``live``, also live."""
+        if self.requests or self._to_retry or self.failure:
             return False
-        wanted = [e.handle for e in self._all.entries.values() if e.confirmed and not e.leaving]
-        if any(handle not in self.places for handle in wanted):
+        confirmed = [e.handle for e in self._all.by_handle.values() if e.confirmed and not e.leaving]
+        if any(handle not in self.ids for handle in confirmed):
             return False
-        return not live or all(self.phases.get(self.places[handle]) is Phase.LIVE for handle in wanted)
+        return not live or all(self.phases.get(self.ids[handle]) is Phase.LIVE for handle in confirmed)
 
-    def has(self, entry: SubscriptionState) -> bool:
-        asked = any(entry in _asked(request) for request in self.requests.values())
-        return asked or entry.handle in self.places or entry in self._again
+    def has(self, subscription: SubscriptionState) -> bool:
+        requested = any(subscription in _requested(request) for request in self.requests.values())
+        return requested or subscription.handle in self.ids or subscription in self._to_retry
 
     def acks(self) -> dict[int, int]:
-        """What the application has dealt with since the last time this was asked."""
+        """Id: execution, where the application has consumed more than at the last call."""
         found = {}
-        for number, entries in self.numbers.items():
-            dealt = [entry.dealt for entry in entries if entry.dealt is not None]
-            if dealt and min(dealt) > self._acked.get(number, 0):
-                found[number] = self._acked[number] = min(dealt)
+        for id, subscriptions in self.by_id.items():
+            consumed = min((each.consumed for each in subscriptions if each.consumed is not None), default=START)
+            # A position of an earlier epoch is not one of this BE subscription.
+            if consumed.epoch == subscriptions[0].epoch and consumed > self._acked.get(id, START):
+                self._acked[id] = consumed
+                found[id] = consumed.execution
         return found
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def add(self, entry: SubscriptionState) -> None:
-        """Something that was confirmed on another connection."""
-        if not self.has(entry):
-            self._ask([entry])
+    def add(self, subscription: SubscriptionState) -> None:
+        """A subscription that was confirmed on another connection."""
+        if not self.has(subscription):
+            self._request([subscription])
 
-    def _ask_all(self, entries: Iterable[SubscriptionState]) -> None:
+    def _request_all(self, subscriptions: Iterable[SubscriptionState]) -> None:
         groups: dict[object, list[SubscriptionState]] = {}
-        for entry in entries:
-            new = entry.cursor is None
-            groups.setdefault((new, entry.key) if entry.known is None else entry.known, []).append(entry)
+        for subscription in subscriptions:
+            new = subscription.position is None
+            groups.setdefault((new, subscription.key) if subscription.id is None else subscription.id, []).append(
+                subscription
+            )
         for group in groups.values():
-            self._ask(group)
+            self._request(group)
 
-    def _ask(self, entries: list[SubscriptionState]) -> None:
-        """One request for all of them, from where the last one of them is."""
-        id = next(self._ids)
-        cursors = [entry.cursor for entry in entries if entry.cursor is not None]
-        after = min(cursors) if cursors else None
-        first = entries[0]
-        former = None if after is None else first.known
-        self.requests[id] = Asking(list(entries), after, former)
-        epoch = None if after is None else first.epoch or None
-        self._say(wire.Subscribe(id, first.channel, first.args, after, former, epoch))
+    def _request(self, subscriptions: list[SubscriptionState]) -> None:
+        """One request for all of them, from the earliest position."""
+        request, first = next(self._ids), subscriptions[0]
+        executions = [subscription.execution for subscription in subscriptions if subscription.position is not None]
+        if not executions:
+            self.requests[request] = SubscribeRequest(list(subscriptions), None, None)
+            self._send(wire.Subscribe(request, first.channel, first.args))
+            return
+        after = first.at(min(executions))
+        self.requests[request] = SubscribeRequest(list(subscriptions), after, first.id)
+        self._send(wire.Subscribe(request, first.channel, first.args, after.execution, first.id, after.epoch or None))
 
-    def _attach(self, entry: SubscriptionState, number: int) -> None:
-        self._detach(entry)
-        self.places[entry.handle] = number
-        self.numbers.setdefault(number, []).append(entry)
+    def _attach(self, subscription: SubscriptionState, id: int) -> None:
+        self._detach(subscription)
+        self.ids[subscription.handle] = id
+        self.by_id.setdefault(id, []).append(subscription)
         if self.role is Role.CURRENT:
-            entry.number = number
-        self._all.confirm(entry, self)
+            subscription.current_id = id
+        self._all.confirm(subscription, self)
 
-    def _detach(self, entry: SubscriptionState) -> int | None:
-        """The number it had here."""
-        number = self.places.pop(entry.handle, None)
-        if number is None:
+    def _detach(self, subscription: SubscriptionState) -> int | None:
+        """The id it had here."""
+        id = self.ids.pop(subscription.handle, None)
+        if id is None:
             return None
-        others = self.numbers[number]
-        others.remove(entry)
+        others = self.by_id[id]
+        others.remove(subscription)
         if not others:
-            del self.numbers[number]
-            self.phases.pop(number, None)
+            del self.by_id[id]
+            self.phases.pop(id, None)
         if self.role is Role.CURRENT:
-            entry.number = None
-        return number
+            subscription.current_id = None
+        return id
 
 
-def _asked(request: Asking | Leaving) -> list[SubscriptionState]:
-    return request.entries if isinstance(request, Asking) else []
+def _requested(request: SubscribeRequest | UnsubscribeRequest) -> list[SubscriptionState]:
+    return request.subscriptions if isinstance(request, SubscribeRequest) else []

@@ -1,11 +1,11 @@
 """The client's side of ``tocsin.v1.json`` as a pure state machine: events in, instructions out.
 
-It has no socket, no clock and no chance of its own: asyncio drives it in production, a simulator in experiments. It
-keeps what a client must not forget while connections come and go: subscriptions with their cursors, goodbyes that
-nobody has heard yet, records without an answer.
+It has no socket, clock or randomness of its own: asyncio drives it in production, the simulator in experiments. It
+keeps what outlives a connection: subscriptions with their positions, unsubscribes that were not sent, and records
+without an answer.
 
-A move makes before it breaks: a second connection is made and resumes everything while the first goes on. When all of
-it is live there, the two change places; the first one stays until its last request is answered.
+A migration makes before it breaks: a second connection resumes everything while the first goes on. When all of it is
+live there, the second becomes the current one; the first stays until its last request is answered.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from random import Random
 from string import ascii_letters, digits
 from typing import Any
 
-from tocsin.client.backoff import Backoff
 from tocsin.client.core import events as ev
 from tocsin.client.core.broker_candidates import Candidate, Candidates
-from tocsin.client.core.connection_state import CAUTIOUS_FRAME, LATE, PATIENCE, ConnectionState, Stage
+from tocsin.client.core.connection_state import CAUTIOUS_FRAME, LATE, TIMEOUT, ConnectionState, Stage
 from tocsin.client.core.publications import Publications
 from tocsin.client.core.session import Role
 from tocsin.client.core.subscriptions import Subscriptions
@@ -27,20 +26,23 @@ from tocsin.client.notification import Status
 from tocsin.errors import Conflict, ConnectionLost, TocsinError, Unauthorized, Unreachable, UserError
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
-#: Seconds for a move, from the broker's word until everything is live on the other one.
-MOVE = 30.0
-#: Seconds for the last answers of a broker that the client has moved away from.
+#: Seconds for a migration, from the broker's message until everything is live on the other one.
+MIGRATION = 30.0
+#: Seconds for the last answers of the broker that the client has left.
 LINGER = 10.0
 #: Seconds between two acks.
 ACK_EVERY = 1.0
-#: Positions in one ack; the protocol takes no more.
+#: Positions in one ack; the protocol allows no more.
 MOST_ACKED = 10_000
-#: Letters of a reason; the protocol takes no more.
+#: Characters of a reason; the protocol allows no more.
 MOST_REASON = 256
-#: Brokers of a coordinator that are tried before a client that is not patient gives up.
+#: Brokers of a coordinator that a client without ``wait_for_broker`` tries before it gives up.
 TRIES = 3
-#: After these it is of no use to try the same broker again first.
+#: Seconds for which measured round trips are used again.
+MEASURE_EVERY = 600.0
+#: After these the client does not try the same broker first.
 ELSEWHERE = (close_codes.MIGRATED.code, close_codes.TRY_LATER.code)
 
 SHOWN = {Stage.READY: "connected", Stage.WAITING: "waiting", Stage.STOPPED: "closed"}
@@ -52,9 +54,9 @@ def new_subscriber(random: Random) -> str:
 
 
 class ClientState:
-    """``patient``: go on trying even if no broker has ever answered. ``login``: a user and a password are known.
+    """``wait_for_broker``: retry even if no broker has ever answered. ``login``: there is a user with a password.
 
-    ``coordinator``: there is one, and it is asked where to go.
+    ``coordinator``: there is one, and it chooses the broker. ``nearest``: it receives measured round trips.
     """
 
     def __init__(
@@ -65,26 +67,30 @@ class ClientState:
         token: str | None = None,
         login: bool = False,
         agent: str = "",
-        patient: bool = False,
+        wait_for_broker: bool = False,
         subscriber: str | None = None,
         coordinator: bool = False,
+        nearest: bool = False,
     ) -> None:
         self.subscriber = new_subscriber(random) if subscriber is None else subscriber
-        self.places = Candidates(urls, asks=coordinator)
+        self.candidates = Candidates(urls, coordinator=coordinator)
         self.token = token
         self.current: ConnectionState | None = None
         self.joining: ConnectionState | None = None
         self.leaving: ConnectionState | None = None
         self.welcome: wire.Welcome | None = None
         self.connects = 0
-        self.moves = 0
+        self.migrations = 0
         self.problem = ""
-        self._login, self._agent, self._patient, self._coordinator = login, agent, patient, coordinator
+        self._login, self._agent, self._coordinator = login, agent, coordinator
+        self._wait_for_broker, self._nearest = wait_for_broker, nearest
+        self._distances: dict[str, float] = {}
+        self._measured_at = float("-inf")
         self._backoff = Backoff(random)
         self._stage = Stage.IDLE  # while there is no connection
-        self._same = False  # the same place is tried again, whatever the coordinator would say
-        self._returning = False  # and is where it was before the connection broke
-        self._fresh = False  # the token was got since the last welcome
+        self._same = False  # try the same broker again, without the coordinator
+        self._returning = False  # to the broker whose connection broke
+        self._fresh = False  # the token is newer than the last welcome
         self._now = 0.0
         self._asked_at = 0.0
         self._acked_at = float("-inf")
@@ -93,11 +99,11 @@ class ClientState:
         self._out: list[ev.Instruction] = []
         self._ids = count(1)
         self._numbers = count(1)
-        self._questions = 0
+        self._placements = 0
         self.subscriptions = Subscriptions(self._do, Backoff(random))
         self.publications = Publications(self._do, self._ids)
         self._events: dict[type[ev.Event], Callable[[Any], None]] = {
-            ev.Open: self._opened,
+            ev.OpenRequested: self._opened,
             ev.Connected: self._connected,
             ev.Disconnected: self._disconnected,
             ev.Received: self._received,
@@ -105,28 +111,29 @@ class ClientState:
             ev.LoginFailed: self._login_failed,
             ev.Placed: self._placed,
             ev.PlacementFailed: self._not_placed,
-            ev.WantSubscribe: self._want_subscribe,
-            ev.WantUnsubscribe: lambda event: self.subscriptions.leave(event, self.token is not None),
-            ev.WantPublish: self._want_publish,
-            ev.Withdraw: lambda event: self.publications.withdraw(event.request, self.links),
+            ev.RoundTripsMeasured: self._measured,
+            ev.SubscribeRequested: self._subscribe,
+            ev.UnsubscribeRequested: lambda event: self.subscriptions.unsubscribe(event, self.token is not None),
+            ev.PublishRequested: self._publish,
+            ev.PublishCancelled: lambda event: self.publications.cancel(event.request, self.connections),
             ev.Consumed: self.subscriptions.consumed,
-            ev.WantClose: self._want_close,
+            ev.CloseRequested: self._close,
             ev.Timer: self._timed,
         }
         self._answers: dict[type[Any], Callable[[ConnectionState, Any], None]] = {
             wire.Welcome: self._welcomed,
-            wire.Subscribed: lambda link, message: link.session.subscribed(message),
-            wire.Unsubscribed: lambda link, message: link.session.unsubscribed(message.id),
-            wire.Published: lambda link, message: self.publications.published(message, link, self._outlet),
+            wire.Subscribed: lambda connection, message: connection.session.subscribed(message),
+            wire.Unsubscribed: lambda connection, message: connection.session.unsubscribed(message.id),
+            wire.Published: lambda connection, message: self.publications.published(message, connection, self._outlet),
             wire.Error: self._refused,
-            wire.Notify: lambda link, message: link.session.notify(message),
-            wire.Live: lambda link, message: link.session.live(message),
-            wire.Lagging: lambda link, message: link.session.lagging(message),
-            wire.Gap: lambda link, message: link.session.gap(message),
-            wire.Ended: lambda link, message: link.session.ended(message),
-            wire.Migrate: self._told_to_move,
+            wire.Notify: lambda connection, message: connection.session.notify(message),
+            wire.Live: lambda connection, message: connection.session.live(message),
+            wire.Lagging: lambda connection, message: connection.session.lagging(message),
+            wire.Gap: lambda connection, message: connection.session.gap(message),
+            wire.Ended: lambda connection, message: connection.session.ended(message),
+            wire.Migrate: self._migrate,
             wire.Ping: self._pinged,
-            wire.Pong: lambda link, message: None,
+            wire.Pong: lambda connection, message: None,
         }
 
     def handle(self, event: ev.Event, now: float) -> list[ev.Instruction]:
@@ -141,53 +148,54 @@ class ClientState:
         return self._stage if self.current is None else self.current.stage
 
     @property
-    def links(self) -> list[ConnectionState]:
-        return [link for link in (self.current, self.joining, self.leaving) if link is not None]
+    def connections(self) -> list[ConnectionState]:
+        return [connection for connection in (self.current, self.joining, self.leaving) if connection is not None]
 
     @property
     def url(self) -> str:
-        return self.places.here.url
+        return self.candidates.here.url
 
     @property
     def status(self) -> Status:
-        entries = self.subscriptions.entries.values()
+        subscriptions = self.subscriptions.by_handle.values()
         here = self.welcome if self.stage is Stage.READY else None
         return Status(
             state=SHOWN.get(self.stage, "connecting"),
             url=self.url,
             broker=here.broker if here else None,
             user=here.user if here else None,
-            subscriptions=len(entries),
-            pending=sum(entry.pending for entry in entries),
+            subscriptions=len(subscriptions),
+            pending=sum(each.pending for each in subscriptions),
             connects=self.connects,
-            moves=self.moves,
+            migrations=self.migrations,
             duplicates=self.subscriptions.duplicates,
             gaps=self.subscriptions.gaps,
             problem=self.problem,
         )
 
     def frame_bytes(self, connection: int) -> int:
-        """The largest frame that this connection takes at the moment."""
-        return next((link.frame_bytes for link in self.links if link.number == connection), CAUTIOUS_FRAME)
+        """The largest frame that this connection accepts at the moment."""
+        found = self._find(connection)
+        return CAUTIOUS_FRAME if found is None else found.frame_bytes
 
     @property
     def _outlet(self) -> ConnectionState | None:
-        """Where new requests go."""
+        """The connection for new requests."""
         return self.current if self.current is not None and self.current.ready else None
 
     def _do(self, instruction: ev.Instruction) -> None:
         self._out.append(instruction)
 
     def _flush(self) -> None:
-        """What one event makes the client say goes into one frame of each connection."""
-        for link in self.links:
-            if link.said:
-                self._do(ev.Send(link.number, link.said))
-                link.said = []
+        """All messages of one event go into one frame of each connection."""
+        for connection in self.connections:
+            if connection.outbox:
+                self._do(ev.Send(connection.number, connection.outbox))
+                connection.outbox = []
 
     # -- finding a broker ----------------------------------------------------------------------------------------------
 
-    def _opened(self, event: ev.Open) -> None:
+    def _opened(self, event: ev.OpenRequested) -> None:
         if self.stage is Stage.IDLE:
             self._try()
 
@@ -196,10 +204,23 @@ class ClientState:
         self._asked_at = self._now
         if self._coordinator and not self._same:
             self._stage = Stage.PLACING
-            self._questions += 1
-            self._do(ev.Ask(self._questions, list(self.places.failed)))
+            self._placements += 1
+            if self._nearest and self._now >= self._measured_at + MEASURE_EVERY:
+                self._do(ev.MeasureRoundTrips(self._placements))
+            else:
+                self._request_broker()
         else:
             self._go()
+
+    def _request_broker(self) -> None:
+        self._do(ev.RequestBroker(self._placements, list(self.candidates.failed), self._distances))
+
+    def _measured(self, event: ev.RoundTripsMeasured) -> None:
+        if self.stage is Stage.PLACING and event.request == self._placements:
+            self._distances = event.distances
+            if event.distances:
+                self._measured_at = self._now
+            self._request_broker()
 
     def _go(self) -> None:
         if self._login and self.token is None:
@@ -207,28 +228,28 @@ class ClientState:
             self._do(ev.Login(self.url))
         else:
             self._same = False
-            self.current = self._link(self.places.spend(), Role.CURRENT)
+            self.current = self._connect(self.candidates.use(), Role.CURRENT)
 
-    def _link(self, place: Candidate, role: Role) -> ConnectionState:
-        link = ConnectionState(next(self._numbers), place, self.subscriptions, self._ids, role, self._now)
-        self._do(ev.Connect(link.number, place.url))
-        return link
+    def _connect(self, candidate: Candidate, role: Role) -> ConnectionState:
+        connection = ConnectionState(next(self._numbers), candidate, self.subscriptions, self._ids, role, self._now)
+        self._do(ev.Connect(connection.number, candidate.url))
+        return connection
 
     def _placed(self, event: ev.Placed) -> None:
-        if self.stage is Stage.PLACING and event.request == self._questions:
-            self.places.settle(Candidate(event.url, event.broker, event.ticket))
+        if self.stage is Stage.PLACING and event.request == self._placements:
+            self.candidates.assign(Candidate(event.url, event.broker, event.ticket))
             self._go()
 
     def _not_placed(self, event: ev.PlacementFailed) -> None:
-        """Without a coordinator the client goes on with the brokers it knows."""
-        if self.stage is not Stage.PLACING or event.request != self._questions:
+        """Without an answer of the coordinator, the client tries the brokers it knows."""
+        if self.stage is not Stage.PLACING or event.request != self._placements:
             return
         self.problem = event.error.message
-        self.places.failed.clear()
-        if self.places.urls:
-            self.places.turn()
+        self.candidates.failed.clear()
+        if self.candidates.urls:
+            self.candidates.next()
             self._go()
-        elif isinstance(event.error, UserError) or not (self.connects or self._patient):
+        elif isinstance(event.error, UserError) or not (self.connects or self._wait_for_broker):
             self._stop(event.error)
         else:
             self._try_later(event.error.message)
@@ -250,106 +271,112 @@ class ClientState:
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _find(self, connection: int) -> ConnectionState | None:
-        return next((link for link in self.links if link.number == connection), None)
+        return next((each for each in self.connections if each.number == connection), None)
 
     def _connected(self, event: ev.Connected) -> None:
-        link = self._find(event.connection)
-        if link is None or link.stage is not Stage.CONNECTING:
+        connection = self._find(event.connection)
+        if connection is None or connection.stage is not Stage.CONNECTING:
             return
-        link.stage = Stage.GREETING
-        link.heard = self._now
-        link.say(wire.Hello(next(self._ids), self.token, self._agent, self.subscriber, link.place.ticket))
-        self.subscriptions.begin(link.session)
+        connection.stage = Stage.GREETING
+        connection.last_received = self._now
+        connection.send(
+            wire.Hello(next(self._ids), self.token, self._agent, self.subscriber, connection.candidate.ticket)
+        )
+        self.subscriptions.begin(connection.session)
 
-    def _welcomed(self, link: ConnectionState, message: wire.Welcome) -> None:
-        if link.stage is not Stage.GREETING:
+    def _welcomed(self, connection: ConnectionState, message: wire.Welcome) -> None:
+        if connection.stage is not Stage.GREETING:
             return
-        link.stage = Stage.READY
-        link.welcome = message
-        link.ready_at = self._now
-        link.session.broker = message.broker
-        if link is self.current:
-            self._arrived(link, message)
+        connection.stage = Stage.READY
+        connection.welcome = message
+        connection.ready_at = self._now
+        connection.session.broker = message.broker
+        if connection is self.current:
+            self._arrived(connection, message)
 
-    def _arrived(self, link: ConnectionState, message: wire.Welcome) -> None:
+    def _arrived(self, connection: ConnectionState, message: wire.Welcome) -> None:
         self.welcome = message
         self.problem = ""
         self.connects += 1
         self._fresh = False
-        self.places.welcomed(message.broker)
+        self.candidates.welcomed(message.broker)
         if self.connects == 1:
             self._do(ev.Opened())
-        self.publications.start(link)
+        self.publications.start(connection)
 
     def _disconnected(self, event: ev.Disconnected) -> None:
-        link = self._find(event.connection)
-        if link is not None:
-            self._lost(link, event.code, event.reason)
+        connection = self._find(event.connection)
+        if connection is not None:
+            self._lost(connection, event.code, event.reason)
 
-    def _drop(self, link: ConnectionState, code: int | None = None) -> None:
-        self._do(ev.Close(link.number, code if link.online else None))
+    def _drop(self, connection: ConnectionState, code: int | None = None) -> None:
+        self._do(ev.Close(connection.number, code if connection.online else None))
 
-    def _lost(self, link: ConnectionState, code: int | None, reason: str) -> None:
+    def _lost(self, connection: ConnectionState, code: int | None, reason: str) -> None:
         known = close_codes.CLOSES.get(code or 0)
         problem = reason or (known.meaning if known else "the connection broke")
-        if link is self.joining:
+        if connection is self.joining:
             self.joining = None
-            self._stay(link, problem)
-        elif link is self.leaving:
+            self._stay(connection, problem)
+        elif connection is self.leaving:
             self.leaving = None
-            self._forget(link)
+            self._forget(connection)
         elif self.joining is not None and self.joining.ready:
             self._take_over(self.joining)
             self.leaving = None
-            self._forget(link)
+            self._forget(connection)
         else:
             if self.joining is not None:
                 self._drop(self.joining, close_codes.NORMAL.code)
-                self.subscriptions.lost(self.joining.session, kept=False)
+                self.subscriptions.lost(self.joining.session, durable=False)
                 self.joining = None
             self.current = None
-            self._forget(link)
-            self._come_back(link, code, problem, reason)
+            self._forget(connection)
+            self._come_back(connection, code, problem, reason)
 
-    def _forget(self, link: ConnectionState) -> None:
-        """No more answers come from there."""
-        self.subscriptions.lost(link.session, kept=self.token is not None)
-        self.publications.lost(link)
+    def _forget(self, connection: ConnectionState) -> None:
+        """No more answers come on this connection."""
+        self.subscriptions.lost(connection.session, durable=self.token is not None)
+        self.publications.lost(connection)
         if self._outlet is not None:
             self.publications.start(self._outlet)
 
-    def _come_back(self, link: ConnectionState, code: int | None, problem: str, reason: str) -> None:
+    def _come_back(self, connection: ConnectionState, code: int | None, problem: str, reason: str) -> None:
         self._stage = Stage.WAITING
-        if link.ready and self._now - link.ready_at > self._backoff.ceiling(max(1, len(self.places.urls))):
-            self._backoff.reset()  # it lasted longer than the wait for it
+        if connection.ready and self._now - connection.ready_at > self._backoff.ceiling(
+            max(1, len(self.candidates.urls))
+        ):
+            self._backoff.reset()  # the connection lasted longer than the wait for it
         if code == close_codes.UNAUTHORIZED.code and self._login and not self._fresh:
             self.token = None
             self._same = True
             self._try()
-        elif code == close_codes.BAD_TICKET.code and link.place.ticket is not None:
+        elif code == close_codes.BAD_TICKET.code and connection.candidate.ticket is not None:
             self._same = True
             self._try()
         elif not close_codes.reconnect(code):
             self._stop(self._ended_by(code, reason))
         else:
             wait, returning = None, self._returning
-            if link.welcome is not None and code is None and not self._backoff.failures:
-                wait = self._backoff.scattered(link.welcome.scatter)  # all its other clients come back now too
-            elif returning and not link.ready and self._backoff.failures == 1:
-                wait = 0.0  # it has waited for its turn, and where it was is nobody any more
-            self._same = link.ready and (self._coordinator or self.places.stay) and code not in ELSEWHERE
+            if connection.welcome is not None and code is None and not self._backoff.failures:
+                wait = self._backoff.scattered(
+                    connection.welcome.reconnect_within
+                )  # all its other clients come back now too
+            elif returning and not connection.ready and self._backoff.failures == 1:
+                wait = 0.0  # it has waited once, and its broker is gone
+            self._same = connection.ready and (self._coordinator or self.candidates.assigned) and code not in ELSEWHERE
             self._returning = self._same
             self._try_later(problem, wait)
 
     def _try_later(self, problem: str, wait: float | None = None) -> None:
-        """``wait`` is that of the failures so far, if it is not given."""
+        """Without ``wait``, the backoff decides."""
         self.problem = problem
-        places = max(1, len(self.places.urls))
+        brokers = max(1, len(self.candidates.urls))
         if wait is None:
-            wait = self._backoff.next(places)
-        most = max(TRIES, places) if self._coordinator else places
-        if not (self.connects or self._patient) and self._backoff.failures >= most:
-            where = " or ".join(self.places.urls)
+            wait = self._backoff.next(brokers)
+        most = max(TRIES, brokers) if self._coordinator else brokers
+        if not (self.connects or self._wait_for_broker) and self._backoff.failures >= most:
+            where = " or ".join(self.candidates.urls)
             self._stop(
                 Unreachable(
                     f"no broker answers at {where}: {problem}", hint="start one with `tocsin up` or `tocsin broker`"
@@ -357,9 +384,9 @@ class ClientState:
             )
             return
         if self._coordinator and not self._same:
-            self.places.fail()
+            self.candidates.fail()
         elif not self._same:
-            self.places.turn()
+            self.candidates.next()
         self._stage = Stage.WAITING
         self._wake = self._now + wait
 
@@ -372,105 +399,109 @@ class ClientState:
     def _stop(self, error: TocsinError | None) -> None:
         if self.stage is Stage.STOPPED:
             return
-        links = self.links
-        for link in links:
-            self._drop(link, close_codes.NORMAL.code)
+        connections = self.connections
+        for connection in connections:
+            self._drop(connection, close_codes.NORMAL.code)
         self.current = self.joining = self.leaving = None
         self._stage = Stage.STOPPED
         self._wake = None
         if error is not None:
             self.problem = error.message
         self.subscriptions.stop(error)
-        for link in links:
-            self.publications.lost(link)
+        for connection in connections:
+            self.publications.lost(connection)
         self.publications.stop(error or ConnectionLost("the client was closed before the records were sent"))
         self._do(ev.Stopped(error))
 
-    def _want_close(self, event: ev.WantClose) -> None:
+    def _close(self, event: ev.CloseRequested) -> None:
         if self.token is not None:
             self._ack()
         self._flush()
         self._stop(None)
 
-    # -- moving --------------------------------------------------------------------------------------------------------
+    # -- migration -----------------------------------------------------------------------------------------------------
 
-    def _told_to_move(self, link: ConnectionState, message: wire.Migrate) -> None:
-        if self.joining is not None and self.joining.place.ticket == message.ticket:
+    def _migrate(self, connection: ConnectionState, message: wire.Migrate) -> None:
+        if self.joining is not None and self.joining.candidate.ticket == message.ticket:
             return
-        if why := self._why_not(link, message):
-            link.say(wire.MigrationFailed(message.ticket, why))
+        if why := self._why_not(connection, message):
+            connection.send(wire.MigrationFailed(message.ticket, why))
             return
         if self.joining is not None:
-            self._give_up("there is a newer move")
-        self.joining = self._link(Candidate(message.url, message.broker, message.ticket), Role.JOINING)
-        self.joining.until = self._now + MOVE
+            self._give_up("there is a newer migration")
+        self.joining = self._connect(Candidate(message.url, message.broker, message.ticket), Role.JOINING)
+        self.joining.until = self._now + MIGRATION
 
-    def _why_not(self, link: ConnectionState, message: wire.Migrate) -> str:
-        if link is not self.current:
-            return "the client is not here"
+    def _why_not(self, connection: ConnectionState, message: wire.Migrate) -> str:
+        if connection is not self.current:
+            return "this is not the client's current connection"
         if self.leaving is not None:
-            return "the client has not left the broker before"
-        if link.welcome is not None and message.broker == link.welcome.broker:
-            return "the client is there already"
-        if link.place.url.startswith(("https:", "wss:")) and not message.url.startswith(("https:", "wss:")):
-            return "the client does not go from an encrypted connection to an open one"
+            return "the client has not finished its last migration"
+        if connection.welcome is not None and message.broker == connection.welcome.broker:
+            return "the client is already there"
+        if connection.candidate.url.startswith(("https:", "wss:")) and not message.url.startswith(("https:", "wss:")):
+            return "the client does not migrate from an encrypted connection to an unencrypted one"
         return ""
 
     def _give_up(self, why: str) -> None:
-        """Everything stays as it is."""
+        """The client stays on its current connection."""
         assert self.joining is not None
-        link, self.joining = self.joining, None
-        self._drop(link, close_codes.NORMAL.code)
-        self._stay(link, why)
+        connection, self.joining = self.joining, None
+        self._drop(connection, close_codes.NORMAL.code)
+        self._stay(connection, why)
 
-    def _stay(self, link: ConnectionState, why: str) -> None:
-        self.subscriptions.lost(link.session, kept=False)
-        if self.current is not None and self.current.online and link.place.ticket is not None:
-            self.current.say(wire.MigrationFailed(link.place.ticket, why[:MOST_REASON]))
+    def _stay(self, connection: ConnectionState, why: str) -> None:
+        self.subscriptions.lost(connection.session, durable=False)
+        if self.current is not None and self.current.online and connection.candidate.ticket is not None:
+            self.current.send(wire.MigrationFailed(connection.candidate.ticket, why[:MOST_REASON]))
 
-    def _take_over(self, link: ConnectionState) -> None:
+    def _take_over(self, connection: ConnectionState) -> None:
         old = self.current
-        assert old is not None and link.welcome is not None
-        self.current, self.joining, self.leaving = link, None, old
+        assert old is not None and connection.welcome is not None
+        self.current, self.joining, self.leaving = connection, None, old
         old.session.role = Role.LEAVING
-        old.until, link.until = self._now + LINGER, None
-        self.places.settle(Candidate(link.place.url, link.place.broker))
+        old.until, connection.until = self._now + LINGER, None
+        self.candidates.assign(Candidate(connection.candidate.url, connection.candidate.broker))
         self._backoff.reset()
-        link.session.current()
-        self.moves += 1
-        self._arrived(link, link.welcome)
+        connection.session.become_current()
+        self.migrations += 1
+        self._arrived(connection, connection.welcome)
 
-    def _settle_move(self) -> None:
-        """Changes places when it is time, and lets the old connection go when nobody needs it."""
-        link = self.joining
-        if link is not None and link.session.trouble:
-            self._give_up(link.session.trouble)
-        # An application that has enough to do is not kept waiting by what it does not read.
-        elif link is not None and link.ready and link.session.complete(live=not self.subscriptions.full):
-            self._take_over(link)
+    def _settle_migration(self) -> None:
+        """Completes or gives up a migration, and closes the old connection once its requests are answered."""
+        connection = self.joining
+        if connection is not None and connection.session.failure:
+            self._give_up(connection.session.failure)
+        # While the application has max_pending notifications, the client does not wait for more to arrive.
+        elif (
+            connection is not None
+            and connection.ready
+            and connection.session.complete(live=not self.subscriptions.full)
+        ):
+            self._take_over(connection)
         if self.leaving is not None and not self.leaving.busy:
             self._leave()
 
     def _leave(self) -> None:
         assert self.leaving is not None
         self._flush()
-        link, self.leaving = self.leaving, None
-        self._drop(link, close_codes.NORMAL.code)
-        self._forget(link)
+        connection, self.leaving = self.leaving, None
+        self._drop(connection, close_codes.NORMAL.code)
+        self._forget(connection)
 
     # -- the application -----------------------------------------------------------------------------------------------
 
-    def _want_subscribe(self, event: ev.WantSubscribe) -> None:
+    def _subscribe(self, event: ev.SubscribeRequested) -> None:
         if self.stage is Stage.STOPPED:
             self._do(ev.Ended(event.handle, self._closed()))
         else:
-            self.subscriptions.want(event)
+            self.subscriptions.subscribe(event)
 
-    def _want_publish(self, event: ev.WantPublish) -> None:
+    def _publish(self, event: ev.PublishRequested) -> None:
         if self.stage is Stage.STOPPED:
             self._do(ev.Reject(event.request, self._closed()))
         else:
-            self.publications.want(event, self._outlet)
+            self.publications.publish(event, self._outlet)
 
     def _closed(self) -> TocsinError:
         return Conflict("this client is closed" + (f": {self.problem}" if self.problem else ""))
@@ -478,70 +509,70 @@ class ClientState:
     # -- the broker ----------------------------------------------------------------------------------------------------
 
     def _received(self, event: ev.Received) -> None:
-        link = self._find(event.connection)
-        if link is None or not link.online:
+        connection = self._find(event.connection)
+        if connection is None or not connection.online:
             return
-        link.heard = self._now
+        connection.last_received = self._now
         for message in event.messages:
-            self._answers[type(message)](link, message)
-            if link is self.joining and link.session.trouble:
-                return  # what follows has a hole before it
+            self._answers[type(message)](connection, message)
+            if connection is self.joining and connection.session.failure:
+                return  # a notification is missing before what follows
 
-    def _refused(self, link: ConnectionState, message: wire.Error) -> None:
-        if message.id is not None and link.session.refused(message, self._now):
+    def _refused(self, connection: ConnectionState, message: wire.Error) -> None:
+        if message.id is not None and connection.session.refused(message, self._now):
             return
-        if message.id is not None and self.publications.refused(message, link):
+        if message.id is not None and self.publications.refused(message, connection):
             return
         self.problem = message.message
 
-    def _pinged(self, link: ConnectionState, message: wire.Ping) -> None:
-        link.session.ping(message)
-        link.say(wire.Pong())
+    def _pinged(self, connection: ConnectionState, message: wire.Ping) -> None:
+        connection.session.ping(message)
+        connection.send(wire.Pong())
 
     def _ack(self) -> None:
         self._acked_at = self._now
         self.subscriptions.changed = False
-        for link in self.links:
-            if link.online:
-                positions = iter(link.session.acks().items())
+        for connection in self.connections:
+            if connection.online:
+                positions = iter(connection.session.acks().items())
                 while part := dict(islice(positions, MOST_ACKED)):
-                    link.say(wire.Ack(part))
+                    connection.send(wire.Ack(part))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def _timed(self, event: ev.Timer) -> None:
         slept = self._timer is not None and self._now - self._timer > LATE
         self._timer = None
-        for link in self.links if slept else ():
-            link.excuse(self._now)
+        for connection in self.connections if slept else ():
+            connection.extend_deadline(self._now)
         if self._wake is not None and self._now >= self._wake:
             self._try()
-        elif self.stage is Stage.PLACING and self._now >= self._asked_at + PATIENCE:
-            self._not_placed(ev.PlacementFailed(self._questions, Unreachable("the coordinator does not answer")))
-        for link in self.links:
-            if link in self.links:  # the one before it may have taken it along
-                self._look_after(link)
+        elif self.stage is Stage.PLACING and self._now >= self._asked_at + TIMEOUT:
+            self._not_placed(ev.PlacementFailed(self._placements, Unreachable("the coordinator does not answer")))
+        for connection in self.connections:
+            if connection in self.connections:  # the one before may have ended this one too
+                self._check(connection)
 
-    def _look_after(self, link: ConnectionState) -> None:
-        deadline = link.deadline
+    def _check(self, connection: ConnectionState) -> None:
+        deadline = connection.deadline
         if deadline is not None and self._now >= deadline:
-            self._do(ev.Close(link.number))
-            self._lost(link, None, f"nothing was heard from {link.place.url} for too long")
-        elif link.until is not None and self._now >= link.until:
-            if link is self.joining:
+            self._do(ev.Close(connection.number))
+            self._lost(connection, None, f"nothing arrived from {connection.candidate.url} for too long")
+        elif connection.until is not None and self._now >= connection.until:
+            if connection is self.joining:
                 self._give_up("not everything was live in time")
             else:
                 self._leave()
         else:
-            if link.beat_at is not None and self._now >= link.beat_at:
-                # Nobody reads the broker's pings at the moment, and it must not take that for death.
-                link.beat_at = None
-                link.say(wire.Pong())
-            link.session.timer(self._now)
+            if connection.beat_at is not None and self._now >= connection.beat_at:
+                # Reading is paused, and so are answers to pings: the broker must not take the client for dead.
+                connection.beat_at = None
+                connection.send(wire.Pong())
+            connection.session.timer(self._now)
 
     def _settle(self) -> None:
-        """After each event: moves and acks that are due, one frame for all that is to be said, reading, the timer."""
-        self._settle_move()
+        """After each event: migration, acks, one frame for all messages, pausing, the timer."""
+        self._settle_migration()
         ack_at = None
         if self.token is not None and self.stage is Stage.READY and self.subscriptions.changed:
             if self._now >= self._acked_at + ACK_EVERY:
@@ -551,23 +582,23 @@ class ClientState:
         self._flush()
         times = [self._wake, ack_at]
         if self.stage is Stage.PLACING:
-            times.append(self._asked_at + PATIENCE)
-        for link in self.links:
-            self._pause(link)
-            times += [link.deadline, link.until, link.session.retry_at, link.beat_at]
+            times.append(self._asked_at + TIMEOUT)
+        for connection in self.connections:
+            self._pause(connection)
+            times += [connection.deadline, connection.until, connection.session.retry_at, connection.beat_at]
         due = min((at for at in times if at is not None), default=None)
         if due is not None and (self._timer is None or due < self._timer):
             self._timer = due
             self._do(ev.SetTimer(due))
 
-    def _pause(self, link: ConnectionState) -> None:
-        """Answers stand behind notifications in the stream: whoever waits for one has to read on."""
-        pause = bool(self.subscriptions.full) and not link.busy and link.ready
-        if pause and link.beat_at is None and link.heartbeat > 0:
-            link.beat_at = self._now + link.heartbeat
+    def _pause(self, connection: ConnectionState) -> None:
+        """Answers come after notifications in the stream: with requests in flight, the client reads on."""
+        pause = bool(self.subscriptions.full) and not connection.busy and connection.ready
+        if pause and connection.beat_at is None and connection.heartbeat > 0:
+            connection.beat_at = self._now + connection.heartbeat
         if not pause:
-            link.beat_at = None
-        if pause != link.paused:
-            link.paused = pause
-            link.heard = self._now
-            self._do(ev.Pause(link.number) if pause else ev.Resume(link.number))
+            connection.beat_at = None
+        if pause != connection.paused:
+            connection.paused = pause
+            connection.last_received = self._now
+            self._do(ev.Pause(connection.number) if pause else ev.Resume(connection.number))

@@ -1,4 +1,4 @@
-"""All subscriptions of a client, whatever connections come and go. Pure; part of the client's state machine.
+"""All subscriptions of a client; they outlive connections. Pure; part of the client's state machine.
 
 Subscriptions with the same channel and arguments share one on the wire, and each of them gets every notification.
 """
@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tocsin.client.backoff import Backoff
 from tocsin.client.core import events as ev
-from tocsin.client.core.session import Leaving, Phase, Role, Session
+from tocsin.client.core.session import Phase, Role, Session, UnsubscribeRequest
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.errors import TocsinError
 from tocsin.wire import messages as wire
+from tocsin.wire.backoff import Backoff
 
 
 class Subscriptions:
-    """``sessions`` are the connections on which hello was said."""
+    """``sessions`` are those of connections that have sent ``hello``."""
 
     def __init__(self, do: Callable[[ev.Instruction], None], backoff: Backoff) -> None:
-        self.entries: dict[int, SubscriptionState] = {}
+        self.by_handle: dict[int, SubscriptionState] = {}
         self.sessions: list[Session] = []
         self.duplicates = 0
         self.gaps = 0
-        self.full: set[int] = set()  # handles with as much as the application can take
+        self.full: set[int] = set()  # handles with max_pending notifications
         self.changed = False  # since the last ack
-        self.positions: dict[str, int] = {}
-        self.farewells: dict[int, list[int]] = {}  # to be said on the next connection, with those who wait for it
+        self.executions: dict[str, int] = {}  # channel: its latest execution that a broker has reported
+        self.unsent_unsubscribes: dict[int, list[int]] = {}  # id: handles, for the next connection
         self.backoff = backoff
         self._do = do
 
@@ -34,46 +34,46 @@ class Subscriptions:
     def current(self) -> Session | None:
         return next((session for session in self.sessions if session.role is Role.CURRENT), None)
 
-    # -- what the application wants ------------------------------------------------------------------------------------
+    # -- requests of the application -----------------------------------------------------------------------------------
 
-    def want(self, event: ev.WantSubscribe) -> None:
-        entry = self.entries[event.handle] = SubscriptionState(event)
+    def subscribe(self, event: ev.SubscribeRequested) -> None:
+        subscription = self.by_handle[event.handle] = SubscriptionState(event)
         if self.current is not None:
-            self.current.want(entry)
+            self.current.subscribe(subscription)
 
-    def leave(self, event: ev.WantUnsubscribe, kept: bool) -> None:
-        """``kept``: the broker keeps subscriptions without a connection, so that it has to be told in any case."""
-        entry = self.entries.get(event.handle)
-        if entry is None or entry.leaving:
-            self._do(ev.Left(event.handle))
+    def unsubscribe(self, event: ev.UnsubscribeRequested, durable: bool) -> None:
+        """``durable``: the broker keeps subscriptions without a connection, so it needs the request in any case."""
+        subscription = self.by_handle.get(event.handle)
+        if subscription is None or subscription.leaving:
+            self._do(ev.Unsubscribed(event.handle))
             return
         session = self.current
-        number = session.places.get(entry.handle) if session is not None else None
-        if session is None or number is None or len(session.numbers[number]) > 1:
-            self.end(entry)
-            if kept and entry.known is not None and number is None:
-                self.farewells.setdefault(entry.known, []).append(entry.handle)
-                if session is not None:  # its own subscribe is on its way: the goodbye goes behind it
-                    session.part(entry.known)
+        id = session.ids.get(subscription.handle) if session is not None else None
+        if session is None or id is None or len(session.by_id[id]) > 1:
+            self.end(subscription)
+            if durable and subscription.id is not None and id is None:
+                self.unsent_unsubscribes.setdefault(subscription.id, []).append(subscription.handle)
+                if session is not None:  # its subscribe was sent: the unsubscribe follows it
+                    session.release(subscription.id)
             else:
-                self._do(ev.Left(entry.handle))
+                self._do(ev.Unsubscribed(subscription.handle))
             return
-        session.unsubscribe(number, [entry.handle], entry if event.drain else None)
+        session.unsubscribe(id, [subscription.handle], subscription if event.drain else None)
         if not event.drain:
-            self.end(entry)
+            self.end(subscription)
             return
-        entry.leaving = True
+        subscription.leaving = True
         for other in self.sessions:
             if other is not session:
-                other.drop(entry)
+                other.drop(subscription)
 
     def consumed(self, event: ev.Consumed) -> None:
-        entry = self.entries.get(event.handle)
-        if entry is not None:
-            entry.consume(event.execution)
+        subscription = self.by_handle.get(event.handle)
+        if subscription is not None:
+            subscription.consume(event.position)
             self.changed = True
-            if entry.pending <= entry.max_pending // 2:
-                self.full.discard(entry.handle)
+            if subscription.pending <= subscription.max_pending // 2:
+                self.full.discard(subscription.handle)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -81,94 +81,94 @@ class Subscriptions:
         self.sessions.append(session)
         session.resume()
 
-    def lost(self, session: Session, kept: bool) -> None:
-        """What was asked there is asked on the current connection, or on the next one."""
+    def lost(self, session: Session, durable: bool) -> None:
+        """Requests without an answer are repeated on the current connection, or on the next one."""
         if session not in self.sessions:
             return
         self.sessions.remove(session)
         if session.role is Role.JOINING:
             return
         for request in session.requests.values():
-            if not isinstance(request, Leaving):
+            if not isinstance(request, UnsubscribeRequest):
                 continue
-            if request.entry is not None:
-                self.end(request.entry)
-            if kept:
-                self.farewells.setdefault(request.number, []).extend(request.handles)
+            if request.draining is not None:
+                self.end(request.draining)
+            if durable:
+                self.unsent_unsubscribes.setdefault(request.id, []).extend(request.handles)
             else:
-                self.left(request.handles)
+                self.unsubscribed(request.handles)
         if session.role is Role.CURRENT:
-            for entry in self.entries.values():
-                entry.number = None
+            for subscription in self.by_handle.values():
+                subscription.current_id = None
         elif self.current is not None:
             self.current.resume()
 
     def stop(self, error: TocsinError | None) -> None:
         for session in list(self.sessions):
-            self.lost(session, kept=False)
-        for entry in list(self.entries.values()):
-            self.end(entry, error)
-        for handles in self.farewells.values():
-            self.left(handles)
-        self.farewells.clear()
+            self.lost(session, durable=False)
+        for subscription in list(self.by_handle.values()):
+            self.end(subscription, error)
+        for handles in self.unsent_unsubscribes.values():
+            self.unsubscribed(handles)
+        self.unsent_unsubscribes.clear()
 
-    # -- what can be asked ---------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
-    def lag(self, entry: SubscriptionState) -> int:
-        """Executions of the channel that it may still get and that have happened."""
+    def lag(self, subscription: SubscriptionState) -> int:
+        """Executions of the channel that the broker has reported and the client does not have yet."""
         session = self.current
-        number = session.places.get(entry.handle) if session is not None else None
-        live = session is not None and number is not None and session.phases.get(number) is Phase.LIVE
-        if entry.cursor is None or live:
+        id = session.ids.get(subscription.handle) if session is not None else None
+        live = session is not None and id is not None and session.phases.get(id) is Phase.LIVE
+        if subscription.position is None or live:
             return 0
-        return max(0, self.positions.get(entry.channel, 0) - entry.cursor)
+        return max(0, self.executions.get(subscription.channel, 0) - subscription.execution)
 
     # -- for the sessions ----------------------------------------------------------------------------------------------
 
-    def confirm(self, entry: SubscriptionState, session: Session) -> None:
-        """A broker has it. What one connection has, the one that comes after it must have too."""
-        if entry.confirmed:
+    def confirm(self, subscription: SubscriptionState, session: Session) -> None:
+        """A broker has it. The connection that the client migrates to must have it too."""
+        if subscription.confirmed:
             return
-        entry.confirmed = True
-        self._do(ev.Confirmed(entry.handle))
+        subscription.confirmed = True
+        self._do(ev.Confirmed(subscription.handle))
         for other in self.sessions:
             if other is not session and other.role is not Role.LEAVING:
-                other.add(entry)
+                other.add(subscription)
 
-    def take(self, entry: SubscriptionState, message: wire.Notify) -> None:
-        item = entry.take(message)
+    def accept(self, subscription: SubscriptionState, message: wire.Notify) -> None:
+        item = subscription.accept(message)
         if item is None:
             self.duplicates += 1
             return
-        self._do(ev.Deliver(entry.handle, item))
-        if entry.pending >= entry.max_pending:
-            self.full.add(entry.handle)
+        self._do(ev.Deliver(subscription.handle, item))
+        if subscription.pending >= subscription.max_pending:
+            self.full.add(subscription.handle)
 
-    def skip(self, entry: SubscriptionState, message: wire.Gap) -> None:
-        item = entry.skip(message)
+    def skip(self, subscription: SubscriptionState, message: wire.Gap) -> None:
+        item = subscription.skip(message)
         if item is not None:
             self.gaps += 1
-            self._do(ev.Deliver(entry.handle, item))
+            self._do(ev.Deliver(subscription.handle, item))
 
-    def begin_anew(self, entry: SubscriptionState, message: wire.Subscribed) -> None:
-        self.positions[message.channel] = message.after
+    def restart(self, subscription: SubscriptionState, message: wire.Subscribed) -> None:
+        self.executions[message.channel] = message.after
         self.gaps += 1
-        self._do(ev.Deliver(entry.handle, entry.begin_anew(message.subscription, message.after, message.epoch)))
+        self._do(ev.Deliver(subscription.handle, subscription.restart(message.subscription, message.position)))
 
-    def reach(self, entry: SubscriptionState, execution: int) -> None:
-        self.changed |= entry.reach(execution)
+    def advance(self, subscription: SubscriptionState, execution: int) -> None:
+        self.changed |= subscription.advance(execution)
 
-    def position(self, channel: str, execution: int) -> None:
-        self.positions[channel] = max(execution, self.positions.get(channel, 0))
+    def reached(self, channel: str, execution: int) -> None:
+        self.executions[channel] = max(execution, self.executions.get(channel, 0))
 
-    def left(self, handles: list[int]) -> None:
+    def unsubscribed(self, handles: list[int]) -> None:
         for handle in handles:
-            self._do(ev.Left(handle))
+            self._do(ev.Unsubscribed(handle))
 
-    def end(self, entry: SubscriptionState, error: TocsinError | None = None) -> None:
-        if self.entries.pop(entry.handle, None) is None:
+    def end(self, subscription: SubscriptionState, error: TocsinError | None = None) -> None:
+        if self.by_handle.pop(subscription.handle, None) is None:
             return
-        self.full.discard(entry.handle)
+        self.full.discard(subscription.handle)
         for session in self.sessions:
-            session.drop(entry)
-        self._do(ev.Ended(entry.handle, error))
+            session.drop(subscription)
+        self._do(ev.Ended(subscription.handle, error))

@@ -1,1 +1,1 @@
-"""Channels: when they run, their subscriptions, their executions and results."""
+"""Channels: their schedule, executions and subscriptions."""

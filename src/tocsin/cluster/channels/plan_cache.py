@@ -1,7 +1,7 @@
-"""Queries that Spark analyses once: to parse and analyse a channel's query takes as long as to run it over a few rows.
+"""A cache of analysed plans: parsing and analysing a channel's query takes as long as running it over a few rows.
 
-What changes from one execution to the next are the rows of its sources. Where these travel inside the plan, the
-analysed plan is kept without them and filled with others the next time; the optimiser sees a plan like any other.
+From one execution to the next only the rows of its sources change. If they are part of the plan, the analysed plan is
+cached without rows and filled with new rows for each execution; Spark still optimises it every time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from tocsin.cluster.query.plan_inspector import items
 from tocsin.cluster.spark.session import SparkRuntime
 
-#: Texts of one channel; they differ in their hints only.
+#: Cached texts of one channel; they differ only in their hints.
 MOST = 8
 
 
@@ -27,16 +27,16 @@ class PlanCache:
         self._plans: dict[str, _Plan] = {}
 
     def frame(self, text: str, sources: Mapping[str, DataFrame], analyse: Callable[[], DataFrame]) -> DataFrame:
-        """The query ``text`` over the rows of ``sources``, as they are called in it. ``analyse`` makes it of nothing:
-        the first time, and whenever rows come from files."""
+        """The query ``text`` over ``sources``, by their names in the text. ``analyse`` makes the DataFrame without the
+        cache: the first time, and whenever rows come from files."""
         if self._generation != self._runtime.generation or len(self._plans) > MOST:
             self._generation, self._plans = self._runtime.generation, {}
         rows = {name: _rows(frame) for name, frame in sources.items()}
         if any(each is None for each in rows.values()):
             return analyse()
-        known = self._plans.get(text)
-        if known is not None:
-            return known.filled(rows)
+        cached = self._plans.get(text)
+        if cached is not None:
+            return cached.filled(rows)
         frame = analyse()
         plan = _Plan.of(frame, rows)
         if plan is not None:
@@ -45,7 +45,7 @@ class PlanCache:
 
 
 class _Plan:
-    """``places``: the empty relations that stand for the rows of a source, with its name."""
+    """``places``: the empty relations in the plan, each with the name of its source."""
 
     def __init__(self, frame: DataFrame, plan: Any, places: list[tuple[Any, str]]) -> None:
         self.session = frame.sparkSession
@@ -54,7 +54,7 @@ class _Plan:
 
     @staticmethod
     def of(frame: DataFrame, rows: Mapping[str, Any]) -> _Plan | None:
-        """None where a plan cannot be used again."""
+        """None if the plan cannot be reused."""
         plan = frame._jdf.queryExecution().analyzed()
         if not plan.deterministic():
             return None  # the seed of rand() is part of the plan
@@ -62,20 +62,20 @@ class _Plan:
         names = jvm.java.util.IdentityHashMap()
         for name, data in rows.items():
             names.put(data, name)
-        found = _Plan(frame, plan, [])
+        template = _Plan(frame, plan, [])
         emptied = jvm.java.util.IdentityHashMap()
         for part in [plan, *items(plan.subqueriesAll())]:
             for leaf in items(part.collectLeaves()):
                 source = names.get(leaf.data()) if leaf.nodeName() == _LOCAL else None
                 if source is not None:
-                    # One without rows stays itself: Spark leaves a node that equals its successor where it is.
+                    # A relation without rows is not replaced: Spark does not replace a node by an equal one.
                     empty = leaf if leaf.data().isEmpty() else _with_rows(leaf, jvm.PythonUtils.toSeq([]))
                     emptied.put(leaf, empty)
-                    found.places.append((empty, source))
-        if {name for _, name in found.places} != set(rows):
-            return None  # such as two sources without any rows, which share the same nothing
-        found.plan = found._replaced(emptied)
-        return found
+                    template.places.append((empty, source))
+        if {name for _, name in template.places} != set(rows):
+            return None  # for example two sources without rows, which share one empty list
+        template.plan = template._replaced(emptied)
+        return template
 
     def filled(self, rows: Mapping[str, Any]) -> DataFrame:
         jvm: Any = self.session.sparkContext._jvm
@@ -88,7 +88,7 @@ class _Plan:
         return DataFrame(made, self.session)
 
     def _replaced(self, leaves: Any) -> Any:
-        """By identity: Spark holds relations for equal that have the same rows, whatever their columns are called."""
+        """Replace by identity: for Spark two relations with the same rows are equal, whatever their columns are."""
         jvm: Any = self.session.sparkContext._jvm
         return self.plan.transformWithSubqueries(jvm.scala.jdk.javaapi.CollectionConverters.asScala(leaves))
 
@@ -97,7 +97,7 @@ _LOCAL = "LocalRelation"
 
 
 def _rows(frame: DataFrame) -> Any:
-    """The rows of a frame that has nothing but them; None where it has more."""
+    """The rows of a frame that is a plain list of rows; None for any other frame."""
     leaves = items(frame._jdf.queryExecution().analyzed().collectLeaves())
     return leaves[0].data() if len(leaves) == 1 and leaves[0].nodeName() == _LOCAL else None
 

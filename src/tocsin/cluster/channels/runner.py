@@ -1,7 +1,8 @@
 """An execution: one set-oriented Spark query for all subscriptions of a channel, committed as one transaction.
 
-The commit holds the channel's new positions, its result segment and the brokers to be told. A crash before it repeats
-the execution; a crash after it only repeats telling. Runs without a result move the positions and take no number.
+The commit has the new positions of the channel, its result segment and the brokers to notify. After a crash before the
+commit the execution is repeated; after a later crash only notifications are repeated. A run without results
+advances the positions and gets no number.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Run(Struct, frozen=True):
-    """What a run of a channel came to. ``execution`` is set where there was a result."""
+    """The outcome of a run of a channel. ``execution`` is set if there were results."""
 
     outcome: Literal["ok", "empty", "skipped"]
     seconds: float = 0.0
@@ -35,16 +36,16 @@ class Run(Struct, frozen=True):
     brokers: tuple[int, ...] = ()
 
 
-def triggers_of(world: ClusterContext, query: CompiledQuery) -> frozenset[int]:
-    """The active datasets whose commits matter: those asked for their new rows, else all active ones read."""
+def triggers_of(context: ClusterContext, query: CompiledQuery) -> frozenset[int]:
+    """The active datasets whose commits trigger a run: those read for new rows, or else all active ones."""
     uses = [use for use in query.uses if use.relation.kind == "dataset" and use.relation.active]
     fresh = [use for use in uses if use.mode != "all"]
-    return frozenset(world.names.get(Dataset, use.relation.name).id for use in fresh or uses)
+    return frozenset(context.definitions.get(Dataset, use.relation.name).id for use in fresh or uses)
 
 
 def frame_of(
     query: CompiledQuery,
-    prepared: PlanCache,
+    plans: PlanCache,
     reading: ReadSnapshot,
     subscriptions: str,
     size: int,
@@ -52,7 +53,7 @@ def frame_of(
     previous: float,
 ) -> DataFrame:
     """The query of a channel over the view ``subscriptions`` with about ``size`` rows."""
-    session = reading.world.runtime.session
+    session = reading.context.runtime.session
 
     def render(view: Callable[[Use], str], subscribed: str) -> str:
         rows = lambda use: size if use is None else reading.rows(use)  # noqa: E731
@@ -61,18 +62,18 @@ def frame_of(
     def analyse() -> DataFrame:
         return session.sql(render(reading.view, subscriptions))
 
-    if query.timed:  # each execution has a text of its own
+    if query.timed:  # the text is different for each execution
         return analyse()
     sources = {_name(use): reading.frame(use) for use in query.uses}
     sources[_SUBSCRIPTIONS] = session.table(subscriptions)
-    return prepared.frame(render(_name, _SUBSCRIPTIONS), sources, analyse)
+    return plans.frame(render(_name, _SUBSCRIPTIONS), sources, analyse)
 
 
 _SUBSCRIPTIONS = "subscriptions"
 
 
 def _name(use: Use) -> str:
-    """The same for each execution."""
+    """The name of a source, the same for every execution."""
     return f"{use.relation.kind} {use.relation.name} {use.mode}"
 
 
@@ -81,61 +82,60 @@ class ChannelRunner:
 
     def __init__(
         self,
-        world: ClusterContext,
+        context: ClusterContext,
         channel: Channel,
-        prepared: PlanCache | None = None,
+        plans: PlanCache | None = None,
         query: CompiledQuery | None = None,
     ) -> None:
-        self.world = world
+        self.context = context
         self.channel = channel
-        self.query = query or compile_query(channel.body, world.names, channel.parameters, channel=True)
-        self.triggers = triggers_of(world, self.query)
-        self.prepared = prepared or PlanCache(world.runtime)
+        self.query = query or compile_query(channel.body, context.definitions, channel.parameters, channel=True)
+        self.triggers = triggers_of(context, self.query)
+        self.plans = plans or PlanCache(context.runtime)
         self.large = False
-        #: The session of Spark that has run the query.
+        #: The Spark session that last ran the query.
         self.session = 0
         self.last_time = channel.created
         self.resync()
 
     def resync(self) -> None:
-        """Follows the catalog: at the start, and when the fate of a commit is uncertain."""
-        catalog = self.world.catalog
+        """Read the position from the catalog: at the start, and when the outcome of a commit is uncertain."""
+        catalog = self.context.catalog
         self.positions = catalog.positions(self.channel.id)
         self.number = catalog.last_execution(self.channel.id)
         last = catalog.execution(self.channel.id, self.number)
         if last is not None:
             self.last_time = max(self.last_time, last.time)
-        table = self.world.tables[self.channel.id]
+        table = self.context.tables[self.channel.id]
         table.executed(self.number)
         table.end_run()
 
-    def behind(self) -> bool:
-        """Whether there are commits that the channel has not seen."""
-        return any(self.world.stores[dataset].head > self.positions.get(dataset, 0) for dataset in self.triggers)
+    def lagging(self) -> bool:
+        """Whether there are commits that the channel has not read."""
+        return any(self.context.stores[dataset].head > self.positions.get(dataset, 0) for dataset in self.triggers)
 
     def lag(self) -> int:
-        stores = self.world.stores
+        stores = self.context.stores
         return sum(max(0, stores[dataset].head - self.positions.get(dataset, 0)) for dataset in self.triggers)
 
     def run(self) -> Run:
         started = time.monotonic()
-        kill_points.reach("execution.begin")
-        table = self.world.tables[self.channel.id]
-        quiet = not self.behind()
-        if quiet and (self.channel.kind == "continuous" or self.query.needs_new):
+        kill_points.hit("execution.begin")
+        table = self.context.tables[self.channel.id]
+        if not self.lagging() and (self.channel.kind == "continuous" or self.query.needs_new):
             return Run("skipped")
-        with self.world.reading(self.query.uses, self.positions) as reading:
+        with self.context.reading(self.query.uses, self.positions) as reading:
             positions = {dataset: reading.snapshots[name].head for dataset, name in self._followed(reading)}
             if not len(table):
                 self._advance(positions)
                 return Run("skipped")
-            # The clock may jump back; channel time never does.
+            # The clock may go back; the time of a channel never does.
             now = max(time.time(), self.last_time + 1e-6)
-            session = self.world.runtime.generation
+            session = self.context.runtime.generation
             table.start_run()
-            with table.view(self.world.runtime) as subscriptions:
+            with table.view(self.context.runtime) as subscriptions:
                 number = self.number + 1
-                frame = frame_of(self.query, self.prepared, reading, subscriptions, len(table), now, self.last_time)
+                frame = frame_of(self.query, self.plans, reading, subscriptions, len(table), now, self.last_time)
                 path, rows, size, matched = (
                     self._written(frame, number) if self.large else self._collected(frame, number)
                 )
@@ -145,20 +145,20 @@ class ChannelRunner:
                 table.end_run()
                 self.last_time = now
                 return Run("empty", time.monotonic() - started)
-            kill_points.reach("execution.result_written")
+            kill_points.hit("execution.result_written")
             execution = Execution(self.channel.id, number, now, time.time(), rows, len(matched), size, path)
-            # No subscription is confirmed in between: whoever was told a lower number hears of this one.
-            with self.world.committer.world:
+            # No subscription is confirmed meanwhile: a broker that got a lower position is notified of this execution.
+            with self.context.committer.lock:
                 brokers = tuple(sorted(table.brokers_of(matched)))
-                self.world.catalog.record(execution, positions, brokers)
-                kill_points.reach("execution.recorded")
+                self.context.catalog.record(execution, positions, brokers)
+                kill_points.hit("execution.recorded")
                 table.executed(number)
                 table.end_run()
                 self.positions = {**self.positions, **positions}
                 self.number, self.last_time = number, now
-            self.large = rows > self.world.config.collect_rows
-        with self.world.executed:
-            self.world.executed.notify_all()
+            self.large = rows > self.context.config.collect_rows
+        with self.context.executed:
+            self.context.executed.notify_all()
         return Run("ok", time.monotonic() - started, execution, brokers)
 
     def _followed(self, reading: ReadSnapshot) -> list[tuple[int, str]]:
@@ -166,22 +166,22 @@ class ChannelRunner:
 
     def _advance(self, positions: dict[int, int]) -> None:
         if any(ordinal > self.positions.get(dataset, 0) for dataset, ordinal in positions.items()):
-            self.world.catalog.advance(self.channel.id, positions)
+            self.context.catalog.advance(self.channel.id, positions)
             self.positions = {**self.positions, **positions}
 
     def _collected(self, frame: DataFrame, number: int) -> tuple[str | None, int, int, Any]:
-        """Results through the driver, as columns: quickest where they fit."""
-        found = self.world.runtime.to_arrow(frame)
-        kill_points.reach("execution.queried")
-        grouped = self._alive(group(found)) if found.num_rows else SCHEMA.empty_table()
+        """Collect the results in the driver, as columns: the fastest way if they fit."""
+        results = self.context.runtime.to_arrow(frame)
+        kill_points.hit("execution.queried")
+        grouped = self._alive(group(results)) if results.num_rows else SCHEMA.empty_table()
         if not grouped.num_rows:
             return None, 0, 0, np.zeros(0, np.int64)
-        written = self.world.results.write(self.channel.id, number, grouped)
+        written = self.context.results.write(self.channel.id, number, grouped)
         rows = int(pa.compute.sum(grouped["count"]).as_py())
         return written.path, rows, written.bytes, grouped["subscription_id"].to_numpy()
 
     def _written(self, frame: DataFrame, number: int) -> tuple[str | None, int, int, Any]:
-        """Results written by the executors, where they are too many for the driver."""
+        """Let the executors write the results if they are too large for the driver."""
         from pyspark.sql import functions as f
 
         payload = f.collect_list("payload")
@@ -191,18 +191,18 @@ class ChannelRunner:
             )
         joined = f.concat(f.lit("["), f.array_join(payload, ","), f.lit("]"))
         grouped = frame.groupBy("subscription_id").agg(f.count("*").cast("int").alias("count"), joined.alias("payload"))
-        folder = self.world.segments.name(self.world.results.folder(self.channel.id, number))
-        grouped.sortWithinPartitions("subscription_id").write.parquet(self.world.segments.uri(folder))
-        kill_points.reach("execution.queried")
-        parts = self.world.segments.adopt(folder)
+        folder = self.context.segments.name(self.context.results.folder(self.channel.id, number))
+        grouped.sortWithinPartitions("subscription_id").write.parquet(self.context.segments.uri(folder))
+        kill_points.hit("execution.queried")
+        parts = self.context.segments.adopt(folder)
         if not sum(part.rows for part in parts):
-            self.world.segments.delete([folder])
+            self.context.segments.delete([folder])
             return None, 0, 0, np.zeros(0, np.int64)
-        found = self.world.segments.read(folder, columns=["subscription_id", "count"])
-        rows = int(pa.compute.sum(found["count"]).as_py())
-        return folder, rows, sum(part.bytes for part in parts), np.sort(found["subscription_id"].to_numpy())
+        counts = self.context.segments.read(folder, columns=["subscription_id", "count"])
+        rows = int(pa.compute.sum(counts["count"]).as_py())
+        return folder, rows, sum(part.bytes for part in parts), np.sort(counts["subscription_id"].to_numpy())
 
     def _alive(self, grouped: pa.Table) -> pa.Table:
-        """Without the subscriptions that were given up since their last table was made for Spark."""
-        alive = self.world.tables[self.channel.id].live(grouped["subscription_id"].to_numpy())
+        """Without subscriptions that ended after the view for Spark was made."""
+        alive = self.context.tables[self.channel.id].live(grouped["subscription_id"].to_numpy())
         return grouped if alive.all() else grouped.filter(pa.array(alive))

@@ -1,11 +1,11 @@
-"""The scheduler: who runs next. Channels, periodic procedures; a few threads; the earliest due first.
+"""The scheduler of channels and periodic procedures: a few threads, and the job that is due first runs first.
 
-A repetitive job is due at fixed moments, whatever its last run took: one that overruns delays only its own next run,
-and says so. A continuous job is due at once when a dataset it follows has grown. Each job is run by one thread at a
-time, and as the job that has waited longest goes first, none is starved by busy others.
+A repetitive job is due at fixed times, however long its last run took: a run that takes too long delays only the next
+run of the same job, and is counted as late. A continuous job is due as soon as a dataset it follows has a new commit.
+One thread at a time runs a job. The job that has waited longest goes first, so that busy jobs cannot starve others.
 
-The first run of a job in a new Spark is mostly compiling, which takes a core for seconds. Side by side such runs would
-only slow each other down, and the first result would come with the last: they go one after the other.
+The first run of a job in a new Spark session mostly compiles, which keeps one core busy for seconds. First runs in
+parallel would only slow each other down, so they run one after the other.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tocsin.errors import NotReady
 
 log = logging.getLogger(__name__)
 
-#: A repetitive job has a schedule to keep: it goes before continuous ones that have waited less than this much longer.
+#: Seconds by which a repetitive job is preferred to continuous ones, because it has a schedule.
 HEAD_START = 1.0
-#: Seconds after which a first run is one that takes long anyway, and others need not wait for it.
+#: Seconds after which other first runs no longer wait for a first run.
 ALONE = 5.0
 
 
 class Job:
-    """Something that is run again and again. ``run`` returns whether more work waits already; ``cold`` tells whether
-    its next run is the first in this Spark."""
+    """A repeated task. ``run`` returns whether more work is waiting; ``cold`` whether its next run is the first one in
+    this Spark session."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class Job:
 
 
 class Scheduler:
-    """``failed`` is told of a job's error and answers after how many seconds it shall be tried again. ``compiling``:
-    so many first runs may go on side by side."""
+    """``failed`` gets the error of a job and returns the seconds until the next try. ``compiling`` is the number of
+    first runs that may run in parallel."""
 
     def __init__(
         self,
@@ -104,15 +104,15 @@ class Scheduler:
             self._changed.notify()
 
     def remove(self, key: Any) -> None:
-        """Returns when the job is not running any more."""
+        """Remove a job; returns when its last run has ended."""
         with self._changed:
             job = self.jobs.pop(key, None)
             if job is not None:
                 job.removed = True
                 self._changed.wait_for(lambda: not job.running)
 
-    def grown(self, heads: dict[int, int]) -> None:
-        """Datasets have new commits: wakes the jobs that follow one of them."""
+    def appended(self, heads: dict[int, int]) -> None:
+        """Datasets have new commits: make the jobs due that follow one of them."""
         with self._changed:
             now = self.clock()
             for job in self.jobs.values():
@@ -121,12 +121,12 @@ class Scheduler:
                     self._changed.notify()
 
     def wake(self) -> None:
-        """Something ``ready`` looks at has changed."""
+        """The result of ``ready`` has changed."""
         with self._changed:
             self._changed.notify_all()
 
     def _next(self, now: float) -> tuple[Job | None, float | None]:
-        """The job to run now, else the seconds until one is due (None: nothing is planned)."""
+        """The job to run now, or the seconds until one is due (None: no job is due)."""
         waiting = [job for job in self.jobs.values() if job.due is not None and not job.running]
         if not waiting or not self.ready():
             return None, None if not waiting else 1.0
@@ -153,7 +153,7 @@ class Scheduler:
                 job.compiling = job.cold()
                 job.started = self.clock()
                 job.due = None
-                # Another thread may take what else is due.
+                # Another thread can run the next job that is due.
                 self._changed.notify()
             self._run(job)
 

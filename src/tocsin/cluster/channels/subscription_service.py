@@ -1,4 +1,4 @@
-"""The subscription desk: subscribe, unsubscribe, move; typed, checked, durable before they are confirmed."""
+"""Subscribe, unsubscribe and migrate subscriptions: arguments are checked, and changes are durable when confirmed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import msgspec
 
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Broker, Channel
-from tocsin.cluster.storage.catalog import Unwant, Want
+from tocsin.cluster.storage.catalog import AddSubscription, RemoveSubscription
+from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.errors import Conflict, LimitExceeded, NotFound
 
@@ -19,113 +20,119 @@ Arguments = Sequence[Any] | Mapping[str, Any]
 
 
 class SubscriptionService:
-    def __init__(self, world: ClusterContext) -> None:
-        self.world = world
+    def __init__(self, context: ClusterContext) -> None:
+        self.context = context
         self._lock = threading.Lock()
-        self._promised: dict[tuple[int, str], int] = {}
-        self._leaving: dict[int, Future[int]] = {}
+        #: Ids of subscriptions that are being committed, by channel and arguments.
+        self._reserved: dict[tuple[int, str], int] = {}
+        self._unsubscribing: dict[int, Future[int]] = {}
 
     def subscribe(self, channel: str, broker: str, args: Sequence[Arguments]) -> Future[list[int]]:
-        """Ids in the order of ``args``. Once they are there, every execution that starts includes them."""
-        limit = self.world.config.limits.subscriptions_per_request
+        """The ids, in the order of ``args``. Every execution that starts after the future has ended includes them."""
+        limit = self.context.config.limits.subscriptions_per_request
         if len(args) > limit:
-            raise LimitExceeded(f"{len(args)} subscriptions in one request, at most {limit}", limit=limit)
-        found, table = self._channel(channel)
-        wanting = self.world.names.get(Broker, broker)
+            raise LimitExceeded(f"{len(args)} subscriptions in one request, at most {limit} are allowed", limit=limit)
+        definition, table = self._channel(channel)
+        subscriber = self.context.definitions.get(Broker, broker)
         texts = [table.canonical(values) for values in args]
-        ids = self._identities(found, table, texts)
-        wants = [Want(number, found.id, text, wanting.id) for number, text in zip(ids, texts, strict=True)]
+        ids = self._ids(definition, table, texts)
 
         def applied(_: int) -> list[int]:
-            for number, text in zip(ids, texts, strict=True):
-                table.add(number, text, wanting.id)
+            for id, text in zip(ids, texts, strict=True):
+                table.add(id, text, subscriber.id)
             return ids
 
-        future: Future[list[int]] = self.world.committer.submit(want=wants, applied=applied)
-        future.add_done_callback(lambda _: self._settle(found.id, texts))
+        added = [AddSubscription(id, definition.id, text, subscriber.id) for id, text in zip(ids, texts, strict=True)]
+        future = self.context.committer.submit(CommitRequest(applied=applied, subscribe=added))
+        future.add_done_callback(lambda _: self._release(definition.id, texts))
         return future
 
     def unsubscribe(self, channel: str, ids: Sequence[int], broker: str | None = None) -> Future[int]:
-        """How many the broker (None: anybody) really had."""
-        found, table = self._channel(channel)
-        leaving = None if broker is None else self.world.names.get(Broker, broker).id
-        for number in ids:
-            self._known(table, found, number)
+        """How many of them the broker (None: any broker) had."""
+        definition, table = self._channel(channel)
+        subscriber = None if broker is None else self.context.definitions.get(Broker, broker).id
+        for id in ids:
+            self._check_exists(table, definition, id)
 
         def applied(_: int) -> int:
-            return sum(table.discard(number, leaving) for number in ids)
+            return sum(table.discard(id, subscriber) for id in ids)
 
         with self._lock:
-            unwant = [Unwant(number, leaving) for number in ids]
-            future: Future[int] = self.world.committer.submit(unwant=unwant, applied=applied)
-            self._leaving.update(dict.fromkeys(ids, future))
-        future.add_done_callback(lambda _: self._left(ids, future))
+            removed = [RemoveSubscription(id, subscriber) for id in ids]
+            future = self.context.committer.submit(CommitRequest(applied=applied, unsubscribe=removed))
+            self._unsubscribing.update(dict.fromkeys(ids, future))
+        future.add_done_callback(lambda _: self._unsubscribed(ids, future))
         return future
 
-    def move(self, channel: str, number: int, args: Arguments | None, source: str | None, target: str) -> Future[int]:
-        """To another broker, in one commit: no execution sees it on neither. Other ``args`` give another id."""
-        found, table = self._channel(channel)
-        self._known(table, found, number)
-        subscription = table.get(number)
-        to = self.world.names.get(Broker, target)
+    def migrate(self, channel: str, id: int, args: Arguments | None, source: str | None, target: str) -> Future[int]:
+        """Migrate to another broker in one commit, so that every execution sees it on exactly one of the two. Changed
+        ``args`` make a subscription with another id."""
+        definition, table = self._channel(channel)
+        self._check_exists(table, definition, id)
+        subscription = table.get(id)
+        to = self.context.definitions.get(Broker, target)
         if source is not None:
-            origin = self.world.names.get(Broker, source).id
+            origin = self.context.definitions.get(Broker, source).id
             if origin not in subscription.brokers:
-                raise Conflict(f"broker {source!r} has no subscription {number}", subscription=number)
+                raise Conflict(f"broker {source!r} does not have subscription {id}", subscription=id)
         elif len(subscription.brokers) == 1:
             origin = next(iter(subscription.brokers))
         else:
-            holders = sorted(self.world.names.by_id(item).name for item in subscription.brokers)
-            hint = f"say which: FROM {' or FROM '.join(holders)}"
-            raise Conflict(f"several brokers have subscription {number}", hint=hint, brokers=holders)
+            names = sorted(self.context.definitions.by_id(item).name for item in subscription.brokers)
+            hint = f"name one of them: FROM {' or FROM '.join(names)}"
+            raise Conflict(f"several brokers have subscription {id}", hint=hint, brokers=names)
         before = msgspec.json.encode(list(subscription.args)).decode()
         text = table.canonical(args) if args is not None else table.canonical(msgspec.json.decode(before))
-        (other,) = self._identities(found, table, [text])
+        (new_id,) = self._ids(definition, table, [text])
+        unchanged = (new_id, to.id) == (id, origin)
 
         def applied(_: int) -> int:
-            table.add(other, text, to.id)
-            if (other, to.id) != (number, origin):
-                table.discard(number, origin)
-            return other
+            table.add(new_id, text, to.id)
+            if not unchanged:
+                table.discard(id, origin)
+            return new_id
 
-        unwant = [] if (other, to.id) == (number, origin) else [Unwant(number, origin)]
-        want = [Want(other, found.id, text, to.id)]
-        future: Future[int] = self.world.committer.submit(want=want, unwant=unwant, applied=applied)
-        future.add_done_callback(lambda _: self._settle(found.id, [text]))
+        request = CommitRequest(
+            applied=applied,
+            subscribe=[AddSubscription(new_id, definition.id, text, to.id)],
+            unsubscribe=[] if unchanged else [RemoveSubscription(id, origin)],
+        )
+        future = self.context.committer.submit(request)
+        future.add_done_callback(lambda _: self._release(definition.id, [text]))
         return future
 
     def _channel(self, name: str) -> tuple[Channel, SubscriptionTable]:
-        channel = self.world.names.get(Channel, name)
-        return channel, self.world.tables[channel.id]
+        channel = self.context.definitions.get(Channel, name)
+        return channel, self.context.tables[channel.id]
 
     @staticmethod
-    def _known(table: SubscriptionTable, channel: Channel, number: int) -> None:
-        if not table.brokers(number):
-            raise NotFound("subscription", str(number), hint=f"SELECT * FROM {channel.name}Subscriptions lists them")
+    def _check_exists(table: SubscriptionTable, channel: Channel, id: int) -> None:
+        if not table.brokers(id):
+            raise NotFound("subscription", str(id), hint=f"SELECT * FROM {channel.name}Subscriptions lists them")
 
-    def _identities(self, channel: Channel, table: SubscriptionTable, texts: Sequence[str]) -> list[int]:
-        """Identical subscriptions share an id, also those that are being committed at this moment.
+    def _ids(self, channel: Channel, table: SubscriptionTable, texts: Sequence[str]) -> list[int]:
+        """Identical subscriptions share an id, also while they are being committed.
 
-        An id whose last broker may just be leaving is not handed out: the commit that decides it is waited for.
+        An id whose last broker may be unsubscribing is not reused: this waits for the commit that decides it.
         """
         while True:
             with self._lock:
-                known = [table.find(text) or self._promised.get((channel.id, text)) for text in texts]
-                busy = {self._leaving[number] for number in known if number is not None and number in self._leaving}
+                ids = [table.find(text) or self._reserved.get((channel.id, text)) for text in texts]
+                busy = {self._unsubscribing[id] for id in ids if id is not None and id in self._unsubscribing}
                 if not busy:
                     for place, text in enumerate(texts):
-                        number = known[place] or self._promised.get((channel.id, text)) or self.world.catalog.new_id()
-                        known[place] = self._promised[channel.id, text] = number
-                    return [number for number in known if number is not None]
+                        id = ids[place] or self._reserved.get((channel.id, text)) or self.context.catalog.new_id()
+                        ids[place] = self._reserved[channel.id, text] = id
+                    return [id for id in ids if id is not None]
             wait(busy)
 
-    def _settle(self, channel: int, texts: Sequence[str]) -> None:
+    def _release(self, channel: int, texts: Sequence[str]) -> None:
         with self._lock:
             for text in texts:
-                self._promised.pop((channel, text), None)
+                self._reserved.pop((channel, text), None)
 
-    def _left(self, ids: Sequence[int], future: Future[int]) -> None:
+    def _unsubscribed(self, ids: Sequence[int], future: Future[int]) -> None:
         with self._lock:
-            for number in ids:
-                if self._leaving.get(number) is future:
-                    del self._leaving[number]
+            for id in ids:
+                if self._unsubscribing.get(id) is future:
+                    del self._unsubscribing[id]

@@ -1,4 +1,4 @@
-"""Procedures: an insert, a delete or a query with parameters; run once, or every period until dropped."""
+"""Procedures: an INSERT, DELETE or query with parameters, run once or periodically until dropped."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tocsin.cluster.statements.parser import parse_one
 from tocsin.errors import TypeMismatch
 
 
-class Done(Struct, frozen=True):
-    """What a run came to: rows changed, or the rows of a query."""
+class ProcedureRun(Struct, frozen=True):
+    """The outcome of a run: the number of changed rows, or the rows of a query."""
 
     message: str
     rows: int
@@ -31,29 +31,31 @@ class Done(Struct, frozen=True):
 
 class Procedures:
     def __init__(
-        self, world: ClusterContext, writer: DmlExecutor, retrospection: Retrospection, channels: ChannelManager
+        self, context: ClusterContext, dml: DmlExecutor, retrospection: Retrospection, channels: ChannelManager
     ) -> None:
-        self.world = world
-        self.writer = writer
+        self.context = context
+        self.dml = dml
         self.retrospection = retrospection
         self.channels = channels
 
-    def execute(self, name: str, args: Sequence[Any]) -> Done:
-        """Runs it now; one with a period is then repeated with these arguments, also after a restart."""
-        procedure = self.world.names.get(Procedure, name)
+    def execute(self, name: str, args: Sequence[Any]) -> ProcedureRun:
+        """Run it now; a periodic procedure then repeats with these arguments, also after a restart."""
+        procedure = self.context.definitions.get(Procedure, name)
         values = self._values(procedure, args)
         done = self._run(procedure, values)
         if procedure.period is None:
             return done
-        running = [item for item in self.world.catalog.schedules() if item.procedure.lower() == procedure.name.lower()]
+        running = [
+            item for item in self.context.catalog.schedules() if item.procedure.lower() == procedure.name.lower()
+        ]
         if not any(list(item.args) == list(args) for item in running):
-            schedule = Schedule(self.world.catalog.new_id(), procedure.name, tuple(args), time.time())
-            self.world.catalog.add_schedule(schedule)
+            schedule = Schedule(self.context.catalog.new_id(), procedure.name, tuple(args), time.time())
+            self.context.catalog.add_schedule(schedule)
             self.resume(schedule)
-        return Done(f"{done.message}; repeats every {procedure.period:g} s", done.rows, done.table)
+        return ProcedureRun(f"{done.message}; repeats every {procedure.period:g} s", done.rows, done.table)
 
     def resume(self, schedule: Schedule) -> None:
-        procedure = self.world.names.get(Procedure, schedule.procedure)
+        procedure = self.context.definitions.get(Procedure, schedule.procedure)
         values = self._values(procedure, schedule.args)
 
         def run() -> bool:
@@ -72,14 +74,14 @@ class Procedures:
             )
         return [type_ddl.coerce(value, item.type) for value, item in zip(args, procedure.parameters, strict=True)]
 
-    def _run(self, procedure: Procedure, values: list[Any]) -> Done:
+    def _run(self, procedure: Procedure, values: list[Any]) -> ProcedureRun:
         statement = parse_one(procedure.body)
         if isinstance(statement, st.Insert):
-            rows = self.writer.insert(statement, procedure.parameters, values)
-            return Done(f"{counted(rows)} {'upserted' if statement.upsert else 'inserted'}", rows)
+            rows = self.dml.insert(statement, procedure.parameters, values)
+            return ProcedureRun(f"{counted(rows)} {'upserted' if statement.upsert else 'inserted'}", rows)
         if isinstance(statement, st.Delete):
-            rows = self.writer.delete(statement, procedure.parameters, values)
-            return Done(f"{counted(rows)} deleted", rows)
+            rows = self.dml.delete(statement, procedure.parameters, values)
+            return ProcedureRun(f"{counted(rows)} deleted", rows)
         assert isinstance(statement, st.Query)
         table = self.retrospection.query(statement.sql, procedure.parameters, values)
-        return Done(counted(table.num_rows), table.num_rows, table)
+        return ProcedureRun(counted(table.num_rows), table.num_rows, table)

@@ -1,4 +1,4 @@
-"""Retrospection: SELECT over all datasets, results, subscriptions and the catalog itself."""
+"""Retrospective queries: SELECT over datasets, results, subscriptions and the catalog."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 
 class Retrospection:
-    def __init__(self, world: ClusterContext) -> None:
-        self.world = world
-        world.frames = self.frame
+    def __init__(self, context: ClusterContext) -> None:
+        self.context = context
+        context.frames = self.frame
 
     def query(self, sql: str, parameters: Sequence[Parameter] = (), values: Sequence[Any] | None = None) -> pa.Table:
-        """At most ``limits.query_rows`` rows; a larger answer is refused rather than cut silently."""
-        limit = self.world.config.limits.query_rows
-        compiled = compile_query(sql, self.world.names, parameters, values=values)
+        """At most ``limits.query_rows`` rows; a larger result is an error."""
+        limit = self.context.config.limits.query_rows
+        compiled = compile_query(sql, self.context.definitions, parameters, values=values)
         table = self.collect(compiled, limit + 1)
         if table.num_rows > limit:
             raise LimitExceeded(
-                f"the query yields more than {limit} rows", hint="add a LIMIT or a condition", limit=limit
+                f"the query returns more than {limit} rows", hint="add a LIMIT or a condition", limit=limit
             )
         return table
 
     def collect(self, compiled: CompiledQuery, limit: int | None = None) -> pa.Table:
         now = time.time()
-        runtime = self.world.runtime
-        with self.world.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
+        runtime = self.context.runtime
+        with self.context.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
             text = compiled.render(reading.view, rows=reading.rows, now=now, previous=now)
-            # The limit is part of the text: a DataFrame with one more step would be analysed once more.
+            # The limit is part of the text, because a further step of a DataFrame costs a second analysis.
             frame = runtime.session.sql(text if limit is None else f"SELECT * FROM ({text}) LIMIT {limit}")
             check_plan(frame)
             return runtime.to_arrow(frame)
@@ -52,37 +52,37 @@ class Retrospection:
     def frame(self, relation: Relation) -> DataFrame:
         if relation.kind == "catalog":
             return self._catalog(relation)
-        channel = self.world.names.get(Channel, relation.name)
+        channel = self.context.definitions.get(Channel, relation.name)
         return self._subscriptions(channel) if relation.kind == "subscriptions" else self._results(channel)
 
     def _catalog(self, relation: Relation) -> DataFrame:
-        columns, rows = self.world.catalog.rows(relation.name)
+        columns, rows = self.context.catalog.rows(relation.name)
         schema = type_ddl.arrow_schema(columns)
         arrays = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)]
-        return self.world.runtime.from_arrow(pa.Table.from_arrays(arrays, schema=schema))
+        return self.context.runtime.from_arrow(pa.Table.from_arrays(arrays, schema=schema))
 
     def _subscriptions(self, channel: Channel) -> DataFrame:
-        table = self.world.tables[channel.id].arrow()
-        names = {broker.id: broker.name for broker in self.world.names.all(Broker)}
+        table = self.context.tables[channel.id].arrow()
+        names = {broker.id: broker.name for broker in self.context.definitions.all(Broker)}
         brokers = pa.array(
             [[names[item] for item in row] for row in table["brokers"].to_pylist()], pa.list_(pa.string())
         )
         columns = {"subscription_id": table["subscription_id"], "brokers": brokers}
         for at, parameter in enumerate(channel.parameters):
             columns[parameter.name] = table[f"p_{at}"]
-        return self.world.runtime.from_arrow(pa.table(columns))
+        return self.context.runtime.from_arrow(pa.table(columns))
 
     def _results(self, channel: Channel) -> DataFrame:
-        """One row a result: execution, time, subscription and the typed record."""
+        """One row for each result: execution, time, subscription and the typed record."""
         from pyspark.sql import functions as f
 
-        executions = self.world.catalog.executions(channel.id, limit=1 << 31)
-        paths = self.world.results.result_paths(executions)
+        executions = self.context.catalog.executions(channel.id, limit=1 << 31)
+        paths = self.context.results.result_paths(executions)
         record = f"struct<{','.join(f'{type_ddl.quoted(column.name)}:{column.type}' for column in channel.columns)}>"
-        session = self.world.runtime.session
+        session = self.context.runtime.session
         if not paths:
             schema = type_ddl.arrow_schema([*RESULT_COLUMNS, Column("result", record)])
-            return self.world.runtime.from_arrow(schema.empty_table())
+            return self.context.runtime.from_arrow(schema.empty_table())
         index = pa.table(
             {
                 "_file": [path.rpartition("/")[2] for path, _, _ in paths],
@@ -91,10 +91,10 @@ class Retrospection:
             }
         )
         files = session.read.schema("subscription_id bigint, count int, payload string").parquet(
-            *[self.world.segments.uri(path) for path, _, _ in paths]
+            *[self.context.segments.uri(path) for path, _, _ in paths]
         )
         rows = files.select("subscription_id", "payload", f.col("_metadata.file_name").alias("_file"))
-        numbered = rows.join(self.world.runtime.from_arrow(index).hint("broadcast"), "_file")
+        numbered = rows.join(self.context.runtime.from_arrow(index).hint("broadcast"), "_file")
         return numbered.select(
             "execution",
             "execution_time",

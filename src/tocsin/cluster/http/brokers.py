@@ -1,4 +1,4 @@
-"""``/brokers``: who is told of results."""
+"""``/brokers``: the brokers that the data cluster notifies of results."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ async def list_brokers(exchange: Exchange) -> Response:
 
 
 async def put_broker(exchange: Exchange) -> Response:
-    url = check_text((await exchange.body(BrokerAddress)).url, "url")
-    return answer(await exchange.threads.quick.run(exchange.cluster.register_broker, exchange.path["broker"], url))
+    name, body = exchange.path["broker"], await exchange.body(BrokerAddress)
+    url = check_text(body.url, "url")
+    return answer(await exchange.threads.quick.run(exchange.cluster.register_broker, name, url, body.matched))
 
 
 OPERATIONS = (
@@ -43,9 +44,9 @@ OPERATIONS = (
         "PUT",
         "/brokers/{broker}",
         "put_broker",
-        "Register a broker, or its new address",
+        "Register a broker, or change its address",
         put_broker,
-        (Answer("It is told of results from now on, and of those it has missed", Registered),),
+        (Answer("The broker is notified of new results and of those it has missed", Registered),),
         body={"application/json": BrokerAddress},
         errors=(
             Malformed,

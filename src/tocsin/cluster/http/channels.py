@@ -1,4 +1,4 @@
-"""``/channels``: what can be subscribed to."""
+"""``/channels``: the channels of the data cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/channels/{channel}/executions``: what a channel has found, and the one pull that brings it to a broker."""
+"""``/channels/{channel}/executions``: the executions of a channel, and their results for a broker."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tocsin.errors import Busy, Malformed, NotFound, StorageError, SystemTrouble
 from tocsin.http.responses import NDJSON, answer, stream
 
 PATH = "/channels/{channel}/executions"
-#: A long poll looks this often whether the client has gone or the server stops.
+#: Seconds between two checks of a long poll whether the client has disconnected or the server stops.
 SLICE = 1.0
 
 
 async def list_executions(exchange: Exchange) -> Response:
-    channel, wish = exchange.path["channel"], exchange.query
-    end = monotonic() + wish.wait
+    channel, query = exchange.path["channel"], exchange.query
+    end = monotonic() + query.wait
     while (left := end - monotonic()) > 0 and not exchange.site.stopping:
         newest = await exchange.threads.waits.run(
-            exchange.cluster.wait_execution, channel, wish.after, min(left, SLICE)
+            exchange.cluster.wait_execution, channel, query.after, min(left, SLICE)
         )
-        if newest > wish.after or await exchange.gone():
+        if newest > query.after or await exchange.gone():
             break
-    found = await exchange.threads.quick.run(exchange.cluster.executions, channel, wish.after, wish.limit)
-    return answer({"executions": found})
+    executions = await exchange.threads.quick.run(exchange.cluster.executions, channel, query.after, query.limit)
+    return answer({"executions": executions})
 
 
 async def pull(exchange: Exchange) -> Response:
@@ -42,7 +42,7 @@ OPERATIONS = (
         "list_executions",
         "Executions of a channel",
         list_executions,
-        (Answer("By number; with `wait`, as soon as there is one", Executions),),
+        (Answer("Ordered by number; with `wait`, as soon as there is one", Executions),),
         query=ExecutionParameters,
         errors=(Malformed, NotFound, Busy, SystemTrouble),
     ),

@@ -1,4 +1,4 @@
-"""``POST /feeds/{feed}``: the hot route. No layers: headers, body, one future, one answer."""
+"""``POST /feeds/{feed}``: publish records. A raw ASGI handler without a router, because it is the busiest route."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from time import perf_counter
 from typing import Any
 
 from tocsin.cluster.http.operation import Answer, Operation, Site, path_value
-from tocsin.cluster.http.schemas import PostParameters, Receipt
+from tocsin.cluster.http.schemas import PostParameters
+from tocsin.cluster.model import Post, Receipt
 from tocsin.errors import (
     BrokenEncoding,
     Conflict,
@@ -29,14 +30,12 @@ ROUTE = "/feeds/{feed}"
 MEDIA = (JSON, NDJSON, "application/ndjson", "application/jsonl", "application/json-lines")
 ENCODINGS = {b"gzip": "gzip", b"x-gzip": "gzip", b"identity": "", b"": ""}
 KEY_LENGTH = 255
-#: Bodies up to this are decoded in the event loop, which takes less than handing them to a thread.
+#: Bodies up to this size are decoded in the event loop, which costs less than a thread.
 INLINE = 32 * 1024
 DEFAULTS = PostParameters()
 
 
-class Feeds:
-    """The raw ASGI handler of posts."""
-
+class FeedEndpoint:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.limit = site.config.limits.request_bytes
@@ -64,14 +63,14 @@ class Feeds:
         await send({"type": "http.response.body", "body": body})
         self.seconds.observe(perf_counter() - started)
 
-    async def post(self, scope: Any, receive: Any) -> Any:
+    async def post(self, scope: Any, receive: Any) -> Receipt:
         headers = scope["headers"]
         given = dict(headers)
         if b"origin" in given:
             check_origin(headers)
         feed = feed_of(scope["path"][len("/feeds/") :])
         query = scope["query_string"]
-        wishes = from_query(query, PostParameters) if query else DEFAULTS
+        options = from_query(query, PostParameters) if query else DEFAULTS
         media, encoding, key = JSON, "", None
         if given.get(b"content-type") != b"application/json":
             media = media_type(headers, MEDIA, JSON)
@@ -81,27 +80,18 @@ class Feeds:
             key = key_of(given[b"idempotency-key"])
         body = await read_body(headers, receive, self.limit)
         self.received.inc(len(body))
-
-        def publish() -> Any:
-            return self.site.cluster.publish(
-                feed,
-                body,
-                content_type=JSON if media == JSON else NDJSON,
-                encoding=encoding,
-                idempotency_key=key,
-                atomic=wishes.atomic,
-                unknown=wishes.unknown,
-            )
-
-        # A key is looked up in the catalog, which may be busy with a commit.
+        content_type = JSON if media == JSON else NDJSON
+        post = Post(feed, body, content_type, encoding, key, options.atomic, options.unknown)
+        publish = self.site.cluster.publish
+        # Looking up a key may block, because the catalog may be busy with a commit.
         quick = len(body) <= INLINE and not encoding and key is None
-        future = publish() if quick else await self.site.threads.posts.run(publish)
+        future = publish(post) if quick else await self.site.threads.posts.run(publish, post)
         return await self.site.threads.arrivals.wait(future)
 
 
 @lru_cache(1024)
 def feed_of(text: str) -> str:
-    """The name in a path, checked; only names that pass are remembered."""
+    """The name of the feed in a path, checked; only valid names are cached."""
     name: str = path_value("feed", text)
     return name
 
@@ -111,13 +101,11 @@ def encoding_of(value: bytes) -> str:
         return ENCODINGS[value.strip().lower()]
     except KeyError:
         word = value.decode("latin-1")
-        raise UnsupportedEncoding(
-            f"the encoding {word!r} is not read here", hint="send it plain or with gzip"
-        ) from None
+        raise UnsupportedEncoding(f"the content encoding {word!r} is not supported", hint="use gzip or none") from None
 
 
 def key_of(value: bytes) -> str:
-    """RFC 9110 lets headers be nearly anything; a key is 1 to 255 visible ASCII characters."""
+    """RFC 9110 allows nearly anything in headers; a key is 1 to 255 visible ASCII characters."""
     key = value.decode("latin-1").strip()
     if not key or len(key) > KEY_LENGTH or not (key.isascii() and key.isprintable()):
         raise Malformed(f"an Idempotency-Key is 1 to {KEY_LENGTH} visible ASCII characters")
@@ -131,10 +119,10 @@ OPERATIONS = (
         "post_records",
         "Publish records",
         None,
-        (Answer("The records are durable; those that do not fit are listed", Receipt),),
+        (Answer("The records are durable; those that do not fit the dataset are listed", Receipt),),
         query=PostParameters,
         headers={
-            "Idempotency-Key": "names this post: sent again, it is answered again and not stored again",
+            "Idempotency-Key": "identifies this post: a repeated post gets the same answer and is not stored again",
             "Content-Encoding": "gzip, or none",
         },
         body=dict.fromkeys(MEDIA, Any),
@@ -152,6 +140,6 @@ OPERATIONS = (
             SystemTrouble,
             StorageError,
         ),
-        description="One JSON record, an array of records, or one record a line. Answered once they are durable.",
+        description="One JSON record, an array of records, or one record per line. Answers when they are durable.",
     ),
 )

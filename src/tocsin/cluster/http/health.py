@@ -1,4 +1,4 @@
-"""For those who run it: health, readiness, metrics, the OpenAPI document and the index."""
+"""For operators: health, readiness, metrics, the OpenAPI document and the index of routes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from tocsin.cluster.http.schemas import Index, RouteInfo, Status
 from tocsin.errors import Malformed, NotReady, SystemTrouble
 from tocsin.http.responses import answer
 
-#: A cluster that can't say how it is within this many seconds isn't well.
-PATIENCE = 5.0
+#: A cluster that does not report its status within this many seconds is not healthy.
+STATUS_TIMEOUT = 5.0
 
 
 async def status(exchange: Exchange) -> dict[str, Any]:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(STATUS_TIMEOUT):
             return await exchange.threads.quick.run(exchange.cluster.status)
     except TimeoutError:
-        raise SystemTrouble(f"the data cluster did not say how it is within {PATIENCE:g} s") from None
+        raise SystemTrouble(f"the data cluster did not report its status within {STATUS_TIMEOUT:g} s") from None
 
 
 async def health(exchange: Exchange) -> Response:
-    """Well means: what must run runs (the committer above all). Spark may come and go."""
+    """Healthy while the committer runs; Spark may be down."""
     state = await status(exchange)
     if not state["committer"]:
-        raise SystemTrouble("nothing can be made durable: the committer has ended", hint="see the log, and restart it")
+        raise SystemTrouble(
+            "the committer has stopped, so nothing can be stored", hint="see the log, and restart the data cluster"
+        )
     return answer(state)
 
 
@@ -61,27 +63,27 @@ OPERATIONS = (
         "GET",
         "/healthz",
         "health",
-        "Is the process well?",
+        "Whether the process is healthy",
         health,
-        (Answer("It is", Status),),
+        (Answer("It is healthy", Status),),
         errors=(Malformed, SystemTrouble),
     ),
     Operation(
         "GET",
         "/readyz",
         "readiness",
-        "Can it run queries and channels?",
+        "Whether it can run queries and channels",
         readiness,
-        (Answer("It can", Status),),
+        (Answer("It is ready", Status),),
         errors=(Malformed, NotReady, SystemTrouble),
     ),
     Operation(
         "GET",
         "/metrics",
         "metrics",
-        "Figures for Prometheus",
+        "Metrics for Prometheus",
         metrics,
-        (Answer("Prometheus' text format", None, ("text/plain",)),),
+        (Answer("The text format of Prometheus", None, ("text/plain",)),),
         errors=(Malformed, SystemTrouble),
     ),
     Operation(

@@ -46,13 +46,13 @@ def is_struct(kind: Any) -> bool:
 
 
 def codes() -> list[str]:
-    """All codes an error can have."""
-    found, todo = {"internal"}, [TocsinError]
+    """All error codes."""
+    names, todo = {"internal"}, [TocsinError]
     while todo:
         kind = todo.pop()
-        found.add(kind.code)
+        names.add(kind.code)
         todo += [each for each in kind.__subclasses__() if each.__module__ == TocsinError.__module__]
-    return sorted(found)
+    return sorted(names)
 
 
 def schema(kind: Any) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def answers(operation: Operation) -> dict[str, Any]:
         entry["description"] = entry["description"] or each.description
         for media in each.media:
             if media == NDJSON:
-                # OpenAPI 3.1 has no word for lines; 3.2 calls it itemSchema.
+                # OpenAPI 3.1 cannot describe lines; 3.2 has itemSchema.
                 entry["content"][media] = {"schema": {"type": "string"}, "x-line-schema": schema(each.line)}
             elif media == JSON:
                 entry["content"][media] = {"schema": schema(each.kind)}
@@ -118,7 +118,7 @@ def answers(operation: Operation) -> dict[str, Any]:
 
 
 def errors(operation: Operation) -> dict[str, Any]:
-    """By status, with the codes it may have; nothing else is answered, but for 500 with the code internal."""
+    """By status, the codes that an operation can answer, and 500 with the code internal."""
     by_status: dict[int, set[str]] = {500: {"internal"}, Busy.status: {Busy.code}}
     for kind in operation.errors:
         by_status.setdefault(kind.status, set()).add(kind.code)

@@ -1,23 +1,25 @@
-"""An operation of the HTTP interface: one entry of the table that the router and the OpenAPI document come from."""
+"""An operation of the HTTP interface. The router and the OpenAPI document are made from the table of operations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tocsin.cluster.facade import Facade
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
 from tocsin.errors import Malformed, TocsinError
 from tocsin.http.requests import Receive, check_origin, check_text, from_json, from_query, media_type, read_body
 from tocsin.http.responses import JSON
+
+if TYPE_CHECKING:
+    from tocsin.cluster.service import DataCluster
 
 Name = Annotated[str, Meta(min_length=1, description="compares without regard to case")]
 Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -31,7 +33,7 @@ class NoParameters(Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Answer:
-    """``kind`` is the type of the JSON body; for other media a JSON schema of the text, or of one line of it."""
+    """``kind`` is the type of a JSON body, ``line`` the type of one line of an NDJSON body."""
 
     description: str
     kind: Any = None
@@ -42,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Operation:
-    """Without a ``handler`` it is not the router that answers it; it is in the table to be described."""
+    """An operation without a ``handler`` is only described; the router does not serve it."""
 
     method: str
     path: str
@@ -62,7 +64,7 @@ class Operation:
 
 
 class Exchange:
-    """One request on its way: the cluster, the pools, and what the request says, already checked."""
+    """One request: its checked path, query and headers, the cluster and the thread pools."""
 
     def __init__(self, site: Site, operation: Operation, scope: dict[str, Any], receive: Receive) -> None:
         self.site = site
@@ -78,7 +80,7 @@ class Exchange:
         self.query: Any = from_query(scope["query_string"], operation.query)
 
     async def gone(self) -> bool:
-        """Whether the client has hung up."""
+        """Whether the client has disconnected."""
         return await self._request.is_disconnected()
 
     async def body(self, kind: type[Any], limit: int | None = None) -> Any:
@@ -89,9 +91,9 @@ class Exchange:
 
 @dataclass
 class Site:
-    """What all requests share. ``stopping`` ends long polls when the server shuts down."""
+    """The objects that all requests share. ``stopping`` ends long polls when the server shuts down."""
 
-    cluster: Facade
+    cluster: DataCluster
     config: ClusterConfig
     threads: Threads
     operations: tuple[Operation, ...] = ()
@@ -104,5 +106,5 @@ def path_value(name: str, raw: str) -> Any:
     try:
         value = msgspec.convert(raw, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Malformed(f"{raw!r} is no {name}: {error}") from error
+        raise Malformed(f"{raw!r} is not a valid {name}: {error}") from error
     return check_text(value, name) if kind is Name else value

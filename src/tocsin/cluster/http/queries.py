@@ -1,4 +1,4 @@
-"""``POST /query``: one query over everything there is, in the format the client wants."""
+"""``POST /query``: one query over datasets, results and the catalog, in the format that the client asks for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, Operation
-from tocsin.cluster.http.schemas import Query, QueryParameters
+from tocsin.cluster.http.schemas import QueryParameters, QueryRequest
 from tocsin.cluster.http.statements import STATEMENT_ERRORS, script_of
 from tocsin.cluster.records import formats
 from tocsin.http.requests import accepted
@@ -17,11 +17,11 @@ MEDIA = {"json": JSON, "ndjson": NDJSON, "csv": "text/csv", "arrow": "applicatio
 
 
 async def run_query(exchange: Exchange) -> Response:
-    wanted = exchange.query.format or accepted(exchange.headers, {media: name for name, media in MEDIA.items()}, "json")
-    sql = await script_of(exchange, Query, "sql")
+    format = exchange.query.format or accepted(exchange.headers, {media: name for name, media in MEDIA.items()}, "json")
+    sql = await script_of(exchange, QueryRequest, "sql")
     table = await exchange.threads.work.run(exchange.cluster.query, sql)
-    chunks = await exchange.threads.pulls.iterate(lambda: formats.WRITERS[wanted](table))
-    return stream(chunks, MEDIA[wanted], {"tocsin-rows": str(table.num_rows)})
+    chunks = await exchange.threads.pulls.iterate(lambda: formats.WRITERS[format](table))
+    return stream(chunks, MEDIA[format], {"tocsin-rows": str(table.num_rows)})
 
 
 OPERATIONS = (
@@ -37,7 +37,7 @@ OPERATIONS = (
             Answer("", None, (MEDIA["csv"], MEDIA["arrow"])),
         ),
         query=QueryParameters,
-        body={JSON: Query, "text/plain": str, "application/sql": str},
+        body={JSON: QueryRequest, "text/plain": str, "application/sql": str},
         errors=STATEMENT_ERRORS,
     ),
 )

@@ -1,4 +1,4 @@
-"""The bodies and query strings of the HTTP interface. The OpenAPI document is generated from these."""
+"""The request bodies, query strings and answers of the HTTP interface, from which the OpenAPI document is made."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-Id = Annotated[int, Meta(ge=1, le=2**63 - 1, description="number of a subscription")]
+Id = Annotated[int, Meta(ge=1, le=2**63 - 1, description="id of a subscription")]
 Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Text = Annotated[str, Meta(min_length=1)]
 Arguments = Annotated[
@@ -14,45 +14,28 @@ Arguments = Annotated[
 ]
 
 
-class Request(Struct, forbid_unknown_fields=True, frozen=True):
-    """What a client sends: a field nobody knows is a mistake."""
+class ClientInput(Struct, forbid_unknown_fields=True, frozen=True):
+    """A body or a query string; an unknown field is an error."""
 
 
-class PostParameters(Request, frozen=True):
+class PostParameters(ClientInput, frozen=True):
     atomic: Annotated[bool, Meta(description="all records or none")] = False
     unknown: Annotated[
-        Literal["refuse", "ignore"], Meta(description="what to do with fields that the dataset has no column for")
+        Literal["refuse", "ignore"], Meta(description="what to do with a field that is not a column of the dataset")
     ] = "refuse"
 
 
-class Refused(Struct, frozen=True):
-    index: Annotated[int, Meta(description="place of the record in the post, from 0")]
-    code: str
-    reason: str
-
-
-class Receipt(Struct, frozen=True):
-    """The records that were taken are durable. ``repeated``: an Idempotency-Key was seen before; this is its answer."""
-
-    feed: str
-    dataset: str
-    taken: int
-    refused: list[Refused]
-    ordinal: Annotated[int | None, Meta(description="the commit of the dataset that holds them")] = None
-    repeated: bool = False
-
-
-class Script(Request, frozen=True):
+class ScriptRequest(ClientInput, frozen=True):
     script: Text
 
 
 class ColumnInfo(Struct, frozen=True):
     name: str
-    type: Annotated[str, Meta(description="Arrow's name of the type")]
+    type: Annotated[str, Meta(description="the name of the type in Arrow")]
 
 
 class OutcomeInfo(Struct, frozen=True, omit_defaults=True):
-    """What one statement did. A query also has its ``columns`` and its rows in ``result``."""
+    """What one statement did. A query also has ``columns``, and its rows in ``result``."""
 
     statement: Annotated[int, Meta(description="place of the statement in the script, from 1")]
     kind: str
@@ -69,13 +52,13 @@ class Outcomes(Struct, frozen=True):
 
 class ProgressInfo(Struct, frozen=True):
     statement: int
-    done: Annotated[float, Meta(description="0 to 1, or -1 where nobody knows")]
+    done: Annotated[float, Meta(description="0 to 1, or -1 if it is unknown")]
     rows: int
     text: str
 
 
 class Problem(Struct, frozen=True):
-    """``code`` is for machines and stays the same; more fields depend on the code."""
+    """``code`` is for programs and does not change; some codes have more fields."""
 
     code: str
     message: str
@@ -87,27 +70,27 @@ class ErrorBody(Struct, frozen=True):
 
 
 class ScriptError(Struct, frozen=True):
-    """The statement that failed (``statement``, ``line``, ``column`` in ``error``) and what those before it did."""
+    """The error, with ``statement``, ``line`` and ``column``, and the outcomes of the statements before it."""
 
     error: Problem
     outcomes: list[OutcomeInfo] | UnsetType = UNSET
 
 
 class ScriptLine(Struct, frozen=True, omit_defaults=True):
-    """One line of a streamed answer: exactly one of these."""
+    """One line of a streamed answer: exactly one of these fields."""
 
     outcome: OutcomeInfo | UnsetType = UNSET
     progress: ProgressInfo | UnsetType = UNSET
     error: Problem | UnsetType = UNSET
 
 
-class Query(Request, frozen=True):
+class QueryRequest(ClientInput, frozen=True):
     sql: Text
 
 
-class QueryParameters(Request, frozen=True):
+class QueryParameters(ClientInput, frozen=True):
     format: Annotated[
-        Literal["json", "ndjson", "csv", "arrow"] | None, Meta(description="wins over the Accept header")
+        Literal["json", "ndjson", "csv", "arrow"] | None, Meta(description="overrides the Accept header")
     ] = None
 
 
@@ -118,23 +101,23 @@ class ParameterInfo(Struct, frozen=True):
 
 class ChannelInfo(Struct, frozen=True):
     name: str
-    epoch: Annotated[int, Meta(description="larger than that of another channel that had the name before")]
+    epoch: Annotated[int, Meta(description="larger than the epoch of a dropped channel of the same name")]
     kind: Literal["repetitive", "continuous"]
     push: bool
     parameters: list[ParameterInfo]
     period: Annotated[float | None, Meta(description="seconds")]
     retention: Annotated[float, Meta(description="seconds that results are kept")]
-    function: Annotated[str | None, Meta(description="name@arity, where the body came from a function")]
+    function: Annotated[str | None, Meta(description="name@arity, if the body came from a function")]
     body: str
-    columns: Annotated[list[ParameterInfo], Meta(description="what a result has")]
+    columns: Annotated[list[ParameterInfo], Meta(description="the columns of a result")]
     state: Literal["running", "failing"]
     error: Annotated[str | None, Meta(description="why it is failing")]
     subscriptions: int
     last_execution: Annotated[int, Meta(description="number of the newest execution, 0 before the first")]
-    first_execution: Annotated[int, Meta(description="number of the oldest execution that is kept")]
-    lag: Annotated[int, Meta(description="commits it has not seen yet")]
+    first_execution: Annotated[int, Meta(description="number of the oldest stored execution")]
+    lag: Annotated[int, Meta(description="commits that it has not read yet")]
     runs: Annotated[int, Meta(description="since the start of the server")]
-    late: Annotated[int, Meta(description="runs that started after their time")]
+    late: Annotated[int, Meta(description="runs that started late")]
     last_run: float | None
     last_seconds: float | None
 
@@ -143,8 +126,8 @@ class Channels(Struct, frozen=True):
     channels: list[ChannelInfo]
 
 
-class Subscribe(Request, frozen=True):
-    """Either ``args`` of one subscription or ``subscriptions``, a list of such arguments."""
+class SubscribeRequest(ClientInput, frozen=True):
+    """Either the ``args`` of one subscription, or ``subscriptions``: a list of such arguments."""
 
     broker: Text
     args: Arguments | UnsetType = UNSET
@@ -152,18 +135,18 @@ class Subscribe(Request, frozen=True):
 
 
 class Subscribed(Struct, frozen=True):
-    """In the order of the request; identical subscriptions have the same number."""
+    """Ids in the order of the request; identical subscriptions have the same id."""
 
     subscriptions: list[int]
     position: Annotated[
-        int, Meta(description="every execution behind this one that has something for them is told to the broker")
+        int, Meta(description="the broker is notified of every execution after this one that has results for them")
     ]
-    epoch: Annotated[int, Meta(description="of the channel that they are of")]
+    epoch: Annotated[int, Meta(description="epoch of the channel")]
 
 
-class SubscriptionParameters(Request, frozen=True):
+class SubscriptionParameters(ClientInput, frozen=True):
     broker: Annotated[str | None, Meta(description="only those of this broker")] = None
-    after: Annotated[Offset, Meta(description="only those with a larger number")] = 0
+    after: Annotated[Offset, Meta(description="only those with a larger id")] = 0
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
 
 
@@ -180,11 +163,11 @@ class Subscriptions(Struct, frozen=True):
 class OneSubscription(SubscriptionInfo, frozen=True):
     begins_after: Annotated[
         int | None,
-        Meta(description="every execution behind this one has seen it; null while one is under way that may not"),
+        Meta(description="every execution after this one includes it; null while an execution runs that may not"),
     ]
 
 
-class Unsubscribe(Request, frozen=True):
+class UnsubscribeRequest(ClientInput, frozen=True):
     subscriptions: list[Id]
     broker: Annotated[Text | None, Meta(description="null: for all brokers")] = None
 
@@ -193,27 +176,27 @@ class Unsubscribed(Struct, frozen=True):
     unsubscribed: int
 
 
-class OneParameters(Request, frozen=True):
+class OneParameters(ClientInput, frozen=True):
     broker: Annotated[str | None, Meta(description="only for this broker; without it for all")] = None
 
 
-class Move(Request, frozen=True, rename={"from_": "from"}):
-    """Without ``from`` it must have one broker only. Other ``args`` make it another subscription."""
+class MigrateRequest(ClientInput, frozen=True, rename={"from_": "from"}):
+    """``from`` may be omitted if the subscription has one broker. Different ``args`` make it another subscription."""
 
     to: Text
     from_: Text | None = None
     args: Arguments | None = None
 
 
-class Moved(Struct, frozen=True):
-    subscription: Annotated[int, Meta(description="its number; another one if the arguments are others")]
+class Migrated(Struct, frozen=True):
+    subscription: Annotated[int, Meta(description="its id; a new one if the arguments changed")]
     broker: str
 
 
-class ExecutionParameters(Request, frozen=True):
+class ExecutionParameters(ClientInput, frozen=True):
     after: Annotated[Offset, Meta(description="only executions with a larger number")] = 0
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
-    wait: Annotated[float, Meta(ge=0, le=60, description="seconds to wait for one where there is none")] = 0.0
+    wait: Annotated[float, Meta(ge=0, le=60, description="seconds to wait if there is none")] = 0.0
 
 
 class ExecutionInfo(Struct, frozen=True):
@@ -229,15 +212,15 @@ class Executions(Struct, frozen=True):
     executions: list[ExecutionInfo]
 
 
-class PullParameters(Request, frozen=True):
+class PullParameters(ClientInput, frozen=True):
     broker: Text
 
 
-class ResultParameters(Request, frozen=True):
+class ResultParameters(ClientInput, frozen=True):
     after: Annotated[Offset, Meta(description="only executions with a larger number")] = 0
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="most executions")] = 100
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="maximum number of executions")] = 100
     strict: Annotated[
-        bool, Meta(description="an error where executions behind `after` are not kept any more, also behind 0")
+        bool, Meta(description="an error if executions after `after` are no longer stored, also after 0")
     ] = False
 
 
@@ -255,21 +238,24 @@ class BrokerInfo(Struct, frozen=True):
     url: str
     state: Literal["up", "gone"]
     subscriptions: int
-    pending: Annotated[int, Meta(description="executions it has not been told of yet")]
-    failures: Annotated[int, Meta(description="tries without success since the last one with")]
+    pending: Annotated[int, Meta(description="notifications that it has not confirmed")]
+    failures: Annotated[int, Meta(description="failed tries since the last success")]
     last_error: str | None
 
 
 class Registered(BrokerInfo, frozen=True):
-    returned: Annotated[bool, Meta(description="it had been declared gone, and was told nothing meanwhile")]
+    returned: Annotated[bool, Meta(description="it had been declared gone and was not notified meanwhile")]
 
 
 class Brokers(Struct, frozen=True):
     brokers: list[BrokerInfo]
 
 
-class BrokerAddress(Request, frozen=True):
+class BrokerAddress(ClientInput, frozen=True):
     url: Annotated[str, Meta(min_length=1, max_length=2_000, pattern="^https?://")]
+    matched: Annotated[
+        bool, Meta(description="notifications list the ids of the broker's subscriptions that have results")
+    ] = False
 
 
 class Status(Struct, frozen=True):
@@ -277,7 +263,7 @@ class Status(Struct, frozen=True):
     spark: Annotated[str, Meta(description="starting, up, dead or stopped")]
     reason: str
     master: str
-    committer: Annotated[bool, Meta(description="whether records can be taken")]
+    committer: Annotated[bool, Meta(description="whether records can be stored")]
     datasets: int
     channels: int
 

@@ -1,4 +1,4 @@
-"""The HTTP server of the data cluster: the table of operations behind a router, on uvicorn."""
+"""The HTTP server of the data cluster: a router over the table of operations, on uvicorn."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route, Router
 
-from tocsin.cluster.facade import Facade
 from tocsin.cluster.http import OPERATIONS, Exchange, Operation, Site
-from tocsin.cluster.http.feeds import Feeds
+from tocsin.cluster.http.feeds import FeedEndpoint
 from tocsin.cluster.http.openapi import document
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
@@ -23,12 +22,15 @@ from tocsin.errors import MethodNotAllowed, SystemTrouble
 from tocsin.http.request_handler import handle
 from tocsin.http.server import WebServer, address, bind, no_such_path
 
-#: Seconds that requests get to finish after the signal to stop.
+if TYPE_CHECKING:
+    from tocsin.cluster.service import DataCluster
+
+#: Seconds that running requests have to finish after the stop signal.
 GRACE = 30
 
 
 class PathEndpoint:
-    """All operations of one path, by method; HEAD is a GET whose body the server leaves out."""
+    """All operations of one path, by method. HEAD is a GET; the server leaves out its body."""
 
     def __init__(self, site: Site, operations: list[Operation]) -> None:
         self.site = site
@@ -45,12 +47,12 @@ class PathEndpoint:
 
 
 class App:
-    """The ASGI application. Posts to feeds go straight to their handler; all else through Starlette's router."""
+    """The ASGI application. Posts to feeds go directly to their endpoint, all other requests through a router."""
 
-    def __init__(self, cluster: Facade, config: ClusterConfig) -> None:
+    def __init__(self, cluster: DataCluster, config: ClusterConfig) -> None:
         self.site = Site(cluster, config, Threads(), OPERATIONS, document(OPERATIONS))
         self.metrics = cluster.metrics
-        self.feeds = Feeds(self.site)
+        self.feeds = FeedEndpoint(self.site)
         by_path: dict[str, list[Operation]] = {}
         for operation in OPERATIONS:
             by_path.setdefault(operation.path, []).append(operation)
@@ -81,10 +83,10 @@ class App:
 
 
 class Server(WebServer):
-    """One data cluster on one socket. ``serve_until_stopped`` blocks; signals stop it once requests are done."""
+    """Serves one data cluster on one socket. After a stop signal ``serve_until_stopped`` finishes running requests."""
 
     def __init__(
-        self, cluster: Facade, config: ClusterConfig, sock: socket.socket, listening: Callable[[], None]
+        self, cluster: DataCluster, config: ClusterConfig, sock: socket.socket, listening: Callable[[], None]
     ) -> None:
         self.app = App(cluster, config)
         self.cluster = cluster
@@ -108,10 +110,10 @@ class Server(WebServer):
             self.app.close()
 
 
-def serve(cluster: Facade, config: ClusterConfig, sock: socket.socket, listening: Callable[[], None]) -> None:
-    """Starts the cluster, answers until a signal, then closes the cluster. ``listening`` runs once posts are taken."""
+def serve(cluster: DataCluster, config: ClusterConfig, sock: socket.socket, listening: Callable[[], None]) -> None:
+    """Start the cluster, serve until a signal, then close it. ``listening`` is called when the port is open."""
     cluster.start()
-    # What is there at the start stays: the collector need not look at it again with every few posts.
+    # Objects that exist now live as long as the process: the garbage collector need not scan them again.
     gc.freeze()
     gc.set_threshold(20_000)
     try:
@@ -121,8 +123,8 @@ def serve(cluster: Facade, config: ClusterConfig, sock: socket.socket, listening
 
 
 @contextlib.contextmanager
-def serving(cluster: Facade, config: ClusterConfig) -> Iterator[str]:
-    """A server in a thread, for tests and notebooks; the cluster is the caller's to start and close."""
+def serving(cluster: DataCluster, config: ClusterConfig) -> Iterator[str]:
+    """A server in a thread, for tests and notebooks; the caller starts and closes the cluster."""
     up = threading.Event()
     sock = bind(config.host, config.port)
     url = address(sock)
@@ -132,7 +134,7 @@ def serving(cluster: Facade, config: ClusterConfig) -> Iterator[str]:
     try:
         while not up.wait(0.05):
             if not thread.is_alive():
-                raise SystemTrouble("the server did not start")
+                raise SystemTrouble("the server did not start", hint="see the log")
         yield url
     finally:
         server.should_exit = True

@@ -1,16 +1,16 @@
-"""``POST /sql``: scripts of statements, answered at the end or line by line as they run."""
+"""``POST /sql``: run a script of statements; the answer comes at the end, or line by line while it runs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, Operation
-from tocsin.cluster.http.schemas import ColumnInfo, OutcomeInfo, Outcomes, ProgressInfo, Script, ScriptLine
+from tocsin.cluster.http.schemas import ColumnInfo, OutcomeInfo, Outcomes, ProgressInfo, ScriptLine, ScriptRequest
 from tocsin.cluster.records import formats
 from tocsin.errors import (
     AlreadyExists,
@@ -37,10 +37,13 @@ from tocsin.errors import (
 from tocsin.http.requests import accepted, from_json, media_type, read_body, text_of
 from tocsin.http.responses import JSON, NDJSON, answer, encoder, error_answer, error_body, stream
 
+if TYPE_CHECKING:
+    from tocsin.cluster.execute.script import Outcome, Progress
+
 PLAIN = ("text/plain", "application/sql")
 END: Any = object()
 
-#: What a statement or a query can be refused for.
+#: The errors of a statement or a query.
 STATEMENT_ERRORS = (
     Malformed,
     ParseError,
@@ -65,17 +68,17 @@ STATEMENT_ERRORS = (
 
 
 async def script_of(exchange: Exchange, kind: type[Any], field: str) -> str:
-    """The text, sent plainly or as a field of a JSON object."""
+    """The text of the request: the whole body, or a field of a JSON object."""
     limit = exchange.limits.statement_bytes
     media = media_type(exchange.headers, (JSON, *PLAIN), "text/plain")
     body = await read_body(exchange.headers, exchange.receive, limit)
     text: str = getattr(from_json(body, kind), field) if media == JSON else text_of(body)
     if not text.strip():
-        raise Malformed("there is no statement in the request")
+        raise Malformed("the request has no statement")
     return text
 
 
-def outcome_info(outcome: Any) -> OutcomeInfo:
+def outcome_info(outcome: Outcome) -> OutcomeInfo:
     info = OutcomeInfo(outcome.statement, outcome.kind, outcome.message, outcome.rows, outcome.data)
     if outcome.table is None:
         return info
@@ -86,40 +89,40 @@ def outcome_info(outcome: Any) -> OutcomeInfo:
 
 async def run_script(exchange: Exchange) -> Response:
     wanted = accepted(exchange.headers, {JSON: "json", NDJSON: "ndjson"}, "json")
-    script = await script_of(exchange, Script, "script")
+    script = await script_of(exchange, ScriptRequest, "script")
     if wanted == "ndjson":
         return stream(await lines(exchange, script), NDJSON)
     done: list[OutcomeInfo] = []
 
     def run() -> Response:
         try:
-            # extend keeps what came before an error
+            # extend keeps the outcomes before an error
             done.extend(map(outcome_info, exchange.cluster.run(script)))
         except TocsinError as error:
             return error_answer(error, "POST /sql", outcomes=done)
         return answer(Outcomes(done))
 
-    # In the thread the answer is encoded too: a large one would hold up the loop.
+    # The thread also encodes the answer: a large one would block the event loop.
     return await exchange.threads.work.run(run)
 
 
 async def lines(exchange: Exchange, script: str) -> AsyncIterator[bytes]:
-    """A line for each outcome and progress. One thread runs the whole script; it stops when the client has gone."""
+    """A line for each outcome and progress. One thread runs the script; it stops when the client disconnects."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Any] = asyncio.Queue()
-    gone = False
+    disconnected = False
 
     def put(line: Any) -> None:
         loop.call_soon_threadsafe(queue.put_nowait, line if line is END else encoder.encode(line) + b"\n")
 
-    def progress(step: Any) -> None:
+    def progress(step: Progress) -> None:
         put(ScriptLine(progress=ProgressInfo(step.statement, step.done, step.rows, step.text)))
 
     def run() -> None:
         try:
             for outcome in exchange.cluster.run(script, progress):
                 put(ScriptLine(outcome=outcome_info(outcome)))
-                if gone:
+                if disconnected:
                     break
         except Exception as error:
             put(error_body(error, "POST /sql")[1])
@@ -129,12 +132,12 @@ async def lines(exchange: Exchange, script: str) -> AsyncIterator[bytes]:
     exchange.threads.work.submit(run)
 
     async def read() -> AsyncIterator[bytes]:
-        nonlocal gone
+        nonlocal disconnected
         try:
             while (line := await queue.get()) is not END:
                 yield line
         finally:
-            gone = True
+            disconnected = True
 
     return read()
 
@@ -147,13 +150,13 @@ OPERATIONS = (
         "Run a script of statements",
         run_script,
         (
-            Answer("What each statement did; as lines, also progress, and the error as the last line", Outcomes),
+            Answer("What each statement did; NDJSON also has progress, and an error is its last line", Outcomes),
             Answer("", None, (NDJSON,), ScriptLine),
         ),
-        body={JSON: Script, "text/plain": str, "application/sql": str},
+        body={JSON: ScriptRequest, "text/plain": str, "application/sql": str},
         errors=STATEMENT_ERRORS,
-        description="A script stops at its first error and leaves what came before it done; the error says where it "
-        "happened and `outcomes` what was done. A client that goes away from a streamed answer ends the script after "
-        "the statement that runs.",
+        description="A script stops at its first error; the statements before it stay done. The error says where it "
+        "happened, and `outcomes` what was done. If the client of a streamed answer disconnects, the script ends after "
+        "the running statement.",
     ),
 )

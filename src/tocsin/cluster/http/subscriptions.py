@@ -1,4 +1,4 @@
-"""``/channels/{channel}/subscriptions``: subscribe, list, unsubscribe, move to another broker."""
+"""``/channels/{channel}/subscriptions``: subscribe, list, unsubscribe, migrate to another broker."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, Operation
 from tocsin.cluster.http.schemas import (
-    Move,
-    Moved,
+    Migrated,
+    MigrateRequest,
     OneParameters,
     OneSubscription,
     ResultLine,
     ResultParameters,
-    Subscribe,
     Subscribed,
+    SubscribeRequest,
     SubscriptionParameters,
     Subscriptions,
-    Unsubscribe,
     Unsubscribed,
+    UnsubscribeRequest,
 )
 from tocsin.errors import (
     Conflict,
@@ -54,24 +54,26 @@ WRITE_ERRORS = (
 
 
 async def durable(exchange: Exchange, call: Any, *args: Any) -> Any:
-    """The call checks its arguments and may wait for an earlier change; its future ends when it is durable."""
-    return await exchange.threads.arrivals.wait(await exchange.threads.desk.run(call, *args))
+    """Call in a thread, because it may wait for an earlier change; then wait until the change is durable."""
+    return await exchange.threads.arrivals.wait(await exchange.threads.subscriptions.run(call, *args))
 
 
 def check_count(exchange: Exchange, count: int) -> None:
     most = exchange.limits.subscriptions_per_request
     if count > most:
-        raise LimitExceeded(f"more than {most} subscriptions in one request", hint="send several requests", limit=most)
+        raise LimitExceeded(
+            f"more than {most} subscriptions in one request", hint="split them over several requests", limit=most
+        )
 
 
 async def subscribe(exchange: Exchange) -> Response:
-    wish = await exchange.body(Subscribe)
-    if (wish.args is UNSET) == (wish.subscriptions is UNSET):
-        raise Malformed("give either args or subscriptions")
-    args = [wish.args] if wish.subscriptions is UNSET else wish.subscriptions
+    request = await exchange.body(SubscribeRequest)
+    if (request.args is UNSET) == (request.subscriptions is UNSET):
+        raise Malformed("the request needs either args or subscriptions")
+    args = [request.args] if request.subscriptions is UNSET else request.subscriptions
     check_count(exchange, len(args))
-    broker = check_text(wish.broker, "broker")
-    # Before anything else: one that is made anew meanwhile has another, and the broker will see that.
+    broker = check_text(request.broker, "broker")
+    # Read first: if the channel is dropped and created again meanwhile, the broker sees the old epoch.
     epoch = await exchange.threads.quick.run(exchange.cluster.epoch, exchange.path["channel"])
     ids = await durable(exchange, exchange.cluster.subscribe, exchange.path["channel"], broker, args)
     position = await exchange.threads.quick.run(exchange.cluster.position, exchange.path["channel"])
@@ -79,11 +81,11 @@ async def subscribe(exchange: Exchange) -> Response:
 
 
 async def list_subscriptions(exchange: Exchange) -> Response:
-    wish = exchange.query
-    found = await exchange.threads.quick.run(
-        exchange.cluster.subscriptions, exchange.path["channel"], wish.broker, wish.after, wish.limit
+    query = exchange.query
+    subscriptions = await exchange.threads.quick.run(
+        exchange.cluster.subscriptions, exchange.path["channel"], query.broker, query.after, query.limit
     )
-    return answer({"subscriptions": found})
+    return answer({"subscriptions": subscriptions})
 
 
 async def one(exchange: Exchange) -> Response:
@@ -92,10 +94,10 @@ async def one(exchange: Exchange) -> Response:
 
 
 async def unsubscribe(exchange: Exchange) -> Response:
-    wish = await exchange.body(Unsubscribe)
-    check_count(exchange, len(wish.subscriptions))
-    broker = None if wish.broker is None else check_text(wish.broker, "broker")
-    ids = wish.subscriptions
+    request = await exchange.body(UnsubscribeRequest)
+    check_count(exchange, len(request.subscriptions))
+    broker = None if request.broker is None else check_text(request.broker, "broker")
+    ids = request.subscriptions
     count = await durable(exchange, exchange.cluster.unsubscribe, exchange.path["channel"], ids, broker)
     return answer(Unsubscribed(count))
 
@@ -108,18 +110,19 @@ async def unsubscribe_one(exchange: Exchange) -> Response:
     return answer(Unsubscribed(count))
 
 
-async def move(exchange: Exchange) -> Response:
-    wish = await exchange.body(Move)
+async def migrate(exchange: Exchange) -> Response:
+    request = await exchange.body(MigrateRequest)
     channel, id = exchange.path["channel"], exchange.path["id"]
-    source = None if wish.from_ is None else check_text(wish.from_, "from")
-    moved = await durable(exchange, exchange.cluster.move, channel, id, wish.args, source, check_text(wish.to, "to"))
-    return answer(Moved(moved, wish.to))
+    source = None if request.from_ is None else check_text(request.from_, "from")
+    target = check_text(request.to, "to")
+    new_id = await durable(exchange, exchange.cluster.migrate, channel, id, request.args, source, target)
+    return answer(Migrated(new_id, target))
 
 
 async def results(exchange: Exchange) -> Response:
-    channel, id, wish = exchange.path["channel"], exchange.path["id"], exchange.query
+    channel, id, query = exchange.path["channel"], exchange.path["id"], exchange.query
     chunks = await exchange.threads.pulls.iterate(
-        lambda: iter(exchange.cluster.results(channel, id, wish.after, wish.limit, wish.strict))
+        lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict))
     )
     return stream(chunks, NDJSON)
 
@@ -131,8 +134,8 @@ OPERATIONS = (
         "subscribe",
         "Subscribe a broker",
         subscribe,
-        (Answer("Part of every execution that starts from now on", Subscribed, status=201),),
-        body={"application/json": Subscribe},
+        (Answer("Every execution that starts from now on includes the subscriptions", Subscribed, status=201),),
+        body={"application/json": SubscribeRequest},
         errors=WRITE_ERRORS,
     ),
     Operation(
@@ -141,7 +144,7 @@ OPERATIONS = (
         "list_subscriptions",
         "Subscriptions of a channel",
         list_subscriptions,
-        (Answer("By number", Subscriptions),),
+        (Answer("Ordered by id", Subscriptions),),
         query=SubscriptionParameters,
         errors=READ_ERRORS,
     ),
@@ -151,8 +154,8 @@ OPERATIONS = (
         "unsubscribe",
         "End several subscriptions",
         unsubscribe,
-        (Answer("How many of them were there", Unsubscribed),),
-        body={"application/json": Unsubscribe},
+        (Answer("How many of them existed", Unsubscribed),),
+        body={"application/json": UnsubscribeRequest},
         errors=WRITE_ERRORS,
     ),
     Operation(
@@ -161,7 +164,7 @@ OPERATIONS = (
         "get_subscription",
         "One subscription",
         one,
-        (Answer("With the execution behind which it begins", OneSubscription),),
+        (Answer("The subscription, with the execution after which it begins", OneSubscription),),
         errors=READ_ERRORS,
     ),
     Operation(
@@ -170,18 +173,18 @@ OPERATIONS = (
         "unsubscribe_one",
         "End a subscription",
         unsubscribe_one,
-        (Answer("It is ended", Unsubscribed),),
+        (Answer("It has ended", Unsubscribed),),
         query=OneParameters,
         errors=(Malformed, CrossOrigin, NotFound, Conflict, SystemTrouble, StorageError),
     ),
     Operation(
         "POST",
-        PATH + "/{id}/move",
-        "move_subscription",
-        "Move a subscription to another broker",
-        move,
-        (Answer("It is there", Moved),),
-        body={"application/json": Move},
+        PATH + "/{id}/migrate",
+        "migrate_subscription",
+        "Migrate a subscription to another broker",
+        migrate,
+        (Answer("It is on the other broker", Migrated),),
+        body={"application/json": MigrateRequest},
         errors=WRITE_ERRORS,
     ),
     Operation(
@@ -190,7 +193,7 @@ OPERATIONS = (
         "get_results",
         "Results of a subscription",
         results,
-        (Answer("A line for each execution that has results for it", None, (NDJSON,), ResultLine),),
+        (Answer("A line for each execution that has results for the subscription", None, (NDJSON,), ResultLine),),
         query=ResultParameters,
         errors=READ_ERRORS,
     ),

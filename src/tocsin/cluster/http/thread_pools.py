@@ -1,4 +1,4 @@
-"""Bounded pools of threads for calls that block, one pool a kind of work, so that none waits behind another kind."""
+"""Bounded thread pools for calls that block: one pool for each kind of work, so that no kind delays another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ END: Any = object()
 
 
 class Pool:
-    """``threads`` calls at once and ``waiting`` more in line; past that the client is told to come back."""
+    """``threads`` calls run at once and ``waiting`` more may queue; further requests get a Busy error."""
 
     def __init__(self, name: str, threads: int, waiting: int) -> None:
         self.name = name
@@ -38,14 +38,14 @@ class Pool:
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             loop.call_soon_threadsafe(self._left)
-        except RuntimeError:  # the loop is closed: nobody counts any more
+        except RuntimeError:  # the loop is closed
             return
 
     def _left(self) -> None:
         self.taken -= 1
 
     async def iterate(self, source: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-        """The items of a blocking iterator. The first one is there, or has failed, when this returns."""
+        """The items of a blocking iterator. When this returns, the first item was read, or raised its error here."""
         iterator = await self.run(source)
         first = await self.run(next, iterator, END)
         return self._rest(iterator, first)
@@ -58,7 +58,7 @@ class Pool:
                 step = self.submit(next, iterator, END)
                 item = await asyncio.wrap_future(step)
         finally:
-            # A generator can't be closed while a thread is inside it.
+            # A generator cannot be closed while a thread runs it.
             close = getattr(iterator, "close", lambda: None)
             if step is None or step.done():
                 close()
@@ -70,7 +70,7 @@ class Pool:
 
 
 class Arrivals:
-    """Awaits futures that another thread ends, many at a time: one wake-up of the loop for all requests of a commit."""
+    """Awaits futures that another thread ends, with one wake-up of the loop for all requests of a commit."""
 
     def __init__(self) -> None:
         self._ended: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
@@ -91,11 +91,11 @@ class Arrivals:
         self._woken = True
         try:
             loop.call_soon_threadsafe(self._pass_on)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed
             return
 
     def _pass_on(self) -> None:
-        self._woken = False  # first, so that who arrives from now on wakes again
+        self._woken = False  # first, so that a future that ends from now on wakes the loop again
         while self._ended:
             waiter, future = self._ended.popleft()
             if waiter.done():
@@ -108,18 +108,18 @@ class Arrivals:
 
 
 class Threads:
-    """``quick`` for catalog reads, ``work`` for scripts and queries, ``pulls`` for results,
-    ``posts`` for posts that would hold up the event loop, ``desk`` for subscriptions, ``waits`` for long polls."""
+    """``quick`` reads the catalog, ``work`` runs scripts and queries, ``pulls`` reads results, ``posts`` decodes posts
+    that would block the event loop, ``subscriptions`` changes subscriptions, ``waits`` holds long polls."""
 
     def __init__(self) -> None:
         self.quick = Pool("quick", 8, 1_000)
         self.work = Pool("statement", 8, 64)
         self.pulls = Pool("pull", 8, 1_000)
         self.posts = Pool("large post", 4, 1_000)
-        self.desk = Pool("subscription", 4, 10_000)
+        self.subscriptions = Pool("subscription", 4, 10_000)
         self.waits = Pool("waiting", 128, 0)
         self.arrivals = Arrivals()
 
     def close(self) -> None:
-        for pool in (self.quick, self.work, self.pulls, self.posts, self.desk, self.waits):
+        for pool in (self.quick, self.work, self.pulls, self.posts, self.subscriptions, self.waits):
             pool.close()

@@ -1,1 +1,1 @@
-"""Ingestion: feeds, the push gateway and files."""
+"""Ingestion: feeds, the gateway for posts, and files."""

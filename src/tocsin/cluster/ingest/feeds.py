@@ -1,4 +1,4 @@
-"""Feeds: connected, started, stopped. Posts go through the gateway; files come in through Structured Streaming."""
+"""Feeds: connect, start and stop. Posts go through the gateway, files through Structured Streaming."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from tocsin.cluster.ingest.file_feed import FileFeed
 from tocsin.cluster.ingest.file_source import file_source
 from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.storage.catalog import FeedBatch
+from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.errors import Conflict, UserError
 
 TYPES = ("http", "file")
 
 
-class Feeds:
-    def __init__(self, world: ClusterContext) -> None:
-        self.world = world
+class FeedManager:
+    def __init__(self, context: ClusterContext) -> None:
+        self.context = context
         self.running: dict[int, FileFeed] = {}
 
     def check(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Refuses options that make no feed."""
+        """Check the options of a feed; return them with their type."""
         kind = options.get("type", "http")
         if kind not in TYPES:
-            raise UserError(f"a feed has the type {' or '.join(TYPES)}, not {kind!r}", feed_type=kind)
+            raise UserError(f"the type of a feed is {' or '.join(TYPES)}, not {kind!r}", feed_type=kind)
         if kind == "file":
             file_source(
-                {name: value for name, value in options.items() if name != "trigger"}, self.world.config.load_paths
+                {name: value for name, value in options.items() if name != "trigger"}, self.context.config.load_paths
             )
             trigger = options.get("trigger", 1.0)
             if not isinstance(trigger, int | float) or isinstance(trigger, bool) or not 0 < trigger <= 86_400:
-                raise UserError("the trigger of a file feed is a number of seconds above 0")
+                raise UserError("the trigger of a file feed must be a number of seconds above 0")
         elif unknown := sorted(set(options) - {"type"}):
             raise UserError(f"an http feed has no option {unknown[0]!r}")
         return {"type": kind, **options}
 
     def connect(self, feed: Feed, dataset: Dataset) -> None:
-        """Once more to the same dataset changes nothing, so that a script can be run again."""
+        """Connecting to the same dataset again changes nothing, so that a script can be repeated."""
         if feed.dataset is not None and feed.dataset.lower() == dataset.name.lower():
             return
         if feed.running:
@@ -48,51 +49,51 @@ class Feeds:
         if feed.dataset is not None:
             hint = f"DISCONNECT FEED {feed.name} first"
             raise Conflict(f"feed {feed.name!r} is connected to {feed.dataset!r}", hint=hint)
-        self.world.names.replace(msgspec.structs.replace(feed, dataset=dataset.name))
+        self.context.definitions.replace(msgspec.structs.replace(feed, dataset=dataset.name))
 
     def disconnect(self, feed: Feed) -> None:
         if feed.running:
             raise Conflict(f"feed {feed.name!r} is running", hint=f"STOP FEED {feed.name} first")
-        self.world.names.replace(msgspec.structs.replace(feed, dataset=None))
+        self.context.definitions.replace(msgspec.structs.replace(feed, dataset=None))
 
     def start(self, feed: Feed) -> None:
         if feed.dataset is None:
             hint = f"CONNECT FEED {feed.name} TO DATASET …"
             raise Conflict(f"feed {feed.name!r} is not connected to a dataset", hint=hint)
         started = msgspec.structs.replace(feed, running=True)
-        # Before Spark is up, a file feed is only noted: it is opened when Spark comes.
-        if feed.options["type"] == "file" and feed.id not in self.running and self.world.runtime.state == "up":
+        # If Spark is not up yet, the file feed is opened when it is.
+        if feed.options["type"] == "file" and feed.id not in self.running and self.context.runtime.state == "up":
             self.open(started)
-        self.world.names.replace(started)
+        self.context.definitions.replace(started)
 
     def stop(self, feed: Feed) -> None:
-        self.world.names.replace(msgspec.structs.replace(feed, running=False))
+        self.context.definitions.replace(msgspec.structs.replace(feed, running=False))
         running = self.running.pop(feed.id, None)
         if running is not None:
             running.stop()
 
     def open(self, feed: Feed) -> None:
-        """Starts reading files; batches that were committed before are not taken again."""
+        """Start reading files; skips batches that were committed before."""
         assert feed.dataset is not None
-        dataset = self.world.names.get(Dataset, feed.dataset)
-        store = self.world.stores[dataset.id]
+        dataset = self.context.definitions.get(Dataset, feed.dataset)
+        store = self.context.stores[dataset.id]
         options = {name: value for name, value in feed.options.items() if name != "trigger"}
 
         def take(batch: int, table: pa.Table, refused: int) -> None:
-            self.world.metrics.records_refused.labels(dataset.name).inc(refused)
-            if self.world.catalog.batch_done(feed.id, batch):
+            self.context.metrics.records_refused.labels(dataset.name).inc(refused)
+            if self.context.catalog.batch_done(feed.id, batch):
                 return
             rows = store.as_log(table)
-            request = {"store": store, "table": rows, "batch": FeedBatch(feed.id, batch)}
-            self.world.committer.submit(**request).result()
-            self.world.metrics.records_taken.labels(dataset.name).inc(table.num_rows)
+            request = CommitRequest(applied=lambda _: None, store=store, table=rows, batch=FeedBatch(feed.id, batch))
+            self.context.committer.submit(request).result()
+            self.context.metrics.records_taken.labels(dataset.name).inc(table.num_rows)
 
         reader = FileFeed(
-            self.world.runtime,
+            self.context.runtime,
             feed=feed.name,
             columns=dataset.columns,
             options=options,
-            checkpoint=str(Path(self.world.config.home) / "checkpoints" / str(feed.id)),
+            checkpoint=str(Path(self.context.config.home) / "checkpoints" / str(feed.id)),
             take=take,
             trigger=float(feed.options.get("trigger", 1.0)),
         )

@@ -1,13 +1,13 @@
-"""Feeds over a directory that grows, through Structured Streaming, each file taken exactly once; and LOAD DATASET.
+"""Feeds that read new files of a directory through Structured Streaming, each file exactly once; and LOAD DATASET.
 
-A thread looks at the directory every second, which costs next to nothing, and only when something was added runs the
-streaming query over what is new (``availableNow``): a query that stays up costs several per cent of a core while idle.
-Files must appear whole (write elsewhere, then rename); names that begin with ``.`` or ``_`` are not read.
+A thread checks the directory every second, which costs almost nothing, and runs the streaming query (``availableNow``)
+only if a file was added: a query that is always active takes several per cent of a core while idle. Files must appear
+complete (write elsewhere, then rename); names that begin with ``.`` or ``_`` are not read.
 
-Exactly once: Spark writes down which files make up batch N before it runs, runs N again with the same files after a
-crash, and ``take`` skips a number it has committed. Batch numbers carry the generation of the checkpoint folder in
-their upper half: when the folder was lost, Spark counts from 0 again, and without the generation the new batches
-would be mistaken for the old ones and be dropped. (The files that are still there are then taken once more.)
+Exactly once: Spark stores which files are in batch N before it runs it, repeats N with the same files after a crash,
+and ``take`` skips a batch that it has committed. The upper half of a batch number is the generation of the checkpoint
+folder: if the folder is lost, Spark counts from 0 again, and without the generation the new batches would be skipped.
+(The files that still exist are then read again.)
 """
 
 from __future__ import annotations
@@ -32,36 +32,37 @@ from pyspark.util import _load_from_socket
 
 from tocsin.cluster.ingest.file_source import (
     REASONS,
+    CheckedRows,
     FileSource,
-    Sifted,
     check_links,
     check_path,
     file_source,
     marked,
     reader_options,
     schema_ddl,
-    sift,
+    split_rows,
 )
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime, causes
 from tocsin.errors import NotFound, QueryFailed, SystemTrouble, UserError
+from tocsin.wire.backoff import ceiling
 
-__all__ = ["FileFeed", "FileSource", "Sifted", "check_path", "file_source", "load_files"]
+__all__ = ["CheckedRows", "FileFeed", "FileSource", "check_path", "file_source", "load_files"]
 
 Take = Callable[[int, pa.Table, int], None]
 State = Literal["stopped", "running", "failing"]
 
-# A batch is collected in the driver, so its size is bounded, not its number of files (one file at least).
+# A batch is collected in the driver, so its size is limited (to one file at least).
 BATCH_BYTES = 64 * 1024 * 1024
-# A change this recent may be followed by another with the same time stamp: look again.
+# After a change this recent, another one may have the same time stamp: check again.
 SETTLED = 2.0
-BACKOFF = 60.0
-# Seconds between two looks at a folder that is not local: only Spark can list it.
+LONGEST_BACKOFF = 60.0
+# Seconds between two checks of a remote folder, which only Spark can list.
 REMOTE = 10.0
 
 
 class FileFeed:
-    """Calls ``take(batch number, rows, refused)`` for every batch of new files, from one thread at a time."""
+    """Calls ``take(batch number, rows, refused)`` for every batch of new files, one at a time."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class FileFeed:
             self._thread.start()
 
     def stop(self) -> None:
-        """Returns when no batch runs any more; one that was cut off comes again at the next start."""
+        """Stop and wait for the running batch; an interrupted batch is repeated at the next start."""
         with self._changed:
             thread, self._stopping = self._thread, True
             self._changed.notify_all()
@@ -111,7 +112,7 @@ class FileFeed:
         while thread.is_alive():
             query = self._query
             if query is not None and self._runtime.alive():
-                with suppress(Py4JError, PySparkException):  # it ended by itself or with its JVM: the thread sees it
+                with suppress(Py4JError, PySparkException):  # it has ended already
                     query.stop()
             thread.join(0.1)
         with self._changed:
@@ -130,14 +131,14 @@ class FileFeed:
             }
 
     def process_available(self, timeout: float = 60.0) -> None:
-        """Waits until everything that is in the directory now has been taken; raises what went wrong with it."""
+        """Wait until all current files of the directory were read; raise the error if that failed."""
         with self._changed:
             self._asked += 1
             ticket = self._asked
             self._changed.notify_all()
             done = self._changed.wait_for(lambda: self._served >= ticket or self._stopping, timeout)
             if not done or self._served < ticket:
-                raise SystemTrouble(f"feed {self.feed!r} did not get through its files", hint=self._error or "")
+                raise SystemTrouble(f"feed {self.feed!r} did not finish reading its files", hint=self._error or "")
             if self._error:
                 raise QueryFailed(self._error)
 
@@ -158,9 +159,9 @@ class FileFeed:
                     seen = mark if settled else None
                     self._report(None)
                 except Exception as error:
-                    # Whatever it was (a broken file, a full disk, a dead JVM): the status tells it, and we try again.
-                    pause = min(BACKOFF, self._trigger * 2 ** min(self._failures, 16))
-                    self._report(_say(error))
+                    # The status shows any error (a broken file, a full disk, a dead JVM); the feed tries again.
+                    pause = ceiling(self._failures + 1, self._trigger, LONGEST_BACKOFF)
+                    self._report(_summary(error))
             with self._changed:
                 self._served = max(self._served, ticket)
                 self._changed.notify_all()
@@ -169,25 +170,25 @@ class FileFeed:
     def _report(self, error: str | None) -> None:
         with self._changed:
             if self._stopping:
-                return  # an interrupted query is no failure
+                return  # an interrupted query is not a failure
             self._error = error
             self._failures = self._failures + 1 if error else 0
             self._state = "failing" if error else "running"
 
     def _run(self) -> None:
-        """One pass over what is new, in bounded batches."""
+        """Read all new files, in batches of limited size."""
         source = self.source
-        check_path(source.path, self._runtime.config.load_paths)  # a link may have been changed since
+        check_path(source.path, self._runtime.config.load_paths)  # a symbolic link may have changed
         check_links(source, self._runtime.config.load_paths)
         if source.local and not Path(source.path).is_dir():
-            raise UserError(f"there is no folder {source.path!r}", hint="the feed goes on when it is there")
+            raise UserError(f"there is no folder {source.path!r}", hint="create it; the feed then continues")
         session = self._runtime.session
         generation = _generation(self._checkpoint)
         reader = session.readStream.format(source.format).schema(schema_ddl(source, self._columns))
         stream = reader.options(
             **reader_options(source),
             maxBytesPerTrigger=str(BATCH_BYTES),
-            # The default leaves out files a week older than the newest: a copied archive would be lost.
+            # By default Spark skips files that are a week older than the newest one, such as a copied archive.
             maxFileAge="36500d",
         ).load(source.path)
 
@@ -196,12 +197,12 @@ class FileFeed:
         def each(df: DataFrame, number: int) -> None:
             try:
                 _harden(self._checkpoint, number)
-                sifted = sift(df.toArrow(), self._columns)
-                self._take(generation << 31 | number, sifted.table, sifted.refused)
+                checked = split_rows(df.toArrow(), self._columns)
+                self._take(generation << 31 | number, checked.table, checked.refused)
             except Exception as error:
-                failed.append(error)  # what comes back through Spark is a stack trace as text
+                failed.append(error)  # Spark would only return a stack trace as text
                 raise
-            self._count(generation << 31 | number, sifted)
+            self._count(generation << 31 | number, checked)
 
         with self._runtime.pool(f"feed-{self.feed}"):
             writer = marked(stream, source, self._columns).writeStream.foreachBatch(each).trigger(availableNow=True)
@@ -217,16 +218,16 @@ class FileFeed:
         finally:
             self._query = None
 
-    def _count(self, number: int, sifted: Sifted) -> None:
+    def _count(self, number: int, checked: CheckedRows) -> None:
         with self._changed:
             self._batch = number
-            self._rows += sifted.table.num_rows
-            self._refused += sifted.refused
-            self._reasons.extend(sifted.reasons)
+            self._rows += checked.table.num_rows
+            self._refused += checked.refused
+            self._reasons.extend(checked.reasons)
 
 
 def _signature(source: FileSource) -> tuple[object, bool]:
-    """Changes when a file is added; None where that can't be told. And whether it is old enough to be trusted."""
+    """A value that changes when a file is added (None if unknown), and whether it is old enough to be reliable."""
     if not source.local:
         return None, True
     try:
@@ -239,7 +240,7 @@ def _signature(source: FileSource) -> tuple[object, bool]:
 
 
 def _generation(checkpoint: Path) -> int:
-    """The number that the checkpoint folder got when it was made; durable before its first batch."""
+    """The number of the checkpoint folder, from its creation time; durable before its first batch."""
     checkpoint.mkdir(parents=True, exist_ok=True)
     path = checkpoint / "generation"
     if path.is_file():
@@ -255,7 +256,7 @@ def _generation(checkpoint: Path) -> int:
 
 
 def _harden(checkpoint: Path, number: int) -> None:
-    """Spark doesn't sync its notes: after a power cut, a batch that was taken could come back with other files."""
+    """Sync the files of Spark's checkpoint: otherwise a committed batch could have other files after a power cut."""
     for folder in (checkpoint / "offsets", checkpoint / "sources" / "0"):
         for name in (str(number), f"{number}.compact"):
             if (folder / name).is_file():
@@ -272,8 +273,8 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _say(error: Exception) -> str:
-    """What happened and why, in one line."""
+def _summary(error: Exception) -> str:
+    """An error and its causes, in one line."""
     return ": ".join(text[:300] for text in causes(error)[:4])
 
 
@@ -289,14 +290,14 @@ def load_files(
     columns: tuple[Column, ...],
     options: dict[str, Any] | None = None,
     progress: Callable[[float], None] | None = None,
-) -> Iterator[Sifted]:
-    """The rows of a file, a folder or a pattern, in bounded pieces; ``progress`` gets the fraction that is done.
+) -> Iterator[CheckedRows]:
+    """The rows of a file, a folder or a pattern, in pieces of limited size; ``progress`` gets the finished fraction.
 
-    Compressed and multi-line files can't be split: each is one piece.
+    A compressed or multi-line file is one piece, because it cannot be split.
     """
     source = file_source({"path": path, "format": format, "options": options or {}}, runtime.config.load_paths)
     files = _files(source, runtime.config.load_paths)
-    # A session of its own, so that its smaller partitions don't concern anybody else.
+    # A separate session, because its smaller partitions are only for this load.
     session = runtime.session.newSession()
     session.conf.set("spark.sql.files.maxPartitionBytes", str(PARTITION_BYTES))
     with runtime.pool("load"):
@@ -307,7 +308,7 @@ def load_files(
             batches = df._jdf.toArrowBatchRdd()
             total = batches.getNumPartitions()
         except PySparkException as error:
-            raise QueryFailed(f"cannot load {path!r}: {_say(error)}") from error
+            raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
     step = max(1, runtime.session.sparkContext.defaultParallelism)
     for first in range(0, total, step):
         numbers = range(first, min(first + step, total))
@@ -315,28 +316,28 @@ def load_files(
             try:
                 pieces = _collect(runtime, batches, numbers)
             except (PySparkException, Py4JError) as error:
-                raise QueryFailed(f"cannot load {path!r}: {_say(error)}") from error
+                raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
         read = [pa.ipc.read_record_batch(pa.py_buffer(piece), schema) for piece in pieces]
-        sifted = sift(pa.Table.from_batches(read, schema), columns)
-        if sifted.table.num_rows or sifted.refused:
-            yield sifted
+        checked = split_rows(pa.Table.from_batches(read, schema), columns)
+        if checked.table.num_rows or checked.refused:
+            yield checked
         if progress is not None:
             progress(numbers[-1] / total + 1 / total)
 
 
 def _collect(runtime: SparkRuntime, batches: Any, numbers: range) -> list[bytes]:
-    """Runs some partitions only, which DataFrames can't: memory stays bounded and all cores work."""
+    """Run only some partitions, which a DataFrame cannot do: limits the memory and uses all cores."""
     context = runtime.session.sparkContext
-    wanted = context._jvm.java.util.ArrayList()
+    partitions = context._jvm.java.util.ArrayList()
     for number in numbers:
-        wanted.add(number)
-    answer = context._jvm.PythonRDD.runJob(context._jsc.sc(), batches.toJavaRDD(), wanted)
+        partitions.add(number)
+    answer = context._jvm.PythonRDD.runJob(context._jsc.sc(), batches.toJavaRDD(), partitions)
     with _load_from_socket(answer, NoOpSerializer()) as stream:
         return list(stream)
 
 
 def _files(source: FileSource, allowed: tuple[str, ...]) -> list[str]:
-    """What to hand to Spark, wildcards escaped: patterns are expanded here, where each match can be checked."""
+    """The paths for Spark, with escaped wildcards: patterns are expanded here, so that each match can be checked."""
     if not source.local:
         return [source.path]
     path = Path(source.path)
@@ -344,10 +345,10 @@ def _files(source: FileSource, allowed: tuple[str, ...]) -> list[str]:
         check_links(source, allowed)
         return [_escaped(str(path))]
     anchor = Path(path.anchor)
-    found = sorted(anchor.glob(str(path.relative_to(anchor)))) if any(sign in source.path for sign in "*?[") else []
-    if not found:
+    matches = sorted(anchor.glob(str(path.relative_to(anchor)))) if any(sign in source.path for sign in "*?[") else []
+    if not matches:
         raise NotFound("file or folder", source.path)
-    return [_escaped(check_path(str(one), allowed)) for one in found]
+    return [_escaped(check_path(str(one), allowed)) for one in matches]
 
 
 def _escaped(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What files may be read, how, and which of their rows fit: shared by file feeds and LOAD DATASET."""
+"""File sources: which files may be read, with which options, and which rows fit. For file feeds and LOAD DATASET."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TEXT = (
     "timeZone",
     "locale",
 )
-# The reader's other options can write, delete (cleanSource), hide bad rows (mode) or change the columns.
+# Other options of the reader can write, delete (cleanSource), hide bad rows (mode) or change the columns.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "json": (
         *_EVERY,
@@ -73,7 +73,7 @@ REASONS = 10
 
 
 class FileSource(Struct, frozen=True):
-    """A checked place to read from. ``options`` are the reader's, spelled as Spark does."""
+    """A checked path, and the options of the reader as Spark spells them."""
 
     path: str
     format: Format
@@ -88,8 +88,8 @@ class FileSource(Struct, frozen=True):
         return self.options.get("recursiveFileLookup", "").lower() == "true"
 
 
-class Sifted(Struct, frozen=True):
-    """The rows that fit, how many did not, and why (the first few)."""
+class CheckedRows(Struct, frozen=True):
+    """The rows that fit, the number of refused rows, and the first reasons."""
 
     table: pa.Table
     refused: int
@@ -97,7 +97,7 @@ class Sifted(Struct, frozen=True):
 
 
 def file_source(options: Mapping[str, Any], allowed: Iterable[str] = ()) -> FileSource:
-    """Checks the options of a file feed or a load: ``path``, ``format`` and the reader's ``options``."""
+    """Check the options of a file feed or a load: ``path``, ``format`` and the ``options`` of the reader."""
     unknown = sorted(set(options) - {"type", "path", "format", "options"})
     if unknown:
         raise UserError(f"unknown option {unknown[0]!r} of a file source", hint="known: path, format, options")
@@ -105,9 +105,9 @@ def file_source(options: Mapping[str, Any], allowed: Iterable[str] = ()) -> File
     if not isinstance(path, str) or not path:
         raise UserError("a file source needs a path")
     if not isinstance(kind, str) or kind.lower() not in ALLOWED:
-        raise UserError(f"unknown format {kind!r}", hint="one of json, csv, parquet")
+        raise UserError(f"unknown format {kind!r}", hint="use json, csv or parquet")
     if not isinstance(reader, Mapping):
-        raise UserError("the reader's options must be an object")
+        raise UserError("the options of the reader must be an object")
     checked = check_path(path, allowed)
     if not _REMOTE.match(checked) and _GLOB.search(checked) and Path(checked).is_dir():
         raise UserError(
@@ -124,20 +124,20 @@ def _reader_options(kind: str, given: Mapping[str, Any]) -> dict[str, str]:
             hint = "allowed: " + ", ".join(sorted(ALLOWED[kind]))
             raise UserError(f"the option {name!r} is not allowed for {kind} files", hint=hint)
         if not isinstance(value, str | int | float | bool) or (isinstance(value, str) and "\0" in value):
-            raise UserError(f"the option {name!r} must be a text, a number or true or false")
+            raise UserError(f"the option {name!r} must be a string, a number or a boolean")
         out[spelled[name.lower()]] = str(value).lower() if isinstance(value, bool) else str(value)
     return out
 
 
 def check_path(path: str, allowed: Iterable[str] = ()) -> str:
-    """The path with symbolic links resolved (an URL as it is); refused outside of ``allowed`` (empty: anywhere)."""
+    """The path without symbolic links (a URL unchanged); an error outside of ``allowed`` (empty: any path)."""
     folders = tuple(allowed)
     if not path or "\0" in path:
-        raise UserError("a path may not be empty or hold a zero character")
+        raise UserError("a path must not be empty or contain a NUL character")
     target = _normal(path)
     if folders and not any(_inside(target, _normal(folder)) for folder in folders):
         raise UserError(
-            f"the path {path!r} is outside of the folders that may be read", hint="the setting load_paths names them"
+            f"the path {path!r} is not in a folder that may be read", hint="the setting load_paths lists these folders"
         )
     return target
 
@@ -147,10 +147,10 @@ def _normal(path: str) -> str:
         parts = urlsplit(path)
         if parts.scheme.lower() != "file":
             if ".." in unquote(parts.path).split("/"):
-                raise UserError(f"the path {path!r} may not hold '..'")
+                raise UserError(f"the path {path!r} must not contain '..'")
             if _GLOB.search(unquote(path)):
                 raise UserError(
-                    f"the path {path!r} may not hold wildcards", hint="name a folder and use pathGlobFilter"
+                    f"the path {path!r} must not contain wildcards", hint="name a folder and use pathGlobFilter"
                 )
             return path
         if parts.netloc not in ("", "localhost"):
@@ -168,7 +168,7 @@ def _inside(target: str, folder: str) -> bool:
 
 
 def check_links(source: FileSource, allowed: Iterable[str]) -> None:
-    """A link inside the folder must not lead out of what may be read."""
+    """Refuse a symbolic link that leads out of the folders that may be read."""
     folders = tuple(allowed)
     if not folders or not source.local or not Path(source.path).is_dir():
         return
@@ -187,17 +187,17 @@ def schema_ddl(source: FileSource, columns: tuple[Column, ...]) -> str:
 
 
 def reader_options(source: FileSource) -> dict[str, str]:
-    """The user's options and ours: a bad row is marked, not dropped, and does not fail the file."""
-    own = {"ignoreMissingFiles": "true"}  # deleting a file that cannot be read is the way to go on
+    """The options for Spark's reader: a bad row is marked, and neither dropped nor an error."""
+    own = {"ignoreMissingFiles": "true"}  # a user may delete a file that cannot be read
     if source.format != "parquet":
         own |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     if source.format == "csv":
-        own["enforceSchema"] = "false"  # with a header in another order, values would land in the wrong columns
+        own["enforceSchema"] = "false"  # otherwise a header in another order would mix up the columns
     return source.options | own
 
 
 def marked(df: DataFrame, source: FileSource, columns: tuple[Column, ...]) -> DataFrame:
-    """The columns, plus the text of a row that did not fit and the file of any bad one."""
+    """The columns, the text of a row that does not fit, and the file of each bad row."""
     corrupt = "cast(null as string)" if source.format == "parquet" else _CORRUPT
     bad = [f"{corrupt} is not null"]
     bad += [f"{quoted(column.name)} is null" for column in columns if not column.nullable]
@@ -208,14 +208,14 @@ def marked(df: DataFrame, source: FileSource, columns: tuple[Column, ...]) -> Da
     )
 
 
-def sift(table: pa.Table, columns: tuple[Column, ...]) -> Sifted:
-    """Takes what ``marked`` selects apart: every bad row is refused by itself, the others stay."""
+def split_rows(table: pa.Table, columns: tuple[Column, ...]) -> CheckedRows:
+    """Split the rows of ``marked``: each bad row is refused, the others are returned."""
     names = [column.name for column in columns]
     bad = pc.is_valid(table[_FILE])
     refused = int(pc.sum(bad).as_py() or 0)
     good = table.select(names)
     if not refused:
-        return Sifted(good, 0, ())
+        return CheckedRows(good, 0, ())
     reasons = []
     for row in table.filter(bad).slice(0, REASONS).to_pylist():
         text = row[_CORRUPT]
@@ -225,7 +225,7 @@ def sift(table: pa.Table, columns: tuple[Column, ...]) -> Sifted:
         else:
             shown = text if len(text) <= 200 else text[:200] + "…"
             reasons.append(f"{row[_FILE]}: does not fit the columns: {shown}")
-    return Sifted(good.filter(pc.invert(bad)), refused, tuple(reasons))
+    return CheckedRows(good.filter(pc.invert(bad)), refused, tuple(reasons))
 
 
 def quoted(name: str) -> str:

@@ -1,1 +1,1 @@
-"""Operations: maintenance, metrics, and the points where tests kill the process."""
+"""Operations: metrics, and the points at which tests kill the process."""

@@ -1,7 +1,7 @@
-"""Named points where a test may kill the process for real: ``TOCSIN_KILL_AT="commit.segment_written:3"``.
+"""Named points at which a test can kill the process: ``TOCSIN_KILL_AT="commit.segment_written:3"``.
 
-The third time the point is reached the process sends itself SIGKILL, as a power cut would. Without the variable a
-point costs one comparison.
+The third time it gets to that point, the process sends itself SIGKILL. Without the variable a point costs one
+comparison.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ POINTS = (
     "execution.queried",
     "execution.result_written",
     "execution.recorded",
-    "execution.told",
+    "execution.notified",
     "compaction.written",
     "compaction.swapped",
 )
 
 
-def reach(point: str) -> None:
+def hit(point: str) -> None:
     global _left
     if point != _name:
         return

@@ -1,7 +1,7 @@
-"""What the data cluster counts, for Prometheus. One object, one registry of its own, no label per user.
+"""The metrics of the data cluster, for Prometheus: one registry, and no label per user.
 
-The parts increment the attributes directly; what only the state knows (lag, pending tells, Spark) is set by callbacks
-that run when somebody reads, see :meth:`Metrics.on_read`.
+The parts increment the attributes directly. Gauges (lag, pending notifications, Spark) are set by callbacks that run
+when the metrics are read, see :meth:`Metrics.on_read`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from prometheus_client import (
 
 log = logging.getLogger(__name__)
 
-# When a series began is known to the reader; it would double the page.
+# The time at which each series began would double the size of the answer.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 SPARK_STATES = ("starting", "up", "dead", "stopped")
@@ -33,7 +33,7 @@ SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
 
 
 class Metrics:
-    """Labels are names that a definition gave (dataset, feed, channel) or words of a fixed set."""
+    """Labels are names of datasets, feeds and channels, or words of a fixed set."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -50,10 +50,10 @@ class Metrics:
             return Histogram(f"tocsin_{name}", text, labels, registry=self.registry, buckets=buckets)
 
         self.records_taken = counter("records_taken", "records made durable", "dataset")
-        self.records_refused = counter("records_refused", "records that did not fit", "dataset")
-        self.posts_repeated = counter("posts_repeated", "posts answered from their Idempotency-Key")
+        self.records_refused = counter("records_refused", "records that did not fit the dataset", "dataset")
+        self.posts_repeated = counter("posts_repeated", "repeated posts, answered by their Idempotency-Key")
         self.commits = counter("commits", "commits of a dataset", "dataset")
-        self.commit_records = histogram("commit_records", "records of one commit", buckets=SIZES)
+        self.commit_records = histogram("commit_records", "records in one commit", buckets=SIZES)
         self.commit_seconds = histogram("commit_seconds", "time to make one commit durable")
         self.compactions = counter("compactions", "merges of segments", "dataset", "outcome")
         self.dataset_rows = gauge("dataset_rows", "rows in the segments of a dataset", "dataset")
@@ -63,22 +63,26 @@ class Metrics:
             "executions", "runs of a channel; outcome is ok, empty or failed", "channel", "outcome"
         )
         self.execution_seconds = histogram("execution_seconds", "time from start to commit of an execution", "channel")
-        self.executions_late = counter("executions_late", "runs that started after their time", "channel")
-        self.result_rows = counter("result_rows", "rows found by executions", "channel")
-        self.result_subscriptions = counter("result_subscriptions", "subscriptions that got a result", "channel")
-        self.result_bytes = counter("result_bytes", "bytes of payload written by executions", "channel")
-        self.channel_lag = gauge("channel_lag_ordinals", "commits that the channel has not seen yet", "channel")
+        self.executions_late = counter("executions_late", "runs that started late", "channel")
+        self.result_rows = counter("result_rows", "result rows of executions", "channel")
+        self.result_subscriptions = counter(
+            "result_subscriptions", "subscriptions that had results, summed over executions", "channel"
+        )
+        self.result_bytes = counter("result_bytes", "bytes of results written by executions", "channel")
+        self.channel_lag = gauge("channel_lag_ordinals", "commits that the channel has not read yet", "channel")
         self.channel_failing = gauge("channel_failing", "1 while the channel is marked failing", "channel")
         self.subscriptions = gauge("subscriptions", "subscriptions of a channel", "channel")
 
-        self.tells = counter("tells", "messages to brokers; outcome is ok, failed or gone", "outcome")
-        self.tells_pending = gauge("tells_pending", "brokers still to be told of an execution")
-        self.pulls = counter("pulls", "results fetched by brokers", "channel")
-        self.pull_bytes = counter("pull_bytes", "bytes of results fetched by brokers", "channel")
+        self.notifications = counter(
+            "notifications", "notifications to brokers; outcome is ok, failed or gone", "outcome"
+        )
+        self.notifications_pending = gauge("notifications_pending", "notifications that brokers have not confirmed")
+        self.pulls = counter("pulls", "pulls of results by brokers", "channel")
+        self.pull_bytes = counter("pull_bytes", "bytes of results pulled by brokers", "channel")
 
         self.queries = counter("queries", "retrospective queries; outcome is ok or failed", "outcome")
         self.statements = counter("statements", "statements run", "kind", "outcome")
-        self.spark_state = gauge("spark_state", "1 for the state Spark is in", "state")
+        self.spark_state = gauge("spark_state", "1 for the current state of Spark", "state")
 
         self.http_requests = counter("http_requests", "requests answered", "method", "route", "status")
         self.http_seconds = histogram("http_seconds", "time to answer a request", "method", "route")
@@ -88,23 +92,23 @@ class Metrics:
         self.spark("stopped")
 
     def spark(self, state: str) -> None:
-        """Notes the state Spark is in."""
+        """Set the state of Spark."""
         for word in SPARK_STATES:
             self.spark_state.labels(word).set(word == state)
 
     def on_read(self, callback: Callable[[], None]) -> None:
-        """``callback`` sets gauges just before the metrics are read; it must be quick and not block."""
+        """``callback`` sets gauges before the metrics are read; it must not block."""
         self._readers.append(callback)
 
     def forget_channel(self, name: str) -> None:
-        """A dropped channel leaves the page, so that names that come and go don't pile up."""
+        """Delete the series of a dropped channel, so that they do not accumulate."""
         self._forget("channel", name)
 
     def forget_dataset(self, name: str) -> None:
         self._forget("dataset", name)
 
     def read(self) -> tuple[bytes, str]:
-        """The text page and its content type."""
+        """The metrics as text, and their content type."""
         for callback in self._readers:
             try:
                 callback()

@@ -8,39 +8,18 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.errors import ParseError as SqlglotParseError
 
+from tocsin.cluster.statements.dialect import TocsinSpark
 from tocsin.errors import BodyRefused, ParseError
 
 # Nobody else's name starts with this, so helper columns and aliases never collide.
 RESERVED = "_tocsin"
 
 
-_SYNTAX = frozenset(["CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTR", "SUBSTRING", "POSITION", "OVERLAY"])
-_SYNTAX |= {"BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH"}
-_SYNTAX |= {"SHUFFLE_REPLICATE_NL"}
-
-
-class TocsinSpark(Spark):
-    """sqlglot's Spark rewrites functions (``percentile_cont`` to ``percentile_approx``): here they stay as they are."""
-
-    class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012  Spark 4: 'it''s' is one string
-
-    class Parser(Spark.Parser):  # type: ignore[valid-type,misc]
-        FUNCTIONS = {}  # type: ignore[var-annotated]  # noqa: RUF012
-        # Only those with a syntax of their own.
-        FUNCTION_PARSERS = {  # noqa: RUF012
-            name: parser for name, parser in Spark.Parser.FUNCTION_PARSERS.items() if name in _SYNTAX
-        }
-
-    class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
-        TABLESAMPLE_SEED_KEYWORD = "REPEATABLE"
-
-
 # fmt: off
+# A test holds both lists to the running Spark.
 AGGREGATES = frozenset([
     "any", "any_value", "approx_count_distinct", "approx_percentile", "approx_top_k", "approx_top_k_accumulate",
     "approx_top_k_combine", "array_agg", "avg", "bit_and", "bit_or", "bit_xor", "bitmap_and_agg",

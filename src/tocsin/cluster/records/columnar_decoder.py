@@ -1,12 +1,10 @@
-"""From JSON text to Arrow columns without touching single records: the common case of ingestion.
+"""Decodes JSON records into Arrow columns, all records at once: the common case of ingestion.
 
-msgspec reads the records into structs made for the dataset, and each column is built at once. Whatever is out of the
-ordinary raises Doubt, and the caller takes the exact way, record by record. So nothing may be taken here that the
-exact way refuses or reads differently. msgspec is as strict as we are about JSON, text and numbers; the one thing it
-lets pass is a field given twice. That is found by counting: the text of records without repeated fields has one colon
-a field, and those within names and texts.
-
-Measured beside it: pyarrow.json takes 2 to 4 times as long, 0.8 ms for a single record, and is laxer.
+msgspec decodes the records into structs made for the dataset, and each column is built in one step. Anything unusual
+raises NotColumnar, and the caller decodes record by record with strict_json and value_validators. So this decoder must
+not accept a record that those refuse or read differently. msgspec is just as strict about JSON, text and numbers, but
+accepts repeated fields. They are found by counting: text without repeated fields has one colon for each field, plus
+those within names and strings.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from msgspec.structs import astuple
 
 from tocsin.cluster.records.strict_json import exact_json
 from tocsin.cluster.records.type_ddl import relaxed
-from tocsin.cluster.records.value_validators import Misfit, checker
+from tocsin.cluster.records.value_validators import InvalidValue, checker
 
 Values = Sequence[Any]
-# Builds an Arrow array of canonical values and says how many colons their JSON text has.
+# Builds an Arrow array of canonical values and returns how many colons their JSON text has.
 Build = Callable[[Values], tuple[pa.Array, int]]
 
 _FEW = 16
@@ -36,15 +34,15 @@ _YEAR_2 = "0002"
 _YEAR_9999 = "9999"
 
 
-class Doubt(Exception):
-    """The quick way cannot vouch for these records."""
+class NotColumnar(Exception):
+    """These records must be decoded one by one."""
 
 
-class Reader:
-    """Reads records with these ``fields`` (their nullability is checked) into tables of ``schema``.
+class ColumnarReader:
+    """Decodes records with these ``fields`` (and checks nulls) into tables of ``schema``.
 
-    ``sparse``: fields may be missing; slower, as the missing ones must be counted.
-    ``generated``: the column that ``new_key`` fills.
+    ``sparse``: fields may be missing; slower, because missing fields must be counted.
+    ``generated``: the column of generated keys.
     """
 
     def __init__(
@@ -60,19 +58,19 @@ class Reader:
     def array(self, body: bytes, most: int, new_key: Callable[[], str]) -> pa.Table:
         rows = _decoded(self._many.decode, body)
         if len(rows) > most:
-            raise Doubt
+            raise NotColumnar
         return self._table(rows, body, new_key)
 
     def lines(self, body: bytes, most: int, new_key: Callable[[], str]) -> pa.Table:
-        """``body`` without white space at its ends."""
+        """``body`` must not begin or end with white space."""
         rows = _decoded(self._one.decode_lines, body)
         breaks = body.count(b"\n")
-        # msgspec takes records broken over lines and several records on one; neither can be where every break is }\n{
+        # msgspec accepts line breaks within records and several records on one line; a body with only }\n{ has neither.
         if len(rows) > most or breaks != len(rows) - 1:
-            raise Doubt
+            raise NotColumnar
         clean = body.count(b"}\n{") + (body.count(b"}\r\n{") if b"\r" in body else 0)
         if clean != breaks:
-            raise Doubt
+            raise NotColumnar
         return self._table(rows, body, new_key)
 
     def each(self, texts: Sequence[bytes | Raw], new_key: Callable[[], str]) -> pa.Table:
@@ -85,10 +83,10 @@ class Reader:
             return self.schema.empty_table()
         try:
             arrays, colons = self._struct.columns(rows)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError, Misfit) as error:
-            raise Doubt from error
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError, InvalidValue) as error:
+            raise NotColumnar from error
         if colons != _count(body) or (b"\\" in body and (b"\\u003a" in body or b"\\u003A" in body)):
-            raise Doubt
+            raise NotColumnar
         if self.generated is not None:
             arrays = self._with_keys(arrays, len(rows), new_key)
         return pa.Table.from_arrays(arrays, schema=self.schema)
@@ -100,13 +98,13 @@ class Reader:
         return arrays
 
 
-def reader(schema: pa.Schema, fields: Sequence[pa.Field], depth: int, **options: Any) -> Reader | None:
-    """None where the schema has something that only the exact way can read."""
+def reader(schema: pa.Schema, fields: Sequence[pa.Field], depth: int, **options: Any) -> ColumnarReader | None:
+    """None if the schema has a type that needs the other decoder."""
     if 1 + max((_depth(f.type) for f in schema), default=0) > depth:
         return None
     try:
-        return Reader(schema, fields, **options)
-    except Doubt:
+        return ColumnarReader(schema, fields, **options)
+    except NotColumnar:
         return None
 
 
@@ -114,7 +112,7 @@ def _decoded(decode: Callable[[Any], Any], text: Any) -> Any:
     try:
         return decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Doubt from error
+        raise NotColumnar from error
 
 
 def _count(text: bytes) -> int:
@@ -130,7 +128,7 @@ def _depth(kind: pa.DataType) -> int:
 
 
 class _Struct:
-    """A msgspec struct for some fields, and the way from many of it to one array a field."""
+    """A msgspec struct for some fields, and the builders of one array for each field."""
 
     def __init__(self, fields: Sequence[pa.Field], *, sparse: bool) -> None:
         self.fields = fields
@@ -142,7 +140,7 @@ class _Struct:
         members: list[Any] = []
         for i, (field, (model, _)) in enumerate(zip(fields, parts, strict=True)):
             hint: Any = model
-            # Raw takes any value and cannot be part of a union; its builder looks for null itself.
+            # Raw accepts any value and cannot be part of a union; its builder checks for null.
             if model is not Raw and not self.required[i]:
                 hint = Union[hint, None]  # noqa: UP007
             if not sparse:
@@ -152,7 +150,7 @@ class _Struct:
             else:
                 members.append((f"f{i}", Union[hint, UnsetType], msgspec.field(name=field.name, default=UNSET)))  # noqa: UP007
         if any(set(f.name) & _UNNAMEABLE for f in fields):
-            raise Doubt
+            raise NotColumnar
         self.model = msgspec.defstruct("Record", members, forbid_unknown_fields=True, gc=False)
 
     def columns(self, rows: Sequence[Any]) -> tuple[list[pa.Array], int]:
@@ -168,7 +166,7 @@ class _Struct:
                     present -= missing
             array, within = build(values)
             if required and array.null_count:
-                raise Doubt
+                raise NotColumnar
             arrays.append(array)
             colons += within + weight * present
         return arrays, colons
@@ -191,14 +189,14 @@ class _Struct:
 
 
 def _part(kind: pa.DataType, sparse: bool) -> tuple[Any, Build]:
-    """What msgspec shall read for a type, and how to build a column of it."""
+    """The msgspec type for a column type, and the builder of its column."""
     is_ = pa.types
     if is_.is_struct(kind):
         inner = _Struct(list(kind), sparse=sparse)
         return inner.model, inner.build(kind)
     if is_.is_map(kind):
         if kind.key_type != pa.string():
-            raise Doubt
+            raise NotColumnar
         model, build = _part(kind.item_type, sparse)
         if model is Raw:
             return Raw, _checked_raw(kind)
@@ -234,7 +232,7 @@ def _plain(kind: pa.DataType) -> Build:
 def _floats(values: Values) -> tuple[pa.Array, int]:
     array = pa.array(values, pa.float32())
     if np.isinf(array.to_numpy(zero_copy_only=False)).any():
-        raise Doubt
+        raise NotColumnar
     return array, 0
 
 
@@ -260,7 +258,7 @@ def _timestamps(kind: pa.DataType) -> Build:
             try:
                 return texts.cast(kind if zoned else pa.timestamp("us")).cast(kind), colons
             except pa.ArrowInvalid:
-                pass  # mixed, or with nanoseconds: one by one below
+                pass  # mixed formats or nanoseconds: converted one by one below
         return pa.array([None if v is None else check(v) for v in values], kind), colons
 
     return build
@@ -280,13 +278,13 @@ def _dates(kind: pa.DataType) -> Build:
 
 
 def _checked(kind: pa.DataType) -> Build:
-    """For types whose texts never have a colon."""
+    """For types whose JSON text never has a colon."""
     check = checker(kind)
     return lambda values: (pa.array([None if v is None else check(v) for v in values], kind), 0)
 
 
 def _checked_raw(kind: pa.DataType) -> Build:
-    """The exact way for one column: decimals, whose digits a float would lose, and what contains them."""
+    """Decode a column value by value: for decimals, which a float would round, and for types with decimals."""
     check, held = checker(kind), relaxed(kind)
 
     def build(values: Values) -> tuple[pa.Array, int]:
@@ -325,7 +323,7 @@ def _maps(kind: pa.DataType, build: Build) -> Build:
 
 
 def _offsets(values: Values) -> pa.Array:
-    """Where each list begins; a null offset makes a null list."""
+    """The offset of each list; a null offset makes a null list."""
     ends = list(accumulate((len(v) if v is not None else 0 for v in values), initial=0))
     absent = np.fromiter(chain((v is None for v in values), (False,)), bool, len(ends))
     return pa.array(np.array(ends, np.int32), mask=absent if absent.any() else None)

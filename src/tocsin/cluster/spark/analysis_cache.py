@@ -1,7 +1,7 @@
-"""What Spark has found good before: the same query over the same columns is good again, and known before Spark is up.
+"""A cache of Spark's analysis of queries: a query that was checked once needs no Spark to be checked again.
 
-Kept for this user beside the archive of classes, so that an application is made as quickly as its definitions can be
-written down when it has been made before: on the second start of a demo, in a new folder, after every restore.
+It is stored for the user, beside the class archive. So an application that was created before is created again without
+waiting for Spark: at the second start of a demo, in a new folder, or after a restore.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ import pyspark
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.java import cache_dir, sweep
 
-#: A file with more than this is begun anew: some ten thousand queries.
+#: A larger file is emptied; this is enough for some ten thousand queries.
 MOST_BYTES = 4_000_000
-#: What says whether a query is safe: a change in it makes all that was said before worthless.
+#: The modules that decide whether a query is safe: a change in them makes older entries invalid.
 RULES = ("safety.py", "plan_inspector.py")
 
 _Line = tuple[str, tuple[Column, ...]]
 
 
 class AnalysisCache:
-    """``settings`` are Spark's: another dialect or time zone may see another query in the same words.
+    """``settings`` are those of Spark: the meaning of a query may depend on the dialect or the time zone.
 
-    A line a verdict, appended in one write by whoever asked Spark; a line that is torn or foreign counts for nothing.
+    The file has one line for each query, appended in one write; damaged lines are ignored.
     """
 
     def __init__(self, settings: Mapping[str, str], folder: Path | None = None) -> None:
         folder = cache_dir() if folder is None else folder
         code = [resources.files("tocsin.cluster.query").joinpath(name).read_text(encoding="utf-8") for name in RULES]
         origin = msgspec.json.encode([pyspark.__version__, sorted(settings.items()), code])
-        self.path = folder / f"verdicts-{sha256(origin).hexdigest()[:16]}.ndjson"
+        self.path = folder / f"analysis-{sha256(origin).hexdigest()[:16]}.ndjson"
         self._known: dict[str, tuple[Column, ...]] | None = None
         self._lock = threading.Lock()
 
     def find(self, words: bytes) -> tuple[Column, ...] | None:
-        """The columns of a query that was found good; None: Spark has to be asked."""
+        """The columns of a query that Spark has accepted; None: Spark must analyse it."""
         with self._lock:
             if self._known is None:
                 self._known = self._read()
             return self._known.get(_digest(words))
 
-    def keep(self, words: bytes, columns: tuple[Column, ...]) -> None:
-        """Without a place to write to it is known until the process ends, and nothing else is lost."""
+    def store(self, words: bytes, columns: tuple[Column, ...]) -> None:
+        """If the file cannot be written, the entry lasts until the process ends."""
         line: _Line = (_digest(words), columns)
         with self._lock:
             if self._known is None:
@@ -59,7 +59,7 @@ class AnalysisCache:
             with suppress(OSError), self.path.open("ab") as file:
                 if file.tell() > MOST_BYTES:
                     file.truncate(0)
-                # A torn line before it ends here.
+                # Starts a new line, in case the last one is incomplete.
                 file.write(b"\n" + msgspec.json.encode(line) + b"\n")
 
     def _read(self) -> dict[str, tuple[Column, ...]]:
@@ -67,11 +67,11 @@ class AnalysisCache:
         with suppress(OSError):
             os.utime(self.path)
             for line in self.path.read_bytes().splitlines():
-                with suppress(msgspec.DecodeError):  # also of what is not JSON, or of another shape
+                with suppress(msgspec.DecodeError):  # also raised for JSON of another shape
                     digest, columns = msgspec.json.decode(line, type=_Line)
                     known[digest] = columns
-        # Those of other versions and settings.
-        sweep(self.path.parent, "verdicts-*.ndjson", 30)
+        # Delete the files of other versions and settings.
+        sweep(self.path.parent, "analysis-*.ndjson", 30)
         return known
 
 

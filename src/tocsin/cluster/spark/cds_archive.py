@@ -1,5 +1,5 @@
-"""A class-data-sharing archive of Spark's classes, made by one session for those that follow: it takes seconds off
-their start and off their first queries."""
+"""A class-data-sharing archive of Spark's classes. One session writes it; later sessions start seconds faster, and
+their first queries are faster too."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 
 from tocsin.cluster.spark.java import Java, cache_dir, sweep
 
-#: A session that needed so many times the classes of its archive has the next one make a better archive.
+#: If a session loads this many times the classes of its archive, the next session writes a better archive.
 RICHER = 1.2
-#: So many sessions in turn, if need be: nobody knows beforehand which of them will do much.
+#: This many sessions try to write a better archive, because a session may end before it has loaded much.
 TRIES = 3
 
 
 class CdsArchive:
-    """Used when it is there; else the JVM writes a draft when it ends, and ``keep`` gives the draft its name.
+    """An existing archive is used; otherwise the JVM writes a draft when it ends, and ``store`` renames the draft.
 
-    A JVM cannot both use one and write a better one. So a session that could have used more asks those that follow to
-    do without and to write one; the old one goes when a better one is there.
+    A JVM cannot use an archive and write a better one at the same time. So a session that loaded many more classes
+    asks the next sessions to run without an archive and to write one, which then replaces the old one.
     """
 
     def __init__(self, java: Java, spark_home: Path, folder: Path | None = None) -> None:
         self._folder = cache_dir() if folder is None else folder
-        # The JVM itself checks class path and version again and ignores an archive that does not fit.
+        # The JVM checks class path and version itself, and ignores an archive that does not match.
         release = java.home / "release"
         jars = spark_home / "jars"
         parts = (
@@ -43,12 +43,12 @@ class CdsArchive:
 
     @property
     def path(self) -> Path | None:
-        """The one with the most classes, whose number is part of the name."""
+        """The archive with the most classes; their number is part of its name."""
         return max(self._folder.glob(f"{self._name}-*.jsa"), key=_classes, default=None)
 
     def options(self) -> list[str]:
-        """Options of the JVM. Without a place to write to there is no archive, and nothing else is lost."""
-        # An archive takes 150 MB: those of a Java or Spark that is no longer used go away.
+        """The options of the JVM. If the folder cannot be written, there is no archive."""
+        # An archive takes 150 MB, so delete those of a Java or Spark that is no longer used.
         for pattern, days in (("spark-*.draft", 1), ("spark-*.wanted", 30), ("spark-*.jsa", 30)):
             sweep(self._folder, pattern, days)
         self._used = self.path
@@ -60,17 +60,17 @@ class CdsArchive:
         self._writes = os.access(self._folder, os.W_OK)
         return [f"-XX:ArchiveClassesAtExit={self._draft}"] if self._writes else []
 
-    def keep(self, classes: int) -> None:
-        """After the JVM has ended, which had loaded so many classes (0: nobody knows)."""
+    def store(self, classes: int) -> None:
+        """Call it when the JVM has ended; ``classes`` is the number of classes it had loaded, 0 if unknown."""
         with suppress(OSError):
             if self._writes:
                 self._take(classes)
             elif self._used is not None and classes > RICHER * _classes(self._used):
-                # Made by one that ended before it had done much.
+                # The archive comes from a session that ended early.
                 self._wanted.write_text(str(TRIES))
 
     def _take(self, classes: int) -> None:
-        """The draft becomes the archive, unless this session has done less than the one of the present archive."""
+        """The draft becomes the archive if it has more classes than the current one."""
         if not self._draft.stat().st_size:
             return
         left = self._tries() - 1
@@ -87,7 +87,7 @@ class CdsArchive:
             self._wanted.unlink(missing_ok=True)
 
     def _tries(self) -> int:
-        """How many sessions may still try to make a better one."""
+        """How many more sessions may try to write a better archive."""
         try:
             return int(self._wanted.read_text())
         except (OSError, ValueError):

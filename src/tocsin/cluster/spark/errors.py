@@ -1,4 +1,4 @@
-"""Spark's errors in the user's words: the condition and the first lines, never a stack trace."""
+"""Spark's errors for users: the condition and the first lines, never a stack trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 2_000
 
 
 def message_of(error: BaseException) -> str:
-    """What Spark said, without plans, SQLSTATE and Java frames."""
+    """The message of Spark without plans, SQLSTATE and Java stack frames."""
     text = first_line(error) if "java_exception" in vars(error) else str(error)
     lines: list[str] = []
     for line in text.splitlines():
@@ -30,7 +30,7 @@ def message_of(error: BaseException) -> str:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turns what Spark raises into QueryFailed, and a dead JVM into NotReady."""
+    """Turn errors of Spark into QueryFailed, and a dead JVM into NotReady."""
     try:
         yield
     except PySparkException as error:
@@ -38,8 +38,8 @@ def explained() -> Iterator[None]:
         fields = {"condition": condition} if condition else {}
         raise QueryFailed(message_of(error), **fields) from error
     except (Py4JError, ConnectionError) as error:
-        if "java_exception" in vars(error):  # also what toArrow raises for a failed job
+        if "java_exception" in vars(error):  # toArrow raises this for a failed job
             raise QueryFailed(first_line(error)) from error
         raise NotReady(
-            f"Spark does not answer: {type(error).__name__}", hint="it is being restarted; try again"
+            f"Spark does not answer: {type(error).__name__}", hint="Spark is being restarted; try again in a minute"
         ) from error

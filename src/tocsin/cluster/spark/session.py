@@ -1,4 +1,4 @@
-"""The one Spark session of a data cluster: starts it, watches it, and starts it again when its JVM has died."""
+"""The Spark session of a data cluster: starts it, checks whether it is alive, and restarts it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ State = Literal["starting", "up", "dead", "stopped"]
 
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 
-#: Rows of one batch on their way to Spark.
+#: Rows in one batch of a table sent to Spark.
 _BATCH = 10_000
 
 SETTINGS = {
     # Small repeated queries: replanning between stages costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    # One channel may not keep the others waiting.
+    # One channel must not delay the others.
     "spark.scheduler.mode": "FAIR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -52,16 +52,16 @@ SETTINGS = {
     "spark.sql.execution.arrow.localRelationThreshold": "512MB",
     # The build side of a channel's join (subscriptions or new records) is broadcast up to this size.
     "spark.sql.autoBroadcastJoinThreshold": "50MB",
-    # A file of some hundred kilobytes is read by all cores.
+    # All cores read a file of some hundred kilobytes.
     "spark.sql.files.openCostInBytes": "64KB",
-    # Compiled code is kept for so many pieces of plans; a channel with joins has twenty, for driver and executor each.
+    # Compiled parts of plans in the cache; a channel with joins has twenty in the driver and twenty in the executor.
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
     # Every execution describes its plan for the UI; the short form is the cheapest.
     "spark.sql.ui.explainMode": "simple",
-    # A driver that runs executions for days must not grow: keep next to no history of them.
+    # Almost no history, so that the memory of the driver does not grow for days.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
@@ -79,7 +79,7 @@ class SparkRuntime:
         self.config = config
         self.state: State = "stopped"
         self.reason = "not started"
-        #: Grows with every session: what belongs to an earlier one is gone.
+        #: Counts the sessions: views and DataFrames of an earlier session no longer exist.
         self.generation = 0
         self._extra = dict(extra or {})
         self._session: SparkSession | None = None
@@ -93,12 +93,12 @@ class SparkRuntime:
     def session(self) -> SparkSession:
         session = self._session
         if session is None or self.state != "up":
-            raise NotReady(f"Spark is {self.state}: {self.reason}", hint="wait for /readyz to say yes")
+            raise NotReady(f"Spark is {self.state}: {self.reason}", hint="wait until /readyz answers 200")
         return session
 
     @property
     def dialect(self) -> dict[str, str]:
-        """The settings that may say what a query means."""
+        """The settings that can change the meaning of a query."""
         settings = {**SETTINGS, **self.config.spark, **self._extra}
         return {key: value for key, value in settings.items() if key.startswith(("spark.sql.", "spark.jars"))}
 
@@ -119,17 +119,19 @@ class SparkRuntime:
             if self.state == "up":
                 return
             if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
-                raise UserError("this process runs a Spark session already", hint="one data cluster per process")
+                raise UserError(
+                    "this process already runs a Spark session", hint="start only one data cluster per process"
+                )
             self.state, self.reason = "starting", "Spark is starting"
             before = self.log.stat().st_size if self.log.is_file() else 0
             try:
                 self._launch()
             except BaseException as error:
-                said = first_line(error)  # the text of a Java exception is fetched from the JVM that ends now
+                reason = first_line(error)  # the text of a Java exception comes from the JVM, which ends now
                 self._abandon()
-                if isinstance(error, PySparkRuntimeError):  # "the gateway exited": the JVM itself said more
-                    said = _last_words(self.log, before)
-                self.state, self.reason = "dead", f"Spark did not start: {said}"
+                if isinstance(error, PySparkRuntimeError):  # "the gateway exited": the log of the JVM says more
+                    reason = _last_words(self.log, before)
+                self.state, self.reason = "dead", f"Spark did not start: {reason}"
                 if isinstance(error, (UserError, KeyboardInterrupt, SystemExit)):
                     raise
                 raise UserError(self.reason, hint=f"see {self.log}") from error
@@ -137,40 +139,40 @@ class SparkRuntime:
             self.state, self.reason = "up", ""
 
     def stop(self) -> None:
-        """Ends the session and its JVM; both are gone when this returns."""
+        """End the session and its JVM, and wait until they have ended."""
         with self._lock:
             gateway, alive, classes = self._gateway, self.alive(), 0
             if alive and self._session is not None:
-                with suppress(Py4JError):  # the JVM may die at this very moment; it has to go anyway
+                with suppress(Py4JError):  # the JVM may die meanwhile; it must end anyway
                     beans = gateway.jvm.java.lang.management.ManagementFactory
                     classes = beans.getClassLoadingMXBean().getLoadedClassCount()
                     self._session.stop()
             self._abandon(wait=60.0 if alive else 0.0)
             if gateway is not None and self._archive is not None:
-                self._archive.keep(classes)
+                self._archive.store(classes)
             self.state, self.reason = "stopped", "stopped"
 
     def restart(self) -> None:
-        """A new JVM and session in this process. Views and DataFrames of the old one are gone."""
+        """Start a new JVM and session; views and DataFrames of the old one no longer work."""
         with self._lock:
             self.stop()
             self.start()
 
     def alive(self) -> bool:
-        """Whether JVM and context live, without a job: about a tenth of a millisecond."""
+        """Whether the JVM and the context are alive. Runs no job; takes about a tenth of a millisecond."""
         gateway, jcontext = self._gateway, self._jcontext
         if gateway is None or jcontext is None:
             return False
         code = gateway.proc.poll()
         if code is not None:
-            return self._died(f"Spark's JVM ended with code {code}")
+            return self._mark_dead(f"Spark's JVM ended with code {code}")
         try:
             stopped = jcontext.isStopped()
         except (Py4JError, OSError) as error:
-            return self._died(f"Spark's JVM does not answer: {error}")
-        return self._died("Spark's context has stopped") if stopped else True
+            return self._mark_dead(f"Spark's JVM does not answer: {error}")
+        return self._mark_dead("Spark's context has stopped") if stopped else True
 
-    def _died(self, reason: str) -> bool:
+    def _mark_dead(self, reason: str) -> bool:
         if self.state == "up":
             self.state, self.reason = "dead", reason
         return False
@@ -182,7 +184,7 @@ class SparkRuntime:
         home = Path(self.config.home).resolve()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         spark_home = _spark_home(home, self.config.master)
-        # The folder of a local-cluster is a new one for each home: an archive would never be used again.
+        # A local-cluster has a new folder for each home, so that its archive would never be used again.
         self._archive = None if self.config.master.startswith("local-cluster") else CdsArchive(java, spark_home)
         conf = SparkConf(loadDefaults=False)
         conf.setAll(list(self._settings(home).items()))
@@ -200,10 +202,10 @@ class SparkRuntime:
         try:
             context = SparkContext(conf=conf, gateway=self._gateway)
             self._session = SparkSession(context)
-            # Its cache is made when the class is first used; in a task that would be without the session's settings.
+            # Create its cache now; if a task created it, it would ignore the settings of the session.
             context._jvm.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator.compileTime()
         finally:
-            # PySpark takes Ctrl-C over and adds a folder of downloads to sys.path: neither is wanted in a server.
+            # PySpark handles Ctrl-C and changes sys.path; a server needs neither.
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, interrupt)
             sys.path[:] = path
@@ -221,18 +223,18 @@ class SparkRuntime:
             settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         shape = _LOCAL_CLUSTER.fullmatch(master)
         if shape:
-            settings["spark.executor.memory"] = f"{shape[3]}m"  # the default is refused by smaller workers
+            settings["spark.executor.memory"] = f"{shape[3]}m"  # smaller workers refuse the default
         settings.update(self.config.spark)
         settings.update(self._extra)
         options = [
             "-XX:+UseParallelGC",
             "-Xlog:cds=error",
             f"-Dlog4j2.configurationFile={_log4j(self.log).as_uri()}",
-            # Spark's classes and generated code need this much: without it the heap is collected for each step there.
+            # Spark's classes and generated code need this much; a smaller start value causes garbage collections.
             "-XX:MetaspaceSize=256m",
         ]
         if self.config.brief:
-            # Half of the CPU time of the first minutes goes into compiling well what is then run a few times.
+            # Otherwise half of the CPU time of the first minutes goes into optimising code that runs a few times.
             options.append("-XX:TieredStopAtLevel=1")
         if self._archive is not None:
             options += self._archive.options()
@@ -241,10 +243,10 @@ class SparkRuntime:
         return settings
 
     def _abandon(self, wait: float = 0.0) -> None:
-        """Lets go of the JVM and resets what PySpark keeps per process."""
+        """End the JVM and reset the class variables of PySpark."""
         gateway, context = self._gateway, SparkContext._active_spark_context
         if gateway is None:
-            return  # nothing of ours is running; what PySpark holds may be another runtime's
+            return  # this runtime has no JVM; PySpark's variables may belong to another one
         server = getattr(context, "_accumulatorServer", None)
         if context is not None and server is not None:
             server.shutdown()
@@ -264,7 +266,7 @@ class SparkRuntime:
 
     @contextmanager
     def pool(self, name: str) -> Iterator[str]:
-        """Jobs of this thread go into the FAIR pool ``name``; yields the group that ``cancel`` takes."""
+        """Run the jobs of this thread in the FAIR pool ``name``; yields the job group for ``cancel``."""
         context = self.session.sparkContext
         group = f"{name}-{next(self._groups)}"
         context.setLocalProperty("spark.scheduler.pool", name)
@@ -277,33 +279,33 @@ class SparkRuntime:
                 context._jsc.clearJobGroup()
 
     def cancel(self, group: str) -> None:
-        """Cancels the running jobs of a group; a group without any is fine."""
+        """Cancel the running jobs of a group, if there are any."""
         self.session.sparkContext.cancelJobGroup(group)
 
     def to_arrow(self, df: DataFrame) -> pa.Table:
         return df.toArrow()
 
     def from_arrow(self, table: pa.Table) -> DataFrame:
-        """A DataFrame whose rows travel inside the plan (LocalRelation), so nothing has to be computed to read it."""
+        """A DataFrame whose rows are part of the plan (LocalRelation), so that reading it needs no job."""
         session = self.session
         context = session.sparkContext
         if context._encryption_enabled or "timestamp[us]" in str(table.schema):
-            # A timestamp without a zone: Spark would make it one with a zone.
+            # Spark would add a zone to a timestamp without one.
             schema = type_ddl.ddl(type_ddl.columns_of(table.schema)) if "timestamp[us]" in str(table.schema) else None
             return session.createDataFrame(table.combine_chunks(), schema=schema)
-        # The same as createDataFrame without its dozen questions to the JVM: half the time for a small table.
+        # The same as createDataFrame without a dozen calls to the JVM: half the time for a small table.
         with tempfile.NamedTemporaryFile(dir=context._temp_dir) as file:
             with pa.ipc.new_stream(file, table.schema) as writer:
-                # Spark takes an empty chunk for the end of the table.
+                # Spark treats an empty chunk as the end of the table.
                 writer.write_table(table.combine_chunks(), max_chunksize=_BATCH)
             file.flush()
             utilities = context._jvm.PythonSQLUtils
             batches = utilities.readArrowStreamFromFile(file.name)
-            found = utilities.toDataFrame(batches, _schema_json(table.schema), session._jsparkSession)
-        return DataFrame(found, session)
+            frame = utilities.toDataFrame(batches, _schema_json(table.schema), session._jsparkSession)
+        return DataFrame(frame, session)
 
     def drop_view(self, name: str) -> None:
-        """A temporary view of ours; nobody caches these, so nothing cached has to be looked through."""
+        """Drop a temporary view. Unlike Spark's method, this does not search the cache, where views never are."""
         self.session._jsparkSession.sessionState().catalog().dropTempView(name)
 
 
@@ -313,19 +315,19 @@ def _schema_json(schema: pa.Schema) -> str:
 
 
 def _partitions(master: str) -> int:
-    """Two shuffle partitions a core in a cluster, one a core in local mode, never fewer than two."""
-    found = _LOCAL_CLUSTER.fullmatch(master)
-    if found:
-        return max(2, 2 * int(found[1]) * int(found[2]))
-    found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,.*)?\])?", master)
+    """Shuffle partitions: two per core in a cluster, one per core in local mode, at least two."""
+    match = _LOCAL_CLUSTER.fullmatch(master)
+    if match:
+        return max(2, 2 * int(match[1]) * int(match[2]))
+    match = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,.*)?\])?", master)
     cores = os.cpu_count() or 1
-    if found:
-        return max(2, cores if found[1] == "*" else int(found[1] or 1))
+    if match:
+        return max(2, cores if match[1] == "*" else int(match[1] or 1))
     return max(2, 2 * cores)
 
 
 def _spark_home(home: Path, master: str) -> Path:
-    """PySpark's folder; for local-cluster one in ``home`` that links to it, as its workers write below SPARK_HOME."""
+    """PySpark's folder; for local-cluster a folder with links to it, because workers write into SPARK_HOME."""
     real = Path(_find_spark_home())
     if not master.startswith("local-cluster"):
         return real
@@ -354,7 +356,7 @@ appender.file.strategy.max = 3
 
 
 def _log4j(log: Path) -> Path:
-    """A file, as Spark prints a banner and warnings to the terminal before any setting of ours is heard."""
+    """The logging configuration is a file, because Spark prints warnings before it reads other settings."""
     path = log.parent / "log4j2.properties"
     text = _LOG4J.format(log=log)
     if not path.is_file() or path.read_text() != text:
@@ -364,7 +366,7 @@ def _log4j(log: Path) -> Path:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """PySpark hands the process environment to the JVM, so it is changed for the moment of the launch."""
+    """PySpark passes the process environment to the JVM, so it is changed during the launch."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -378,7 +380,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _end(gateway: Any, wait: float) -> None:
-    """The JVM ends by itself when its standard input is closed; what does not is killed."""
+    """Close the standard input of the JVM, which ends it; kill it if it does not end in time."""
     process = gateway.proc
     with suppress(OSError):
         process.stdin.close()
@@ -387,7 +389,7 @@ def _end(gateway: Any, wait: float) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    # Only now: to close a connection that another thread is reading from would wait for ever.
+    # Only now, because closing a connection that another thread reads would block forever.
     with suppress(Py4JError, OSError):
         gateway.shutdown_callback_server()
     with suppress(Py4JError, OSError):
@@ -395,36 +397,36 @@ def _end(gateway: Any, wait: float) -> None:
 
 
 def _last_words(log: Path, start: int) -> str:
-    """What the JVM said since ``start``: the first lines that are neither a warning nor part of a stack trace."""
+    """The first lines in the log after ``start`` that are neither a warning nor part of a stack trace."""
     try:
         text = log.read_bytes()[start:].decode(errors="replace")
     except OSError:
         return ""
     idle = ("at ", "...", "WARNING", "Using ", "Setting ", "To adjust ")
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(idle)]
-    return " ".join(lines[:3])[:500] or "its JVM ended at once"
+    return " ".join(lines[:3])[:500] or "its JVM ended immediately"
 
 
 def first_line(error: BaseException) -> str:
-    """What happened, without a stack trace; of a Java exception its own words (a cancelled job raises one)."""
+    """The message of an error without a stack trace; for a Java exception, the message of that exception."""
     return causes(error)[0]
 
 
 def causes(error: BaseException) -> list[str]:
-    """The first line of an error and of each of its causes, also those in Java; Spark's wrappers are left out."""
-    told: list[str] = []
+    """The first lines of an error and of its causes, in Python or Java, without Spark's wrappers."""
+    messages: list[str] = []
     java, cause = getattr(error, "java_exception", None), cast(Any, error)
     if java is None:
         while cause is not None:
-            told.append(str(cause))
+            messages.append(str(cause))
             cause = getattr(cause, "_cause", None)
     try:
         while java is not None:
-            told.append(str(java.getMessage() or java.toString()))
+            messages.append(str(java.getMessage() or java.toString()))
             java = java.getCause()
     except (Py4JError, OSError):
-        told.append("Spark's JVM has died")  # and took the words of its exception along
-    lines = [text.strip().splitlines()[0] for text in told if text.strip()]
+        messages.append("Spark's JVM has died")  # its exception is lost with it
+    lines = [text.strip().splitlines()[0] for text in messages if text.strip()]
     useful = [
         line for line in lines if not line.startswith(("Exception thrown in awaitResult", "An error occurred while"))
     ]
@@ -432,5 +434,5 @@ def causes(error: BaseException) -> list[str]:
 
 
 def _quiet(record: logging.LogRecord) -> bool:
-    """Py4J logs a stack trace when the JVM dies or a batch of a feed fails; we tell it in our own words."""
+    """Hide stack traces that Py4J logs when the JVM dies or a batch of a feed fails; Tocsin logs the error."""
     return not str(record.msg).startswith(("Exception while sending command", "There was an exception while executing"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from decimal import Decimal
 
@@ -16,18 +15,18 @@ _DURATION = re.compile(
     re.IGNORECASE,
 )
 _UNITS = {"W": 604_800, "D": 86_400, "H": 3_600, "M": 60, "S": 1}
-# A century: beyond it, adding to a time stamp stops being meaningful.
+# A century.
 _LONGEST = 36_525 * 86_400
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of an ISO-8601 duration. Whether zero or less makes sense is for the caller to say."""
+    """The seconds of an ISO-8601 duration; they may be zero or negative."""
     match = _DURATION.fullmatch(text.strip())
     if match is None or (match["time"] or "").upper() == "T":
         raise ParseError(f"{text[:60]!r} is not an ISO-8601 duration", hint=_HINT)
     for unit, word in (("Y", "years"), ("MONTH", "months")):
         if match[unit] is not None:
-            raise ParseError(f"{text[:60]!r} counts {word}, which have no fixed length", hint="count days or weeks")
+            raise ParseError(f"{text[:60]!r} has {word}, which have no fixed length", hint="use days or weeks")
     parts = [(unit, match[unit].replace(",", ".")) for unit in _UNITS if match[unit] is not None]
     if not parts:
         raise ParseError(f"{text[:60]!r} is not an ISO-8601 duration: it has no part", hint=_HINT)
@@ -39,20 +38,3 @@ def parse_duration(text: str) -> float:
     if total > _LONGEST:
         raise ParseError(f"{text[:60]!r} is longer than a hundred years", hint=_HINT)
     return float(-total if match["sign"] == "-" else total)
-
-
-def format_duration(seconds: float) -> str:
-    """The shortest ISO-8601 text that ``parse_duration`` reads back as the same number."""
-    if not math.isfinite(seconds):
-        raise ValueError(f"{seconds} is not a duration")
-    rest = abs(Decimal(repr(seconds)))
-    days, rest = divmod(rest, 86_400)
-    hours, rest = divmod(rest, 3_600)
-    minutes, rest = divmod(rest, 60)
-    date = f"{int(days)}D" if days else ""
-    time = "".join(f"{int(number)}{unit}" for number, unit in ((hours, "H"), (minutes, "M")) if number)
-    if rest:
-        fraction = f"{rest:f}"
-        time += f"{fraction.rstrip('0').rstrip('.') if '.' in fraction else fraction}S"
-    sign = "-" if seconds < 0 else ""
-    return f"{sign}P{date}{'T' if time else ''}{time}" if date or time else "PT0S"

@@ -1,1 +1,1 @@
-"""Storage: the catalog, immutable segments, datasets, and the one thread that commits."""
+"""Storage: the catalog, immutable segments, datasets, subscriptions, results, and the group commit."""

@@ -1,7 +1,8 @@
-"""A growing table for Spark in chunks: the newest rows inside the plan, older ones sealed and kept in Spark's memory.
+"""A growing table for Spark in chunks: new rows are part of the plan, older ones are cached in Spark's memory.
 
-Like a log-structured merge tree: a chunk is at least ``RATIO`` times the next one, so there are only a handful, and a
-row is rewritten a few times at most. Merging goes on in the background; whoever reads holds on to what it reads.
+It works like a log-structured merge tree: a chunk is at least ``RATIO`` times as large as the next one, so there are
+only a handful of chunks, and each row is rewritten a few times at most. Chunks are merged in the background; a chunk
+that a reader still uses is not deleted.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Rows that travel inside the plan.
+#: Rows that are part of the plan.
 TAIL_ROWS = 10_000
 #: A chunk smaller than this many times its successor is merged with it.
 RATIO = 4
-#: Chunks are rewritten when more than this part of their rows is dead.
+#: Chunks are rewritten when more than this fraction of their rows is deleted.
 DEAD = 0.2
 
 _numbers = count(1)
-#: What Spark raises, also when its JVM is dead.
+#: The errors of Spark, also when its JVM is dead.
 _SPARK = (PySparkException, Py4JError, OSError)
 
 
@@ -52,20 +53,20 @@ class Chunk:
         self._frame: DataFrame | None = None
 
     def frame(self, session: SparkSession, uri: str) -> DataFrame:
-        """Read again where the session is a new one."""
+        """Reads the file again in a new session."""
         if self._frame is None or self._session is not session:
             self._session, self._frame = session, session.read.parquet(uri).persist(StorageLevel.MEMORY_AND_DISK)
         return self._frame
 
     def forget(self) -> None:
         if self._frame is not None:
-            with suppress(*_SPARK):  # a session that died has forgotten it already
+            with suppress(*_SPARK):  # a dead session has no cache
                 self._frame.unpersist()
             self._frame = self._session = None
 
 
-class Snapshot:
-    """What one temp view reads. ``users`` counts the readers, and the table while it is the current one."""
+class ViewSnapshot:
+    """The chunks of one temporary view. ``users`` counts its readers, plus one while it is the current snapshot."""
 
     def __init__(self, name: str, session: SparkSession, chunks: tuple[Chunk, ...]) -> None:
         self.name = name
@@ -75,8 +76,8 @@ class Snapshot:
 
 
 class ChunkedView:
-    """``take`` gives the rows added since it was last called, ``live`` says which ids of column 0 still exist, and
-    ``size`` how many there are."""
+    """``take`` returns the rows added since its last call, ``live`` says which ids of column 0 still exist, and
+    ``size`` how many rows exist."""
 
     def __init__(
         self,
@@ -97,14 +98,14 @@ class ChunkedView:
         self._chunks: list[Chunk] = []
         self._tail = schema.empty_table()
         self._tail_frame: DataFrame | None = None
-        self._current: Snapshot | None = None
+        self._current: ViewSnapshot | None = None
         self._merging: threading.Thread | None = None
-        self._given_up: list[Chunk] = []
+        self._failed_merge: list[Chunk] = []
         self._closed = False
 
     @contextmanager
     def hold(self, runtime: SparkRuntime) -> Iterator[str]:
-        """The name of a view with all rows there are now; it stays while it is held."""
+        """The name of a view with all current rows; it exists until the ``with`` block ends."""
         snapshot = self._acquire(runtime)
         try:
             yield snapshot.name
@@ -117,7 +118,7 @@ class ChunkedView:
             return {chunk.path for chunk in self._chunks}
 
     def wait(self) -> None:
-        """Until no merge is running."""
+        """Wait until no merge runs."""
         merging = self._merging
         if merging is not None:
             merging.join()
@@ -135,12 +136,12 @@ class ChunkedView:
 
     # --- the current snapshot; all under the lock
 
-    def _acquire(self, runtime: SparkRuntime) -> Snapshot:
+    def _acquire(self, runtime: SparkRuntime) -> ViewSnapshot:
         with self._lock:
             session = runtime.session
             added = self._take()
             if added.num_rows:
-                # Kept before anything that can fail: what was taken is not given again.
+                # Stored before anything can fail, because ``take`` does not return these rows again.
                 self._tail = pa.concat_tables([self._tail, added])
                 self._tail_frame = None
             current = self._current
@@ -150,11 +151,11 @@ class ChunkedView:
             self._merge_if_due(runtime)
             return current
 
-    def _build(self, runtime: SparkRuntime, session: SparkSession) -> Snapshot:
+    def _build(self, runtime: SparkRuntime, session: SparkSession) -> ViewSnapshot:
         before = self._current
         if before is None or before.session is not session:
             self._tail_frame = None
-            self._given_up = []
+            self._failed_merge = []
         if self._tail_frame is None:
             self._tail = self._living(self._tail)
             if self._tail.num_rows > TAIL_ROWS:
@@ -165,7 +166,7 @@ class ChunkedView:
         frames = [chunk.frame(session, self._store.uri(chunk.path)) for chunk in self._chunks]
         if self._tail.num_rows or not frames:
             frames.append(self._tail_frame)
-        snapshot = Snapshot(f"tocsin_chunks_{next(_numbers)}", session, tuple(self._chunks))
+        snapshot = ViewSnapshot(f"tocsin_chunks_{next(_numbers)}", session, tuple(self._chunks))
         reduce(lambda left, right: left.unionAll(right), frames).createOrReplaceTempView(snapshot.name)
         for chunk in snapshot.chunks:
             chunk.users += 1
@@ -174,11 +175,11 @@ class ChunkedView:
             self._release(before)
         return snapshot
 
-    def _release(self, snapshot: Snapshot) -> None:
+    def _release(self, snapshot: ViewSnapshot) -> None:
         snapshot.users -= 1
         if snapshot.users:
             return
-        with suppress(*_SPARK):  # a session that died has no views any more
+        with suppress(*_SPARK):  # a dead session has no views
             snapshot.session.catalog.dropTempView(snapshot.name)
         for chunk in snapshot.chunks:
             self._drop(chunk)
@@ -190,7 +191,7 @@ class ChunkedView:
             try:
                 self._store.delete([chunk.path])
             except TocsinError as error:
-                log.warning("%s; the next start deletes it", error)
+                log.warning("%s; the file will be deleted at the next start", error)
 
     def _living(self, table: pa.Table) -> pa.Table:
         live = self._live(table.column(0).to_numpy())
@@ -202,12 +203,12 @@ class ChunkedView:
         if self._closed or (self._merging is not None and self._merging.is_alive()):
             return
         due = self._due()
-        if due and due != self._given_up:
+        if due and due != self._failed_merge:
             self._merging = threading.Thread(target=self._merge, args=(runtime, due), name="chunks", daemon=True)
             self._merging.start()
 
     def _due(self) -> list[Chunk]:
-        """The smallest chunks that have to become one, so that sizes stay geometric; all, where many rows are dead."""
+        """The smallest chunks, to be merged so that sizes stay geometric; all chunks, if many rows are deleted."""
         sealed = sum(chunk.rows for chunk in self._chunks)
         if sealed + self._tail.num_rows - self._size() > DEAD * sealed:
             return list(self._chunks)
@@ -227,12 +228,12 @@ class ChunkedView:
                 written = self._store.write(table, self._folder)
                 new.append(Chunk(written.path, written.rows))
                 with runtime.pool("maintenance"):
-                    # In Spark's memory before anyone reads it.
+                    # Load it into Spark's memory before the first reader needs it.
                     new[0].frame(runtime.session, self._store.uri(written.path)).count()
         except (TocsinError, *_SPARK) as error:
-            log.warning("subscriptions could not be merged: %s", error)
-            # Not with every reader again: when there is another chunk, or another session.
-            self._given_up = old
+            log.warning("cannot merge chunks of subscriptions: %s", error)
+            # Try again only when there is another chunk or another session, not for every reader.
+            self._failed_merge = old
             return
         with self._lock:
             if self._closed:

@@ -1,7 +1,7 @@
-"""The committer: one thread that makes everything durable, several requests at a time.
+"""Group commit: one thread makes all changes durable, several requests at a time.
 
-While one commit is being synced, requests pile up; the next commit takes them all: one segment a dataset, one catalog
-transaction, and then every request is answered. So a hundred publishers cost as many syncs as one.
+While one commit is being synced, requests queue up; the next commit takes them all, with one segment for each dataset
+and one catalog transaction, and then answers every request. A hundred publishers cost as many syncs as one.
 """
 
 from __future__ import annotations
@@ -12,41 +12,52 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tocsin.cluster.model import Segment
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.records.record_decoder import Row
-from tocsin.cluster.storage.catalog import Append, Catalog, Commit, FeedBatch, IdempotencyKey, Unwant, Want
+from tocsin.cluster.storage.catalog import (
+    AddSubscription,
+    Append,
+    Catalog,
+    Commit,
+    FeedBatch,
+    IdempotencyKey,
+    RemoveSubscription,
+)
 from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.errors import StorageError, SystemTrouble, UserError
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 MOST_ROWS = 1_000_000
 MOST_REQUESTS = 10_000
 
 
-class Request(Struct, kw_only=True, eq=False):
-    """Something to be made durable. ``applied`` runs in the committer, after the commit and before the answer.
+class CommitRequest(Struct, Generic[T], kw_only=True, eq=False):
+    """A change to make durable. ``applied`` gets the ordinal of the dataset's commit; the committer calls it after the
+    commit and before it answers, and what it returns is the answer.
 
-    Records come as a ``table`` of the log, or ``loose``: those of several requests become columns together.
+    Records are a ``table`` of the log, or ``loose`` rows: those of several requests become one table.
     """
 
+    applied: Callable[[int], T]
     store: DatasetStore | None = None
     table: pa.Table | None = None
     loose: Sequence[Row] = ()
     key: tuple[int, str, bytes] | None = None
     batch: FeedBatch | None = None
-    want: Sequence[Want] = ()
-    unwant: Sequence[Unwant] = ()
-    applied: Callable[[int], Any] = lambda ordinal: ordinal
-    future: Future[Any]
+    subscribe: Sequence[AddSubscription] = ()
+    unsubscribe: Sequence[RemoveSubscription] = ()
+    future: Future[T] = field(default_factory=Future)
 
     @property
     def rows(self) -> int:
@@ -54,7 +65,7 @@ class Request(Struct, kw_only=True, eq=False):
 
 
 class Committer:
-    """``appended`` is told which datasets have grown, once per commit."""
+    """``appended`` is called after each commit with the new head of each dataset that has new records."""
 
     def __init__(
         self,
@@ -68,8 +79,8 @@ class Committer:
         self.metrics = metrics
         self.appended = appended
         self.commits = 0
-        self.world = threading.RLock()
-        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self.lock = threading.RLock()
+        self._queue: queue.SimpleQueue[CommitRequest[Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
         self._open = False
 
@@ -87,43 +98,42 @@ class Committer:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
-    def submit(self, **request: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        if not self._open:
-            future.set_exception(SystemTrouble("the data cluster is shutting down"))
-            return future
-        self._queue.put(Request(future=future, **request))
-        return future
+    def submit(self, request: CommitRequest[T]) -> Future[T]:
+        if self._open:
+            self._queue.put(request)
+        else:
+            request.future.set_exception(SystemTrouble("the data cluster is shutting down"))
+        return request.future
 
     def _run(self) -> None:
         first = self._queue.get()
         while first is not None:
             group, rows = [first], first.rows
-            wanted = {want.subscription for want in first.want}
-            following: Request | None = None
+            subscribed = {item.subscription for item in first.subscribe}
+            following: CommitRequest[Any] | None = None
             open_ = True
             while len(group) < MOST_REQUESTS and rows < MOST_ROWS:
                 try:
                     request = self._queue.get_nowait()
                 except queue.Empty:
                     break
-                # A commit knows no order between wanting and not wanting the same: the second waits for the next one.
-                if request is None or any(unwant.subscription in wanted for unwant in request.unwant):
+                # A commit has no order between subscribing and unsubscribing: unsubscribing waits for the next commit.
+                if request is None or any(item.subscription in subscribed for item in request.unsubscribe):
                     following, open_ = request, request is not None
                     break
                 group.append(request)
                 rows += request.rows
-                wanted.update(want.subscription for want in request.want)
+                subscribed.update(item.subscription for item in request.subscribe)
             self._commit(group)
             if not open_:
                 return
             first = following or self._queue.get()
 
-    def _commit(self, group: list[Request]) -> None:
+    def _commit(self, group: list[CommitRequest[Any]]) -> None:
         try:
             results = self._make_durable(group)
         except (UserError, ValueError, OverflowError) as error:
-            # One names something that was dropped meanwhile, or its records are no columns: the others don't suffer.
+            # A request names something that was dropped meanwhile, or its records do not fit: commit each one alone.
             if len(group) == 1:
                 group[0].future.set_exception(error)
             else:
@@ -143,10 +153,10 @@ class Committer:
             else:
                 request.future.set_result(result)
 
-    def _make_durable(self, group: list[Request]) -> list[Any]:
-        kill_points.reach("commit.begin")
+    def _make_durable(self, group: list[CommitRequest[Any]]) -> list[Any]:
+        kill_points.hit("commit.begin")
         started, began = time.time(), time.monotonic()
-        by_dataset: dict[int, list[Request]] = {}
+        by_dataset: dict[int, list[CommitRequest[Any]]] = {}
         for request in group:
             if request.store is not None and request.rows:
                 by_dataset.setdefault(request.store.dataset.id, []).append(request)
@@ -164,7 +174,7 @@ class Committer:
                 place[dataset] = len(batch.appends)
                 batch.appends.append(Append(dataset, segment.path, segment.rows, segment.bytes))
                 tables.append((store, table))
-            kill_points.reach("commit.segment_written")
+            kill_points.hit("commit.segment_written")
             for request in group:
                 if request.key is not None:
                     feed, key, receipt = request.key
@@ -172,55 +182,55 @@ class Committer:
                     batch.keys.append(IdempotencyKey(feed, key, receipt, started, index))
                 if request.batch is not None:
                     batch.feed_batches.append(request.batch)
-                batch.subscribe.extend(request.want)
-                batch.unsubscribe.extend(request.unwant)
-            committed = self.catalog.commit(batch)
+                batch.subscribe.extend(request.subscribe)
+                batch.unsubscribe.extend(request.unsubscribe)
+            ordinals = self.catalog.commit(batch)
         except BaseException as error:
-            # Where nobody knows whether the commit happened the files stay; an unneeded one goes at the next start.
+            # If the outcome is uncertain the files stay; the next start deletes those that are not needed.
             if not (isinstance(error, StorageError) and error.fields.get("uncertain")):
                 self.segments.delete(written)
             raise
-        kill_points.reach("commit.committed")
+        kill_points.hit("commit.committed")
         self.commits += 1
         self.metrics.commit_seconds.observe(time.monotonic() - began)
         for store, table in tables:
             self.metrics.commits.labels(store.dataset.name).inc()
             self.metrics.commit_records.observe(table.num_rows)
-        grown: dict[int, int] = {}
+        heads: dict[int, int] = {}
         results: list[Any] = []
-        with self.world:
-            for (store, table), append, ordinal in zip(tables, batch.appends, committed.ordinals, strict=True):
+        with self.lock:
+            for (store, table), append, ordinal in zip(tables, batch.appends, ordinals, strict=True):
                 row = Segment(append.dataset, ordinal, ordinal, "log", append.path, append.rows, append.bytes)
                 store.appended(row, table)
-                grown[append.dataset] = ordinal
+                heads[append.dataset] = ordinal
             for request in group:
-                ordinal = grown.get(request.store.dataset.id, 0) if request.store is not None else 0
+                ordinal = heads.get(request.store.dataset.id, 0) if request.store is not None else 0
                 try:
                     results.append(request.applied(ordinal))
                 except Exception as error:  # the commit stands; only this answer is lost
                     log.exception("a committed request could not be applied")
                     results.append(error)
-        kill_points.reach("commit.applied")
-        if grown:
-            self.appended(grown)
+        kill_points.hit("commit.applied")
+        if heads:
+            self.appended(heads)
         return results
 
-    def _resolve_uncertain(self, group: list[Request]) -> None:
-        """A commit that failed may have happened (a connection lost in mid-commit): memory follows the catalog."""
+    def _resolve_uncertain(self, group: list[CommitRequest[Any]]) -> None:
+        """A commit that failed may still have happened (the connection was lost): reload what the catalog says."""
         stores = {request.store.dataset.id: request.store for request in group if request.store is not None}
         for dataset, store in stores.items():
             try:
                 head = self.catalog.head(dataset)
                 if head != store.head:
-                    with self.world:
+                    with self.lock:
                         store.load(head, self.catalog.segments(dataset))
                     self.appended({dataset: head})
             except StorageError as error:
                 log.warning("the catalog cannot be read: %s", error)
 
 
-def _columns(requests: Sequence[Request], store: DatasetStore) -> pa.Table:
-    """The records of all requests, in their order: of two with the same key the later one counts."""
+def _columns(requests: Sequence[CommitRequest[Any]], store: DatasetStore) -> pa.Table:
+    """The records of all requests, in order: of two records with the same key the later one counts."""
     parts: list[pa.Table] = []
     loose: list[Row] = []
     for request in requests:

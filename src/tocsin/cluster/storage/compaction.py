@@ -1,8 +1,8 @@
-"""Compaction: the log folded into the base, so that reading costs the same after a week as after a minute.
+"""Compaction: merges the log into the base, so that reading costs the same after a week as after a minute.
 
-An append-only dataset gets its recent rows as one more base file, and small neighbours are merged into larger ones. A
-keyed dataset gets its base rewritten without the rows that were overwritten or deleted, once the recent rows are an
-eighth of it: each row is then rewritten about eight times less often than it is read in full.
+In an append-only dataset the recent rows become one more base file, and small neighbouring files are merged. In a
+keyed dataset the base is rewritten without overwritten and deleted rows, as soon as the recent rows are an eighth of
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from tocsin.cluster.model import Segment
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.storage.catalog import Catalog
-from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore, Snapshot
+from tocsin.cluster.storage.dataset import ORDINAL, DatasetSnapshot, DatasetStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,7 +46,7 @@ class Compactor:
         return len(store.log) > self.tail_segments or bool(self._tier(store.base))
 
     def run(self, store: DatasetStore, runtime: SparkRuntime | None = None) -> bool:
-        """Folds what has accumulated; says whether there was anything to do."""
+        """Compact the dataset; return whether there was anything to do."""
         with store.maintenance:
             snapshot = store.snapshot()
             try:
@@ -60,15 +60,15 @@ class Compactor:
                 snapshot.release()
             return True
 
-    def replace(self, store: DatasetStore, snapshot: Snapshot, survivors: pa.Table) -> None:
-        """The rows of ``snapshot`` become ``survivors`` (with ``_ordinal``): a delete on an append-only dataset."""
+    def replace(self, store: DatasetStore, snapshot: DatasetSnapshot, survivors: pa.Table) -> None:
+        """Replace the rows of ``snapshot`` by ``survivors`` (with ``_ordinal``): a delete in an append-only dataset."""
         self._swap(store, snapshot.head, [self._write(store, survivors, 1, snapshot.head)], store.base)
 
-    def replace_by(self, store: DatasetStore, snapshot: Snapshot, survivors: DataFrame) -> None:
-        """The same, written by the executors, for what does not fit the driver."""
+    def replace_by(self, store: DatasetStore, snapshot: DatasetSnapshot, survivors: DataFrame) -> None:
+        """The same, written by the executors, for rows that do not fit into the driver."""
         self._swap(store, snapshot.head, self._spark_write(store, survivors, snapshot.head), store.base)
 
-    def _rewrite(self, store: DatasetStore, snapshot: Snapshot, runtime: SparkRuntime | None) -> None:
+    def _rewrite(self, store: DatasetStore, snapshot: DatasetSnapshot, runtime: SparkRuntime | None) -> None:
         rows = store.base_rows + snapshot.recent.num_rows
         if runtime is not None and not snapshot.resident and rows > DRIVER_ROWS:
             added = self._spark_write(store, snapshot._numbered(runtime), snapshot.head)
@@ -76,7 +76,7 @@ class Compactor:
             added = [self._write(store, snapshot.table(), 1, snapshot.head)]
         self._swap(store, snapshot.head, added, store.base)
 
-    def _append(self, store: DatasetStore, snapshot: Snapshot) -> None:
+    def _append(self, store: DatasetStore, snapshot: DatasetSnapshot) -> None:
         base = list(store.base)
         removed: list[Segment] = []
         if snapshot.recent.num_rows:
@@ -89,19 +89,19 @@ class Compactor:
             removed += tier
         known = set(store.base)
         added = [segment for segment in base if segment not in known]
-        # Files written and merged again within this run never reached the catalog.
+        # Files that were written and merged again within this run are not in the catalog.
         store.store.delete([segment.path for segment in removed if segment not in known])
         self._swap(store, snapshot.head, added, [segment for segment in removed if segment in known])
 
     def _swap(self, store: DatasetStore, upto: int, added: Sequence[Segment], replaced: Sequence[Segment]) -> None:
-        kill_points.reach("compaction.written")
-        folded = [segment for segment in store.log if segment.last <= upto]
-        removed = [segment.path for segment in (*replaced, *folded)]
+        kill_points.hit("compaction.written")
+        merged = [segment for segment in store.log if segment.last <= upto]
+        removed = [segment.path for segment in (*replaced, *merged)]
         self.catalog.compact(store.dataset.id, removed, added)
-        kill_points.reach("compaction.swapped")
-        gone = set(removed)
-        kept = [segment for segment in store.base if segment.path not in gone]
-        store.rebased(upto, sorted([*kept, *added], key=lambda segment: segment.first), removed)
+        kill_points.hit("compaction.swapped")
+        paths = set(removed)
+        remaining = [segment for segment in store.base if segment.path not in paths]
+        store.rebased(upto, sorted([*remaining, *added], key=lambda segment: segment.first), removed)
 
     def _write(self, store: DatasetStore, table: pa.Table, first: int, last: int) -> Segment:
         written = store.store.write(table, f"datasets/{store.dataset.id}")
@@ -115,7 +115,7 @@ class Compactor:
 
     @staticmethod
     def _tier(base: tuple[Segment, ...]) -> list[Segment]:
-        """The newest run of neighbours worth one larger file: as many as FANOUT, none far larger than the others."""
+        """The newest neighbouring files to merge: at least FANOUT files, none much larger than the others."""
         run: list[Segment] = []
         for segment in reversed(base):
             if segment.rows >= FILE_ROWS // 2 or (run and segment.rows > FANOUT * max(item.rows for item in run)):

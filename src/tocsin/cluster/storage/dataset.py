@@ -1,12 +1,12 @@
 """A dataset: the log of its commits, its compacted base, and consistent snapshots of both for Spark.
 
-    base      Parquet files with the state as of ordinal C, one ``_ordinal`` a row
-    recent    the rows committed after C, in driver memory as one Arrow table (a keyed dataset: the latest of each key,
-              deletes as tombstones); the log files behind them exist for durability and for a restart
-    resident  a small dataset has its base in ``recent`` too, and Spark never opens a file for it
+    base      Parquet files with the state as of ordinal C; each row has an ``_ordinal``
+    recent    the rows committed after C, in driver memory as one Arrow table (in a keyed dataset the latest row of each
+              key, with deletes as tombstones); the log files hold the same rows for a restart
+    resident  a small dataset has its base in ``recent`` too, and Spark never opens its files
 
-New rows are those with an ordinal after a channel's position, so ``is_new`` needs no log of its own: a row that was
-overwritten since is not new any more, its successor is.
+New rows are those with an ordinal after a channel's position, so ``is_new`` needs no log of its own. If a row was
+overwritten meanwhile, only its newest version is new.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Mode = Literal["all", "new", "marked"]
 
 
 class DatasetStore:
-    """What is known of one dataset; changed under ``lock`` only, read through snapshots."""
+    """The state of one dataset; changed only under ``lock``, and read through snapshots."""
 
     def __init__(self, dataset: Dataset, store: SegmentStore, *, resident_rows: int) -> None:
         self.dataset = dataset
@@ -59,15 +59,15 @@ class DatasetStore:
         self.schema = self.log_schema.append(pa.field(ORDINAL, pa.int64()))
         self._recent = self.schema.empty_table()
         self._pending: list[pa.Table] = []
-        self._snapshot: Snapshot | None = None
+        self._snapshot: DatasetSnapshot | None = None
         self._pins: Counter[str] = Counter()
         self._garbage: set[str] = set()
         self._base_frame: tuple[object, DataFrame] | None = None
 
-    # -- what happened -----------------------------------------------------------------------------------------------
+    # -- changes ----------------------------------------------------------------------------------------------------
 
     def load(self, head: int, segments: Iterable[Segment]) -> None:
-        """Takes over what the catalog holds: at the start, and when a commit's fate was uncertain."""
+        """Load what the catalog has: at the start, and when the outcome of a commit was uncertain."""
         rows = list(segments)
         base = tuple(segment for segment in rows if segment.kind == "base")
         log = [segment for segment in rows if segment.kind == "log"]
@@ -76,10 +76,10 @@ class DatasetStore:
             self.head, self.base, self.log = head, base, log
             self._recent, self._pending, self._snapshot = self.schema.empty_table(), tables, None
             self.resident = False
-            self._settle_residence()
+            self._make_resident_if_small()
 
     def appended(self, segment: Segment, table: pa.Table) -> None:
-        """A commit of this dataset is durable; from now on snapshots include it."""
+        """Add a durable commit; snapshots taken from now on include it."""
         with self.lock:
             self.head = segment.last
             self.log.append(segment)
@@ -87,7 +87,7 @@ class DatasetStore:
             self._snapshot = None
 
     def rebased(self, upto: int, base: Sequence[Segment], removed: Iterable[str]) -> None:
-        """The base now holds everything up to ``upto``; ``removed`` files go when nobody reads them any more."""
+        """The base now has all commits up to ``upto``; ``removed`` files are deleted when their last reader is done."""
         with self.lock:
             recent = self._merge()
             self.base = tuple(base)
@@ -95,24 +95,24 @@ class DatasetStore:
             self.resident = False
             self._recent = recent.filter(pc.greater(recent.column(ORDINAL), upto))
             self._snapshot = None
-            self._settle_residence()
+            self._make_resident_if_small()
             self._garbage.update(removed)
             unused = [path for path in self._garbage if not self._pins[path]]
             self._garbage.difference_update(unused)
         self.store.delete(unused)
 
-    # -- what is there -----------------------------------------------------------------------------------------------
+    # -- reads -------------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
-        """The state as of now; the same object while nothing changes. Release it when done."""
+    def snapshot(self) -> DatasetSnapshot:
+        """The current state; the same object as long as nothing changes. The caller must release it."""
         with self.lock:
             if self._snapshot is None:
                 recent = self._merge()
-                self._snapshot = Snapshot(self, self.head, self.base, recent, self.resident)
+                self._snapshot = DatasetSnapshot(self, self.head, self.base, recent, self.resident)
             self._pins.update(segment.path for segment in self._snapshot.base)
             return self._snapshot
 
-    def release(self, snapshot: Snapshot) -> None:
+    def release(self, snapshot: DatasetSnapshot) -> None:
         with self.lock:
             self._pins.subtract(segment.path for segment in snapshot.base)
             unused = [path for path in self._garbage if self._pins[path] <= 0]
@@ -128,7 +128,7 @@ class DatasetStore:
         return sum(int(table.num_rows) for table in (self._recent, *self._pending))
 
     def base_frame(self, runtime: SparkRuntime, base: tuple[Segment, ...]) -> DataFrame:
-        """The base as Spark reads it, with ``_ordinal``; listing the files once per compaction, not per execution."""
+        """The base as a DataFrame with ``_ordinal``; cached, because listing the files takes time."""
         token = (runtime.generation, tuple(segment.path for segment in base))
         cached = self._base_frame
         if cached is None or cached[0] != token:
@@ -144,23 +144,23 @@ class DatasetStore:
         return pa.concat_tables(tables) if tables else self._base_schema().empty_table()
 
     def live(self, table: pa.Table) -> pa.Table:
-        """Without the tombstones, and without their column."""
+        """The rows without tombstones and without the tombstone column."""
         if not self.dataset.key:
             return table
         return table.filter(pc.invert(table.column(DELETED))).drop_columns([DELETED])
 
     def as_log(self, table: pa.Table) -> pa.Table:
-        """Rows of the dataset as a log segment has them."""
+        """Rows of the dataset in the columns of a log segment."""
         if self.dataset.key:
             table = table.append_column(self.schema.field(DELETED), pa.repeat(pa.scalar(False), table.num_rows))
         return table.cast(self.log_schema)
 
     def rows_as_log(self, rows: Sequence[Row]) -> pa.Table:
-        """The same of checked records that are not in columns yet."""
+        """The same for checked records that are rows."""
         return self.as_log(rows_to_table(rows, self.row_schema))
 
     def tombstones(self, keys: pa.Table) -> pa.Table:
-        """Deletes of these keys as a log segment has them."""
+        """Deletes of these keys in the columns of a log segment."""
         columns = [
             keys.column(field.name) if field.name in self.dataset.key else pa.nulls(keys.num_rows, field.type)
             for field in self.log_schema
@@ -168,7 +168,7 @@ class DatasetStore:
         ]
         return pa.table([*columns, pa.repeat(pa.scalar(True), keys.num_rows)], schema=self.log_schema)
 
-    # -- inside ------------------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------------
 
     def _base_schema(self) -> pa.Schema:
         return pa.schema([field for field in self.schema if field.name != DELETED])
@@ -184,13 +184,13 @@ class DatasetStore:
                 table = upsert.latest(table, self.dataset.key)
                 if self.resident:
                     table = table.filter(pc.invert(table.column(DELETED)))
-            # Thousands of one-row chunks would make every later operation slow.
+            # Thousands of chunks with one row each would slow down all later operations.
             self._recent = table.combine_chunks() if table.column(0).num_chunks > 16 else table
             self._pending = []
         return self._recent
 
-    def _settle_residence(self) -> None:
-        """A small base is taken into memory; after that nothing of the dataset is read from files."""
+    def _make_resident_if_small(self) -> None:
+        """Load a small base into memory; after that, no files of the dataset are read."""
         if self.base_rows + self.recent_rows > self.resident_rows:
             return
         base = self.read_base(self.base)
@@ -203,8 +203,8 @@ class DatasetStore:
         self._merge()
 
 
-class Snapshot:
-    """A dataset as of one ordinal: immutable, shared by all executions that start before the next commit."""
+class DatasetSnapshot:
+    """A dataset as of one ordinal: immutable, and shared by all executions that start before the next commit."""
 
     def __init__(
         self, owner: DatasetStore, head: int, base: tuple[Segment, ...], recent: pa.Table, resident: bool
@@ -225,18 +225,15 @@ class Snapshot:
     def base_last(self) -> int:
         return max((segment.last for segment in self.base), default=0)
 
-    def has_new(self, position: int) -> bool:
-        return self.head > position
-
     def rows(self, after: int = 0) -> int:
-        """About how many rows came after an ordinal."""
+        """About how many rows have a later ordinal."""
         recent = self.recent.num_rows
         if after and recent:
             recent = pc.sum(pc.greater(self.recent.column(ORDINAL), after)).as_py()
         return int(recent) + sum(segment.rows for segment in self.base if segment.last > after)
 
     def frame(self, runtime: SparkRuntime, mode: Mode = "all", position: int = 0) -> DataFrame:
-        """The rows as a Spark DataFrame: all of them, the new ones, or all with a mark on the new ones."""
+        """The rows as a DataFrame: all rows, the new rows, or all rows with a column that marks the new ones."""
         if mode == "all":
             with self._lock:
                 if self._frame is None or self._frame[0] != runtime.generation:
@@ -251,7 +248,7 @@ class Snapshot:
             if mode == "marked":
                 return frame.select(*names, (frame[ORDINAL] > position).alias(NEW))
             return frame.select(*names)
-        # Columns are chosen here and not in Spark, which would copy the rows in the driver, one by one.
+        # Columns are selected here, because Spark would copy the rows in the driver one by one.
         recent = self._recent(after)
         rows = recent.select(names)
         if mode == "marked":
@@ -259,7 +256,7 @@ class Snapshot:
         return runtime.from_arrow(rows)
 
     def table(self) -> pa.Table:
-        """All rows as Arrow with ``_ordinal``; for datasets that fit the driver."""
+        """All rows as an Arrow table with ``_ordinal``; for datasets that fit into the driver."""
         recent = self.owner.live(self.recent)
         if self.resident:
             return recent
@@ -284,7 +281,7 @@ class Snapshot:
         if after:
             frame = frame.where(frame[ORDINAL] > after)
         if self.dataset.key and self.recent.num_rows:
-            # What was overwritten or deleted since leaves the base; the few recent keys are broadcast.
+            # Rows that were overwritten or deleted meanwhile leave the base; the few recent keys are broadcast.
             changed = runtime.from_arrow(self.recent.select(list(self.dataset.key)))
             frame = frame.join(changed.hint("broadcast"), list(self.dataset.key), "left_anti")
         columns = [*self.owner.names, ORDINAL]

@@ -1,4 +1,4 @@
-"""Names: every definition by kind and name, in memory, and what a name means in a query."""
+"""All definitions in memory, by kind and name, and the relations that a query can name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESULT_COLUMNS = (
 
 
 class DefinitionIndex:
-    """Mirrors the catalog's definitions; changed only through ``add``, ``replace`` and ``remove``."""
+    """A copy of the definitions in the catalog; changed only by ``add``, ``replace`` and ``remove``."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -36,25 +36,25 @@ class DefinitionIndex:
     # -- definitions -------------------------------------------------------------------------------------------------
 
     def find(self, kind: type[T], name: str) -> T | None:
-        found: T | None = self._by_kind[kind].get(name.lower())
-        return found
+        definition: T | None = self._by_kind[kind].get(name.lower())
+        return definition
 
     def get(self, kind: type[T], name: str) -> T:
-        found = self.find(kind, name)
-        if found is None:
+        definition = self.find(kind, name)
+        if definition is None:
             known = sorted(item.name for item in self._by_kind[kind].values())
-            hint = f"there are: {', '.join(known[:10])}" if known else f"there is no {kind.__name__.lower()} yet"
+            hint = f"existing ones: {', '.join(known[:10])}" if known else f"there is no {kind.__name__.lower()} yet"
             raise NotFound(kind.__name__.lower(), name, hint=hint)
-        return found
+        return definition
 
-    def by_id(self, identity: int) -> Any:
-        return self._by_id.get(identity)
+    def by_id(self, id: int) -> Any:
+        return self._by_id.get(id)
 
     def all(self, kind: type[T]) -> list[T]:
         return sorted(self._by_kind[kind].values(), key=lambda item: item.id)
 
-    def admit(self, definition: Definition) -> None:
-        """Refuses a name that is taken, also by the relations that a channel brings along."""
+    def check_new(self, definition: Definition) -> None:
+        """Raise AlreadyExists for a name in use, also by the relations that belong to a channel."""
         kind = type(definition)
         if key_of(definition) in self._by_kind[kind]:
             raise AlreadyExists(kind.__name__.lower(), definition.name)
@@ -68,7 +68,7 @@ class DefinitionIndex:
                 raise AlreadyExists(relation.kind, name)
 
     def add(self, definition: Definition, *, stored: bool = False) -> None:
-        """``stored``: the catalog has it already, in a transaction of its own."""
+        """``stored``: the caller has added it to the catalog."""
         if not stored:
             self.catalog.add(definition)
         self._by_kind[type(definition)][key_of(definition)] = definition
@@ -85,7 +85,7 @@ class DefinitionIndex:
         self._by_id.pop(definition.id, None)
         return paths
 
-    # -- what a query may name ---------------------------------------------------------------------------------------
+    # -- relations of a query ---------------------------------------------------------------------------------------
 
     def relation(self, name: str) -> Relation | None:
         lower = name.lower()

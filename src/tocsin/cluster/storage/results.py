@@ -1,11 +1,14 @@
-"""Results: grouped by subscription, kept as one segment an execution, read back as lines of JSON.
+"""Results: grouped by subscription, stored as one segment per execution, and read as lines of JSON.
 
-Nothing here touches single records: payloads arrive from Spark as JSON text and leave as bytes, by columns.
+Nothing here handles single records: payloads come from Spark as JSON text and leave as bytes, in whole columns.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,9 @@ from tocsin.errors import StorageError
 #: Bytes of a chunk that ``pull`` yields, and of a row group that ``write`` makes.
 CHUNK = 1 << 20
 _BATCH = 16 * 1024
+#: Executions whose results stay in memory for notifications, and bytes of a file up to which all of it does.
+RECENT = 4
+RECENT_BYTES = 4 * 1024 * 1024
 
 SCHEMA = pa.schema(
     [
@@ -34,7 +40,7 @@ Ids = npt.NDArray[np.int64]
 
 
 def group(table: pa.Table) -> pa.Table:
-    """One row a subscription, by id: its payloads joined to a JSON array, by ``rank`` or else as they came."""
+    """One row for each subscription, ordered by id: its payloads as a JSON array, by ``rank`` or in the given order."""
     if table.num_rows == 0:
         return SCHEMA.empty_table()
     ids = _ids(table)
@@ -86,7 +92,7 @@ class ResultStore:
 
     @staticmethod
     def folder(channel: int, number: int) -> str:
-        """Where results of an execution go; a thousand executions a folder, as listing a huge one is slow."""
+        """The folder of an execution's results; one for a thousand executions, because a huge one is slow to list."""
         return f"results/{channel}/{number // 1000}"
 
     def write(self, channel: int, number: int, grouped: pa.Table) -> Written:
@@ -95,14 +101,14 @@ class ResultStore:
         return self.store.write(grouped, self.folder(channel, number), row_group=max(256, CHUNK // size))
 
     def pull(self, execution: Execution, ids: Ids) -> Iterator[bytes]:
-        """The results of these subscriptions: NDJSON, one line a subscription, in chunks of about a megabyte."""
-        wanted = np.unique(np.asarray(ids, np.int64))
-        if execution.path is None or not len(wanted):
+        """The results of these subscriptions as NDJSON, one line each, in chunks of about a megabyte."""
+        ids = np.unique(np.asarray(ids, np.int64))
+        if execution.path is None or not len(ids):
             return
         for part in self.store.parts(execution.path):
             with self.store.open(part) as file:
                 try:
-                    for table in _matching(file, wanted):
+                    for table in _matching(file, ids):
                         yield from _lines(table, execution.number)
                 except (OSError, KeyError, pa.ArrowException) as error:
                     raise StorageError(
@@ -113,12 +119,12 @@ class ResultStore:
 
     def of_subscription(self, executions: Iterable[Execution], id: int) -> Iterator[bytes]:
         """The line of one subscription in each of these executions, in their order."""
-        wanted = np.array([id], np.int64)
+        ids = np.array([id], np.int64)
         for execution in executions:
-            yield from self.pull(execution, wanted)
+            yield from self.pull(execution, ids)
 
     def result_paths(self, executions: Iterable[Execution]) -> list[tuple[str, int, float]]:
-        """(segment, execution, time) of every result file: what ``<Channel>Results`` reads."""
+        """(segment, execution, time) of every result file, for ``<Channel>Results``."""
         return [
             (part, execution.number, execution.time)
             for execution in executions
@@ -127,11 +133,60 @@ class ResultStore:
         ]
 
 
-def _matching(file: pq.ParquetFile, wanted: Ids) -> Iterator[pa.Table]:
-    """The wanted rows; payloads are read only in row groups that have some, and never a large group at once."""
-    for number in _candidates(file, wanted):
+class RecentResults:
+    """The results of the newest executions, read once however many brokers are notified of them."""
+
+    def __init__(self, results: ResultStore) -> None:
+        self._results = results
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[tuple[int, int], Future[pa.Table | Ids]] = OrderedDict()
+
+    def ids(self, execution: Execution) -> Ids:
+        """The subscriptions that have results."""
+        found = self._read(execution)
+        return _ids(found) if isinstance(found, pa.Table) else found
+
+    def array(self, execution: Execution, ids: Ids) -> bytes:
+        """The results of these subscriptions as a JSON array."""
+        found = self._read(execution)
+        if isinstance(found, pa.Table):
+            chunks = _lines(found.filter(pa.array(np.isin(_ids(found), ids))), execution.number)
+        else:
+            chunks = self._results.pull(execution, ids)
+        return b"[" + b"".join(chunks).rstrip(b"\n").replace(b"\n", b",") + b"]"
+
+    def _read(self, execution: Execution) -> pa.Table | Ids:
+        """Whole, or only the ids where the file is large. Others wait for the first that asks."""
+        key = (execution.channel, execution.number)
+        with self._lock:
+            future = self._tables.get(key)
+            first = future is None
+            if future is None:
+                future = self._tables[key] = Future()
+                while len(self._tables) > RECENT:
+                    self._tables.popitem(last=False)
+        if first:
+            try:
+                future.set_result(self._load(execution))
+            except BaseException as error:
+                with self._lock:
+                    self._tables.pop(key, None)
+                future.set_exception(error)
+        return future.result()
+
+    def _load(self, execution: Execution) -> pa.Table | Ids:
+        if execution.path is None:
+            return np.zeros(0, np.int64)
+        if execution.bytes <= RECENT_BYTES:
+            return self._results.store.read(execution.path)
+        return _ids(self._results.store.read(execution.path, columns=["subscription_id"]))
+
+
+def _matching(file: pq.ParquetFile, ids: Ids) -> Iterator[pa.Table]:
+    """The rows of the ids; payloads are read only in row groups that have some, and large groups in batches."""
+    for number in _candidates(file, ids):
         present = _ids(file.read_row_group(number, columns=["subscription_id"], use_threads=False))
-        hits = wanted[np.minimum(np.searchsorted(wanted, present), len(wanted) - 1)] == present
+        hits = ids[np.minimum(np.searchsorted(ids, present), len(ids) - 1)] == present
         if not hits.any():
             continue
         at = 0
@@ -143,14 +198,14 @@ def _matching(file: pq.ParquetFile, wanted: Ids) -> Iterator[pa.Table]:
                 yield table if here.all() else table.filter(pa.array(here))
 
 
-def _candidates(file: pq.ParquetFile, wanted: Ids) -> Iterator[int]:
-    """Row groups whose range of ids touches a wanted one."""
+def _candidates(file: pq.ParquetFile, ids: Ids) -> Iterator[int]:
+    """Row groups whose range of ids includes one of them."""
     column = file.schema_arrow.get_field_index("subscription_id")
     for number in range(file.metadata.num_row_groups):
         statistics = file.metadata.row_group(number).column(column).statistics if column >= 0 else None
         if statistics is not None and statistics.has_min_max:
-            first = np.searchsorted(wanted, statistics.min, "left")
-            if first == len(wanted) or wanted[first] > statistics.max:
+            first = np.searchsorted(ids, statistics.min, "left")
+            if first == len(ids) or ids[first] > statistics.max:
                 continue
         yield number
 

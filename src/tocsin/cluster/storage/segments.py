@@ -21,13 +21,13 @@ from msgspec import Struct
 
 from tocsin.errors import StorageError
 
-#: Up to here compression and dictionaries cost more CPU than they save bytes (measured: 0.12 against 0.44 ms a file).
+#: Up to this size compression and dictionaries cost more than they save (measured: 0.12 against 0.44 ms per file).
 TINY_ROWS = 1_000
-#: Rows of a Parquet row group where the caller does not say: an eighth of the file within these bounds. Several, as a
-#: group is read by one core; none so small that reading it is all overhead.
+#: Rows of a Parquet row group, unless the caller gives a number: an eighth of the file within these bounds. Several
+#: groups, because one core reads one group; not too small, because each group has overhead.
 ROW_GROUP = (16 * 1024, 128 * 1024)
 
-#: The folders that belong to us; anything else in the segment path is left alone.
+#: The folders of the data cluster; other files in the segment path are never deleted.
 OURS = ("datasets/", "results/", "subscriptions/")
 
 _OWNER = "tocsin-owner"
@@ -40,7 +40,7 @@ _HINTS = {
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "check who owns the segment path and its permissions",
     errno.EPERM: "check who owns the segment path and its permissions",
-    errno.ENOENT: "it is missing: was it deleted, or the volume unmounted?",
+    errno.ENOENT: "the file is missing: check whether it was deleted or the volume unmounted",
 }
 
 
@@ -56,7 +56,6 @@ class SegmentStore:
     def __init__(self, root: str) -> None:
         self._local: Path | None = None
         self._fs: pafs.FileSystem | None = None
-        self._scheme = ""
         self._known: set[str] = set()
         try:
             if "://" in root:
@@ -75,8 +74,8 @@ class SegmentStore:
             raise _trouble("open the segment path", root, error) from error
 
     def uri(self, path: str) -> str:
-        """What Spark reads."""
-        # Hadoop takes the path of a URI as it is, without percent-encoding.
+        """The address for Spark."""
+        # Hadoop does not percent-decode the path of a URI.
         return f"file://{self._local}/{path}" if self._local is not None else f"{self._uri}/{path}"
 
     def name(self, folder: str) -> str:
@@ -119,7 +118,7 @@ class SegmentStore:
         buffer = pa.BufferOutputStream()
         _encode(table, buffer, row_group)
         data = buffer.getvalue()
-        # Object stores show a file only when it is complete; others need the rename for that.
+        # In an object store an incomplete file is never visible; other file systems need the rename.
         direct = self._fs.type_name in ("s3", "gcs", "abfs")
         folder, _, name = target.rpartition("/")
         temporary = target if direct else f"{folder}/{_TEMPORARY}{name}"
@@ -162,7 +161,7 @@ class SegmentStore:
         if path.endswith(_SUFFIX):
             return [path]
         with _storage("list the folder", path):
-            return sorted(found for found in self._walk(path) if _is_part(found))
+            return sorted(file for file in self._walk(path) if _is_part(file))
 
     def adopt(self, folder: str) -> list[Written]:
         """The part files of a folder that Spark wrote, made durable."""
@@ -191,7 +190,7 @@ class SegmentStore:
             return int(self._fs.get_file_info(f"{self._base}/{path}").size)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Deletes files and folders; what is not there is no error."""
+        """Delete files and folders; a missing one is not an error."""
         for path in paths:
             with _storage("delete segment", path):
                 if self._local is not None:
@@ -211,19 +210,19 @@ class SegmentStore:
                     self._fs.delete_file(where)
 
     def claim(self, identity: int) -> None:
-        """Makes this the path of one catalog; what another catalog keeps here is neither read nor deleted."""
+        """Reserve the path for one catalog, so that no other catalog reads or deletes its files."""
         with _storage("claim the segment path", _OWNER):
             owner = self._owner()
             if owner is None:
                 if any(path.startswith(OURS) for path in self._walk("")):
-                    owner = "nobody known"
+                    owner = "unknown"
                 else:
                     self._set_owner(str(identity))
                     return
         if owner != str(identity):
             raise StorageError(
                 "the segment path holds the data of another catalog",
-                hint="give each catalog a segment path of its own, or restore the catalog that belongs to this one",
+                hint="use a different segment path for each catalog, or restore the catalog of this segment path",
             )
 
     def _owner(self) -> str | None:
@@ -247,10 +246,10 @@ class SegmentStore:
             file.write(text.encode())
 
     def orphans(self, referenced: set[str]) -> list[str]:
-        """Our files neither referenced nor in a referenced folder. For the start, before anything is written."""
+        """The files that are neither referenced nor in a referenced folder. Call it before anything is written."""
         with _storage("list the segment path", ""):
-            found = list(self._walk(""))
-        return sorted(path for path in found if path != _OWNER and not _covered(path, referenced))
+            files = list(self._walk(""))
+        return sorted(path for path in files if path != _OWNER and not _covered(path, referenced))
 
     def _walk(self, folder: str) -> Iterator[str]:
         if self._local is not None:
@@ -270,7 +269,7 @@ class SegmentStore:
 
 def _encode(table: pa.Table, sink: pa.NativeFile, row_group: int | None) -> None:
     tiny = table.num_rows <= TINY_ROWS
-    # The encoder writes page by page; one write is cheaper for a small file.
+    # The encoder writes page by page; for a small file one write is cheaper.
     target = pa.BufferOutputStream() if tiny else sink
     pq.write_table(
         table,
@@ -285,7 +284,7 @@ def _encode(table: pa.Table, sink: pa.NativeFile, row_group: int | None) -> None
 
 
 def _make_durably(folder: Path, above: Path | None = None) -> None:
-    """mkdir -p with every new entry synced. Nothing is made outside ``above``: a root that vanished is an error."""
+    """mkdir -p with every new folder synced. Creates nothing outside ``above``: a missing root is an error."""
     if folder.is_dir():
         return
     parent = folder.parent

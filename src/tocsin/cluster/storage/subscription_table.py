@@ -1,7 +1,7 @@
 """The BE subscriptions of one channel: in memory as sorted arrays, and as a view for Spark (see ``chunks``).
 
-Identical subscriptions are kept once, with the set of brokers that want them. A million of two strings take about
-250 MB, most of it the canonical texts and the dictionary that finds them.
+Identical subscriptions are stored once, with the set of their brokers. A million subscriptions with two strings take
+about 250 MB, most of it for the canonical texts and the dictionary that finds them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 Ids = npt.NDArray[np.int64]
 
-#: Texts decoded at once: bounds the Python objects alive while a view is built.
+#: Texts decoded at once: limits the memory that building a view needs.
 _BATCH = 50_000
-#: Types whose JSON value is what Arrow takes; other values go through ``coerce`` once more.
+#: Types whose JSON values Arrow accepts as they are; other values need ``coerce``.
 _PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
 
 
@@ -42,7 +42,6 @@ class SubscriptionTable:
         self.schema: pa.Schema = type_ddl.arrow_schema([Column("subscription_id", "bigint"), *columns])
         self._names = {parameter.name.lower(): number for number, parameter in enumerate(channel.parameters)}
         self._lock = threading.RLock()
-        self._version = 0
         self._by_text: dict[str, int] = {}
         # Parallel and sorted by id. Set 0 is the empty set of brokers: a removed subscription whose place is not
         # reclaimed yet.
@@ -63,7 +62,7 @@ class SubscriptionTable:
     # --- arguments
 
     def canonical(self, args: Sequence[Any] | Mapping[str, Any]) -> str:
-        """The arguments checked, typed and written as JSON in parameter order: the identity of a subscription."""
+        """The checked arguments as JSON in the order of the parameters: equal texts are the same subscription."""
         given = self._by_name(args) if isinstance(args, Mapping) else self._by_position(args)
         typed = []
         for parameter, value in zip(self.channel.parameters, given, strict=True):
@@ -72,7 +71,7 @@ class SubscriptionTable:
             except TypeMismatch as error:
                 message = f"parameter {parameter.name!r} of channel {self.channel.name!r}: {error.message}"
                 raise TypeMismatch(message, hint=error.hint, parameter=parameter.name) from error
-        # Sorted, as the keys of a map have no order.
+        # Sorted, because the keys of a map have no order.
         return msgspec.json.encode(value_validators.json_value(typed), order="sorted").decode()
 
     def _by_position(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -110,15 +109,15 @@ class SubscriptionTable:
 
     def _signature(self) -> str:
         inside = ", ".join(f"{parameter.name} {parameter.type}" for parameter in self.channel.parameters)
-        return f"it is {self.channel.name}({inside})"
+        return f"its signature is {self.channel.name}({inside})"
 
     # --- changes
 
     def load(self, rows: Iterable[tuple[int, str, list[int]]], position: int = 0) -> None:
-        """Everything the catalog has; once, at the start, when the last execution was ``position``."""
+        """Load the subscriptions of the catalog, once, at the start; ``position`` is the last execution."""
         with self._lock:
             if self._used:
-                raise ValueError("the table is loaded already")
+                raise ValueError("the table was loaded before")
             ids: list[int] = []
             sets: list[int] = []
             for id, text, brokers in rows:
@@ -132,12 +131,11 @@ class SubscriptionTable:
                 self._ids, self._set = self._ids[order], self._set[order]
                 self._text = [self._text[at] for at in order]
             self._fresh = ids
-            # When each of them was made is not known any more: before this in any case.
+            # Each of them was created at or before this execution.
             self._begin, self._position = np.full(len(ids), position, np.int64), position
-            self._version += 1
 
     def add(self, id: int, canonical: str, broker: int) -> None:
-        """``broker`` wants the subscription; a new one is part of every view taken from now on."""
+        """Add ``broker`` to the subscription; every view taken from now on includes a new subscription."""
         with self._lock:
             at = self._at(id)
             if at is None:
@@ -149,10 +147,9 @@ class SubscriptionTable:
                 raise ValueError(f"subscription {id} was used for other arguments")
             else:
                 self._set[at] = self._set_number(self._sets[self._set[at]] | {broker})
-            self._version += 1
 
     def discard(self, id: int, broker: int | None) -> bool:
-        """``broker`` (None: nobody) wants it any more. False: it was not wanted."""
+        """Remove ``broker`` (None: all brokers) from the subscription; return whether it had it."""
         with self._lock:
             at = self._at(id)
             if at is None or self._set[at] == 0:
@@ -167,7 +164,6 @@ class SubscriptionTable:
                 self._text[at] = ""
                 if self._used > 2 * len(self._by_text) + 1024:
                     self._reclaim()
-            self._version += 1
             return True
 
     def _insert(self, id: int, text: str, brokers: frozenset[int]) -> None:
@@ -189,10 +185,10 @@ class SubscriptionTable:
         self._fresh.append(id)
 
     def _reclaim(self) -> None:
-        keep = self._set[: self._used] != 0
-        self._text = [text for text, kept in zip(self._text, keep.tolist(), strict=True) if kept]
-        self._ids, self._set = self._ids[: self._used][keep], self._set[: self._used][keep]
-        self._begin = self._begin[: self._used][keep]
+        live = self._set[: self._used] != 0
+        self._text = [text for text, exists in zip(self._text, live.tolist(), strict=True) if exists]
+        self._ids, self._set = self._ids[: self._used][live], self._set[: self._used][live]
+        self._begin = self._begin[: self._used][live]
         self._used = len(self._ids)
 
     def _set_number(self, brokers: frozenset[int]) -> int:
@@ -202,15 +198,15 @@ class SubscriptionTable:
             self._sets.append(brokers)
         return number
 
-    # --- which execution sees what
+    # --- from which execution on
 
     def start_run(self) -> None:
-        """A run of the channel is about to take its view: what is added from now on may be too late for it."""
+        """Called before a run of the channel takes its view: it may not include what is added from now on."""
         with self._lock:
             self._running = True
 
     def executed(self, number: int) -> None:
-        """The last execution is this one. What was too late for it begins behind it."""
+        """Set the last execution. Subscriptions that it may not have included begin after it."""
         with self._lock:
             if number > self._position:
                 self._position = number
@@ -225,28 +221,24 @@ class SubscriptionTable:
             self._late.clear()
 
     def begins_after(self, id: int) -> int | None:
-        """Every execution behind this one has seen the subscription. None: one is under way that may not."""
+        """Every execution after this one includes the subscription. None: an execution runs that may not."""
         with self._lock:
             at = self._at(id)
             if at is None or self._set[at] == 0:
                 raise self._no(id)
             return None if id in self._late else int(self._begin[at])
 
-    # --- questions
+    # --- reads
 
     def __len__(self) -> int:
         return len(self._by_text)
-
-    def version(self) -> int:
-        """Changes with every change."""
-        return self._version
 
     def find(self, canonical: str) -> int | None:
         with self._lock:
             return self._by_text.get(canonical)
 
     def brokers(self, id: int) -> frozenset[int]:
-        """Empty when there is no such subscription."""
+        """The brokers of the subscription; empty if it does not exist."""
         with self._lock:
             at = self._at(id)
             return frozenset() if at is None else self._sets[self._set[at]]
@@ -260,26 +252,26 @@ class SubscriptionTable:
             return Subscription(id, self.channel.id, args, self._sets[self._set[at]])
 
     def ids(self) -> Ids:
-        """All of them, sorted."""
+        """All ids, sorted."""
         with self._lock:
             ids: Ids = self._ids[: self._used][self._set[: self._used] != 0]
             return ids
 
     def of_broker(self, broker: int) -> Ids:
-        """The subscriptions that the broker wants, sorted."""
+        """The ids of the broker's subscriptions, sorted."""
         with self._lock:
-            wanted = np.array([broker in brokers for brokers in self._sets])
-            ids: Ids = self._ids[: self._used][wanted[self._set[: self._used]]]
+            member = np.array([broker in brokers for brokers in self._sets])
+            ids: Ids = self._ids[: self._used][member[self._set[: self._used]]]
             return ids
 
     def live(self, ids: Ids) -> npt.NDArray[np.bool_]:
-        """Which of these exist."""
+        """Which of these subscriptions exist."""
         with self._lock:
             live: npt.NDArray[np.bool_] = self._sets_of(np.asarray(ids, np.int64)) != 0
             return live
 
     def brokers_of(self, ids: Ids) -> dict[int, Ids]:
-        """The brokers that want any of these, each with those it wants, sorted."""
+        """The brokers of these subscriptions, each with the ids that it has, sorted."""
         ids = np.asarray(ids, np.int64)
         if np.any(ids[1:] <= ids[:-1]):
             ids = np.sort(ids)
@@ -288,7 +280,7 @@ class SubscriptionTable:
             numbers = self._sets_of(ids)
             sets = list(self._sets)
         if len(sets) <= 1 << 16:
-            numbers = numbers.astype(np.uint16)  # sorted by radix, several times faster
+            numbers = numbers.astype(np.uint16)  # numpy sorts small integers by radix, several times faster
         sizes = np.bincount(numbers, minlength=len(sets))
         present = np.flatnonzero(sizes)
         grouped = ids[np.argsort(numbers, kind="stable")] if len(present) > 1 else ids
@@ -320,15 +312,15 @@ class SubscriptionTable:
 
     @contextmanager
     def view(self, runtime: SparkRuntime) -> Iterator[str]:
-        """The name of a temp view with ``subscription_id`` and ``p_0`` …, valid inside the ``with``.
+        """The name of a temporary view with ``subscription_id``, ``p_0`` …, which exists until the ``with`` block ends.
 
-        It has every subscription added before; removed ones may still be in it, so filter what comes out by ``live``.
+        It has all subscriptions added before, and perhaps removed ones: filter the results with ``live``.
         """
         with self._view.hold(runtime) as name:
             yield name
 
     def arrow(self) -> pa.Table:
-        """Exactly the present subscriptions, in the columns of the view and ``brokers``."""
+        """Exactly the existing subscriptions, in the columns of the view and ``brokers``."""
         with self._lock:
             ids = self.ids()
             texts = [text for text in self._text if text]

@@ -1,4 +1,4 @@
-"""The latest row of each key, vectorised: what an upsert means."""
+"""The latest row of each key: the meaning of an upsert, computed on whole columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 
 def latest(table: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Keeps the last row of each key, in the order of the rows that stay."""
+    """The last row of each key, in order."""
     rows = table.num_rows
     if rows < 2:
         return table
@@ -39,7 +39,7 @@ def without(table: pa.Table, other: pa.Table, key: Sequence[str]) -> pa.Table:
 
 
 def _codes(table: pa.Table, key: Sequence[str]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
-    """One integer a row, equal where the keys are equal, and how many there are."""
+    """One integer for each row, the same for equal keys, and the number of different keys."""
     codes: np.ndarray[Any, np.dtype[np.int64]] = np.zeros(table.num_rows, dtype=np.int64)
     distinct = 1
     for position, name in enumerate(key):

@@ -1,4 +1,4 @@
-"""What the people of a city want to be told, and when they come: as in the papers' set-up."""
+"""What the people of a city subscribe to, and when: as in the papers' set-up."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import Struct
 from tocsin.demo.city.ground import stream
 from tocsin.demo.city.reports import KINDS
 
-#: How often a channel about oneself is taken, for each time that another one is: its subscriptions are shared with
-#: nobody. So there are about 600 BE subscriptions for 2,200 FE subscriptions, as the papers have it.
+#: How often people choose a channel about themselves, for each time that they choose another one: nobody else shares
+#: such a subscription. So there are about 600 BE subscriptions for 2,200 FE subscriptions, as the papers have it.
 ONESELF = 0.15
 #: Seconds within which all log in, and within which everybody then subscribes.
 LOGIN, SUBSCRIBE = 240.0, 240.0
@@ -25,20 +25,20 @@ class Interest(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """When somebody logs in and subscribes, and to what; seconds of the city's clock."""
+    """When a person logs in and subscribes, and to what; seconds of the city's clock."""
 
     login: float
     subscribe: float
-    wishes: tuple[Interest, ...]
+    interests: tuple[Interest, ...]
 
 
 def plans(seed: int, users: Sequence[str], channels: Mapping[str, Sequence[str]], places: Sequence[str]) -> list[Plan]:
-    """Everybody wants one to five channels (name: parameters), one to three times each."""
+    """Everybody subscribes to one to five channels (name: parameters), one to three times each."""
     rng = stream(seed, "wishes")
     names, found = sorted(channels), []
     taken = np.array([ONESELF if "user" in channels[name] else 1.0 for name in names])
     for user in users:
-        wishes = []
+        interests = []
         count = rng.integers(1, min(5, len(names)) + 1)
         for at in rng.choice(len(names), count, replace=False, p=taken / taken.sum()):
             for _ in range(rng.integers(1, 4)):
@@ -46,7 +46,7 @@ def plans(seed: int, users: Sequence[str], channels: Mapping[str, Sequence[str]]
                 if names[at] == "EmergenciesNearMe" and rng.random() < 0.5:
                     kind = "any"
                 values = {"kind": kind, "location": places[int(rng.integers(len(places)))], "user": user}
-                wishes.append(Interest(names[at], tuple(values[each] for each in channels[names[at]])))
+                interests.append(Interest(names[at], tuple(values[each] for each in channels[names[at]])))
         login = float(rng.uniform(0, LOGIN))
-        found.append(Plan(login, login + float(rng.uniform(1, SUBSCRIBE)), tuple(dict.fromkeys(wishes))))
+        found.append(Plan(login, login + float(rng.uniform(1, SUBSCRIBE)), tuple(dict.fromkeys(interests))))
     return found

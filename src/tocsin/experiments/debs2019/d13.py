@@ -34,17 +34,17 @@ def checks(runs: Runs) -> list[Check]:
 def skewed(runs: Runs) -> Check:
     """The paper's more than 2,000 and fewer than 500 of 10,000 subscribers."""
     shares = [run.samples.subscribers[-1] / run.samples.subscribers[-1].sum() for run in runs.of(NONE)]
-    told = ", ".join(f"{each.max():.1%} and {each.min():.1%}" for each in shares)
+    text = ", ".join(f"{each.max():.1%} and {each.min():.1%}" for each in shares)
     holds = tuple(bool(each.max() > 0.2 and each.min() < 0.05) for each in shares)
-    return Check("one broker has more than a fifth of the subscribers, others less than a twentieth", told, holds)
+    return Check("one broker has more than a fifth of the subscribers, others less than a twentieth", text, holds)
 
 
 def by_half(runs: Runs, variant: Variant) -> Check:
     before, after = spread(runs.of(NONE), maximum), spread(runs.of(variant), maximum)
     less = [1 - y / x for x, y in zip(before.values, after.values, strict=True)]
     holds = tuple(HALF[0] <= each <= HALF[1] for each in less)
-    told = ", ".join(f"{each:.0%}" for each in less)
-    return Check(f"{variant.balancing} lowers the maximum by roughly half", f"by {told}", holds, direction=False)
+    text = ", ".join(f"{each:.0%}" for each in less)
+    return Check(f"{variant.balancing} lowers the maximum by roughly half", f"by {text}", holds, direction=False)
 
 
 def settled(run: Run) -> float:
@@ -59,9 +59,11 @@ def settled(run: Run) -> float:
 def at_once(runs: Runs) -> Check:
     times = [sorted({round(each.time, 1) for each in run.migrations}) for run in runs.of(GSH)]
     found = spread(runs.of(GSH), shuffled)
-    told = f"{found} moved in one plan, none after it" if all(len(each) == 1 for each in times) else f"plans: {times}"
+    text = (
+        f"{found} migrated in one plan, none after it" if all(len(each) == 1 for each in times) else f"plans: {times}"
+    )
     return Check(
-        "GSH repairs it at once and needs no migration afterwards", told, tuple(len(each) == 1 for each in times)
+        "GSH repairs it at once and needs no migration afterwards", text, tuple(len(each) == 1 for each in times)
     )
 
 
@@ -107,7 +109,7 @@ FIGURE = Figure(
     checks,
     charts,
     (
-        "Within one look both plans are carried out at once here, so LDM is below α with its first plan as well; "
+        "Within one sample both plans are carried out at once here, so LDM is below α with its first plan as well; "
         "it is overtaken by new subscriptions and changing rates and has to act again, which is what takes it longer.",
     ),
 )

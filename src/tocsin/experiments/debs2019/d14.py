@@ -20,15 +20,15 @@ AS_GOOD = 0.02
 
 def checks(runs: Runs) -> list[Check]:
     covs = [spread(runs.of(variant), cov) for variant in LDMS]
-    moves = [spread(runs.of(variant), migrations) for variant in LDMS]
+    counts = [spread(runs.of(variant), migrations) for variant in LDMS]
     shuffled = spread(runs.of(d13.GSH), cov)
     names = "α " + ", ".join(f"{alpha:g}" for alpha in ALPHAS)
     rising = tuple(all(a < b for a, b in pairwise(each)) for each in zip(*(c.values for c in covs), strict=True))
-    falling = tuple(all(a > b for a, b in pairwise(each)) for each in zip(*(m.values for m in moves), strict=True))
+    falling = tuple(all(a > b for a, b in pairwise(each)) for each in zip(*(m.values for m in counts), strict=True))
     close = tuple(a - b <= AS_GOOD for a, b in zip(covs[0].values, shuffled.values, strict=True))
     return [
         Check("the smaller α, the lower cov", f"{names}: {'; '.join(map(str, covs))}", rising),
-        Check("the smaller α, the more migrations", f"{names}: {'; '.join(map(str, moves))}", falling),
+        Check("the smaller α, the more migrations", f"{names}: {'; '.join(map(str, counts))}", falling),
         Check("at α .05 LDM ends as balanced as GSH", f"cov {covs[0]}, GSH {shuffled}", close, direction=False),
     ]
 

@@ -28,10 +28,10 @@ def early(runs: Runs, variant: Variant) -> Check:
         for run in runs.of(variant)
     ]
     count = spread(runs.of(variant), shuffled)
-    told = ", ".join(f"{time:.1f}" if time < float("inf") else "never" for time in times)
+    text = ", ".join(f"{time:.1f}" if time < float("inf") else "never" for time in times)
     return Check(
         f"{variant.balancing}: the shuffle comes early",
-        f"minute {told}; {count} moved",
+        f"minute {text}; {count} migrated",
         tuple(t <= 8 for t in times),
     )
 
@@ -56,7 +56,7 @@ FIGURE = Figure(
     checks,
     charts,
     (
-        "Counted in all, the shuffle itself moves several times as many subscribers as migration alone; the paper "
+        "Counted in all, the shuffle itself migrates several times as many subscribers as migration alone; the paper "
         "compares what comes after it, and says that in the prototype the shuffle shows not much benefit.",
     ),
 )

@@ -39,14 +39,14 @@ class Figure:
 
 
 def samples(runs: Runs, variants: Sequence[Variant]) -> dict[str, list[Any]]:
-    """Every look at every broker of every run: what is written as Parquet."""
+    """Every sample of every broker of every run: what is written as Parquet."""
     names = ("setup", "placement", "balancing", "alpha", "seed", "seconds", "broker", "load_in", "load_out")
     counts = ("subscribers", "bytes_fetched", "bytes_delivered", "migrations_so_far")
     out: dict[str, list[Any]] = {name: [] for name in (*names, *counts)}
     for variant in variants:
         for seed, run in zip(runs.seeds, runs.of(variant), strict=True):
-            looks = run.samples
-            rows, brokers = looks.load.shape
+            samples = run.samples
+            rows, brokers = samples.load.shape
             many = rows * brokers
             for name, value in zip(
                 names[:5],
@@ -54,12 +54,12 @@ def samples(runs: Runs, variants: Sequence[Variant]) -> dict[str, list[Any]]:
                 strict=True,
             ):
                 out[name] += [value] * many
-            out["seconds"] += looks.time.repeat(brokers).tolist()
+            out["seconds"] += samples.time.repeat(brokers).tolist()
             out["broker"] += list(range(brokers)) * rows
-            out["load_in"] += looks.incoming.ravel().tolist()
-            out["load_out"] += looks.outgoing.ravel().tolist()
-            out["subscribers"] += looks.subscribers.ravel().tolist()
-            out["bytes_fetched"] += looks.fetched.ravel().tolist()
-            out["bytes_delivered"] += looks.delivered.ravel().tolist()
-            out["migrations_so_far"] += looks.migrations.repeat(brokers).tolist()
+            out["load_in"] += samples.incoming.ravel().tolist()
+            out["load_out"] += samples.outgoing.ravel().tolist()
+            out["subscribers"] += samples.subscribers.ravel().tolist()
+            out["bytes_fetched"] += samples.fetched.ravel().tolist()
+            out["bytes_delivered"] += samples.delivered.ravel().tolist()
+            out["migrations_so_far"] += samples.migrations.repeat(brokers).tolist()
     return out

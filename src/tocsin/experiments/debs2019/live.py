@@ -21,6 +21,7 @@ from msgspec import structs
 
 from tocsin.balancing.decisions import Reason
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
+from tocsin.demo import CityOptions, Demo
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d8, d9, d10s
 from tocsin.experiments.debs2019.charts import broker_loads, metrics
@@ -28,7 +29,7 @@ from tocsin.experiments.debs2019.claims import lowers
 from tocsin.experiments.debs2019.summary import COLUMNS, row
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check, Outcome
-from tocsin.local import CityOptions, LocalDeployment, Options
+from tocsin.local import Options
 from tocsin.simulation.flow import Run
 from tocsin.simulation.flow.results import Migration, Samples
 
@@ -37,12 +38,12 @@ BROKERS, PEOPLE = 5, 400
 TITLE = "DEBS 2019, the prototype live"
 INTRO = (
     "On real processes: a data cluster with Spark, a coordinator, brokers and a client for each of the people. One run "
-    "of each way of balancing, so there is no spread. Loads are what the coordinator was told, in bytes for a second "
+    "of each way of balancing, so there is no spread. Loads are what the brokers reported, in bytes for a second "
     "of the city's time."
 )
 CLAIM = "nearest placement is extremely skewed; LDM and SDM repair it, and an early shuffle spares migrations"
 VARIANTS = (d8.NONE, d8.LDM, d8.SDM, d9.LDM, d8.PEAL)
-#: Seconds of the city; least seconds between two looks of the coordinator, and between two words on how far it is.
+#: Seconds of the city; least seconds between two samples of the coordinator, and between two words on how far it is.
 HALF_HOUR, LEAST_LOOK, WORD = 1_800.0, 1.0, 1.0
 #: The share of the highest mean load below which nothing is to be balanced yet, and cov is not drawn.
 HARDLY = 0.1
@@ -50,7 +51,7 @@ HARDLY = 0.1
 MOST = 100_000
 
 #: Hears of each run: which, and how much of it is done.
-Tell = Callable[[Variant, float], None]
+Progress = Callable[[Variant, float], None]
 
 
 def live(
@@ -59,32 +60,31 @@ def live(
     speed: float = 10.0,
     seed: int = 1,
     minutes: float = HALF_HOUR / 60,
-    tell: Tell = lambda variant, share: None,
+    progress: Progress = lambda variant, share: None,
 ) -> Outcome:
     runs, facts = Runs((seed,)), []
     for variant in VARIANTS:
-        run, fact = one(variant, people, speed, seed, minutes, partial(tell, variant))
+        run, fact = one(variant, people, speed, seed, minutes, partial(progress, variant))
         runs.keep(variant, seed, run)
         facts.append(fact)
     return outcome(runs, facts, people, speed)
 
 
 def one(
-    variant: Variant, people: int, speed: float, seed: int, minutes: float, tell: Callable[[float], None]
+    variant: Variant, people: int, speed: float, seed: int, minutes: float, progress: Callable[[float], None]
 ) -> tuple[Run, dict[str, Any]]:
-    tell(0.0)
+    progress(0.0)
     city = CityOptions(seed=seed, subscribers=people, speed=speed)
-    with LocalDeployment(
-        Options(brokers=BROKERS, settings=settings(variant, people, speed), brief=True, city=city)
-    ) as town:
+    with Demo(Options(brokers=BROKERS, settings=settings(variant, people, speed), brief=True), city) as demo:
         began, seconds = time.time(), minutes * 60 / speed
         while (left := began + seconds - time.time()) > 0:
             time.sleep(min(WORD, left))
-            tell(min(1.0, 1 - left / seconds))
-        facts = town.summary()
-        looks, log = asked(town.coordinator, "history")["samples"], asked(town.coordinator, "balance/log")["log"]
-    tell(1.0)
-    return read(looks, log, speed, began), facts
+            progress(min(1.0, 1 - left / seconds))
+        facts = demo.summary()
+        coordinator = demo.deployment.coordinator
+        samples, log = asked(coordinator, "history")["samples"], asked(coordinator, "balance/log")["log"]
+    progress(1.0)
+    return read(samples, log, speed, began), facts
 
 
 def settings(variant: Variant, people: int, speed: float) -> CoordinatorConfig:
@@ -99,7 +99,7 @@ def settings(variant: Variant, people: int, speed: float) -> CoordinatorConfig:
         settings=parameters,
         interval=LEAST_LOOK,
         balance_every=max(LEAST_LOOK, config.balance_every / speed),
-        # A move may fail here, and is not to be waited for until the end.
+        # A migration may fail here; do not wait for it until the end.
         limits=structs.replace(config.limits, move_seconds=CoordinatorLimits().move_seconds),
     )
 
@@ -114,8 +114,8 @@ def asked(coordinator: str, what: str) -> dict[str, Any]:
 def read(samples: list[dict[str, Any]], log: list[dict[str, Any]], speed: float, began: float) -> Run:
     """What the coordinator saw since the city began to live, by its answers to ``GET /history`` and ``/balance/log``.
 
-    Times are the city's, and so are loads: bytes in a second of it. Nobody has counted bytes and deliveries of each
-    look here, so there are none.
+    Times are the city's, and so are loads: bytes per second of it. The coordinator does not sample bytes and
+    deliveries, so these stay empty.
     """
     samples = [sample for sample in samples if sample["time"] >= began]
     names = sorted({name for sample in samples for name in sample["brokers"]})
@@ -125,7 +125,7 @@ def read(samples: list[dict[str, Any]], log: list[dict[str, Any]], speed: float,
     migrations = arrivals([note for note in log if note["time"] >= began], names, speed, began)
     none = np.zeros(table.shape[:2], dtype=np.int64)
     so_far = np.searchsorted([each.time for each in migrations], seconds, side="right").astype(np.int64)
-    looks = Samples(
+    sampled = Samples(
         seconds,
         table[..., 0] / speed,
         table[..., 1] / speed,
@@ -137,11 +137,11 @@ def read(samples: list[dict[str, Any]], log: list[dict[str, Any]], speed: float,
         np.ones(len(names)),
     )
     each = np.zeros(len(names), dtype=np.int64)
-    return Run(looks, each, each, each, 0, np.zeros(0, dtype=np.int64), migrations)
+    return Run(sampled, each, each, each, 0, np.zeros(0, dtype=np.int64), migrations)
 
 
 def arrivals(log: list[dict[str, Any]], names: list[str], speed: float, began: float) -> list[Migration]:
-    """The moves that were made, and why each was ordered."""
+    """The migrations that were made, and the reason of each."""
     why: dict[str, str] = {}
     found = []
     for note in log:
@@ -205,12 +205,12 @@ def data(runs: Runs) -> dict[str, list[Any]]:
     }
     for variant in VARIANTS:
         (run,) = runs.of(variant)
-        looks = run.samples
-        count, brokers = looks.load.shape
+        samples = run.samples
+        count, brokers = samples.load.shape
         out["balancing"] += [variant.balancing] * (count * brokers)
-        out["seconds"] += looks.time.repeat(brokers).tolist()
+        out["seconds"] += samples.time.repeat(brokers).tolist()
         out["broker"] += list(range(brokers)) * count
-        out["load"] += looks.load.ravel().tolist()
-        out["subscribers"] += looks.subscribers.ravel().tolist()
-        out["migrations_so_far"] += looks.migrations.repeat(brokers).tolist()
+        out["load"] += samples.load.ravel().tolist()
+        out["subscribers"] += samples.subscribers.ravel().tolist()
+        out["migrations_so_far"] += samples.migrations.repeat(brokers).tolist()
     return out

@@ -1,6 +1,6 @@
 """The workload of the DEBS paper's prototype (section 6.1.2 and the slides): an emergency application in a city.
 
-What the paper gives: 5 brokers; 400 subscribers who move and log in within 4 minutes; 7 channels with these parameters
+What the paper gives: 5 brokers; 400 subscribers who walk and log in within 4 minutes; 7 channels with these parameters
 and periods; 1 to 5 channels each and 1 to 3 subscriptions in each, made in the next 4 minutes; about 2,200 FE and 600
 BE subscriptions; about 10,000 reports of 8 types and 200 to 700 bytes in 30 minutes from 8 moving publishers; 200
 shelters. Results of a channel are found here by the same conditions as its query has.
@@ -64,11 +64,12 @@ def prototype(seed: int = 1, people: int = 400, reports: int = 10_000, seconds: 
     spots = np.array([SOUTH, WEST]) + SITES * (NORTH - SOUTH, EAST - WEST)
     homes = rng.choice(len(SITES), people, p=CROWDS)
     walks = wander(rng, spots, homes, seconds)
-    wishes = wanted(rng, people)
+    interests = interests_of(rng, people)
     login = rng.uniform(0.0, seconds * 240 / SECONDS, people)
-    backs = {wish: number for number, wish in enumerate(dict.fromkeys(wish for each in wishes for wish in each))}
-    size = np.array([len(each) for each in wishes])
-    made = [np.sort(rng.uniform(seconds * 240 / SECONDS, seconds * 480 / SECONDS, len(each))) for each in wishes]
+    different = dict.fromkeys(interest for each in interests for interest in each)
+    subscriptions = {interest: number for number, interest in enumerate(different)}
+    size = np.array([len(each) for each in interests])
+    made = [np.sort(rng.uniform(seconds * 240 / SECONDS, seconds * 480 / SECONDS, len(each))) for each in interests]
     return Workload(
         float(seconds),
         np.ones(len(SITES)),
@@ -76,10 +77,10 @@ def prototype(seed: int = 1, people: int = 400, reports: int = 10_000, seconds: 
         walks[np.minimum(login.astype(int), seconds), np.arange(people)],
         login,
         size,
-        np.array([backs[wish] for each in wishes for wish in each], dtype=np.int32),
+        np.array([subscriptions[interest] for each in interests for interest in each], dtype=np.int32),
         np.concatenate(made),
-        executions(rng, walks, list(backs), reports, seconds),
-        len(backs),
+        executions(rng, walks, list(subscriptions), reports, seconds),
+        len(subscriptions),
         "D-proto",
     )
 
@@ -105,10 +106,10 @@ def wander(rng: Generator, spots: Floats, homes: Longs, seconds: int) -> Floats:
     return out
 
 
-Wish = tuple[int, int, int, int]  # channel, kind (-1: none), location (-1: none), person (-1: nobody)
+Interest = tuple[int, int, int, int]  # channel, kind (-1: none), location (-1: none), person (-1: none)
 
 
-def wanted(rng: Generator, people: int) -> list[list[Wish]]:
+def interests_of(rng: Generator, people: int) -> list[list[Interest]]:
     """What each person subscribes to: one to five channels, one to three times each, none twice."""
     found = []
     for person in range(people):
@@ -126,7 +127,9 @@ def wanted(rng: Generator, people: int) -> list[list[Wish]]:
     return [list(dict.fromkeys(each)) for each in found]
 
 
-def executions(rng: Generator, walks: Floats, backs: list[Wish], reports: int, seconds: int) -> list[Execution]:
+def executions(
+    rng: Generator, walks: Floats, subscriptions: list[Interest], reports: int, seconds: int
+) -> list[Execution]:
     """Every run of every channel: the reports since its last run that a subscription asks for, in bytes."""
     time = np.sort(rng.uniform(0.0, seconds, reports))
     kind = rng.choice(KINDS, reports, p=COMMON / COMMON.sum())
@@ -139,7 +142,7 @@ def executions(rng: Generator, walks: Floats, backs: list[Wish], reports: int, s
     anywhere = corner + rng.random((reports, 2)) * extent
     place = np.clip(np.where(rng.random(reports)[:, None] < 0.5, crowded, anywhere), corner, corner + extent * 0.999)
     field = np.minimum(((place - corner) / extent * FIELDS).astype(int), FIELDS - 1) @ (FIELDS, 1)
-    keys = np.array(backs)
+    keys = np.array(subscriptions)
     found = []
     for c, channel in enumerate(CHANNELS):
         ks = np.flatnonzero(keys[:, 0] == c)

@@ -9,7 +9,7 @@ import numpy as np
 from tocsin.experiments.outcome import Spread
 from tocsin.simulation.flow import Run
 
-#: The last third, ten minutes of thirty: everybody has subscribed, and what could be balanced has been.
+#: The last third, ten minutes of thirty: every subscriber has subscribed, and what could be balanced has been.
 STEADY = 1 / 3
 
 

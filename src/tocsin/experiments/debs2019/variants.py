@@ -21,7 +21,7 @@ from tocsin.simulation.flow.settings import Settings
 ALPHA, GAMMA = 0.15, 0.5
 #: Mean load of a broker, bytes a second, below which nothing is done (β), nor shuffled (θ). The paper gives β of D-sim.
 FLOORS = {"proto": 30e3, "sim": 300e6}
-#: Ours runs as a coordinator does when nobody sets anything.
+#: Ours runs with the default settings of a coordinator.
 OURS = CoordinatorLimits()
 
 PLACEMENTS = {
@@ -72,11 +72,11 @@ class Variant:
 
 @dataclass
 class Runs:
-    """``tell`` hears of each run that has to be made; ``small`` makes a smaller network, for tests."""
+    """``progress`` is called for each run that has to be made; ``small`` makes a smaller network, for tests."""
 
     seeds: tuple[int, ...]
     small: bool = False
-    tell: Callable[[Variant, int, float], None] = lambda variant, seed, share: None
+    progress: Callable[[Variant, int, float], None] = lambda variant, seed, share: None
     _kept: dict[tuple[Variant, int], Run] = field(default_factory=dict)
 
     def of(self, variant: Variant) -> list[Run]:
@@ -84,9 +84,11 @@ class Runs:
 
     def one(self, variant: Variant, seed: int) -> Run:
         if (variant, seed) not in self._kept:
-            self.tell(variant, seed, 0.0)
-            self._kept[variant, seed] = made(variant, seed, self.small, lambda share: self.tell(variant, seed, share))
-            self.tell(variant, seed, 1.0)
+            self.progress(variant, seed, 0.0)
+            self._kept[variant, seed] = made(
+                variant, seed, self.small, lambda share: self.progress(variant, seed, share)
+            )
+            self.progress(variant, seed, 1.0)
         return self._kept[variant, seed]
 
     def keep(self, variant: Variant, seed: int, run: Run) -> None:
@@ -102,12 +104,12 @@ class Runs:
             for future in as_completed(under_way):
                 variant, seed = under_way[future]
                 self._kept[variant, seed] = future.result()
-                self.tell(variant, seed, 1.0)
+                self.progress(variant, seed, 1.0)
 
 
-def made(variant: Variant, seed: int, small: bool, tell: Callable[[float], None] = lambda share: None) -> Run:
+def made(variant: Variant, seed: int, small: bool, progress: Callable[[float], None] = lambda share: None) -> Run:
     work = workload(variant.setup, seed, small)
-    return simulate(work, variant.settings, seed=seed, progress=lambda at: tell(at / work.seconds))
+    return simulate(work, variant.settings, seed=seed, progress=lambda at: progress(at / work.seconds))
 
 
 #: A fiftieth of the people with fifty times the rates is as much load.

@@ -14,7 +14,7 @@ from tocsin.experiments.whatif.scenario import Scenario
 from tocsin.simulation.flow import Run, Workload, settings, simulate
 from tocsin.simulation.flow.debs import Size, debs_simulation
 
-#: Everybody has subscribed after this share of the time, and is looked at from the next on.
+#: Every subscriber has subscribed after this share of the time; sampling starts at the next.
 SUBSCRIBED, LOOKED = 0.25, 0.5
 
 
@@ -32,7 +32,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Found:
-    """``busiest``: the highest load of any broker at any look, as a share of its capacity."""
+    """``busiest``: the highest load of any broker at any sample, as a share of its capacity."""
 
     candidate: Candidate
     busiest: float

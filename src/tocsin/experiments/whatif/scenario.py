@@ -20,7 +20,7 @@ Positive = Annotated[float, Meta(gt=0, le=1e15)]
 STRATEGIES = ("none", "ldm", "sdm", "gsh", "multistage", "peal")
 
 
-#: What msgspec calls them, and what somebody who writes TOML does.
+#: The names of msgspec, and those of a person who writes TOML.
 KINDS = {
     "array": "a list in []",
     "int": "a whole number",
@@ -148,7 +148,7 @@ def _sensible(path: Path, text: str, found: Scenario) -> None:
     if fewest > most:
         raise _wrong(path, text, ["interests", "each"], f"the fewest, {fewest}, are more than the most, {most}")
     if most > there:
-        raise _wrong(path, text, ["interests", "each"], f"nobody can want {most} of {there} subscriptions")
+        raise _wrong(path, text, ["interests", "each"], f"a subscriber cannot have {most} of {there} subscriptions")
     if wanted > there:
         trouble = f"{wanted} channels need at least as many subscriptions, and there are {there}"
         raise _wrong(path, text, ["interests", "channels"], trouble)

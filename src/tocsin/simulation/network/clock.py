@@ -1,4 +1,4 @@
-"""Simulated time: what is to happen, in order. Two things at the same time happen in the order they were asked for."""
+"""Simulated time: scheduled actions, in order. Two at the same time run in the order in which they were scheduled."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Clock:
         self.now = 0.0
         self.events = 0
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._asked = 0
+        self._scheduled = 0
 
     def at(self, time: float, action: Callable[..., None], *args: Any) -> None:
-        """What should have happened before happens now."""
-        self._asked += 1
-        heappush(self._queue, (time if time > self.now else self.now, self._asked, action, args))
+        """An action in the past runs now."""
+        self._scheduled += 1
+        heappush(self._queue, (time if time > self.now else self.now, self._scheduled, action, args))
 
     def after(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
-        self._asked += 1
-        heappush(self._queue, (self.now + seconds if seconds > 0 else self.now, self._asked, action, args))
+        self._scheduled += 1
+        heappush(self._queue, (self.now + seconds if seconds > 0 else self.now, self._scheduled, action, args))
 
     def run(self, until: float) -> None:
-        """Everything up to and at this time."""
+        """Runs all actions up to and at this time."""
         queue = self._queue
         while queue and queue[0][0] <= until:
             self.now, _, action, args = heappop(queue)

@@ -1,6 +1,6 @@
-"""A connection that stays, as TCP makes it: no byte is lost or overtaken in the middle, but it may stall and break.
+"""A connection with the guarantees of TCP: bytes arrive in order and without loss, but it may stall and break.
 
-Each side learns of a break only by itself: the other one may go on waiting (half-open) until it speaks or gives up.
+Each side detects a break by itself: the other one may stay half-open until it sends something or gives up.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.wire.frames import FrameDecoder
 
-#: Bytes that the two systems keep on their way; beyond them the writer's own buffer fills.
+#: Bytes in the buffers of the two systems; beyond them the writer's own buffer fills.
 WINDOW = 2048
-#: Seconds after which a system gives a connection up on which nothing gets through.
+#: Seconds after which a system gives up a stalled connection.
 GIVE_UP = (6.0, 20.0)
-#: Bytes a second from a client.
+#: Bytes a second from a client to a broker.
 UP = 1e7
 
 
@@ -30,7 +30,7 @@ class Ended(Struct, frozen=True):
 
 
 class Opened(Struct, frozen=True):
-    """The other side has taken the connection."""
+    """The other side has accepted the connection."""
 
 
 BROKEN = Ended(None, "the connection was reset")
@@ -68,7 +68,7 @@ class Pipe:
 
     @property
     def backlog(self) -> int:
-        """What the writer's own buffer holds."""
+        """Bytes in the writer's own buffer."""
         return max(0, self.waiting - WINDOW)
 
     def write(self, what: bytes | Ended | Opened) -> None:
@@ -88,7 +88,7 @@ class Pipe:
             self._pump_at(self._parts[0].due)
 
     def cut(self) -> None:
-        """What is still on its way goes nowhere."""
+        """Discards what has not arrived yet."""
         self.open = False
         self.waiting = 0
         self._parts.clear()
@@ -111,7 +111,7 @@ class Pipe:
             self._pump_at(parts[0].due)
 
     def _held(self) -> bool:
-        """By a reader that does not read, a wall, or a machine that is down."""
+        """By a reader that does not read, a partition, or a machine that is down."""
         if self.paused:
             return True
         writer, reader = self.writer.node, self.reader.node
@@ -127,18 +127,18 @@ class Pipe:
         if self._stalled is not None and self.open:
             self._stalled = None
             if self._parts:
-                self._pump_at(self.network.clock.now + self.network.weather.furthest)
+                self._pump_at(self.network.clock.now + self.network.quality.furthest)
 
     def _give_up(self, since: float) -> None:
         if self.open and self._stalled == since:
             self.cut()
-            self.writer.end(Ended(None, "nothing gets through"))
+            self.writer.end(Ended(None, "the connection timed out"))
 
 
 class Side:
-    """One end of a connection. ``alive``: its process counts on it. ``number`` is its name there.
+    """One end of a connection. ``alive``: its process uses it, under the name ``number``.
 
-    ``most``: more is on its way than the bound allows, and from this many bytes on it is closed.
+    ``most``: the writer is over its buffer limit, and closes the connection from this many bytes on.
     """
 
     def __init__(self, node: Node, owner: Owner, number: int = 0, alive: bool = True) -> None:
@@ -164,7 +164,7 @@ class Side:
             self.owner.arrived(self, data)
 
     def end(self, how: Ended) -> None:
-        """This side learns that it is over."""
+        """This side learns that the connection has ended."""
         self.out.cut()
         self.node.take(self._ended, how)
 
@@ -177,13 +177,13 @@ class Side:
         if self.most is not None and self.alive:
             self.node.take(self.owner.eased, self)
 
-    # -- what its process does
+    # -- for its process
 
-    def close(self, how: Ended, patience: float) -> None:
-        """After what was written before; cut off if that takes too long."""
+    def close(self, how: Ended, timeout: float) -> None:
+        """After what was written before; aborted if that takes too long."""
         self.alive = False
         self.out.write(how)
-        self.node.clock.after(patience, self._linger)
+        self.node.clock.after(timeout, self._linger)
 
     def _linger(self) -> None:
         if self.out.open and self.out.waiting:
@@ -191,7 +191,7 @@ class Side:
         self.out.cut()
 
     def abort(self) -> None:
-        """At once, with a word to the other side if it can be reached now: that word is not repeated."""
+        """At once. The other side learns of it if it is reachable now; this is not repeated."""
         self.alive = False
         self.out.cut()
         network = self.node.network
@@ -200,7 +200,7 @@ class Side:
 
 
 def connect(network: Network, client: Side, node: Node, owner: Owner, down: float) -> Side:
-    """The other side of ``client``, at ``node``, until it takes it; ``down`` is the bandwidth from there."""
+    """The other side of ``client``, at ``node``, before it accepts; ``down`` is the bandwidth to the client."""
     server = Side(node, owner, alive=False)
     client.other, server.other = server, client
     client.out, server.out = Pipe(network, client, UP), Pipe(network, server, down)

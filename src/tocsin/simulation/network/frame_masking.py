@@ -1,4 +1,4 @@
-"""A client's frames, masked as RFC 6455 wants them."""
+"""A client's frames, masked as RFC 6455 requires."""
 
 from __future__ import annotations
 

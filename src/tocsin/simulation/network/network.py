@@ -1,4 +1,4 @@
-"""Between the machines: how long it takes, what gets lost, and walls that nothing passes."""
+"""The network between the machines: delays, losses and partitions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from msgspec import Struct
 from tocsin.broker.upstream.effects import Lost
 from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.node import Node
-from tocsin.simulation.network.process import Done, Question
+from tocsin.simulation.network.process import Done, Request
 from tocsin.simulation.network.trace import Trace
 
 
 class Partition(Struct, eq=False):
-    """Nothing passes between those inside and the others; ``one_way``: only what comes from inside is held up."""
+    """Nothing passes between the nodes inside and the others; ``one_way``: only messages from inside are held up."""
 
     inside: frozenset[str]
     one_way: bool = False
 
 
 class LinkQuality(Struct):
-    """How the network is at the moment. ``loss`` and ``twice`` are chances; times are in seconds."""
+    """``loss`` and ``twice`` (duplication) are probabilities; times are in seconds."""
 
     nearest: float = 0.001
     furthest: float = 0.03
@@ -32,62 +32,62 @@ class LinkQuality(Struct):
     twice: float = 0.0
 
 
-#: A server's way of dealing with a request: it answers by calling ``done``, now or later.
+#: Handles a request on a server, and answers by calling ``done``, now or later.
 Serve = Callable[[Any, Done], None]
 
 
 class Network:
-    """Requests over HTTP are here; connections that stay are in connection.py."""
+    """HTTP requests; WebSocket connections are in connection.py."""
 
     def __init__(self, clock: Clock, trace: Trace, rng: Random) -> None:
         self.clock, self.trace, self.rng = clock, trace, rng
-        self.weather = LinkQuality()
-        self.walls: list[Partition] = []
+        self.quality = LinkQuality()
+        self.partitions: list[Partition] = []
         self.stalled: list[Callable[[], None]] = []
         self._bases: dict[tuple[str, str], float] = {}
 
-    # -- ways
+    # -- links
 
     def reaches(self, source: str, target: str) -> bool:
-        for wall in self.walls:
-            inside = source in wall.inside
-            if inside != (target in wall.inside) and (inside or not wall.one_way):
+        for partition in self.partitions:
+            inside = source in partition.inside
+            if inside != (target in partition.inside) and (inside or not partition.one_way):
                 return False
         return True
 
     def delay(self, source: str, target: str) -> float:
-        """Two machines are as far from each other as they are, and each message takes a little longer or less."""
+        """Each pair of machines has a base delay; every message adds jitter."""
         pair = (source, target) if source < target else (target, source)
         base = self._bases.get(pair)
         if base is None:
-            base = self._bases[pair] = self.rng.uniform(self.weather.nearest, self.weather.furthest)
-        found = base * (1 + self.weather.jitter * self.rng.random())
-        if self.weather.loss and self.rng.random() < self.weather.loss:
-            found += self.rng.uniform(0.2, 1.0)  # it had to be sent again
+            base = self._bases[pair] = self.rng.uniform(self.quality.nearest, self.quality.furthest)
+        found = base * (1 + self.quality.jitter * self.rng.random())
+        if self.quality.loss and self.rng.random() < self.quality.loss:
+            found += self.rng.uniform(0.2, 1.0)  # it was sent again
         return found
 
-    def build(self, wall: Partition) -> None:
-        self.walls.append(wall)
+    def add_partition(self, partition: Partition) -> None:
+        self.partitions.append(partition)
 
-    def tear_down(self, wall: Partition) -> None:
-        if wall in self.walls:
-            self.walls.remove(wall)
-        self.flow()
+    def remove_partition(self, partition: Partition) -> None:
+        if partition in self.partitions:
+            self.partitions.remove(partition)
+        self.retry_stalled()
 
-    def flow(self) -> None:
-        """What was held up finds its way again, if it can."""
+    def retry_stalled(self) -> None:
+        """Connections that were held up try again."""
         stalled, self.stalled = self.stalled, []
         for again in stalled:
             again()
 
     # -- requests
 
-    def ask(self, source: Node, target: Node, serve: Serve, body: Any, timeout: float) -> Question:
+    def request(self, source: Node, target: Node, serve: Serve, body: Any, timeout: float) -> Request:
         return lambda done: _Call(self, source, target, serve, body, timeout, done).send()
 
 
 class _Call:
-    """One request and its answer. Nobody knows of a lost answer whether the request was dealt with."""
+    """One request and its answer. If the answer is lost, the sender cannot know whether the request was handled."""
 
     def __init__(
         self, network: Network, source: Node, target: Node, serve: Serve, body: Any, timeout: float, done: Done
@@ -98,18 +98,18 @@ class _Call:
         self.over = False
 
     def send(self) -> None:
-        network, weather = self.network, self.network.weather
+        network, quality = self.network, self.network.quality
         if self._lost(self.source, self.target):
             self._miss()
             return
         delay = network.delay(self.source.name, self.target.name)
         network.clock.after(delay, self._arrive)
-        if weather.twice and network.rng.random() < weather.twice:
+        if quality.twice and network.rng.random() < quality.twice:
             network.clock.after(delay + network.rng.uniform(0.0, 1.5), self._arrive_again)
 
     def _lost(self, source: Node, target: Node) -> bool:
         network = self.network
-        loss = network.weather.loss
+        loss = network.quality.loss
         return not network.reaches(source.name, target.name) or bool(loss and network.rng.random() < loss)
 
     def _miss(self) -> None:
@@ -138,9 +138,9 @@ class _Call:
         self.over = True
 
     def _end(self, value: Any, error: Exception | None) -> None:
-        done, self.done = self.done, _nobody
+        done, self.done = self.done, _ignore
         done(value, error)
 
 
-def _nobody(value: Any, error: Exception | None) -> None:
+def _ignore(value: Any, error: Exception | None) -> None:
     pass

@@ -1,4 +1,4 @@
-"""A machine with one process: it is up or not, handles one thing after the other, and may be busy or stand still."""
+"""A machine with one process: it is up or down, handles one event after the other, and may be busy or frozen."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 class Node:
-    """``life`` counts its starts: what was meant for an earlier one does not reach the next.
+    """``life`` counts starts and stops: an event for an earlier run does not reach the next one.
 
-    ``silent``: the machine itself is down, so that not even a refusal comes from it.
+    ``silent``: the machine itself is down, so that it does not even refuse connections. ``on_death``: called when it
+    dies.
     """
 
     def __init__(self, name: str, network: Network) -> None:
@@ -25,6 +26,7 @@ class Node:
         self.silent = False
         self.life = 0
         self.busy_until = 0.0
+        self.on_death: list[Callable[[], None]] = []
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = False
 
@@ -37,13 +39,16 @@ class Node:
         self.life += 1
         self.up, self.silent = False, silent
         self._inbox.clear()
+        ended, self.on_death = self.on_death, []
+        for end in ended:
+            end()
 
     def freeze(self, seconds: float) -> None:
-        """It stands still, as a process that is swapped out or a virtual machine that is moved."""
+        """It does nothing, like a process that is swapped out."""
         self.busy_until = max(self.busy_until, self.clock.now + seconds)
 
     def take(self, action: Callable[..., None], *args: Any) -> None:
-        """Something arrived: dealt with now, or when what came before is done."""
+        """Handles an event now, or after those that came before."""
         if not self.up:
             return
         if self._inbox or self.clock.now < self.busy_until:
@@ -67,7 +72,7 @@ class Node:
             self._wake()
 
     def later(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
-        """In this life only."""
+        """Unless the node stops before."""
         self.clock.after(seconds, self._due, self.life, action, args)
 
     def _due(self, life: int, action: Callable[..., None], args: tuple[Any, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Work that waits: a generator that yields seconds to sleep or a question to be answered, as a coroutine would."""
+"""Work that waits: a generator that yields seconds to sleep or a request to be answered, as a coroutine would."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused
 from tocsin.simulation.network.node import Node
 
-#: Called with what came of it: a value, or an error.
+#: Called with the result: a value, or an error.
 Done = Callable[[Any, Exception | None], None]
-#: Asks somebody something.
-Question = Callable[[Done], None]
-Work = Generator[float | Question, Any, Any]
+#: Sends a request.
+Request = Callable[[Done], None]
+Work = Generator[float | Request, Any, Any]
 
 
 class Process:
-    """Runs in the life of its node in which it was started, one step at a time."""
+    """Runs one step at a time, until its node stops."""
 
     def __init__(self, node: Node, work: Work) -> None:
         self._node, self._life, self._work = node, node.life, work
@@ -24,20 +24,20 @@ class Process:
 
     def _step(self, value: Any, error: Exception | None) -> None:
         try:
-            wish = self._work.send(value) if error is None else self._work.throw(error)
+            step = self._work.send(value) if error is None else self._work.throw(error)
         except StopIteration:
             return
-        if isinstance(wish, float):
-            self._node.later(wish, self._step, None, None)
+        if isinstance(step, float):
+            self._node.later(step, self._step, None, None)
         else:
-            wish(self._answered)
+            step(self._answered)
 
     def _answered(self, value: Any, error: Exception | None) -> None:
         if self._life == self._node.life:
             self._node.take(self._step, value, error)
 
 
-def run_effects(effects: Effects[Any], perform: Callable[[Any], float | Question]) -> Work:
+def run_effects(effects: Effects[Any], perform: Callable[[Any], float | Request]) -> Work:
     """Production's effects as work: each is slept or asked here."""
     value: Any = None
     error: Exception | None = None

@@ -1,4 +1,4 @@
-"""What happened, line by line, for a person to read; and a fingerprint of all of it."""
+"""A readable log of a run, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tocsin.simulation.network.clock import Clock
 
 
 class Trace:
-    """Falsy when nobody wants it, so that no line is even put together: ``if trace: trace.say(...)``."""
+    """Falsy when it is off, so that no line is formatted: ``if trace: trace.say(...)``."""
 
     def __init__(
         self, clock: Clock, on: bool = False, *, last: int | None = None, write: Callable[[str], None] | None = None

@@ -1,4 +1,4 @@
-"""Messages as a person reads them in a trace."""
+"""Messages in readable form, for the trace."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class BrokerNode(Node):
         self.upstream.start()
         self.reporter.start()
         self._tick()
-        self.network.flow()
+        self.network.retry_stalled()
 
     def ready(self) -> None:
         if self.trace:

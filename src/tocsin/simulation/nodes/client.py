@@ -1,8 +1,9 @@
-"""A subscriber: the production state machine of the SDK, and an application that keeps what it was given."""
+"""A subscriber: the production state machine of the SDK, and an application that keeps what it receives."""
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -11,17 +12,17 @@ import msgspec
 from tocsin.client.core import events as ev
 from tocsin.client.core.frames import frames
 from tocsin.client.core.state import ClientState
-from tocsin.client.notification import Missed, Notification
+from tocsin.client.notification import Gap, Notification
 from tocsin.errors import TocsinError, Unreachable
-from tocsin.simulation.ledger import Interest
+from tocsin.simulation.ledger import DROPPED, Interest
 from tocsin.simulation.network.connection import Ended, Side, connect
 from tocsin.simulation.network.frame_masking import masked
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.nodes.coordinator import Refusal
 from tocsin.simulation.nodes.publisher import Publisher
+from tocsin.wire import messages as wire
 from tocsin.wire.frames import payloads
-from tocsin.wire.messages import Gap, decode_answers
 from tocsin.wire.reports import BrokerRequest, Placement
 
 if TYPE_CHECKING:
@@ -29,15 +30,17 @@ if TYPE_CHECKING:
     from tocsin.simulation.nodes.coordinator import CoordinatorNode
 
 #: Seconds for the coordinator's answer, and for the close frame of the other side.
-ASKING, GOODBYE = 5.0, 2.0
+PLACEMENT_TIMEOUT, CLOSE_TIMEOUT = 5.0, 2.0
+#: Seconds after which an application subscribes again to a channel that was dropped.
+RESUBSCRIBE = 1.0
 
 _placement = msgspec.json.Decoder(Placement)
 
 
 class ClientNode(Node):
-    """``interests`` are what its application wants, and durable; ``pace`` is how long it takes over a notification.
+    """``interests`` are the application's subscriptions, and durable; ``pace`` is its time for one notification.
 
-    ``machine`` makes the state machine, so that a test can put a broken one in its place.
+    ``machine`` is the state machine's class, so that a test can replace it with a broken one.
     """
 
     machine: type[ClientState] = ClientState
@@ -61,6 +64,7 @@ class ClientNode(Node):
         self.masked = False
         self.stopped: TocsinError | None = None
         self.publisher = Publisher(self, rng, 0.0)
+        self.handles = count(1)
         self.sides: dict[int, Side] = {}
         self._turn = 0
 
@@ -70,47 +74,54 @@ class ClientNode(Node):
         super().boot()
         self.sides = {}
         self.stopped = None
-        self._items: deque[tuple[int, Notification]] = deque()
+        self._items: deque[tuple[int, Notification | Gap]] = deque()
         self._working = False
         self._known: dict[int, int | None] = {}
         self.state = self.machine(
-            self.urls, self.rng, patient=True, subscriber=self.subscriber, coordinator=self.coordinator is not None
+            self.urls,
+            self.rng,
+            wait_for_broker=True,
+            subscriber=self.subscriber,
+            coordinator=self.coordinator is not None,
         )
-        self.handle(ev.Open())
+        self.handle(ev.OpenRequested())
         for interest in self.interests.values():
             if interest.wanted:
-                self._want(interest)
+                self._subscribe(interest)
         self.publisher.boot()
 
     def die(self, *, silent: bool = False) -> None:
-        """The application's cursor is durable; what it had not dealt with is not."""
+        """The application's position is durable; notifications that it has not consumed are not."""
         for handle, interest in self.interests.items():
-            entry = self.state.subscriptions.entries.get(handle)
-            if entry is not None and interest.confirmed is not None:
-                interest.after, interest.number = entry.dealt, entry.known
+            state = self.state.subscriptions.by_handle.get(handle)
+            if state is not None and not interest.ended:
+                interest.position, interest.id = state.consumed, state.id
+        for handle, item in self._items:
+            if isinstance(item, Gap):
+                self._miss(handle, item)
         super().die(silent=silent)
         sides, self.sides = self.sides, {}
         for side in sides.values():
             side.abort()
 
     def usual(self, bandwidth: float) -> None:
-        """Its line has this many bytes a second from now on, and its application takes no time."""
+        """From now on its connections have this bandwidth, and its application takes no time."""
         self.pace, self.bandwidth = 0.0, bandwidth
         for side in self.sides.values():
             side.other.out.bandwidth = bandwidth
 
-    def want(self, interest: Interest) -> None:
+    def subscribe(self, interest: Interest) -> None:
         self.interests[interest.handle] = interest
         if self.up:
-            self._want(interest)
+            self._subscribe(interest)
 
-    def _want(self, it: Interest) -> None:
-        self.handle(ev.WantSubscribe(it.handle, it.channel, [it.kind], it.after, it.number, self.max_pending))
+    def _subscribe(self, it: Interest) -> None:
+        self.handle(ev.SubscribeRequested(it.handle, it.channel, [it.kind], it.position, it.id, self.max_pending))
 
-    def unwant(self, interest: Interest) -> None:
+    def unsubscribe(self, interest: Interest) -> None:
         interest.wanted = False
         if self.up:
-            self.handle(ev.WantUnsubscribe(interest.handle))
+            self.handle(ev.UnsubscribeRequested(interest.handle))
 
     # -- the state machine
 
@@ -128,14 +139,16 @@ class ClientNode(Node):
                     self._connect(it.connection, it.url)
                 case ev.Close():
                     self._close(it.connection, it.code)
-                case ev.Ask():
-                    self._ask(it)
+                case ev.RequestBroker():
+                    self._request_broker(it)
                 case ev.Pause():
                     self._read(it.connection, False)
                 case ev.Resume():
                     self._read(it.connection, True)
                 case ev.Confirmed():
                     self._confirmed(it.handle)
+                case ev.Ended():
+                    self._ended(it.handle, it.error)
                 case ev.Resolve():
                     self.publisher.ended(it.request, it.receipt)
                 case ev.Reject():
@@ -143,7 +156,9 @@ class ClientNode(Node):
                 case ev.Stopped():
                     self.stopped = it.error
                     if self.trace:
-                        self.trace.say(self.name, f"stops: {it.error.message if it.error else 'as it wanted'}")
+                        self.trace.say(
+                            self.name, f"stops: {it.error.message if it.error else 'closed by the application'}"
+                        )
         if self._items and not self._working:
             self._work_on()
 
@@ -154,20 +169,39 @@ class ClientNode(Node):
     # -- the application
 
     def _confirmed(self, handle: int) -> None:
-        entry, interest = self.state.subscriptions.entries[handle], self.interests[handle]
-        assert entry.cursor is not None
+        after, interest = self.state.subscriptions.by_handle[handle].execution, self.interests[handle]
         if self.trace:
-            self.trace.say(self.name, f"{interest.channel}({interest.kind}) is confirmed, after {entry.cursor}")
-        interest.confirm(self.clock.now, entry.cursor)
+            self.trace.say(self.name, f"{interest.channel}({interest.kind}) is confirmed, after {after}")
+        id = self.state.subscriptions.by_handle[handle].id
+        assert id is not None
+        interest.confirm(self.clock.now, id, after)
 
-    def _deliver(self, handle: int, item: Notification | Missed) -> None:
-        if isinstance(item, Notification):
-            self._items.append((handle, item))
-        else:
+    def _ended(self, handle: int, error: TocsinError | None) -> None:
+        """The channel does not exist: the application subscribes again until it does."""
+        interest = self.interests[handle]
+        if error is not None and interest.wanted and self.stopped is None:
             if self.trace:
-                self.trace.say(self.name, f"misses {item.channel}/{item.after + 1}…{item.next - 1}: {item.reason}")
-            interest = self.interests[handle]
-            interest.miss(self.clock.now, item, self._known.get(handle))
+                self.trace.say(self.name, f"{interest.channel}({interest.kind}) has ended: {error.message}")
+            interest.end()
+            self.later(RESUBSCRIBE, self._resubscribe, interest)
+
+    def _resubscribe(self, interest: Interest) -> None:
+        if interest.wanted:
+            del self.interests[interest.handle]
+            interest.handle = next(self.handles)
+            self.subscribe(interest)
+
+    def _deliver(self, handle: int, item: Notification | Gap) -> None:
+        if isinstance(item, Gap) and self.trace:
+            self.trace.say(self.name, f"gap in {item.channel} after {item.after}, before {item.next}: {item.reason}")
+        if isinstance(item, Gap) and item.reason != DROPPED:
+            self._miss(handle, item)
+        else:  # another channel of the name begins after the rest of the one before
+            self._items.append((handle, item))
+
+    def _miss(self, handle: int, item: Gap) -> None:
+        if handle in self.interests:
+            self.interests[handle].miss(self.clock.now, item, self._known.get(handle))
 
     def _work_on(self) -> None:
         self._working = True
@@ -187,13 +221,15 @@ class ClientNode(Node):
 
     def _consumed(self) -> None:
         handle, item = self._items.popleft()
-        if handle in self.state.subscriptions.entries:
-            self.interests[handle].received.append(item)
-            self.handle(ev.Consumed(handle, item.execution))
+        if isinstance(item, Gap):
+            self._miss(handle, item)
+        elif handle in self.state.subscriptions.by_handle:
+            self.interests[handle].spans[-1].received.append(item)
+            self.handle(ev.Consumed(handle, item.position))
 
     # -- the network
 
-    def _ask(self, it: ev.Ask) -> None:
+    def _request_broker(self, it: ev.RequestBroker) -> None:
         assert self.coordinator is not None
         body = msgspec.json.encode(BrokerRequest(self.subscriber, avoid=it.avoid))
         life = self.life
@@ -209,7 +245,7 @@ class ClientNode(Node):
                 assert isinstance(why, TocsinError)
                 self.take(self.handle, ev.PlacementFailed(it.request, why))
 
-        self.network.ask(self, self.coordinator, self.coordinator.place, body, ASKING)(answered)
+        self.network.request(self, self.coordinator, self.coordinator.place, body, PLACEMENT_TIMEOUT)(answered)
 
     def _connect(self, number: int, url: str) -> None:
         broker = self.brokers[url]
@@ -244,7 +280,7 @@ class ClientNode(Node):
         if side is None:
             return
         if code is not None:
-            side.close(Ended(code), GOODBYE)
+            side.close(Ended(code), CLOSE_TIMEOUT)
         else:
             side.abort()
 
@@ -261,9 +297,9 @@ class ClientNode(Node):
         for _, text in payloads(data):
             if not side.alive:
                 return
-            messages = decode_answers(text)
-            if any(type(message) is Gap for message in messages):
-                self._known = {handle: each.known for handle, each in self.state.subscriptions.entries.items()}
+            messages = wire.decode_answers(text)
+            if any(type(message) is wire.Gap for message in messages):
+                self._known = {handle: each.id for handle, each in self.state.subscriptions.by_handle.items()}
             self.handle(ev.Received(side.number, messages))
 
     def ended(self, side: Side, how: Ended) -> None:
@@ -273,4 +309,4 @@ class ClientNode(Node):
         self.handle(ev.Disconnected(side.number, how.code, how.reason))
 
     def eased(self, side: Side) -> None:
-        """Nobody counts what a client sends."""
+        """A client's outgoing bytes are not limited."""

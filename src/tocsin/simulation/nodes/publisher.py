@@ -1,4 +1,4 @@
-"""An application that publishes: some records now and then, a few of which the data cluster will not take."""
+"""An application that publishes records now and then; the data cluster refuses a few of them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from tocsin.simulation.nodes.client import ClientNode
 
 FEED = "F"
-#: Publications that an application waits for at the same time. A broker does not keep answers that nobody reads.
+#: Publications that an application waits for at the same time: a broker does not keep answers that are not read.
 MOST = 2
 
 
 class Record(Struct, frozen=True):
-    """``wrong``: one that does not fit."""
+    """``wrong``: the data cluster refuses it."""
 
     id: str
     wrong: bool = False
 
 
-class Paper(Struct, eq=False):
-    """One publication. ``life`` is the client's in which it was handed over; ``outcome`` is what came of it."""
+class Publication(Struct, eq=False):
+    """``life`` is the run of the client that published it; ``outcome`` is the receipt or the error."""
 
     records: list[Record]
     retry: bool
@@ -37,15 +37,15 @@ class Paper(Struct, eq=False):
 
     @property
     def wrong(self) -> list[int]:
-        return [place for place, record in enumerate(self.records) if record.wrong]
+        return [index for index, record in enumerate(self.records) if record.wrong]
 
 
 class Publisher:
-    """``every`` so many seconds about; 0: never. What it has published is durable."""
+    """Publishes about ``every`` N seconds, or never if 0. It remembers its publications over restarts."""
 
     def __init__(self, node: ClientNode, rng: Random, every: float) -> None:
         self.node, self.rng, self.every = node, rng, every
-        self.papers: list[Paper] = []
+        self.publications: list[Publication] = []
 
     def boot(self) -> None:
         if self.every:
@@ -55,21 +55,25 @@ class Publisher:
         if not self.every:
             return
         self.node.later(self.every * self.rng.uniform(0.5, 1.5), self._publish)
-        waiting = [paper for paper in self.papers if paper.outcome is None and paper.life == self.node.life]
+        waiting = [
+            publication
+            for publication in self.publications
+            if publication.outcome is None and publication.life == self.node.life
+        ]
         if len(waiting) < MOST:
-            self._hand_over()
+            self._publish_now()
 
-    def _hand_over(self) -> None:
-        rng, request = self.rng, len(self.papers)
+    def _publish_now(self) -> None:
+        rng, request = self.rng, len(self.publications)
         name = f"{self.node.name}/{request}"
         records = [Record(f"{name}/{n}", rng.random() < 0.1) for n in range(rng.randint(1, 4))]
-        paper = Paper(records, rng.random() < 0.5, self.node.life)
-        self.papers.append(paper)
+        publication = Publication(records, rng.random() < 0.5, self.node.life)
+        self.publications.append(publication)
         texts = [msgspec.json.encode(each) for each in records]
-        self.node.handle(ev.WantPublish(request, FEED, texts, paper.retry))
+        self.node.handle(ev.PublishRequested(request, FEED, texts, publication.retry))
 
     def ended(self, request: int, outcome: Receipt | TocsinError) -> None:
-        self.papers[request].outcome = outcome
+        self.publications[request].outcome = outcome
         if self.node.trace:
-            told = outcome.message if isinstance(outcome, TocsinError) else f"{outcome.taken} taken"
-            self.node.trace.say(self.node.name, f"publication {request} ended: {told}")
+            text = outcome.message if isinstance(outcome, TocsinError) else f"{outcome.accepted} accepted"
+            self.node.trace.say(self.node.name, f"publication {request} ended: {text}")

@@ -10,7 +10,7 @@ import msgspec
 
 from tocsin.broker.core.events import Event, Ordered
 from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker
-from tocsin.simulation.network.process import Done, Process, Question, run_effects
+from tocsin.simulation.network.process import Done, Process, Request, run_effects
 from tocsin.wire.reports import Registered, Registration, ReportReply
 
 if TYPE_CHECKING:
@@ -63,15 +63,15 @@ class Reporter:
         for order in event.orders.moves:
             self.node.moving(order)
 
-    def _perform(self, effect: Any) -> Question:
+    def _perform(self, effect: Any) -> Request:
         if isinstance(effect, RegisterBroker):
             return self._ask(self.coordinator.register, msgspec.json.encode(effect.registration), Registered)
         body = (self.node.name, effect.token, msgspec.json.encode(effect.report))
         return self._ask(self.coordinator.report, body, ReportReply)
 
-    def _ask(self, serve: Callable[[Any, Done], None], body: Any, kind: type[Any] | None) -> Question:
+    def _ask(self, serve: Callable[[Any, Done], None], body: Any, kind: type[Any] | None) -> Request:
         """Answers are JSON."""
-        question = self.node.network.ask(self.node, self.coordinator, serve, body, TIMEOUT)
+        question = self.node.network.request(self.node, self.coordinator, serve, body, TIMEOUT)
 
         def asked(done: Done) -> None:
             question(

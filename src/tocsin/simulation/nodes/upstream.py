@@ -11,7 +11,7 @@ from tocsin.broker.core.events import Line, Notified
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost
 from tocsin.broker.upstream.protocol import UpstreamProtocol
-from tocsin.simulation.network.process import Done, Process, Question, run_effects
+from tocsin.simulation.network.process import Done, Process, Request, run_effects
 from tocsin.simulation.nodes.notifier import Tell
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Upstream:
         self.registered = True
         self.node.ready()
 
-    def _perform(self, command: Any) -> float | Question:
+    def _perform(self, command: Any) -> float | Request:
         cluster, me = self.cluster, self.node.name
         match command:
             case do.Subscribe():
@@ -87,8 +87,8 @@ class Upstream:
                 return self._ask(cluster.subscription, command.subscription)
         raise AssertionError(command)
 
-    def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Question:
-        return self.node.network.ask(self.node, self.cluster, serve, body, TIMEOUT)
+    def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Request:
+        return self.node.network.request(self.node, self.cluster, serve, body, TIMEOUT)
 
     def _until_registered(self, done: Done) -> None:
         if self.registered:
@@ -96,7 +96,7 @@ class Upstream:
         else:
             self.node.later(REGISTERED_CHECK, self._until_registered, done)
 
-    def _pull(self, command: do.Pull) -> Question:
+    def _pull(self, command: do.Pull) -> Request:
         """Lines come in two parts, and the second part not always."""
         node, life = self.node, self.node.life
 

@@ -18,7 +18,7 @@ BUILD = f"{sql.RESERVED}_build"
 
 
 @dataclass
-class _Side:
+class _PointSide:
     """A point: the source that owns it and the SELECT that the source stands in."""
 
     lat: exp.Expr
@@ -148,12 +148,12 @@ def wrap(
     return new
 
 
-def _side(lat: exp.Expr, lon: exp.Expr, select: exp.Select) -> _Side | None:
+def _side(lat: exp.Expr, lon: exp.Expr, select: exp.Select) -> _PointSide | None:
     found = owners(exp.Tuple(expressions=[lat.copy(), lon.copy()]), select)
     if found is None or len(found) != 1 or not wrappable(found[0][0]):
         return None
     source, owner = found[0]
-    return _Side(lat, lon, source, owner, owner is select)
+    return _PointSide(lat, lon, source, owner, owner is select)
 
 
 def _join(term: exp.Expr, select: exp.Select, join: exp.Join | None, name: str) -> exp.Expr | None:
@@ -177,7 +177,7 @@ def _join(term: exp.Expr, select: exp.Select, join: exp.Join | None, name: str) 
     return None
 
 
-def _hint(select: exp.Select, exploded: _Side, single: _Side) -> None:
+def _hint(select: exp.Select, exploded: _PointSide, single: _PointSide) -> None:
     """Spark does not know that the circles become many rows, and would rather hash those; see ``relations.Build``."""
     many, one = read(exploded.source), read(single.source)
     if many is not None and one is not None:
@@ -208,7 +208,7 @@ def read(source: exp.Expr) -> tuple[Use | None] | None:
     return (None,) if source.alias == f"{sql.RESERVED}_s" else None
 
 
-def _order(left: _Side, right: _Side, join: exp.Join | None) -> list[tuple[_Side, _Side, bool]]:
+def _order(left: _PointSide, right: _PointSide, join: exp.Join | None) -> list[tuple[_PointSide, _PointSide, bool]]:
     """(exploded, single, may the single side explode too?), the best first: new rows are few, so they explode."""
     kind = str(join.args.get("kind") or "").upper() if join is not None else ""
     side = str(join.args.get("side") or "").upper() if join is not None else ""
@@ -229,7 +229,7 @@ def _order(left: _Side, right: _Side, join: exp.Join | None) -> list[tuple[_Side
 
 
 def _rewire(
-    exploded: _Side, single: _Side, free: bool, metres: exp.Expr, owner: exp.Expr | None, name: str
+    exploded: _PointSide, single: _PointSide, free: bool, metres: exp.Expr, owner: exp.Expr | None, name: str
 ) -> tuple[exp.Expr, exp.Expr] | None:
     """Gives both sides the column ``name``, cells of the circle on one and the cell of the point on the other.
 

@@ -29,17 +29,6 @@ Step = dict[str, exp.Expr]
 Own = Callable[[str], exp.Expr]
 
 
-def distance_m(lat1: float | None, lon1: float | None, lat2: float | None, lon2: float | None) -> float | None:
-    """The reference in Python: haversine, in metres; None for what is no place."""
-    if lat1 is None or lon1 is None or lat2 is None or lon2 is None:
-        return None
-    if not (abs(lat1) <= 90 and abs(lat2) <= 90 and abs(lon1) <= 360 and abs(lon2) <= 360):
-        return None
-    p1, p2 = math.radians(lat1), math.radians(lat2)
-    h = math.sin((p2 - p1) / 2) ** 2 + math.cos(p1) * math.cos(p2) * math.sin(math.radians(lon2 - lon1) / 2) ** 2
-    return 2 * RADIUS * math.asin(min(1.0, math.sqrt(h)))
-
-
 _PLACE = "abs(a) <= 90 AND abs(b) <= 360"
 _DISTANCE = (
     "CASE WHEN abs(a) <= 90 AND abs(c) <= 90 AND abs(b) <= 360 AND abs(d) <= 360 THEN"

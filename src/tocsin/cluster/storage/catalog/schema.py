@@ -34,7 +34,7 @@ CREATE TABLE subscriptions (
     id {int} PRIMARY KEY, channel {int} NOT NULL, args TEXT NOT NULL
 ) {plain};
 CREATE INDEX subscriptions_channel ON subscriptions (channel, id);
-CREATE TABLE wants (
+CREATE TABLE subscription_brokers (
     subscription {int} NOT NULL, broker {int} NOT NULL, PRIMARY KEY (subscription, broker)
 ) {keyed};
 CREATE TABLE progress (
@@ -51,12 +51,12 @@ CREATE TABLE executions (
     time {real} NOT NULL, finished {real} NOT NULL, rows {int} NOT NULL, subscriptions {int} NOT NULL,
     bytes {int} NOT NULL, path TEXT, PRIMARY KEY (channel, number)
 ) {keyed};
-CREATE TABLE tells (
+CREATE TABLE outbox (
     broker {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
     channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
     execution {int} NOT NULL, PRIMARY KEY (broker, channel, execution)
 ) {keyed};
-CREATE INDEX tells_channel ON tells (channel);
+CREATE INDEX outbox_channel ON outbox (channel);
 CREATE TABLE schedules (
     id {int} PRIMARY KEY, procedure {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
     args TEXT NOT NULL, started {real} NOT NULL
@@ -64,23 +64,10 @@ CREATE TABLE schedules (
 CREATE INDEX schedules_procedure ON schedules (procedure);
 """
 
-#: In version 1 the tells went with their execution, so that nobody heard of what had expired.
-TELLS_OUTLIVE = """
-CREATE TABLE tells_anew (
-    broker {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
-    channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
-    execution {int} NOT NULL, PRIMARY KEY (broker, channel, execution)
-) {keyed};
-INSERT INTO tells_anew SELECT broker, channel, execution FROM tells;
-DROP TABLE tells;
-ALTER TABLE tells_anew RENAME TO tells;
-CREATE INDEX tells_channel ON tells (channel);
-"""
-
 LAYOUT = Layout(
     what="catalog",
     who="data cluster",
-    version=2,
+    version=3,
     tables=TABLES,
     schema="tocsin",
     lock=0x746F6373696E,  # "tocsin"; advisory locks are numbers that all programs of a database share
@@ -90,5 +77,4 @@ LAYOUT = Layout(
         "receipt": "bytea",
     },
     elsewhere="another home or catalog",
-    upgrades={1: TELLS_OUTLIVE},
 )

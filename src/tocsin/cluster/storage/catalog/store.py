@@ -1,4 +1,4 @@
-"""The catalog in SQL, for any database that speaks ``Database``."""
+"""The catalog in SQL, the same for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tocsin.cluster.model import (
     Segment,
 )
 from tocsin.cluster.storage.catalog import tables
-from tocsin.cluster.storage.catalog.interface import Catalog, Commit, Committed, T
+from tocsin.cluster.storage.catalog.commit import Commit
 from tocsin.database import Database, Session
 from tocsin.errors import AlreadyExists, Conflict, NotFound, StorageError, UserError
 
@@ -33,6 +33,7 @@ SEGMENT = ("dataset", "first", "last", "kind", "path", "rows", "bytes")
 EXECUTION = ("channel", "number", "time", "finished", "rows", "subscriptions", "bytes", "path")
 
 S = TypeVar("S")
+T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure)
 
 
 def kind_of(definition: Definition | type[Definition]) -> str:
@@ -42,14 +43,14 @@ def kind_of(definition: Definition | type[Definition]) -> str:
 
 
 def key_of(definition: Definition) -> str:
-    """What a definition is found by: its lower-cased name, for a function ``name@arity``."""
+    """The key of a definition: its lower-cased name, for a function ``name@arity``."""
     name = definition.name.lower()
     return f"{name}@{len(definition.parameters)}" if isinstance(definition, Function) else name
 
 
 def _text(value: str) -> str:
     if "\0" in value:
-        raise UserError("the catalog cannot hold text with a NUL character")
+        raise UserError("text with a NUL character cannot be stored")
     return value
 
 
@@ -64,7 +65,17 @@ def _decode(spec: str, kind: type[S]) -> S:
         raise StorageError(f"the catalog holds a {kind.__name__} that cannot be read: {error}") from error
 
 
-class Store(Catalog):
+class Catalog:
+    """The one place that says what exists, what is committed and what each channel has read.
+
+    Every method may be called from any thread and sees or makes one consistent state. Every method that writes is one
+    transaction: when it returns, the change survives kill -9 and power loss; when it raises, nothing was changed. The
+    only exception is a ``StorageError`` with ``fields["uncertain"]``: the storage failed during the commit itself, and
+    only reading the catalog shows whether the change was made. It is never retried silently.
+
+    Numbers that need more than 64 bits and text that cannot be stored (NUL, lone surrogates) are a ``UserError``.
+    """
+
     def __init__(self, database: Database) -> None:
         self._db = database
         self._ids_lock = Lock()
@@ -72,22 +83,29 @@ class Store(Catalog):
         self._last_id = 0
 
     def acquire_lease(self) -> None:
+        """Make this process the only data cluster of the catalog, until ``close`` or the end of the process.
+
+        Raises ``LeaseHeld`` with the host and pid of the holder. A killed process no longer holds the lease. A holder
+        that lost its lease without noticing gets ``LeaseHeld`` from its next write, which then changes nothing."""
         self._db.lease()
 
     def close(self) -> None:
+        """Give back the lease and all connections. Closing twice is allowed; using a closed catalog is an error."""
         self._db.close()
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
     def identity(self) -> int:
-        found = self._db.query("SELECT value FROM meta WHERE name = 'identity'")
-        if not found:
+        """A number that is unique to this catalog and never changes."""
+        rows = self._db.query("SELECT value FROM meta WHERE name = 'identity'")
+        if not rows:
             with self._db.writing() as session:
                 session.run("INSERT INTO meta (name, value) VALUES ('identity', ?)", (secrets.randbits(62),))
-                found = session.rows("SELECT value FROM meta WHERE name = 'identity'")
-        return int(found[0][0])
+                rows = session.rows("SELECT value FROM meta WHERE name = 'identity'")
+        return int(rows[0][0])
 
     def new_id(self) -> int:
+        """An id that was never given out before and never will be again: ids start at 1 and grow, with gaps."""
         # One durable write reserves many ids: a channel with a million subscriptions needs as many.
         with self._ids_lock:
             if self._next_id > self._last_id:
@@ -99,13 +117,15 @@ class Store(Catalog):
             return self._next_id - 1
 
     def add(self, definition: Definition) -> None:
+        """Raise ``AlreadyExists`` if its kind has the name already, ignoring case (functions: name and arity)."""
         with self._db.writing() as session:
             self._add(session, definition)
 
     def add_channel(self, channel: Channel, positions: Mapping[int, int]) -> None:
+        """Add a channel and its start in each active dataset: dataset id -> ordinal."""
         with self._db.writing() as session:
             self._add(session, channel)
-            self._move(session, channel.id, positions)
+            self._advance(session, channel.id, positions)
 
     def _add(self, session: Session, definition: Definition) -> None:
         kind, key = kind_of(definition), _text(key_of(definition))
@@ -114,13 +134,14 @@ class Store(Catalog):
         spec = msgspec.json.encode(definition).decode()
         row = (definition.id, kind, key, spec)
         if not session.insert("definitions", ("id", "kind", "name", "spec"), [row]):
-            raise Conflict(f"the id {definition.id} is taken", id=definition.id)
+            raise Conflict(f"the id {definition.id} is in use", id=definition.id)
         if isinstance(definition, Dataset):
             session.run("INSERT INTO heads (dataset, head) VALUES (?, 0)", (definition.id,))
         elif isinstance(definition, Channel):
             session.run("INSERT INTO progress (channel, last) VALUES (?, 0)", (definition.id,))
 
     def replace(self, definition: Definition) -> None:
+        """Replace the definition with the same kind, name and id; ``NotFound`` if there is none."""
         spec = msgspec.json.encode(definition).decode()
         sql = "UPDATE definitions SET spec = ? WHERE id = ? AND kind = ? AND name = ?"
         with self._db.writing() as session:
@@ -128,6 +149,11 @@ class Store(Catalog):
                 raise NotFound(kind_of(definition), definition.name)
 
     def remove(self, definition: Definition) -> list[str]:
+        """Remove a definition and everything that belongs to it; return the paths of files that are no longer needed.
+
+        A dataset takes along its segments and the positions in it; a feed its keys and batches; a channel its
+        subscriptions, executions, positions and outbox entries; a broker its outbox entries and the subscriptions
+        that no other broker has; a procedure its schedules."""
         with self._db.writing() as session:
             self._exists(session, type(definition), [definition.id], definition.name)
             paths: list[str] = []
@@ -138,39 +164,47 @@ class Store(Catalog):
                 sql = "SELECT path FROM executions WHERE channel = ? AND path IS NOT NULL"
                 paths = [row[0] for row in session.rows(sql, own)]
                 mine = "SELECT id FROM subscriptions WHERE channel = ?"
-                session.run(f"DELETE FROM wants WHERE subscription IN ({mine})", own)
+                session.run(f"DELETE FROM subscription_brokers WHERE subscription IN ({mine})", own)
                 session.run("DELETE FROM subscriptions WHERE channel = ?", own)
             elif isinstance(definition, Broker):
-                session.run("DELETE FROM wants WHERE broker = ?", own)
-                unwanted = "NOT EXISTS (SELECT 1 FROM wants WHERE subscription = subscriptions.id)"
-                session.run(f"DELETE FROM subscriptions WHERE {unwanted}")
+                session.run("DELETE FROM subscription_brokers WHERE broker = ?", own)
+                without_broker = "NOT EXISTS (SELECT 1 FROM subscription_brokers WHERE subscription = subscriptions.id)"
+                session.run(f"DELETE FROM subscriptions WHERE {without_broker}")
             session.run("DELETE FROM definitions WHERE id = ?", own)
         return paths
 
     def get(self, kind: type[T], name: str) -> T | None:
+        """Find a definition by name, ignoring case; a function by ``name@arity``."""
         sql = "SELECT spec FROM definitions WHERE kind = ? AND name = ?"
         rows = self._db.query(sql, (kind_of(kind), _text(name.lower())))
         return _decode(rows[0][0], kind) if rows else None
 
     def all(self, kind: type[T]) -> list[T]:
+        """All definitions of a kind, ordered by id."""
         rows = self._db.query("SELECT spec FROM definitions WHERE kind = ? ORDER BY id", (kind_of(kind),))
         return [_decode(row[0], kind) for row in rows]
 
     def _exists(self, session: Session, kind: type[Definition], ids: Iterable[int], name: str = "") -> None:
-        wanted = sorted(set(ids))
-        if not wanted:
+        required = sorted(set(ids))
+        if not required:
             return
-        sql = f"SELECT id FROM definitions WHERE kind = ? AND id IN ({_marks(wanted)})"
-        found = {row[0] for row in session.rows(sql, (kind_of(kind), *wanted))}
-        for missing in wanted:
-            if missing not in found:
-                raise NotFound(kind_of(kind), name or str(missing))
+        sql = f"SELECT id FROM definitions WHERE kind = ? AND id IN ({_marks(required)})"
+        existing = {row[0] for row in session.rows(sql, (kind_of(kind), *required))}
+        for id in required:
+            if id not in existing:
+                raise NotFound(kind_of(kind), name or str(id))
 
-    # -- the log ---------------------------------------------------------------------------------------------------
+    # -- commits ---------------------------------------------------------------------------------------------------
 
-    def commit(self, batch: Commit) -> Committed:
+    def commit(self, batch: Commit) -> list[int]:
+        """Apply a whole commit or nothing of it. Each append gets the next ordinal of its dataset; return the ordinals.
+
+        ``NotFound`` for an unknown dataset, feed, channel or broker; ``Conflict`` for a path or key that exists, or a
+        batch that is not later than the last one of the feed. Unsubscribing from an unknown subscription does nothing.
+        Subscribing to an existing subscription only adds the broker. A subscription without a broker is deleted. If
+        one commit both unsubscribes and subscribes, the subscription exists afterwards."""
         if not (batch.appends or batch.keys or batch.feed_batches or batch.subscribe or batch.unsubscribe):
-            return Committed([])
+            return []
         with self._db.writing() as session:
             ordinals = self._append(session, batch)
             self._exists(session, Feed, [key.feed for key in batch.keys] + [item.feed for item in batch.feed_batches])
@@ -178,14 +212,14 @@ class Store(Catalog):
             self._batches(session, batch)
             self._unsubscribe(session, batch)
             self._subscribe(session, batch)
-        return Committed(ordinals)
+        return ordinals
 
     def _append(self, session: Session, batch: Commit) -> list[int]:
         counts: dict[int, int] = {}
         for append in batch.appends:
             counts[append.dataset] = counts.get(append.dataset, 0) + 1
         next_ordinal = {}
-        # Always in the same order, so that two writers never wait for each other.
+        # Always in the same order, so that two writers cannot deadlock.
         for dataset, count in sorted(counts.items()):
             sql = "UPDATE heads SET head = head + ? WHERE dataset = ? RETURNING head"
             rows = session.rows(sql, (count, dataset))
@@ -200,7 +234,7 @@ class Store(Catalog):
             size = (append.rows, append.bytes)
             segments.append((append.dataset, ordinal, ordinal, "log", _text(append.path), *size))
         if session.insert("segments", SEGMENT, segments) != len(segments):
-            raise Conflict("a segment with one of these paths is committed already")
+            raise Conflict("a segment with one of these paths was committed before")
         return ordinals
 
     def _keys(self, session: Session, batch: Commit, ordinals: list[int]) -> None:
@@ -209,7 +243,7 @@ class Store(Catalog):
             ordinal = None if item.append is None else ordinals[item.append]
             rows.append((item.feed, _text(item.key), item.receipt, item.time, ordinal))
         if session.insert("idempotency", ("feed", "key", "receipt", "time", "ordinal"), rows) != len(rows):
-            raise Conflict("one of these idempotency keys is committed already")
+            raise Conflict("one of these idempotency keys was committed before")
 
     def _batches(self, session: Session, batch: Commit) -> None:
         for item in batch.feed_batches:
@@ -218,40 +252,43 @@ class Store(Catalog):
                 "ON CONFLICT (feed) DO UPDATE SET batch = excluded.batch WHERE feed_batches.batch < excluded.batch"
             )
             if not session.run(upsert, (item.feed, item.batch)):
-                raise Conflict(f"batch {item.batch} of feed {item.feed} is committed already")
+                raise Conflict(f"batch {item.batch} of feed {item.feed} was committed before")
 
     def _unsubscribe(self, session: Session, batch: Commit) -> None:
         if not batch.unsubscribe:
             return
         one = [(item.subscription, item.broker) for item in batch.unsubscribe if item.broker is not None]
         every = [(item.subscription,) for item in batch.unsubscribe if item.broker is None]
-        session.each("DELETE FROM wants WHERE subscription = ? AND broker = ?", one)
-        session.each("DELETE FROM wants WHERE subscription = ?", every)
+        session.each("DELETE FROM subscription_brokers WHERE subscription = ? AND broker = ?", one)
+        session.each("DELETE FROM subscription_brokers WHERE subscription = ?", every)
         touched = sorted({(item.subscription,) for item in batch.unsubscribe})
-        unwanted = "NOT EXISTS (SELECT 1 FROM wants WHERE subscription = subscriptions.id)"
-        session.each(f"DELETE FROM subscriptions WHERE id = ? AND {unwanted}", touched)
+        without_broker = "NOT EXISTS (SELECT 1 FROM subscription_brokers WHERE subscription = subscriptions.id)"
+        session.each(f"DELETE FROM subscriptions WHERE id = ? AND {without_broker}", touched)
 
     def _subscribe(self, session: Session, batch: Commit) -> None:
         if not batch.subscribe:
             return
-        self._exists(session, Channel, [want.channel for want in batch.subscribe])
-        self._exists(session, Broker, [want.broker for want in batch.subscribe])
-        rows = [(want.subscription, want.channel, _text(want.args)) for want in batch.subscribe]
+        self._exists(session, Channel, [item.channel for item in batch.subscribe])
+        self._exists(session, Broker, [item.broker for item in batch.subscribe])
+        rows = [(item.subscription, item.channel, _text(item.args)) for item in batch.subscribe]
         session.insert("subscriptions", ("id", "channel", "args"), rows)
-        wants = [(want.subscription, want.broker) for want in batch.subscribe]
-        session.insert("wants", ("subscription", "broker"), wants)
+        pairs = [(item.subscription, item.broker) for item in batch.subscribe]
+        session.insert("subscription_brokers", ("subscription", "broker"), pairs)
 
     def head(self, dataset: int) -> int:
+        """The ordinal of the last commit of a dataset; 0 before the first."""
         rows = self._db.query("SELECT head FROM heads WHERE dataset = ?", (dataset,))
         if not rows:
             raise NotFound("dataset", str(dataset))
         return int(rows[0][0])
 
     def segments(self, dataset: int) -> list[Segment]:
+        """The segments of a dataset, ordered by first ordinal, then kind."""
         sql = f"SELECT {', '.join(SEGMENT)} FROM segments WHERE dataset = ? ORDER BY first, kind, last, path"
         return [Segment(*row) for row in self._db.query(sql, (dataset,))]
 
     def compact(self, dataset: int, remove: Sequence[str], add: Sequence[Segment]) -> None:
+        """Replace segments by others. ``Conflict`` if one of the paths to remove no longer exists."""
         if any(segment.dataset != dataset for segment in add):
             raise Conflict("the segments to add belong to another dataset")
         with self._db.writing() as session:
@@ -269,27 +306,32 @@ class Store(Catalog):
                 raise Conflict("a segment with one of the paths to add is there already")
 
     def all_paths(self) -> set[str]:
+        """All paths that a segment or a result refers to; any other file is an orphan."""
         sql = "SELECT path FROM segments UNION ALL SELECT path FROM executions WHERE path IS NOT NULL"
         return {row[0] for row in self._db.query(sql)}
 
     def receipt(self, feed: int, key: str) -> bytes | None:
+        """The receipt that was committed with an idempotency key."""
         sql = "SELECT receipt FROM idempotency WHERE feed = ? AND key = ?"
         rows = self._db.query(sql, (feed, _text(key)))
         return bytes(rows[0][0]) if rows else None
 
     def forget_keys(self, before: float) -> int:
+        """Delete the idempotency keys with an earlier time; return how many."""
         with self._db.writing() as session:
             return session.run("DELETE FROM idempotency WHERE time < ?", (before,))
 
     def batch_done(self, feed: int, batch: int) -> bool:
+        """Whether this batch of the feed, or a later one, was committed."""
         return bool(self._db.query("SELECT 1 FROM feed_batches WHERE feed = ? AND batch >= ?", (feed, batch)))
 
     # -- subscriptions ---------------------------------------------------------------------------------------------
 
     def subscriptions(self, channel: int) -> Iterator[tuple[int, str, list[int]]]:
+        """Stream (id, args as JSON text, ids of the brokers), ordered by id, as of the time of the call."""
         sql = (
-            "SELECT s.id, s.args, w.broker FROM subscriptions s JOIN wants w ON w.subscription = s.id "
-            "WHERE s.channel = ? ORDER BY s.id, w.broker"
+            "SELECT s.id, s.args, b.broker FROM subscriptions s JOIN subscription_brokers b ON b.subscription = s.id "
+            "WHERE s.channel = ? ORDER BY s.id, b.broker"
         )
         last: tuple[int, str, list[int]] | None = None
         for id, args, broker in self._db.stream(sql, (channel,)):
@@ -304,17 +346,17 @@ class Store(Catalog):
 
     # -- executions ------------------------------------------------------------------------------------------------
 
-    def _move(self, session: Session, channel: int, positions: Mapping[int, int]) -> None:
+    def _advance(self, session: Session, channel: int, positions: Mapping[int, int]) -> None:
         if not positions:
             return
         ids = sorted(positions)
         heads: dict[int, int] = dict(
             session.rows(f"SELECT dataset, head FROM heads WHERE dataset IN ({_marks(ids)})", ids)
         )
+        if unknown := [dataset for dataset in ids if dataset not in heads]:
+            raise NotFound("dataset", str(unknown[0]))
         for dataset in ids:
             ordinal = positions[dataset]
-            if dataset not in heads:
-                raise NotFound("dataset", str(dataset))
             if not 0 <= ordinal <= heads[dataset]:
                 raise Conflict(f"dataset {dataset} ends at {heads[dataset]}, before the position {ordinal}")
             upsert = (
@@ -322,9 +364,14 @@ class Store(Catalog):
                 "DO UPDATE SET ordinal = excluded.ordinal WHERE positions.ordinal <= excluded.ordinal"
             )
             if not session.run(upsert, (channel, dataset, ordinal)):
-                raise Conflict(f"the position of channel {channel} in dataset {dataset} is beyond {ordinal} already")
+                raise Conflict(f"the position of channel {channel} in dataset {dataset} is already past {ordinal}")
 
     def record(self, execution: Execution, positions: Mapping[int, int], brokers: Sequence[int]) -> None:
+        """Store an execution, its new positions, and an outbox entry for each broker.
+
+        Checked in this order: ``NotFound`` for an unknown channel, ``Conflict`` unless the number follows the last one,
+        ``NotFound`` for an unknown dataset, ``Conflict`` for a position that goes back or past the head.
+        Brokers that no longer exist are left out."""
         with self._db.writing() as session:
             own = (execution.channel,)
             last = session.rows("SELECT last FROM progress WHERE channel = ?", own)
@@ -336,24 +383,27 @@ class Store(Catalog):
                 raise Conflict(message, last=last[0][0])
             _text(execution.path or "")
             session.insert("executions", EXECUTION, [msgspec.structs.astuple(execution)])
-            self._move(session, execution.channel, positions)
-            tell = (
-                "INSERT INTO tells (broker, channel, execution) "
+            self._advance(session, execution.channel, positions)
+            notify = (
+                "INSERT INTO outbox (broker, channel, execution) "
                 "SELECT id, ?, ? FROM definitions WHERE kind = 'broker' AND id = ?"
             )
             rows = [(execution.channel, execution.number, broker) for broker in sorted(set(brokers))]
-            session.each(tell, rows)
+            session.each(notify, rows)
 
     def positions(self, channel: int) -> dict[int, int]:
+        """Dataset id -> the ordinal up to which the channel has read it."""
         sql = "SELECT dataset, ordinal FROM positions WHERE channel = ? ORDER BY dataset"
         return dict(self._db.query(sql, (channel,)))
 
     def advance(self, channel: int, positions: Mapping[int, int]) -> None:
+        """Change positions without an execution, under the rules of ``record``."""
         with self._db.writing() as session:
             self._exists(session, Channel, [channel])
-            self._move(session, channel, positions)
+            self._advance(session, channel, positions)
 
     def last_execution(self, channel: int) -> int:
+        """The number of the last execution; 0 before the first. Expiry does not change it."""
         with self._db.reading() as session:
             return self._last(session, channel)
 
@@ -364,45 +414,55 @@ class Store(Catalog):
         return int(rows[0][0])
 
     def first_execution(self, channel: int) -> int:
+        """The number of the oldest stored execution; the next number if none is stored."""
         with self._db.reading() as session:
             last = self._last(session, channel)
             first = session.rows("SELECT min(number) FROM executions WHERE channel = ?", (channel,))[0][0]
         return last + 1 if first is None else int(first)
 
     def executions(self, channel: int, after: int = 0, limit: int = 1000) -> list[Execution]:
+        """The stored executions with a number above ``after``, in order."""
         sql = f"SELECT {', '.join(EXECUTION)} FROM executions WHERE channel = ? AND number > ? ORDER BY number"
         return [Execution(*row) for row in self._db.query(f"{sql} LIMIT ?", (channel, after, limit))]
 
     def execution(self, channel: int, number: int) -> Execution | None:
+        """One execution; None if it is not stored."""
         sql = f"SELECT {', '.join(EXECUTION)} FROM executions WHERE channel = ? AND number = ?"
         rows = self._db.query(sql, (channel, number))
         return Execution(*rows[0]) if rows else None
 
     def expire(self, channel: int, before: float) -> list[str]:
+        """Delete the executions with an earlier time; return the paths of their results.
+
+        Their outbox entries stay: a broker that was not notified in time must learn that it missed something."""
         with self._db.writing() as session:
             sql = "DELETE FROM executions WHERE channel = ? AND time < ? RETURNING path"
             return [row[0] for row in session.rows(sql, (channel, before)) if row[0] is not None]
 
     # -- outbox ----------------------------------------------------------------------------------------------------
 
-    def tells(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
-        sql = "SELECT broker, channel, execution FROM tells WHERE broker = ? ORDER BY channel, execution LIMIT ?"
+    def outbox(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
+        """The notifications that the broker has not confirmed, ordered by channel and execution."""
+        sql = "SELECT broker, channel, execution FROM outbox WHERE broker = ? ORDER BY channel, execution LIMIT ?"
         return [OutboxEntry(*row) for row in self._db.query(sql, (broker, limit))]
 
-    def told(self, tells: Sequence[OutboxEntry]) -> None:
-        if not tells:
+    def delete_notified(self, entries: Sequence[OutboxEntry]) -> None:
+        """Delete notifications that the broker has confirmed; deleting one twice is allowed."""
+        if not entries:
             return
         with self._db.writing() as session:
-            rows = [(tell.broker, tell.channel, tell.execution) for tell in tells]
-            session.each("DELETE FROM tells WHERE broker = ? AND channel = ? AND execution = ?", rows)
+            rows = [(entry.broker, entry.channel, entry.execution) for entry in entries]
+            session.each("DELETE FROM outbox WHERE broker = ? AND channel = ? AND execution = ?", rows)
 
-    def forget_tells(self, broker: int) -> int:
+    def delete_outbox(self, broker: int) -> int:
+        """Delete all notifications of a broker that is gone; return how many."""
         with self._db.writing() as session:
-            return session.run("DELETE FROM tells WHERE broker = ?", (broker,))
+            return session.run("DELETE FROM outbox WHERE broker = ?", (broker,))
 
     # -- periodic procedures ---------------------------------------------------------------------------------------
 
     def schedules(self) -> list[Schedule]:
+        """All schedules, ordered by id."""
         sql = (
             "SELECT s.id, d.spec, s.args, s.started FROM schedules s JOIN definitions d ON d.id = s.procedure "
             "ORDER BY s.id"
@@ -414,6 +474,7 @@ class Store(Catalog):
         ]
 
     def add_schedule(self, schedule: Schedule) -> None:
+        """``NotFound`` if the procedure does not exist."""
         with self._db.writing() as session:
             sql = "SELECT id FROM definitions WHERE kind = 'procedure' AND name = ?"
             rows = session.rows(sql, (_text(schedule.procedure.lower()),))
@@ -422,18 +483,14 @@ class Store(Catalog):
             args = msgspec.json.encode(schedule.args).decode()
             row = (schedule.id, rows[0][0], args, schedule.started)
             if not session.insert("schedules", ("id", "procedure", "args", "started"), [row]):
-                raise Conflict(f"the id {schedule.id} is taken", id=schedule.id)
+                raise Conflict(f"the id {schedule.id} is in use", id=schedule.id)
 
-    def remove_schedules(self, procedure: str) -> None:
-        mine = "SELECT id FROM definitions WHERE kind = 'procedure' AND name = ?"
-        with self._db.writing() as session:
-            session.run(f"DELETE FROM schedules WHERE procedure IN ({mine})", (_text(procedure.lower()),))
-
-    # -- retrospection ---------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------
 
     def rows(self, table: str) -> tuple[list[Column], list[tuple[Any, ...]]]:
+        """The columns and the rows of one of the tables of ``TABLES``."""
         reader = tables.READERS.get(table.lower())
         if reader is None:
-            raise NotFound("catalog table", table, hint=f"there are {', '.join(tables.READERS)}")
+            raise NotFound("catalog table", table, hint=f"the tables are {', '.join(tables.READERS)}")
         with self._db.reading() as session:
             return tables.COLUMNS[table.lower()], reader(session)

@@ -126,8 +126,8 @@ def _procedures(session: Session) -> list[Row]:
 def _subscriptions(session: Session) -> list[Row]:
     channels, brokers = _names(session, Channel), _names(session, Broker)
     sql = (
-        "SELECT s.id, s.channel, s.args, w.broker FROM subscriptions s JOIN wants w ON w.subscription = s.id "
-        "ORDER BY s.id, w.broker"
+        "SELECT s.id, s.channel, s.args, b.broker FROM subscriptions s "
+        "JOIN subscription_brokers b ON b.subscription = s.id ORDER BY s.id, b.broker"
     )
     out: list[Row] = []
     for id, channel, args, broker in session.rows(sql):

@@ -1,8 +1,11 @@
-// Requests to where the page is from. What goes wrong is a Problem that says what to do.
+// Requests to the page's own server. An error becomes a Problem that says what to do.
 
 import { $, asked } from "./dom.js";
 
 const KEY = "tocsin-admin-token";
+
+/** APIs that the page's server has beside the coordinator's: "local" adds and kills brokers, "city" is the city panel. */
+export const features = new Set(document.querySelector("meta[name=features]").content.split(" "));
 
 export class Problem extends Error {
   constructor(message, hint = "", status = 0) {
@@ -25,14 +28,13 @@ async function send(method, path, body) {
     const text = body === undefined ? undefined : JSON.stringify(body);
     return await fetch(path, { method, headers: headers(body), body: text });
   } catch {
-    throw new Problem("The coordinator does not answer.", "Is it running? The page goes on when it is back.");
+    throw new Problem("The coordinator does not answer.", "Is it running? The page continues when it is back.");
   }
 }
 
 export async function problem(response) {
-  const said = (await response.json().catch(() => ({}))).error;
-  if (said && typeof said === "object") return new Problem(sentence(said.message), sentence(said.hint ?? ""), response.status);
-  return new Problem(sentence(said || `The answer was ${response.status}.`), "", response.status);
+  const { message, hint } = (await response.json().catch(() => ({}))).error ?? {};
+  return new Problem(sentence(message || `The answer was ${response.status}`), sentence(hint ?? ""), response.status);
 }
 
 function sentence(text) {

@@ -29,7 +29,7 @@ const load = new Chart($("chart-load"), {
 
 let settings = {};
 
-/** What there is of the stretch: looks at the balance from before the page came, then the network second by second. */
+/** The items of the stretch that the chart shows. */
 export function stretch(track, seconds, first = track.times[0]) {
   const to = clock.live ? clock.present : Math.max(clock.now, Math.min(clock.present, clock.now + seconds * 0.15));
   // As long as there is something to show, and a minute at least.
@@ -39,8 +39,8 @@ export function stretch(track, seconds, first = track.times[0]) {
 
 function render() {
   const seconds = Number($("span").value);
-  const seen = stretch(tape.pictures, seconds, tape.start);
-  const before = tape.samples.between(seen.from, Math.min(seen.to, tape.pictures.times[0] ?? Infinity));
+  const seen = stretch(tape.topologies, seconds, tape.start);
+  const before = tape.samples.between(seen.from, Math.min(seen.to, tape.topologies.times[0] ?? Infinity));
   const found = { ...seen, times: [...before.times, ...seen.times], items: [...before.items, ...seen.items] };
   const limits = [];
   if (settings.alpha !== undefined) limits.push({ name: "α", value: settings.alpha, colour: "var(--warn)" });
@@ -55,12 +55,12 @@ export async function learn() {
     settings = (await get("/strategy")).settings;
     render();
   } catch {
-    // The banner says that nobody answers.
+    // The banner says that the coordinator does not answer.
   }
 }
 
 export function start() {
-  for (const kind of ["picture", "clock", "moment", "theme"]) on(kind, render);
+  for (const kind of ["topology", "clock", "moment", "theme"]) on(kind, render);
   on("back", learn);
   on("switched", learn);
   $("span").addEventListener("change", render);

@@ -1,26 +1,26 @@
-// Another strategy or placement: a dialog with what there is.
+// The dialog that changes strategy and placement.
 
 import { call, get } from "./api.js";
 import { emit, on } from "./bus.js";
 import { clock } from "./clock.js";
 import { $, asked, el, say } from "./dom.js";
-import { picture } from "./network.js";
+import { topology } from "./network.js";
 import { attempt, toast } from "./toasts.js";
 
 /** Those that come with Tocsin, in a sentence. */
 const ABOUT = {
-  "": "People stay where they are, unless a broker is drained, dies or joins.",
-  peal: "Relieves the brokers that carry too much, with as few moves as possible; brings together who wants the same where that pays.",
-  multistage: "The DEBS 2019 paper’s: spreads everybody anew above γ, then migrates above α.",
-  ldm: "While cov is above α, moves the heaviest subscriber of the most loaded broker to the least loaded one.",
-  sdm: "While cov is above α, moves the heaviest subscriber of the most loaded broker to the most similar one below the mean.",
-  gsh: "Above γ, places everybody anew, the heaviest first. Very even, and moves nearly all of them.",
+  "": "Subscribers stay where they are, unless a broker is drained, dies or joins.",
+  peal: "Relieves the brokers that carry too much, with as few migrations as possible; brings subscribers with the same subscriptions together where that pays.",
+  multistage: "The DEBS 2019 paper’s: places all subscribers again above γ, then migrates single ones above α.",
+  ldm: "While cov is above α, migrates the heaviest subscriber of the most loaded broker to the least loaded one.",
+  sdm: "While cov is above α, migrates the heaviest subscriber of the most loaded broker to the most similar one below the mean.",
+  gsh: "Above γ, places all subscribers again, the heaviest first. Very even, and migrates nearly all of them.",
   join: "Fills up a broker that joins from the most loaded ones, and does nothing else.",
   nearest: "By round trip, or by distance.",
   "round-robin": "One broker after the other.",
-  random: "By chance, strong brokers more often.",
+  random: "At random, strong brokers more often.",
   "least-loaded": "The least loaded one by the last reports: many at once go to the same.",
-  "two-choices": "Two by chance, and the less loaded of them.",
+  "two-choices": "Two at random, and the less loaded of them.",
 };
 
 let strategies = null;
@@ -55,7 +55,7 @@ async function open() {
   const [found, placements] = await Promise.all([get("/strategy"), get("/placement")]);
   strategies = found;
   const option = (name, label, now) => el("option", { value: name, selected: name === now }, label);
-  $("strategy").replaceChildren(...Object.keys(found.known).map((name) => option(name, name, found.strategy)), option("", "none: nobody is moved", found.strategy));
+  $("strategy").replaceChildren(...Object.keys(found.known).map((name) => option(name, name, found.strategy)), option("", "none: no migrations", found.strategy));
   $("placement").replaceChildren(...placements.known.map((name) => option(name, name, placements.placement)));
   fields(found.strategy);
   explain();
@@ -68,7 +68,7 @@ async function apply(before, placements) {
   const same = strategy === before.strategy && Object.entries(before.known[strategy] ?? {}).every(([key, value]) => (settings[key] ?? value) === before.settings[key]);
   if (!same) {
     await call("PUT", "/strategy", { strategy, settings });
-    toast(strategy ? `Load is balanced by ${strategy} from now on.` : "Nobody is moved from now on.");
+    toast(strategy ? `Load is balanced by ${strategy} from now on.` : "No subscriber is migrated from now on.");
   }
   if (placement !== placements.placement) {
     await call("PUT", "/placement", { placement });
@@ -86,9 +86,9 @@ export function start() {
   $("strategy").addEventListener("change", () => fields($("strategy").value));
   $("balancing").addEventListener("change", explain);
   $("words-open").addEventListener("click", () => asked("words"));
-  for (const kind of ["picture", "clock", "moment"]) {
+  for (const kind of ["topology", "clock", "moment"]) {
     on(kind, () => {
-      const now = picture();
+      const now = topology();
       if (!now) return;
       say($("balancing-now"), `${now.strategy || "none"} · ${now.placement}`);
       button.title = $("balancing-now").textContent; // on a phone there is not room for all of it

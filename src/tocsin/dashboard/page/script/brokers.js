@@ -1,16 +1,16 @@
-// One entry for each broker: who is there, what it carries, what can be done with it.
+// One entry for each broker: its subscribers, its load, and what can be done with it.
 
-import { call } from "./api.js";
+import { call, features } from "./api.js";
 import { emit, on } from "./bus.js";
+import { city, indexOf } from "./city_api.js";
 import { clock } from "./clock.js";
 import { brokerColour } from "./colours.js";
 import { $, el, lay, say, show } from "./dom.js";
 import * as format from "./format.js";
-import { picture } from "./network.js";
+import { topology } from "./network.js";
 import { attempt, confirmed, toast } from "./toasts.js";
-import { indexOf, town } from "./town.js";
 
-/** Executions told and not delivered: a few are always on their way. */
+/** Executions notified and not delivered: there are always a few. */
 const CROWDED = 10;
 
 const entries = new Map();
@@ -24,7 +24,7 @@ const ACTIONS = {
     when: (row) => row.state === "up",
     async run({ name }) {
       await call("POST", path(name, "/drain"));
-      toast(`${name} is being drained.`, "Its subscribers move to other brokers one after the other; nobody is cut off.");
+      toast(`${name} is being drained.`, "Its subscribers migrate to other brokers one after the other and stay connected.");
     },
   },
   undrain: {
@@ -38,11 +38,11 @@ const ACTIONS = {
   kill: {
     label: "Kill",
     alarm: true,
-    when: (row) => row.state !== "gone" && town.can("kill"),
+    when: (row) => row.state !== "gone" && features.has("local"),
     async run({ name, subscribers }) {
       const text = `Its process ends at once. ${format.count(subscribers)} subscribers connect elsewhere by themselves and miss nothing.`;
       if (!(await confirmed(`Kill ${name}?`, text, "Kill it"))) return;
-      await call("POST", `/town/brokers/${encodeURIComponent(name)}/kill`);
+      await call("POST", `/local/brokers/${encodeURIComponent(name)}/kill`);
       toast(`${name} was killed.`, "The coordinator notices when its reports stop.");
     },
   },
@@ -96,7 +96,7 @@ function update(found, row, now, names) {
   found.state.className = `state ${row.state}`;
   say(found.state, row.state);
   say(found.people, format.count(row.subscribers));
-  say(found.noun, town.facts?.city ? " people" : row.subscribers === 1 ? " subscriber" : " subscribers");
+  say(found.noun, city.facts ? " people" : row.subscribers === 1 ? " subscriber" : " subscribers");
   const most = Math.max(...now.brokers.map((each) => (each.load_in + each.load_out) / each.capacity), now.mean, 1e-9) * 1.08;
   const share = (value) => `${((100 * value) / most).toFixed(2)}%`;
   found.in.style.width = share(row.load_in / row.capacity);
@@ -115,15 +115,15 @@ function update(found, row, now, names) {
   for (const button of found.buttons) {
     show(button, clock.live && ACTIONS[button.dataset.do].when(row));
   }
-  // Who came here by the keyboard stays here when what was pressed is no longer to be had.
+  // A keyboard user keeps the focus here when the pressed button disappears.
   if (held?.hidden) (found.buttons.find((each) => !each.hidden) ?? found.name).focus();
   found.node.classList.toggle("chosen", row.name === chosen);
   found.name.setAttribute("aria-pressed", String(row.name === chosen));
 }
 
 function render() {
-  const now = picture();
-  show($("add"), town.can("add") && clock.live);
+  const now = topology();
+  show($("add"), features.has("local") && clock.live);
   if (!now) return;
   const rows = [...now.brokers].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
   const names = rows.map((each) => each.name);
@@ -143,9 +143,9 @@ function render() {
 }
 
 export function start() {
-  for (const kind of ["picture", "clock", "moment", "town"]) on(kind, render);
+  for (const kind of ["topology", "clock", "moment", "city"]) on(kind, render);
   $("add").addEventListener("click", (event) => attempt(event.currentTarget, async () => {
-    const { broker } = await call("POST", "/town/brokers");
-    toast(`${broker} was started.`, "It takes its share as soon as the coordinator has heard of it.");
+    const { broker } = await call("POST", "/local/brokers");
+    toast(`${broker} was started.`, "It takes its share as soon as it has registered with the coordinator.");
   }));
 }

@@ -1,11 +1,11 @@
-// Who wants to know what: parts of the page tell each other without knowing each other.
+// Events between the modules of the page, which need not import each other.
 
-const wanted = new Map();
+const handlers = new Map();
 
-export function on(kind, tell) {
-  wanted.set(kind, [...(wanted.get(kind) ?? []), tell]);
+export function on(kind, handle) {
+  handlers.set(kind, [...(handlers.get(kind) ?? []), handle]);
 }
 
 export function emit(kind, value) {
-  for (const tell of wanted.get(kind) ?? []) tell(value);
+  for (const handle of handlers.get(kind) ?? []) handle(value);
 }

@@ -1,4 +1,4 @@
-// Channels of the data cluster: how often they run, how long it took, what they found.
+// Channels of the data cluster: their period, how long the last execution took, its results.
 
 import { problem } from "./api.js";
 import { on } from "./bus.js";
@@ -51,7 +51,7 @@ async function look() {
     return true; // the banner says it
   }
   if (response.status === 404) {
-    say("The coordinator was not told where the data cluster is. ", el("br"), el("code", {}, "tocsin coordinator --cluster ADDRESS"));
+    say("The coordinator does not know the data cluster. ", el("br"), el("code", {}, "tocsin coordinator --cluster ADDRESS"));
     return false;
   }
   if (!response.ok) {

@@ -1,8 +1,9 @@
-// The city: three canvases over each other, the view, what the pointer and the keys do.
+// The city panel: three canvases over each other, the camera, the pointer and the keys.
 
 import { call } from "./api.js";
 import { on } from "./bus.js";
 import { Camera } from "./camera.js";
+import { city, emergencies } from "./city_api.js";
 import { clock } from "./clock.js";
 import { colour } from "./colours.js";
 import { $, calm, el, say, show } from "./dom.js";
@@ -15,7 +16,6 @@ import { follow, phone } from "./phone.js";
 import { Signs } from "./signs.js";
 import { tape } from "./tape.js";
 import { attempt, toast } from "./toasts.js";
-import { emergencies, town } from "./town.js";
 
 const camera = new Camera();
 const signsCanvas = $("map-signs");
@@ -27,7 +27,7 @@ let last = { state: "", part: 0 }; // what people's canvas shows
 
 export const view = { camera, people, frames: 0, script: 0 };
 
-/** The two ticks around the moment, and how far it is between them. Live it is one tick behind: that is smooth. */
+/** The two ticks around the moment, and how far it is between them. Live it lags by one tick: that is smooth. */
 function around() {
   const { times, items } = tape.people;
   if (!items.length) return [null, null, 0];
@@ -43,14 +43,14 @@ function around() {
 }
 
 export function draw(now) {
-  if (!town.map) return;
+  if (!city.map) return;
   const began = performance.now();
   const [before, after, part] = around();
   ground.draw(now);
   const followed = people.where(phone.number, before, after, part);
   signs.draw(now, emergencies(clock.end), followed);
   const state = `${camera.version} ${people.chosen} ${before && new DataView(before).getUint32(0, true)}`;
-  if (state !== last.state || Math.abs(part - last.part) >= people.patience(before, after) || (part === 1 && last.part < 1)) {
+  if (state !== last.state || Math.abs(part - last.part) >= people.unseen(before, after) || (part === 1 && last.part < 1)) {
     last = { state, part };
     people.draw(before, after, part);
   }
@@ -79,24 +79,23 @@ function resize() {
 }
 
 function built() {
-  const there = Boolean(town.facts?.city);
+  const there = Boolean(city.facts);
   show($("city"), there);
   $("main").classList.toggle("with-city", there);
-  show($("flood"), town.can("flood"));
-  say($("place"), town.facts?.name ?? "");
-  document.title = town.facts?.name ? `${town.facts.name} · Tocsin` : "Tocsin";
-  if (!town.map || ground.districts) return;
-  camera.city(town.map.bounds);
-  ground.city(town.map);
-  $("flood-district").replaceChildren(...town.map.districts.map(({ name }) => el("option", {}, name)));
+  say($("place"), city.facts?.name ?? "");
+  document.title = city.facts?.name ? `${city.facts.name} · Tocsin` : "Tocsin";
+  if (!city.map || ground.districts) return;
+  camera.city(city.map.bounds);
+  ground.city(city.map);
+  $("flood-district").replaceChildren(...city.map.districts.map(({ name }) => el("option", {}, name)));
   resize();
 }
 
 function label() {
-  // On the tape it does not matter who answers, and that nobody does at all is said above.
-  const away = town.away && clock.live && !document.body.classList.contains("away");
+  // In a replay it does not matter whether the city answers; if nothing answers, the banner says so.
+  const away = city.away && clock.live && !document.body.classList.contains("away");
   show($("map-empty"), !tape.people.length || Boolean(away));
-  say($("map-empty"), town.away ? `${town.away} Trying again…` : town.map ? "Nobody is out yet. People come when the data cluster is ready." : "The city is being built…");
+  say($("map-empty"), city.away ? `${city.away} Trying again…` : city.map ? "No people yet. They come when the data cluster is ready." : "The city is being built…");
 }
 
 const CHIPS = 5;
@@ -135,7 +134,7 @@ const nearest = (x, y) => {
 function whose(x, y) {
   const found = nearest(x, y);
   if (found < 0) return "";
-  const broker = town.brokers[brokerOf(tape.people.at(clock.end), found)];
+  const broker = city.brokers[brokerOf(tape.people.at(clock.end), found)];
   return `person no. ${found}\n${broker ? `with ${broker}` : "not connected"}`;
 }
 
@@ -152,14 +151,14 @@ function actions() {
     event.preventDefault();
     const district = $("flood-district").value;
     attempt(event.submitter, async () => {
-      await call("POST", "/town/flood", { district });
-      toast(`A flood in ${district}.`, "Whoever subscribed to floods there is told with the channel's next execution.");
+      await call("POST", "/city/floods", { district });
+      toast(`A flood in ${district}.`, "People who subscribed to floods there are notified by the channel's next execution.");
     });
   });
 }
 
 export function start() {
-  on("town", () => {
+  on("city", () => {
     built();
     label();
   });

@@ -11,7 +11,7 @@ const KINDS = {
 
 export const GREY = "#8b93a3";
 
-/** By the broker's place in the town's list, or among those the coordinator knows. */
+/** By the broker's place in the city's list, or among those the coordinator knows. */
 export const brokerColour = (index) => (index < 0 || index === 255 ? GREY : BROKERS[index % BROKERS.length]);
 export const kindColour = (kind) => KINDS[kind] ?? "#8a4f0c";
 

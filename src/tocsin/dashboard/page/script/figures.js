@@ -3,10 +3,10 @@
 import { on } from "./bus.js";
 import { $, say } from "./dom.js";
 import * as format from "./format.js";
-import { picture } from "./network.js";
+import { topology } from "./network.js";
 
 function render() {
-  const now = picture();
+  const now = topology();
   if (!now) return;
   const up = now.brokers.filter((each) => each.state === "up").length;
   say($("figure-subscribers"), format.count(now.subscribers));
@@ -18,5 +18,5 @@ function render() {
 }
 
 export function start() {
-  for (const kind of ["picture", "clock", "moment"]) on(kind, render);
+  for (const kind of ["topology", "clock", "moment"]) on(kind, render);
 }

@@ -1,12 +1,12 @@
-// Finding somebody to follow: by name, number or district, with what fits while one types.
+// Finds a person to follow, by name, number or district, with suggestions while typing.
 
 import { get } from "./api.js";
 import { on } from "./bus.js";
+import { city } from "./city_api.js";
 import { $, el, show } from "./dom.js";
 import * as format from "./format.js";
 import { follow } from "./phone.js";
 import { toast } from "./toasts.js";
-import { town } from "./town.js";
 
 const PAUSE = 150;
 
@@ -17,10 +17,10 @@ let at = -1; // which of them is marked
 let asked = 0;
 let timer = 0;
 
-async function ask(wish) {
+async function ask(query) {
   const mine = (asked += 1);
-  const answer = wish ? (await get(`/town/find?who=${encodeURIComponent(wish)}`)).found : [];
-  // What was typed meanwhile has an answer of its own.
+  const answer = query ? (await get(`/city/find?who=${encodeURIComponent(query)}`)).found : [];
+  // A later query has replaced this one.
   if (mine !== asked) return false;
   found = answer;
   return true;
@@ -31,7 +31,7 @@ function render() {
     "li",
     {
       id: `search-${index}`, role: "option", "aria-selected": String(index === at),
-      // Before the field loses the focus and the list is gone.
+      // Before the field loses the focus and the list closes.
       onpointerdown: (event) => {
         event.preventDefault();
         take(index);
@@ -63,18 +63,18 @@ async function submit(event) {
   event.preventDefault();
   clearTimeout(timer);
   if (at >= 0) return take(at);
-  const wish = input.value.trim();
+  const query = input.value.trim();
   try {
-    if (!(await ask(wish))) return;
+    if (!(await ask(query))) return;
   } catch (error) {
     toast(error.message, error.hint ?? "", true);
     return;
   }
   if (found.length) return take(0);
-  const most = format.count(Math.max(0, (town.facts?.subscribers ?? 1) - 1));
+  const most = format.count(Math.max(0, (city.facts?.subscribers ?? 1) - 1));
   toast(
-    wish ? `Nobody is found by “${wish}”.` : "Say who is to be followed.",
-    `By name, by a number from 0 to ${most}, or by a district. Or click on somebody on the map.`,
+    query ? `No person matches “${query}”.` : "Enter the person to follow.",
+    `By name, by a number from 0 to ${most}, or by a district. Or click on a person on the map.`,
     true,
   );
 }
@@ -92,7 +92,6 @@ function key(event) {
 }
 
 export function start() {
-  on("town", () => show($("search"), Boolean(town.facts?.city)));
   input.addEventListener("input", () => {
     clearTimeout(timer);
     timer = setTimeout(async () => {

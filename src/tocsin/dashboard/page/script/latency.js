@@ -1,13 +1,13 @@
-// From publication to notification, and how many.
+// Time from publication to notification, and results delivered.
 
 import { on } from "./bus.js";
 import { stretch } from "./balance.js";
 import { Chart } from "./chart.js";
+import { city } from "./city_api.js";
 import { clock } from "./clock.js";
 import { $, say, show } from "./dom.js";
 import * as format from "./format.js";
 import { tape } from "./tape.js";
-import { town } from "./town.js";
 
 const time = new Chart($("chart-latency"), {
   title: "Time from publication to notification",
@@ -27,7 +27,7 @@ const number = new Chart($("chart-count"), {
 });
 
 function render() {
-  if (!town.facts?.city) return;
+  if (!city.facts) return;
   const found = stretch(tape.latency, Number($("span").value), tape.start);
   number.draw(found);
   const some = found.items.map((each, index) => [found.times[index], each]).filter(([, each]) => each.count);
@@ -37,10 +37,10 @@ function render() {
 }
 
 export function start() {
-  on("town", () => {
-    show($("latency"), Boolean(town.facts?.city));
-    show($("figure-latency-box"), Boolean(town.facts?.city));
+  on("city", () => {
+    show($("latency"), Boolean(city.facts));
+    show($("figure-latency-box"), Boolean(city.facts));
   });
-  for (const kind of ["town", "picture", "latency", "clock", "moment", "theme"]) on(kind, render);
+  for (const kind of ["city", "topology", "latency", "clock", "moment", "theme"]) on(kind, render);
   $("span").addEventListener("change", render);
 }

@@ -64,7 +64,7 @@ function render() {
   drawn = found;
   show($("log-empty"), !found.length);
   const filtered = $("log-kind").value !== "all" || $("log-text").value.trim();
-  say($("log-empty"), filtered && tape.notes.length ? "Nothing like that." : clock.live ? "Nothing has happened yet." : "Nothing had happened yet.");
+  say($("log-empty"), filtered && tape.notes.length ? "Nothing matches." : clock.live ? "Nothing has happened yet." : "Nothing had happened yet.");
   settle();
 }
 
@@ -87,7 +87,7 @@ function soon() {
   requestAnimationFrame(render);
 }
 
-function anew() {
+function redraw() {
   drawn = [];
   list.replaceChildren();
   soon();
@@ -98,7 +98,7 @@ export function start() {
   on("moment", soon);
   on("clock", soon);
   list.addEventListener("scroll", () => {
-    // More may have come since this script scrolled: only what somebody else does counts.
+    // More may have come since this script scrolled: only scrolling by the user counts.
     if (Math.abs(list.scrollTop - put) < 2) return;
     following = list.scrollHeight - list.scrollTop - list.clientHeight < 24;
     show($("log-follow"), !following);
@@ -109,6 +109,6 @@ export function start() {
     settle();
     list.focus();
   });
-  $("log-kind").addEventListener("change", anew);
-  $("log-text").addEventListener("input", anew);
+  $("log-kind").addEventListener("change", redraw);
+  $("log-text").addEventListener("input", redraw);
 }

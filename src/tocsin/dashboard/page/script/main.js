@@ -1,4 +1,4 @@
-// Starts every part; each finds its own place on the page.
+// Starts every panel and every source of data.
 
 import * as balance from "./balance.js";
 import * as balancing from "./balancing.js";
@@ -6,6 +6,7 @@ import * as brokers from "./brokers.js";
 import { on } from "./bus.js";
 import * as channels from "./channels.js";
 import * as city from "./city.js";
+import * as cityApi from "./city_api.js";
 import { clock } from "./clock.js";
 import * as find from "./find.js";
 import * as figures from "./figures.js";
@@ -16,24 +17,23 @@ import * as phone from "./phone.js";
 import * as replay from "./replay.js";
 import { tape } from "./tape.js";
 import * as theme from "./theme.js";
-import * as town from "./town.js";
 
 /** Milliseconds. */
-const PATIENCE = 4000;
+const TIMEOUT = 4000;
 
-// Until it is known what there is to show, or that nobody says so.
-const awaited = new Set(["town", "picture"]);
+// Hidden until it is known what there is to show, or until nothing answers.
+const awaited = new Set(["city", "topology"]);
 const arrive = (...kinds) => {
   for (const kind of kinds) awaited.delete(kind);
   if (!awaited.size) document.body.classList.remove("asking");
 };
 for (const kind of awaited) on(kind, () => arrive(kind));
-const show = () => arrive("town", "picture");
+const show = () => arrive("city", "topology");
 on("down", show);
-setTimeout(show, PATIENCE); // a town that hangs keeps nobody from the brokers
+setTimeout(show, TIMEOUT); // a city that does not answer must not hide the brokers
 
 for (const part of [theme, figures, brokers, log, balance, latency, balancing, city, find, phone, replay]) part.start();
-for (const source of [network, town, channels]) source.start();
+for (const source of [network, cityApi, channels]) source.start();
 
 let before = performance.now();
 function frame(now) {

@@ -1,32 +1,32 @@
-// The network as the coordinator tells it: events onto the tape, and whether anybody answers.
+// The coordinator's events, onto the tape; and whether the coordinator answers.
 
 import { emit } from "./bus.js";
+import { city } from "./city_api.js";
 import { clock } from "./clock.js";
 import { $, say, show } from "./dom.js";
 import * as format from "./format.js";
 import { follow } from "./stream.js";
 import { tape } from "./tape.js";
-import { town } from "./town.js";
 
 const BACKLOG = 2000;
 
 let down = 0;
 let fresh = true;
 
-function told(event, data) {
+function received(event, data) {
   if (event === "gap") {
-    // It was away for longer than it remembers, or is another one: what it told before is told again.
+    // It was away for longer than it remembers, or it is another one: it sends everything again.
     restart();
   } else if (event === "topology") {
     clock.set(data.time);
-    tape.pictures.push(data.time, data);
-    emit("picture");
+    tape.topologies.push(data.time, data);
+    emit("topology");
   } else if (event === "note") {
     tape.notes.push(data.time, data);
     emit("note");
   } else if (event === "sample") {
     tape.samples.push(data.time, data);
-    emit("picture");
+    emit("topology");
   }
 }
 
@@ -42,9 +42,9 @@ function state(how) {
   }
   down ||= Date.now() / 1000;
   const since = format.clock(down);
-  const meanwhile = fresh ? "" : town.facts?.city
+  const meanwhile = fresh ? "" : city.facts
     ? " If the demo has ended, what you see is its last moment."
-    : " What you see is from before; brokers and subscribers go on without it.";
+    : " What you see is from before; brokers and subscribers continue without it.";
   say($("banner"), `The coordinator has not answered since ${since}.${meanwhile} Trying again…`);
   show($("banner"), true);
   document.body.classList.add("away");
@@ -62,13 +62,13 @@ function restart() {
 }
 
 export function start() {
-  stream = follow(`/events?backlog=${BACKLOG}`, told, state);
+  stream = follow(`/events?backlog=${BACKLOG}`, received, state);
 }
 
-/** The picture of the moment that is shown; from before this page came, what a look at the balance says. */
-export function picture() {
-  const found = tape.pictures.at(clock.end);
-  const first = tape.pictures.items[0];
+/** The topology at the moment that is shown; from before this page was opened, made from a sample of the balance. */
+export function topology() {
+  const found = tape.topologies.at(clock.end);
+  const first = tape.topologies.items[0];
   const sample = found || !first ? undefined : tape.samples.at(clock.end);
   return found ?? (sample ? remembered(sample, first) : first);
 }
@@ -76,7 +76,7 @@ export function picture() {
 /** The state that a broker had before a note of it. */
 const BEFORE = { died: "up", returned: "gone", draining: "up", undrained: "draining", forgotten: "gone" };
 
-/** What brokers were at a moment before this page came: the first note of one after it tells. */
+/** States of brokers at a moment before this page was opened: the first later note of each says it. */
 function statesAt(moment, until) {
   const found = new Map();
   for (const note of tape.notes.between(moment, until).items) {

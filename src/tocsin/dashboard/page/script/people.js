@@ -1,6 +1,6 @@
 // People as dots, straight into pixels: twenty thousand of them, sixty times a second.
 //
-// A tick is the answer of the town as it came: tick and count, then x, y (u16), broker and flags (u8) for each person.
+// A tick is a frame of the city API: tick and count, then x, y (u16), broker and flags (u8) for each person.
 
 import { brokerColour, GREY, pixel } from "./colours.js";
 
@@ -13,7 +13,7 @@ const HALO = pixel("#e5a02c", 150);
 
 export const countOf = (buffer) => new DataView(buffer).getUint32(4, true);
 
-/** The number of the broker that somebody is with. */
+/** The number of a person's broker. */
 export const brokerOf = (buffer, number) => new Uint8Array(buffer)[12 + 6 * number];
 
 /** Pixels around a point that a dot of this radius covers, by how much: whole ones and those at its rim. */
@@ -29,7 +29,7 @@ function stamp(radius) {
   return { found, reach };
 }
 
-/** The greatest step of anybody between two ticks, in the town's units. */
+/** The greatest step of a person between two ticks, in the frame's units. */
 function farthest(before, after) {
   const [a, b] = [new Uint16Array(before), new Uint16Array(after)];
   const end = 4 + 3 * Math.min(countOf(before), countOf(after));
@@ -73,8 +73,8 @@ export class People {
     return this.stamps[key];
   }
 
-  /** How far, as a part of the way between two ticks, nobody has moved so much that it is seen. */
-  patience(before, after) {
+  /** The share of the way between two ticks for which no dot visibly moves. */
+  unseen(before, after) {
     if (before !== this.pair?.[0] || after !== this.pair?.[1]) {
       this.pair = [before, after];
       this.farthest = before && after ? farthest(before, after) : 0;
@@ -116,7 +116,7 @@ export class People {
     this.context.putImageData(this.image, 0, 0);
   }
 
-  /** Number of the person nearest to a point on the canvas, within reach; -1 for nobody. */
+  /** Number of the person nearest to a point on the canvas, within reach; -1 for none. */
   near(buffer, x, y, reach = 14) {
     const { camera } = this;
     const data = new Uint16Array(buffer);

@@ -1,7 +1,8 @@
-// The phone of one person: exactly what came to it, and from which broker.
+// The phone of one person: exactly the notifications of its client, and its broker.
 
 import { get } from "./api.js";
 import { emit, on } from "./bus.js";
+import { city } from "./city_api.js";
 import { clock } from "./clock.js";
 import { brokerColour } from "./colours.js";
 import { $, el, lay, say, show } from "./dom.js";
@@ -11,14 +12,13 @@ import { brokerOf, countOf } from "./people.js";
 import { follow as stream } from "./stream.js";
 import { Track, tape } from "./tape.js";
 import { toast } from "./toasts.js";
-import { town } from "./town.js";
 
 const ROWS = 3;
-/** More than are ever told again. */
+/** More than the server ever repeats. */
 const KNOWN = 500;
-const NOTHING = el("li", { class: "moved" }, "Nothing yet. It rings when something happens to what this person subscribed to.");
+const NOTHING = el("li", { class: "remark" }, "Nothing yet. It rings when something happens to what this person subscribed to.");
 
-/** `number` -1: nobody is followed. */
+/** `number` -1: no person is followed. */
 export const phone = { number: -1, person: null, got: new Track({ most: 200 }), known: new Set(), stream: null };
 
 let shown = "";
@@ -26,7 +26,7 @@ let shown = "";
 export async function follow(number) {
   let person;
   try {
-    person = await get(`/town/people/${number}`);
+    person = await get(`/city/people/${number}`);
   } catch (error) {
     toast(error.message, error.hint, true);
     return;
@@ -35,22 +35,22 @@ export async function follow(number) {
   phone.number = number;
   phone.person = person;
   hold(person.notifications);
-  phone.stream = stream(`/town/people/${number}/phone`, told, (how) => how === "open" && ask(number));
+  phone.stream = stream(`/city/people/${number}/phone`, received, (how) => how === "open" && ask(number));
   show($("phone"), true);
   render();
   emit("followed", number);
 }
 
-/** What came while nobody listened: before the stream was there, or while it was cut off. */
+/** What came while there was no stream: before it was opened, or while it was cut off. */
 async function ask(number) {
-  const person = await get(`/town/people/${number}`).catch(() => null);
+  const person = await get(`/city/people/${number}`).catch(() => null);
   if (!person || phone.number !== number) return;
   phone.person = person;
   hold(person.notifications);
   render();
 }
 
-/** Newest first as they are told; on the phone's own tape they come in order, each once. */
+/** The server sends the newest first; on the phone's tape they are in order, each once. */
 function hold(notifications) {
   for (const each of [...notifications].reverse()) {
     const key = `${each.channel} ${each.execution} ${JSON.stringify(each.params)}`;
@@ -61,12 +61,12 @@ function hold(notifications) {
   }
 }
 
-function told(event, data) {
+function received(event, data) {
   if (event === "notification") {
     hold([data]);
-  } else if (event === "moved") {
+  } else if (event === "migrated") {
     phone.person.broker = data.to;
-    phone.got.push(clock.present, { kind: "moved", ...data });
+    phone.got.push(clock.present, { kind: "migrated", ...data });
   } else {
     return;
   }
@@ -83,10 +83,10 @@ export function leave() {
   emit("followed", -1);
 }
 
-/** The broker that somebody was with at the moment that is shown. */
+/** The broker of a person at the moment that is shown. */
 function then(number) {
   const tick = tape.people.at(clock.end);
-  return tick && number < countOf(tick) ? town.brokers[brokerOf(tick, number)] : undefined;
+  return tick && number < countOf(tick) ? city.brokers[brokerOf(tick, number)] : undefined;
 }
 
 function render() {
@@ -100,22 +100,24 @@ function render() {
   shown = state;
   say($("phone-name"), phone.person.name || `Person ${phone.number}`);
   const about = `no. ${phone.number}${phone.person.riding ? ", riding" : ""}`;
-  const where = broker ? [`${about}, with `, el("i", { colour: brokerColour(town.brokers.indexOf(broker)) }), ` ${broker}`] : [`${about}, not connected`];
+  const where = broker ? [`${about}, with `, el("i", { colour: brokerColour(city.brokers.indexOf(broker)) }), ` ${broker}`] : [`${about}, not connected`];
   $("phone-where").replaceChildren(...where);
-  $("phone-what").replaceChildren(...phone.person.subscriptions.map(({ channel, params }) => el("li", {}, ...wish(channel, params))));
+  $("phone-what").replaceChildren(...phone.person.subscriptions.map(({ channel, params }) => el("li", {}, ...subscription(channel, params))));
   lay($("phone-list"), items.length ? items.slice(0, 60).map(entry) : [NOTHING]);
 }
 
-/** A subscription in words: what was asked for, and the channel. */
-function wish(channel, params) {
+/** A subscription in words: its arguments, and the channel. */
+function subscription(channel, params) {
   const values = Object.values(params ?? {}).filter((value) => value !== phone.person.id);
   const name = format.words(channel);
   return [values.length ? el("b", {}, values.join(", ")) : null, el("span", { title: name }, name)];
 }
 
+const migration = ({ from, to }) => (from && to ? `migrated from ${from} to ${to}` : to ? `connected to ${to}` : `lost its connection to ${from}`);
+
 /** Made once: it may have been opened. */
 function entry(each) {
-  each.node ??= each.kind === "moved" ? el("li", { class: "moved" }, `moved from ${each.from || "nowhere"} to ${each.to || "nowhere"}`) : card(each);
+  each.node ??= each.kind === "migrated" ? el("li", { class: "remark" }, migration(each)) : card(each);
   return each.node;
 }
 
@@ -134,7 +136,7 @@ function card(each) {
   );
 }
 
-const TOLD = new Set(["report_id", "kind", "location", "lat", "lon", "severity", "message", "time", "metres", "shelters"]);
+const SHOWN = new Set(["report_id", "kind", "location", "lat", "lon", "severity", "message", "time", "metres", "shelters"]);
 
 /** One more row of the same notification, in a line: where it is, if that differs, and what it says. */
 function further(row, first) {
@@ -154,7 +156,7 @@ function facts(row) {
   if (row.metres !== undefined && row.metres !== null) about.push(` ${format.metres(row.metres)} away`);
   if (about.length) box.append(el("p", {}, ...about));
   if (row.message) box.append(el("p", { class: "message" }, row.message));
-  const others = Object.entries(row).filter(([name]) => !TOLD.has(name));
+  const others = Object.entries(row).filter(([name]) => !SHOWN.has(name));
   if (others.length) box.append(el("dl", {}, ...others.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))])));
   if (row.shelters?.length) {
     box.append(el("ul", { "aria-label": "Nearest shelters" }, ...row.shelters.map((each) => el("li", { title: each.capacity ? `${format.count(each.capacity)} places` : null }, el("span", {}, `⌂ ${each.name}`), el("span", {}, format.metres(each.metres))))));
@@ -164,5 +166,5 @@ function facts(row) {
 
 export function start() {
   $("phone-close").addEventListener("click", leave);
-  for (const kind of ["clock", "moment", "town"]) on(kind, render);
+  for (const kind of ["clock", "moment", "city"]) on(kind, render);
 }

@@ -1,4 +1,4 @@
-// What lies over the people: emergencies with their reach, the person who is followed.
+// The layer over the people: emergencies with their radius, the person who is followed.
 
 import { colour, kindColour } from "./colours.js";
 import { calm } from "./dom.js";
@@ -6,7 +6,7 @@ import * as format from "./format.js";
 import { glyph } from "./icons.js";
 
 const PULSE = 2200;
-/** Milliseconds between two drawings of a pulse: slow as it is, nobody sees more. */
+/** Milliseconds between two drawings of a pulse: more would not be visible. */
 const STEP = 48;
 
 export class Signs {

@@ -1,13 +1,13 @@
-// Server-Sent Events by fetch: goes on where it was, and notices when nobody speaks any more.
+// Server-Sent Events by fetch: resumes where it was, and notices a silent connection.
 
 const SILENCE = 30_000;
 const PAUSES = [500, 1000, 2000, 3000];
 
 /**
- * Follows `path` until `stop()`. `told(event, data)` hears what comes, `state("open" | "down" | status)` how it goes.
+ * Follows `path` until `stop()`. `received(event, data)` is called for each event, `state("open" | "down" | status)` for each change of the connection.
  * A status of 404 is final: there is no such thing.
  */
-export function follow(path, told, state = () => {}) {
+export function follow(path, received, state = () => {}) {
   let last = "";
   let tries = 0;
   let stopped = false;
@@ -35,7 +35,7 @@ export function follow(path, told, state = () => {}) {
         text = blocks(text + value, (event, data, id) => {
           if (id) last = id;
           if (event === "gap") last = "";
-          told(event, data);
+          received(event, data);
         });
       }
     } catch {
@@ -63,8 +63,8 @@ export function follow(path, told, state = () => {}) {
   };
 }
 
-/** Tells of every whole event in the text; gives back the rest. */
-export function blocks(text, told) {
+/** Calls `received` for every whole event in the text; returns the rest. */
+export function blocks(text, received) {
   const parts = text.split("\n\n");
   for (const part of parts.slice(0, -1)) {
     let event = "message";
@@ -78,7 +78,7 @@ export function blocks(text, told) {
       else if (name === "id") id = value;
       else if (name === "data") data.push(value);
     }
-    if (data.length) told(event, JSON.parse(data.join("\n")), id);
+    if (data.length) received(event, JSON.parse(data.join("\n")), id);
   }
   return parts.at(-1);
 }

@@ -1,0 +1,79 @@
+"""Passes requests of the page on to another server: a page may only talk to its own origin."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from urllib.parse import unquote
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tocsin.errors import NoSuchPath, Unreachable
+from tocsin.http.requests import read_body
+from tocsin.http.responses import answer
+
+#: Only connecting has a timeout: a stream is silent for as long as nothing happens.
+TIMEOUT = httpx.Timeout(None, connect=5.0)
+BODY_BYTES = 64 * 1024
+REQUEST_HEADERS = ("accept", "content-type", "last-event-id")
+RESPONSE_HEADERS = ("content-type", "cache-control", "retry-after")
+
+
+class Forwarder:
+    """``name`` and ``hint`` are for the error when the server does not answer.
+
+    ``authorized``: the server takes the same tokens as this one; otherwise they are not passed on.
+    """
+
+    def __init__(self, name: str, hint: str, *, authorized: bool = False) -> None:
+        self.name, self.hint = name, hint
+        self._headers = (*REQUEST_HEADERS, "authorization") if authorized else REQUEST_HEADERS
+        self._http = httpx.AsyncClient(timeout=TIMEOUT, limits=httpx.Limits(max_connections=None), trust_env=False)
+
+    async def forward(self, request: Request, url: str, raw_path: bytes) -> Response:
+        """``raw_path`` as it came: names in it stay percent-encoded."""
+        path = raw_path.decode("ascii")
+        if any(segment and not segment.strip(".") for segment in unquote(path).split("/")):
+            raise NoSuchPath(f"the {self.name} has nothing at {path}")
+        body = await read_body(request.scope["headers"], request.receive, BODY_BYTES)
+        headers = {name: request.headers[name] for name in self._headers if name in request.headers}
+        query = request.scope["query_string"].decode("latin-1")
+        address = f"{url.rstrip('/')}{path}{'?' if query else ''}{query}"
+        stack = AsyncExitStack()
+        try:
+            found = await stack.enter_async_context(
+                self._http.stream(request.method, address, headers=headers, content=body)
+            )
+        except (httpx.TransportError, httpx.InvalidURL):
+            # The page asks again and again: an answer, because raising would log a line each time.
+            error = Unreachable(f"the {self.name} does not answer", hint=self.hint)
+            return answer({"error": error.to_dict()}, 502)
+        kept = {name: found.headers[name] for name in RESPONSE_HEADERS if name in found.headers}
+        return ForwardedResponse(stack, found, kept)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+class ForwardedResponse(StreamingResponse):
+    """A response that is passed on as it comes, and closed when either side ends it."""
+
+    def __init__(self, stack: AsyncExitStack, found: httpx.Response, headers: dict[str, str]) -> None:
+        self.stack = stack
+        super().__init__(self._chunks(found), found.status_code, headers)
+
+    @staticmethod
+    async def _chunks(found: httpx.Response) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in found.aiter_bytes():
+                yield chunk
+        except httpx.TransportError:
+            # An event stream may end at any time; a part of anything else is an error.
+            if not found.headers.get("content-type", "").startswith("text/event-stream"):
+                raise
+
+    async def __call__(self, scope: object, receive: object, send: object) -> None:
+        async with self.stack:
+            await super().__call__(scope, receive, send)  # type: ignore[arg-type]

@@ -1,0 +1,266 @@
+"""The client's state machine with a coordinator that answers, refuses or is down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from client_harness import ClientHarness
+
+from tocsin.client.core import events as ev
+from tocsin.client.core.broker_candidates import Candidate
+from tocsin.client.core.state import MEASURE_EVERY
+from tocsin.errors import Malformed, NotReady, Unauthorized, Unreachable
+from tocsin.wire import close_codes
+from tocsin.wire import messages as wire
+
+DOWN = Unreachable("no coordinator answers")
+
+
+def asked(harness: ClientHarness) -> ev.RequestBroker:
+    return harness.did(ev.RequestBroker)[-1]
+
+
+def place(harness: ClientHarness, broker: str = "first", url: str = "one", ticket: str | None = "ticket") -> None:
+    harness.do(ev.Placed(asked(harness).request, broker, url, ticket))
+
+
+def fail(harness: ClientHarness, error: Any = DOWN) -> list[ev.Instruction]:
+    return harness.do(ev.PlacementFailed(asked(harness).request, error))
+
+
+def new(*urls: str, **options: Any) -> ClientHarness:
+    harness = ClientHarness(*urls, coordinator=True, **options)
+    harness.do(ev.OpenRequested())
+    return harness
+
+
+def opened(*urls: str, **options: Any) -> ClientHarness:
+    harness = new(*urls, **options)
+    place(harness)
+    harness.connect()
+    harness.welcome(broker="first")
+    return harness
+
+
+def wait(harness: ClientHarness) -> None:
+    while harness.state.stage.value == "waiting":
+        harness.tick()
+
+
+def test_it_asks_the_coordinator_first_and_sends_the_ticket():
+    harness = new()
+    assert harness.done[0] == ev.RequestBroker(1, [], {}) and harness.tried == []
+    place(harness)
+    harness.connect()
+    (hello,) = harness.said(wire.Hello)
+    assert (harness.tried, hello.ticket, hello.subscriber) == (["one"], "ticket", harness.state.subscriber)
+    harness.welcome(broker="first")
+    assert harness.state.status.broker == "first"
+
+
+def test_with_nearest_it_measures_before_it_requests_a_broker():
+    harness = ClientHarness(coordinator=True, nearest=True)
+    assert ev.MeasureRoundTrips(1) in harness.do(ev.OpenRequested())
+    assert harness.did(ev.RequestBroker) == []
+    assert harness.do(ev.RoundTripsMeasured(7, {"south": 1.0})) == [], "an answer to another request"
+    assert ev.RequestBroker(1, [], {"north": 12.5}) in harness.do(ev.RoundTripsMeasured(1, {"north": 12.5}))
+
+
+def test_round_trips_are_used_again_for_some_minutes():
+    harness = ClientHarness(coordinator=True, nearest=True)
+    harness.do(ev.OpenRequested())
+    harness.do(ev.RoundTripsMeasured(1, {"north": 12.5}))
+    for seconds, measurements in ((MEASURE_EVERY - 1, 1), (1, 2)):
+        harness.do(ev.Placed(harness.did(ev.RequestBroker)[-1].request, "north", "http://north", "ticket"))
+        harness.connect()
+        harness.welcome()
+        harness.now += seconds
+        harness.cut(close_codes.TRY_LATER.code)
+        wait(harness)
+        assert len(harness.did(ev.MeasureRoundTrips)) == measurements
+    assert harness.did(ev.RequestBroker)[-1].distances == {"north": 12.5}
+
+
+def test_without_any_measurement_it_requests_a_broker_and_measures_the_next_time():
+    harness = ClientHarness(coordinator=True, nearest=True, wait_for_broker=True)
+    harness.do(ev.OpenRequested())
+    assert ev.RequestBroker(1, [], {}) in harness.do(ev.RoundTripsMeasured(1, {}))
+    harness.do(ev.PlacementFailed(1, Unreachable("no")))
+    assert ev.MeasureRoundTrips(2) in harness.tick()
+
+
+def test_if_the_measurement_never_ends_the_placement_fails():
+    harness = ClientHarness("known", coordinator=True, nearest=True)
+    harness.do(ev.OpenRequested())
+    harness.tick()
+    assert harness.tried == ["known"]
+
+
+def test_with_a_password_it_logs_in_where_it_is_placed():
+    harness = new(login=True)
+    place(harness)
+    assert harness.done[-1] == ev.Login("one")
+    harness.do(ev.LoggedIn("t"))
+    harness.connect()
+    assert (harness.said(wire.Hello)[0].token, harness.said(wire.Hello)[0].ticket) == ("t", "ticket")
+
+
+def test_after_a_break_it_tries_the_same_broker_once_without_a_ticket_and_then_requests_another():
+    harness = opened()
+    harness.cut()
+    wait(harness)
+    assert harness.tried == ["one", "one"] and len(harness.did(ev.RequestBroker)) == 1
+    harness.cut()
+    wait(harness)
+    assert asked(harness).avoid == ["first"]
+    place(harness, "second", "two", "another")
+    harness.connect()
+    assert (harness.tried[-1], harness.said(wire.Hello)[0].ticket) == ("two", "another")
+
+
+def test_if_its_broker_is_gone_it_requests_another_without_waiting_again():
+    harness = opened()
+    harness.cut()
+    wait(harness)
+    now = harness.now
+    harness.cut()
+    wait(harness)
+    assert asked(harness).avoid == ["first"] and harness.now == now
+    place(harness, "second", "two", "another")
+    harness.cut()
+    wait(harness)
+    assert harness.now > now
+
+
+def test_reconnecting_to_the_same_broker_needs_no_ticket():
+    harness = opened()
+    harness.cut()
+    harness.come_back()
+    assert harness.said(wire.Hello)[0].ticket is None and len(harness.did(ev.RequestBroker)) == 1
+
+
+def test_all_that_failed_are_avoided_until_one_welcomes():
+    harness = new(wait_for_broker=True)
+    for name in ("first", "second", "third"):
+        place(harness, name, name)
+        harness.cut()
+        wait(harness)
+    assert asked(harness).avoid == ["first", "second", "third"]
+    place(harness, "fourth", "four")
+    harness.connect()
+    harness.welcome(broker="fourth")
+    harness.cut(close_codes.TRY_LATER.code)
+    wait(harness)
+    assert asked(harness).avoid == ["fourth"]
+
+
+@pytest.mark.parametrize("code", [close_codes.MIGRATED.code, close_codes.TRY_LATER.code])
+def test_a_broker_that_sends_it_away_is_not_tried_again(code):
+    harness = opened()
+    harness.cut(code)
+    wait(harness)
+    assert harness.tried == ["one"] and asked(harness).avoid == ["first"]
+
+
+def test_after_a_refused_ticket_it_connects_without_one():
+    harness = new()
+    place(harness)
+    harness.connect()
+    harness.cut(close_codes.BAD_TICKET.code, "expired")
+    assert harness.tried == ["one", "one"]
+    harness.connect()
+    assert harness.said(wire.Hello)[0].ticket is None
+    harness.welcome(broker="first")
+    assert harness.state.status.state == "connected"
+
+
+def test_without_the_coordinator_it_uses_the_brokers_it_knows():
+    harness = opened()
+    harness.hear(wire.Migrate("second", "two", "next"))
+    harness.connect()
+    harness.welcome(broker="second")
+    assert harness.state.status.url == "two"
+    harness.cut()
+    for _ in range(4):
+        wait(harness)
+        if harness.state.stage.value == "placing":
+            fail(harness)
+        harness.cut()
+    assert harness.tried == ["one", "two", "two", "one", "two", "one"]
+    assert harness.state.status.state == "waiting"
+
+
+def test_without_the_coordinator_it_begins_with_the_given_addresses():
+    harness = new("spare", "other")
+    fail(harness)
+    assert harness.tried == ["spare"]
+    harness.cut()
+    wait(harness)
+    fail(harness)
+    assert harness.tried == ["spare", "other"]
+
+
+def test_a_coordinator_that_was_never_there_is_an_error():
+    harness = new()
+    (stopped,) = [each for each in fail(harness) if isinstance(each, ev.Stopped)]
+    assert stopped.error is DOWN
+
+
+def test_wait_for_broker_retries_the_coordinator():
+    harness = new(wait_for_broker=True)
+    for _ in range(3):
+        fail(harness, NotReady("no broker has room"))
+        assert harness.state.status.state == "waiting"
+        wait(harness)
+    place(harness)
+    assert harness.tried == ["one"]
+
+
+@pytest.mark.parametrize("error", [Malformed("no"), Unauthorized("no")])
+def test_a_final_error_of_the_coordinator_ends_even_wait_for_broker(error):
+    harness = new(wait_for_broker=True)
+    fail(harness, error)
+    assert harness.did(ev.Stopped) == [ev.Stopped(error)]
+
+
+def test_without_wait_for_broker_it_gives_up_after_three_brokers():
+    harness = new()
+    for name in ("first", "second", "third"):
+        place(harness, name, name)
+        harness.cut()
+        wait(harness)
+    assert harness.state.status.state == "closed" and isinstance(harness.did(ev.Stopped)[0].error, Unreachable)
+
+
+def test_if_the_coordinator_does_not_answer_in_time_it_uses_the_brokers_it_knows():
+    harness = new("spare")
+    question = asked(harness)
+    harness.tick()
+    assert harness.tried == ["spare"]
+    harness.do(ev.Placed(question.request, "first", "one", "ticket"))
+    harness.do(ev.PlacementFailed(question.request, DOWN))
+    assert harness.tried == ["spare"] and harness.state.status.state == "connecting"
+
+
+def test_an_answer_to_an_earlier_request_is_ignored():
+    harness = new(wait_for_broker=True)
+    first = asked(harness)
+    fail(harness)
+    wait(harness)
+    harness.do(ev.Placed(first.request, "first", "one", "ticket"))
+    assert harness.tried == [] and asked(harness).request == first.request + 1
+
+
+def test_closing_during_placement_ends_the_client():
+    harness = new()
+    harness.do(ev.CloseRequested())
+    place(harness)
+    assert harness.tried == [] and harness.state.status.state == "closed"
+
+
+def test_the_number_of_remembered_brokers_is_limited_and_given_ones_are_kept():
+    harness = opened("spare")
+    for number in range(100):
+        harness.state.candidates.assign(Candidate(f"url {number}", f"name {number}"))
+    assert harness.state.candidates.urls[0] == "spare" and len(harness.state.candidates.urls) == 33

@@ -1,0 +1,380 @@
+"""A client is moved between brokers again and again, and anything fails at any point: each subscription gets each of
+its notifications, in order and once, and a move never leaves the client without a connection.
+
+The brokers are models. Each has its own numbers for subscriptions and its own speed: what one has sent, the other may
+not know yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from application_rules import ApplicationRules
+from client_harness import ClientHarness, notify
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, precondition, rule
+
+from tocsin.client.core import events as ev
+from tocsin.client.core.session import Phase
+from tocsin.wire import messages as wire
+
+LIVE = -1
+
+
+class Host:
+    """A broker: the number of x is ``first + x``, and it knows the log up to ``seen``."""
+
+    def __init__(self, name: str, first: int, log: list[set[int]]) -> None:
+        self.name = name
+        self.first = first
+        self.log = log
+        self.seen = len(log)
+
+
+class Talk:
+    """One connection to a broker: each number is LIVE, or at the last execution that was sent."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.positions: dict[int, int] = {}
+        self.asked: list[Any] = []
+        self.down: list[Any] = []
+        self.read = 0
+
+    def hear(self, message: Any) -> None:
+        match message:
+            case wire.Hello():
+                self.down.append(wire.Welcome(message.id, self.host.name, 10.0, 1 << 20))
+            case wire.Subscribe() | wire.Publish():
+                self.asked.append(message)
+            case wire.Unsubscribe():
+                self.positions.pop(message.subscription, None)
+                self.down.append(wire.Unsubscribed(message.id, message.subscription))
+
+    def answer(self, place: int) -> None:
+        message = self.asked.pop(place)
+        if isinstance(message, wire.Publish):
+            self.down.append(wire.Published(message.id, len(message.records)))
+            return
+        number = self.host.first + (message.args["x"] if isinstance(message.args, dict) else message.args[0])
+        here = self.positions.get(number)
+        at = self.host.seen if here in (None, LIVE) else here
+        after = at if message.after is None else min(message.after, at)
+        self.positions[number] = after if message.after is not None else LIVE if here is None else here
+        self.down.append(wire.Subscribed(message.id, number, "C", after))
+
+    def told(self, execution: int) -> None:
+        for x in sorted(self.host.log[execution - 1]):
+            if self.positions.get(self.host.first + x) == LIVE:
+                self.down.append(notify(execution, self.host.first + x))
+
+    def behind(self) -> list[int]:
+        return sorted(number for number, at in self.positions.items() if at != LIVE)
+
+    def catch_up(self, number: int, most: int) -> None:
+        at, x = self.positions[number], number - self.host.first
+        missed = [e for e, hit in enumerate(self.host.log[: self.host.seen], 1) if e > at and x in hit]
+        for execution in missed[:most]:
+            self.down.append(notify(execution, number))
+            self.positions[number] = execution
+        if len(missed) <= most:
+            self.positions[number] = LIVE
+            self.down.append(wire.Live(number, self.host.seen))
+
+    def lag(self, number: int) -> None:
+        if self.positions.get(number) == LIVE:
+            self.positions[number] = self.host.seen
+            self.down.append(wire.Lagging(number, self.host.seen))
+
+
+class Moves(ApplicationRules):
+    token: str | None = "t"
+
+    def __init__(self) -> None:
+        super().__init__(ClientHarness("one", token=self.token, wait_for_broker=True))
+        self.hosts = {name: Host(name, first, self.log) for name, first in (("one", 10), ("two", 20), ("three", 30))}
+        self.talks: dict[int, Talk] = {}
+        self.requests = self.tickets = 0
+        self.watch()
+        self.step(ev.OpenRequested())
+        self.connected(1)
+        self.flow(1, 3)
+
+    # -- the application ---------------------------------------------------------------------------------------------
+
+    @rule()
+    def consume(self) -> None:
+        for handle in sorted(self.harness.items):
+            self.consume_one(handle)
+
+    @rule(retry=st.booleans())
+    def publish(self, retry: bool) -> None:
+        self.requests += 1
+        self.step(ev.PublishRequested(self.requests, "F", [b"{}"], retry))
+
+    # -- the brokers -------------------------------------------------------------------------------------------------
+
+    @rule(values=st.sets(st.integers(0, 2)), told=st.sets(st.sampled_from(["one", "two", "three"])))
+    def execute(self, values: set[int], told: set[str]) -> None:
+        self.log.append(values)
+        for name in sorted(told):
+            self.told(name)
+
+    def told(self, name: str) -> None:
+        """A broker hears of all that it has not heard of yet."""
+        host = self.hosts[name]
+        while host.seen < len(self.log):
+            host.seen += 1
+            for talk in self.talks.values():
+                if talk.host is host:
+                    talk.told(host.seen)
+
+    @rule(data=st.data())
+    @precondition(lambda self: any(talk.asked for talk in self.talks.values()))
+    def answer(self, data: Any) -> None:
+        talk = self.talks[data.draw(st.sampled_from([n for n, talk in self.talks.items() if talk.asked]))]
+        talk.answer(data.draw(st.integers(0, len(talk.asked) - 1)))
+
+    @rule(data=st.data(), most=st.integers(1, 3))
+    @precondition(lambda self: any(talk.behind() for talk in self.talks.values()))
+    def catch_up(self, data: Any, most: int) -> None:
+        talk = self.talks[data.draw(st.sampled_from([n for n, talk in self.talks.items() if talk.behind()]))]
+        talk.catch_up(data.draw(st.sampled_from(talk.behind())), most)
+
+    @rule(x=st.integers(0, 2))
+    def lag(self, x: int) -> None:
+        for talk in self.talks.values():
+            talk.lag(talk.host.first + x)
+
+    @rule()
+    def ping(self) -> None:
+        for talk in self.talks.values():
+            talk.down.append(wire.Ping({"C": talk.host.seen}))
+
+    @rule(data=st.data(), name=st.sampled_from(["one", "two", "three"]), at_once=st.booleans())
+    @precondition(lambda self: self.talks)
+    def move(self, data: Any, name: str, at_once: bool) -> None:
+        """Any connection may tell it; also one that is being joined or left."""
+        self.tickets += 1
+        number = data.draw(st.sampled_from(sorted(self.talks)))
+        self.talks[number].down.append(wire.Migrate(name, name, f"ticket {self.tickets}"))
+        if at_once:
+            self.downwards(number, 10_000)
+
+    @rule(name=st.sampled_from(["one", "two", "three"]), steps=st.integers(0, 4))
+    @precondition(
+        lambda self: self.harness.state.current is not None and self.harness.state.current.number in self.talks
+    )
+    def follow(self, name: str, steps: int) -> None:
+        """A move that goes well for some steps, so that many get far."""
+        number = self.harness.state.current.number
+        self.flow(number, 2)
+        self.tickets += 1
+        self.step(ev.Received(number, [wire.Migrate(name, name, f"ticket {self.tickets}")]))
+        for new in self.pending:
+            self.connected(new)
+            self.flow(new, steps)
+
+    @rule(data=st.data())
+    @precondition(lambda self: any(talk.positions for talk in self.talks.values()))
+    def spoil(self, data: Any) -> None:
+        """A broker that is being joined has lost something, or refuses."""
+        joining = self.harness.state.joining
+        talk = self.talks.get(joining.number) if joining is not None else None
+        if talk is None:
+            return
+        if talk.asked and isinstance(talk.asked[0], wire.Subscribe):
+            talk.down.append(wire.Error(talk.asked.pop(0).id, data.draw(st.sampled_from(["busy", "not_found"])), "no"))
+        elif talk.behind():
+            number = talk.behind()[0]
+            talk.down.append(wire.Gap(number, talk.positions[number], len(self.log) + 1, "retention"))
+
+    # -- the network -------------------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), most=st.integers(1, 10))
+    @precondition(lambda self: self.talks)
+    def up(self, data: Any, most: int) -> None:
+        self.upwards(data.draw(st.sampled_from(sorted(self.talks))), most)
+
+    def upwards(self, number: int, most: int) -> None:
+        talk = self.talks[number]
+        for message in self.harness.lines[number].sent[talk.read : talk.read + most]:
+            talk.read += 1
+            talk.hear(message)
+
+    @rule(data=st.data(), most=st.integers(1, 10))
+    @precondition(lambda self: any(talk.down for talk in self.talks.values()))
+    def down(self, data: Any, most: int) -> None:
+        self.downwards(data.draw(st.sampled_from([n for n, talk in self.talks.items() if talk.down])), most)
+
+    def downwards(self, number: int, most: int) -> None:
+        talk = self.talks[number]
+        if self.harness.lines[number].reading:
+            part, talk.down = talk.down[:most], talk.down[most:]
+            self.step(ev.Received(number, part))
+
+    @rule(data=st.data(), rounds=st.integers(1, 3))
+    @precondition(lambda self: self.open)
+    def go_on(self, data: Any, rounds: int) -> None:
+        """All goes well for a while on one connection."""
+        number = data.draw(st.sampled_from(self.open))
+        if number in self.pending:
+            self.connected(number)
+        self.flow(number, rounds)
+
+    def flow(self, number: int, rounds: int) -> None:
+        for _ in range(rounds):
+            if number not in self.talks:
+                return
+            self.upwards(number, 10_000)
+            talk = self.talks[number]
+            while talk.asked:
+                talk.answer(0)
+            for behind in talk.behind():
+                talk.catch_up(behind, 1_000)
+            self.downwards(number, 10_000)
+
+    @rule(data=st.data(), code=st.sampled_from([None, 1001, 1013, 4102]))
+    @precondition(lambda self: self.open)
+    def cut(self, data: Any, code: int | None) -> None:
+        """Also a connection that was never made."""
+        number = data.draw(st.sampled_from(self.open))
+        self.talks.pop(number, None)
+        self.harness.lines[number].online = self.harness.lines[number].open = False
+        self.step(ev.Disconnected(number, code))
+
+    @rule(code=st.sampled_from([4001, 4002, 4006, 1002]))
+    @precondition(lambda self: self.harness.state.joining is not None)
+    def refuse(self, code: int) -> None:
+        """Codes that would end a client end no client that can stay where it is."""
+        number = self.harness.state.joining.number
+        self.talks.pop(number, None)
+        self.harness.lines[number].online = self.harness.lines[number].open = False
+        self.step(ev.Disconnected(number, code))
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.pending)
+    def connect(self, data: Any) -> None:
+        self.connected(data.draw(st.sampled_from(self.pending)))
+
+    def connected(self, number: int) -> None:
+        self.talks[number] = Talk(self.hosts[self.harness.lines[number].url])
+        self.harness.lines[number].online = True
+        self.step(ev.Connected(number))
+
+    @rule()
+    def tick(self) -> None:
+        if self.harness.timer is not None:
+            self.harness.now, self.harness.timer = max(self.harness.now, self.harness.timer), None
+            self.step(ev.Timer())
+
+    # -- what must hold ----------------------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> list[int]:
+        return [number for number, line in self.harness.lines.items() if number and line.open]
+
+    @property
+    def pending(self) -> list[int]:
+        return [number for number in self.open if not self.harness.lines[number].online]
+
+    def watch(self) -> None:
+        """Where a subscription begins is known when it is confirmed, and is not in the future."""
+        subscriptions = self.harness.state.subscriptions
+        confirm = subscriptions.confirm
+
+        def watched(entry: Any, session: Any) -> None:
+            assert entry.execution <= len(self.log)
+            self.begins.setdefault(entry.handle, entry.execution)
+            confirm(entry, session)
+
+        subscriptions.confirm = watched
+
+    def step(self, event: ev.Event) -> None:
+        state = self.harness.state
+        before = state.current.number if state.current is not None and state.current.ready else None
+        did = self.harness.do(event)
+        for each in did:
+            if isinstance(each, ev.Close):
+                self.talks.pop(each.connection, None)
+        broke = isinstance(event, ev.Disconnected) and event.connection == before
+        if before is not None and not broke and ev.Close(before) not in did:
+            assert state.current is not None and state.current.ready, "a move is no reason to be without a connection"
+        assert state.stage.value != "stopped"
+
+    def wanted(self, handle: int) -> list[int]:
+        return [e for e, hit in enumerate(self.log, 1) if e > self.begins[handle] and self.values[handle] in hit]
+
+    @invariant()
+    def nothing_is_missing_and_nothing_comes_twice(self) -> None:
+        for handle in self.harness.items:
+            got = self.harness.got(handle)
+            assert got == self.wanted(handle)[: len(got)]
+        assert self.harness.state.status.gaps == 0
+
+    @invariant()
+    def there_are_never_more_than_two_connections(self) -> None:
+        assert sorted(self.open) == sorted(link.number for link in self.harness.state.connections)
+        assert len(self.open) <= 2
+
+    @invariant()
+    def a_ticket_is_used_once_and_given_back_once(self) -> None:
+        sent = [message for line in self.harness.lines.values() for message in line.sent]
+        used = [message.ticket for message in sent if isinstance(message, wire.Hello) and message.ticket]
+        assert len(used) == len(set(used))
+        for line in self.harness.lines.values():
+            back = [message.ticket for message in line.sent if isinstance(message, wire.MigrationFailed)]
+            assert len(back) == len(set(back))
+
+    @invariant()
+    def nothing_is_acknowledged_that_was_not_consumed(self) -> None:
+        for line in self.harness.lines.values():
+            for message in line.sent:
+                for number, position in message.positions.items() if isinstance(message, wire.Ack) else ():
+                    for handle, entry in self.harness.state.subscriptions.by_handle.items():
+                        if entry.current_id == number and handle in self.begins and self.begins[handle] < position:
+                            rest = self.harness.got(handle)[self.taken[handle] :]
+                            assert not rest or rest[0] > min(position, entry.consumed.execution)
+
+    def teardown(self) -> None:
+        """In the end everything heals, and everybody has everything."""
+        for name in self.hosts:
+            self.told(name)
+        for _ in range(200):
+            for number in self.pending:
+                self.connected(number)
+            for number in list(self.talks):
+                self.flow(number, 1)
+            for _ in range(3):
+                self.consume()
+            if (
+                self.harness.state.stage.value == "waiting"
+                or self.harness.state.subscriptions.current.retry_at is not None
+            ):
+                self.tick()
+        state = self.harness.state
+        assert state.stage.value == "ready" and state.connections == [state.current]
+        session = state.subscriptions.current
+        assert session.requests == {} and state.current.publications == {}
+        for handle, entry in state.subscriptions.by_handle.items():
+            assert session.phases[entry.current_id] is Phase.LIVE
+            assert self.harness.got(handle) == self.wanted(handle)
+        (talk,) = self.talks.values()
+        assert set(talk.positions) == {entry.current_id for entry in state.subscriptions.by_handle.values()}
+        ended = [each.request for each in self.harness.done if isinstance(each, ev.Resolve | ev.Reject)]
+        assert sorted(ended) == list(range(1, self.requests + 1))
+        gone = [each.handle for each in self.harness.did(ev.Ended)]
+        assert len(gone) == len(set(gone)) and not set(gone) & set(state.subscriptions.by_handle)
+
+
+class Nobodys(Moves):
+    """Without a token."""
+
+    token = None
+
+
+Moves.TestCase.settings = settings(max_examples=150, stateful_step_count=80, deadline=None)
+Nobodys.TestCase.settings = settings(max_examples=75, stateful_step_count=80, deadline=None)
+TestMoves = Moves.TestCase
+TestNobodys = Nobodys.TestCase

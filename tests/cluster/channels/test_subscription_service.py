@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster_harness import ManualCluster
+
+from tocsin.cluster.model import Broker, Channel, Parameter
+from tocsin.config import ClusterConfig, Limits
+from tocsin.errors import Conflict, LimitExceeded, NotFound
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ManualCluster]:
+    """Subscribing needs no Spark."""
+    made = ManualCluster(ClusterConfig(home=str(tmp_path), limits=Limits(subscriptions_per_request=1000)))
+    names, catalog = made.context.definitions, made.context.catalog
+    for name in ("a", "b"):
+        names.add(Broker(catalog.new_id(), name, "http://127.0.0.1:9/"))
+    channel = Channel(catalog.new_id(), "c", "continuous", (Parameter("k", "bigint"),), "SELECT k AS k")
+    catalog.add_channel(channel, {})
+    names.add(channel, stored=True)
+    made.start(spark=False)
+    yield made
+    made.close()
+
+
+def wanted(cluster: ManualCluster) -> dict[int, list[str]]:
+    """What the catalog holds, which must be what memory holds."""
+    channel = cluster.context.definitions.get(Channel, "c")
+    names = {broker.id: broker.name for broker in cluster.context.definitions.all(Broker)}
+    stored = {
+        number: sorted(names[broker] for broker in brokers)
+        for number, _, brokers in cluster.context.catalog.subscriptions(channel.id)
+    }
+    table = cluster.context.tables[channel.id]
+    assert {number: sorted(names[item] for item in table.brokers(number)) for number in table.ids().tolist()} == stored
+    return stored
+
+
+def test_thousands_are_taken_in_one_request_and_identical_ones_once(cluster: ManualCluster) -> None:
+    ids = cluster.subscribe("c", "a", [[n % 700] for n in range(1000)]).result(120)
+    assert len(set(ids)) == 700
+    assert ids[0] == ids[700]
+    assert len(wanted(cluster)) == 700
+
+
+def test_racing_brokers_end_as_the_answers_say(cluster: ManualCluster) -> None:
+    """Subscribing and leaving at the same time: memory and catalog agree, and nobody who holds one has lost it."""
+    failures: list[BaseException] = []
+
+    def churn(broker: str) -> None:
+        try:
+            for turn in range(40):
+                (number,) = cluster.subscribe("c", broker, [[turn % 3]]).result(120)
+                cluster.unsubscribe("c", [number], broker).result(120)
+            cluster.subscribe("c", broker, [[0]]).result(120)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=churn, args=(broker,)) for broker in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert list(wanted(cluster).values()) == [["a", "b"]]
+
+
+def test_a_move_is_one_step(cluster: ManualCluster) -> None:
+    (number,) = cluster.subscribe("c", "a", [[1]]).result(120)
+    assert cluster.migrate("c", number, None, None, "b").result(120) == number
+    assert wanted(cluster) == {number: ["b"]}
+    other = cluster.migrate("c", number, [2], "b", "a").result(120)
+    assert other != number
+    assert wanted(cluster) == {other: ["a"]}
+
+
+def test_what_is_not_there_is_refused(cluster: ManualCluster) -> None:
+    (number,) = cluster.subscribe("c", "a", [[1]]).result(120)
+    with pytest.raises(NotFound):
+        cluster.subscribe("nothing", "a", [[1]])
+    with pytest.raises(NotFound):
+        cluster.subscribe("c", "nobody", [[1]])
+    with pytest.raises(NotFound):
+        cluster.unsubscribe("c", [number + 1])
+    with pytest.raises(Conflict):
+        cluster.migrate("c", number, None, "b", "a")
+    with pytest.raises(LimitExceeded):
+        cluster.subscribe("c", "a", [[1]] * 1001)
+    assert wanted(cluster) == {number: ["a"]}
+    assert cluster.unsubscribe("c", [number], "b").result(120) == 0
+    assert wanted(cluster) == {number: ["a"]}
+
+
+def test_files_of_others_in_the_segment_path_are_left_alone(tmp_path: Path) -> None:
+    home = tmp_path / "segments"
+    home.mkdir()
+    (home / "precious.txt").write_text("not ours")
+    made = ManualCluster(ClusterConfig(home=str(tmp_path)))
+    made.start(spark=False)
+    made.close()
+    assert (home / "precious.txt").read_text() == "not ours"

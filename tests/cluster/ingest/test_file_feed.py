@@ -1,0 +1,450 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparkmaster import read_until, start_child
+from tocsin.cluster.ingest.file_feed import FileFeed, check_path, file_source, load_files
+from tocsin.cluster.model import Column
+from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.errors import NotFound, QueryFailed, UserError
+
+COLUMNS = (Column("id", "bigint", nullable=False), Column("kind", "string"), Column("at", "timestamp"))
+
+
+class Taker:
+    """Commits like the catalog does: a batch number that was committed before is skipped."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, pa.Table] = {}
+        self.refused = 0
+        self.fail: Exception | None = None
+
+    def __call__(self, number: int, table: pa.Table, refused: int) -> None:
+        if self.fail is not None:
+            raise self.fail
+        if number not in self.batches:
+            self.batches[number] = table
+            self.refused += refused
+
+    @property
+    def ids(self) -> list[int]:
+        return sorted(row for table in self.batches.values() for row in table["id"].to_pylist())
+
+
+def put(folder: Path, name: str, *rows: Any) -> None:
+    """A file appears whole, as the feed asks for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{name}"
+    draft.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    draft.rename(folder / name)
+
+
+@pytest.fixture
+def make(spark_runtime: SparkRuntime, tmp_path: Path):
+    feeds = []
+
+    def build(
+        taker: Taker, columns: tuple[Column, ...] = COLUMNS, checkpoint: str = "checkpoint", **options: Any
+    ) -> FileFeed:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        feed = FileFeed(
+            spark_runtime,
+            feed="f",
+            columns=columns,
+            options={"type": "file", "path": str(tmp_path / "in"), **options},
+            checkpoint=str(tmp_path / checkpoint),
+            take=taker,
+            trigger=0.05,
+        )
+        feeds.append(feed)
+        feed.start()
+        return feed
+
+    yield build
+    for feed in feeds:
+        feed.stop()
+
+
+def test_files_are_taken_as_they_appear(make, tmp_path):
+    taker = Taker()
+    put(tmp_path / "in", "a.json", {"id": 1, "kind": "fire"}, {"id": 2})
+    feed = make(taker)
+    feed.process_available()
+    put(tmp_path / "in", "b.json", {"id": 3, "at": "2026-01-02T03:04:05Z"})
+    feed.process_available()
+    assert taker.ids == [1, 2, 3]
+    assert feed.status() | {"batch": None} == {
+        "state": "running", "batch": None, "rows": 3, "refused": 0, "reasons": [], "error": None, "failures": 0,
+    }  # fmt: skip
+
+
+def test_a_new_file_is_noticed_without_being_asked_for(make, tmp_path):
+    taken = threading.Event()
+    taker = Taker()
+
+    class Telling(Taker):
+        def __call__(self, number: int, table: pa.Table, refused: int) -> None:
+            taker(number, table, refused)
+            taken.set()
+
+    feed = make(Telling())
+    feed.process_available()
+    put(tmp_path / "in", "a.json", {"id": 1})
+    assert taken.wait(120)
+    assert taker.ids == [1]
+
+
+def test_bad_json_rows_are_refused_one_by_one(make, tmp_path):
+    taker = Taker()
+    put(
+        tmp_path / "in", "a.json",
+        {"id": 1}, "{broken", {"id": "seven"}, {"kind": "no id"}, {"id": 2, "at": "not a time"}, "", {"id": 3},
+    )  # fmt: skip
+    feed = make(taker)
+    feed.process_available()
+    assert taker.ids == [1, 3]
+    assert taker.refused == 4
+    reasons = feed.status()["reasons"]
+    assert len(reasons) == 4
+    assert "a.json: does not fit the columns: {broken" in reasons
+    assert "a.json: null in the column 'id'" in reasons
+
+
+def test_bad_csv_rows_are_refused_one_by_one(make, tmp_path):
+    taker = Taker()
+    put(
+        tmp_path / "in",
+        "a.csv",
+        "id;kind;at",
+        "1;fire;2026-01-02T03:04:05Z",
+        "x;fire;",
+        ";flood;",
+        "2;too;2026;many",
+        "3;;",
+    )
+    feed = make(taker, format="csv", options={"header": True, "delimiter": ";"})
+    feed.process_available()
+    assert taker.ids == [1, 3]
+    assert taker.refused == 3
+
+
+def test_a_csv_header_in_another_order_is_an_error_and_not_wrong_data(make, tmp_path):
+    taker = Taker()
+    put(tmp_path / "in", "a.csv", "kind,id,at", "7,8,")
+    feed = make(taker, format="csv", options={"header": True})
+    with pytest.raises(QueryFailed, match=r"(?i)header"):
+        feed.process_available()
+    assert taker.ids == []
+
+
+def test_parquet_files_with_nulls_in_a_not_null_column(make, tmp_path):
+    taker = Taker()
+    table = pa.table(
+        {"id": pa.array([1, None, 3]), "kind": ["a", "b", "c"], "at": pa.array([0] * 3, pa.timestamp("us", "UTC"))}
+    )
+    (tmp_path / "in").mkdir()
+    pq.write_table(table, tmp_path / "in" / "a.parquet")
+    feed = make(taker, format="parquet")
+    feed.process_available()
+    assert taker.ids == [1, 3]
+    assert taker.refused == 1
+
+
+def test_nested_types_come_through(make, tmp_path):
+    taker = Taker()
+    columns = (Column("id", "int"), Column("tags", "array<string>"), Column("place", "struct<lat:double,lon:double>"))
+    put(tmp_path / "in", "a.json", {"id": 1, "tags": ["x", "y"], "place": {"lat": 1.5, "lon": 2}})
+    make(taker, columns).process_available()
+    (table,) = taker.batches.values()
+    assert table.to_pylist() == [{"id": 1, "tags": ["x", "y"], "place": {"lat": 1.5, "lon": 2.0}}]
+
+
+def test_a_take_that_fails_is_tried_again_with_the_same_batch(make, tmp_path):
+    taker = Taker()
+    taker.fail = OSError("disk full")
+    put(tmp_path / "in", "a.json", {"id": 1})
+    feed = make(taker)
+    with pytest.raises(QueryFailed, match="disk full"):
+        feed.process_available()
+    assert feed.status()["state"] == "failing"
+    taker.fail = None
+    feed.process_available()
+    assert taker.ids == [1]
+    assert feed.status()["state"] == "running"
+    assert feed.status()["error"] is None
+
+
+def test_an_unreadable_file_is_told_and_removing_it_lets_the_feed_go_on(make, tmp_path):
+    taker = Taker()
+    put(tmp_path / "in", "a.parquet", "this is no parquet")
+    feed = make(taker, format="parquet")
+    with pytest.raises(QueryFailed, match=r"a\.parquet"):
+        feed.process_available()
+    (tmp_path / "in" / "a.parquet").unlink()
+    feed.process_available()
+    assert feed.status()["state"] == "running"
+
+
+def test_a_folder_that_is_not_there_yet_is_waited_for(make, tmp_path):
+    taker = Taker()
+    feed = make(taker)
+    (tmp_path / "in").rmdir()
+    with pytest.raises(QueryFailed, match="there is no folder"):
+        feed.process_available()
+    put(tmp_path / "in", "a.json", {"id": 1})
+    feed.process_available()
+    assert taker.ids == [1]
+
+
+def test_many_files_come_in_bounded_batches(make, tmp_path, monkeypatch):
+    monkeypatch.setattr("tocsin.cluster.ingest.file_feed.BATCH_BYTES", 50)
+    taker = Taker()
+    for number in range(8):
+        put(tmp_path / "in", f"{number}.json", {"id": number, "kind": "abc"})
+    make(taker).process_available()
+    assert taker.ids == list(range(8))
+    assert len(taker.batches) > 2
+
+
+def test_a_stopped_feed_goes_on_where_it_was(make, tmp_path):
+    taker = Taker()
+    put(tmp_path / "in", "a.json", {"id": 1})
+    feed = make(taker)
+    feed.process_available()
+    feed.stop()
+    assert feed.status()["state"] == "stopped"
+    put(tmp_path / "in", "b.json", {"id": 2})
+    feed.start()
+    feed.process_available()
+    assert taker.ids == [1, 2]
+
+
+def test_an_old_file_added_late_is_not_left_out(make, tmp_path):
+    taker = Taker()
+    put(tmp_path / "in", "new.json", {"id": 1})
+    feed = make(taker)
+    feed.process_available()
+    put(tmp_path / "in", ".old.json", {"id": 2})
+    os.utime(tmp_path / "in" / ".old.json", (1_000_000_000, 1_000_000_000))
+    (tmp_path / "in" / ".old.json").rename(tmp_path / "in" / "old.json")
+    feed.process_available()
+    assert taker.ids == [1, 2]
+
+
+def test_a_lost_checkpoint_never_repeats_a_batch_number(make, tmp_path, monkeypatch):
+    taker = Taker()
+    put(tmp_path / "in", "a.json", {"id": 1})
+    feed = make(taker)
+    feed.process_available()
+    feed.stop()
+    monkeypatch.setattr("tocsin.cluster.ingest.file_feed.time.time", lambda: 4_000_000_000.0)
+    (tmp_path / "in" / "a.json").unlink()
+    put(tmp_path / "in", "b.json", {"id": 2})
+    make(taker, checkpoint="another").process_available()
+    assert taker.ids == [1, 2]
+    assert all(number < 2**63 for number in taker.batches)
+
+
+def test_a_link_that_leads_out_of_the_allowed_folders_is_not_followed(make, spark_runtime, tmp_path, monkeypatch):
+    import msgspec
+
+    (tmp_path / "secret.json").write_text('{"id": 1}\n')
+    allowed = msgspec.structs.replace(spark_runtime.config, load_paths=(str(tmp_path / "in"),))
+    monkeypatch.setattr(spark_runtime, "config", allowed)
+    taker = Taker()
+    (tmp_path / "in").mkdir(exist_ok=True)
+    (tmp_path / "in" / "link.json").symlink_to(tmp_path / "secret.json")
+    feed = make(taker)
+    with pytest.raises(QueryFailed, match="not in a folder that may be read"):
+        feed.process_available()
+    with pytest.raises(UserError, match="not in a folder that may be read"):
+        list(load_files(spark_runtime, str(tmp_path / "in"), "json", COLUMNS))
+    assert taker.ids == []
+
+
+CRASHING = """
+import os, sys, json
+from pathlib import Path
+from tocsin.cluster.ingest.file_feed import FileFeed
+from tocsin.cluster.model import Column
+from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.config import ClusterConfig
+
+root, moment = Path(sys.argv[1]), sys.argv[2]
+committed = root / "committed"
+committed.mkdir(exist_ok=True)
+
+def take(number, table, refused):
+    if moment == "before":
+        print("now", flush=True)
+        sys.stdin.read()
+    target = committed / str(number)
+    print("batch", number, "skipped" if target.exists() else "taken", flush=True)
+    if not target.exists():
+        draft = root / "draft"
+        draft.write_text(json.dumps(table["id"].to_pylist()))
+        draft.rename(target)
+    if moment == "after":
+        print("now", flush=True)
+        sys.stdin.read()
+
+runtime = SparkRuntime(ClusterConfig(home=str(root / "home"), master="local[2]", driver_memory="512m", brief=True))
+runtime.start()
+feed = FileFeed(runtime, feed="f", columns=(Column("id", "int"),), options={"path": str(root / "in")},
+                checkpoint=str(root / "checkpoint"), take=take)
+feed.start()
+feed.process_available(120)
+feed.stop()
+runtime.stop()
+print("done", flush=True)
+"""
+
+
+def test_kills_before_and_after_the_commit_neither_lose_nor_repeat_a_file(tmp_path):
+    put(tmp_path / "in", "a.json", {"id": 1}, {"id": 2})
+    child = start_child(CRASHING, str(tmp_path), "before")
+    read_until(child.stdout, "^now")
+    _kill(child)
+    child = start_child(CRASHING, str(tmp_path), "after")
+    number, did = read_until(child.stdout, r"^batch (\d+) (\w+)").groups()
+    assert did == "taken"
+    read_until(child.stdout, "^now")
+    _kill(child)
+    put(tmp_path / "in", "b.json", {"id": 3})
+    child = start_child(CRASHING, str(tmp_path), "never")
+    assert read_until(child.stdout, r"^batch (\d+) (\w+)").groups() == (number, "skipped")
+    assert read_until(child.stdout, r"^batch \d+ (\w+)")[1] == "taken"
+    read_until(child.stdout, "^done")
+    child.wait()
+    rows = [row for path in (tmp_path / "committed").iterdir() for row in json.loads(path.read_text())]
+    assert sorted(rows) == [1, 2, 3]
+
+
+def _kill(child):
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+
+
+# --- what may be read
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs a path"),
+        ({"path": ""}, "needs a path"),
+        ({"path": 7}, "needs a path"),
+        ({"path": "x\0y"}, "zero character"),
+        ({"path": "x", "format": "orc"}, "unknown format"),
+        ({"path": "x", "format": 1}, "unknown format"),
+        ({"path": "x", "formt": "json"}, "unknown option 'formt'"),
+        ({"path": "x", "options": [1]}, "must be an object"),
+        ({"path": "x", "options": {"mode": "DROPMALFORMED"}}, "'mode' is not allowed"),
+        ({"path": "x", "options": {"cleanSource": "delete"}}, "'cleanSource' is not allowed"),
+        ({"path": "x", "options": {"header": "true"}}, "'header' is not allowed for json"),
+        ({"path": "x", "options": {"path": "/etc"}}, "'path' is not allowed"),
+        ({"path": "x", "options": {"multiLine": None}}, "must be a text"),
+        ({"path": "x", "options": {"lineSep": ["a"]}}, "must be a text"),
+        ({"path": "s3a://bucket/../other"}, "may not hold"),
+        ({"path": "s3a://bucket/{a,b}"}, "may not hold"),
+        ({"path": "file://elsewhere/x"}, "another machine"),
+    ],
+)
+def test_a_wrong_file_source_is_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        file_source(options)
+
+
+def test_reader_options_are_spelled_as_spark_does():
+    assert file_source({"path": "x", "format": "CSV", "options": {"HEADER": True, "maxcolumns": 5}}).options == {
+        "header": "true",
+        "maxColumns": "5",
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{root}/other/x",
+        "{root}/in/../other/x",
+        "{root}/in/link/x",
+        "{root}/inner",
+        "file:{root}/other",
+        "s3a://b/x",
+        "/",
+    ],
+)
+def test_a_path_outside_of_the_allowed_folders_is_refused(tmp_path, path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "other")
+    with pytest.raises(UserError, match="not in a folder that may be read"):
+        check_path(path.format(root=tmp_path), [str(tmp_path / "in"), "hdfs://name/data"])
+
+
+@pytest.mark.parametrize(
+    "path", ["{root}/in", "{root}/in/a/b.json", "file://{root}/in/x", "{root}/way/x", "hdfs://name/data/x"]
+)
+def test_a_path_inside_is_returned_resolved(tmp_path, path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "way").symlink_to(tmp_path / "in")
+    checked = check_path(path.format(root=tmp_path), [str(tmp_path / "in"), "hdfs://name/data"])
+    assert checked.startswith((str(tmp_path.resolve() / "in"), "hdfs://name/data/"))
+
+
+# --- LOAD DATASET
+
+
+def test_a_load_comes_in_pieces_with_progress(spark_runtime, tmp_path, monkeypatch):
+    monkeypatch.setattr("tocsin.cluster.ingest.file_feed.PARTITION_BYTES", 4096)
+    put(tmp_path / "in", "big.json", *({"id": number, "kind": "x" * 50} for number in range(1000)))
+    done: list[float] = []
+    pieces = list(load_files(spark_runtime, str(tmp_path / "in"), "json", COLUMNS, progress=done.append))
+    assert len(pieces) > 3
+    assert sorted(row for piece in pieces for row in piece.table["id"].to_pylist()) == list(range(1000))
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(1.0)
+
+
+def test_a_load_refuses_bad_rows_one_by_one(spark_runtime, tmp_path):
+    put(tmp_path / "in", "a.json", {"id": 1}, "nonsense", {"kind": "no id"})
+    (piece,) = load_files(spark_runtime, str(tmp_path / "in" / "a.json"), "json", COLUMNS)
+    assert piece.table["id"].to_pylist() == [1]
+    assert piece.refused == 2
+
+
+def test_a_load_takes_patterns_and_names_with_wildcards_in_them(spark_runtime, tmp_path):
+    put(tmp_path / "in", "[1].json", {"id": 1})
+    put(tmp_path / "in", "2.json", {"id": 2})
+    put(tmp_path / "in", "3.txt", {"id": 3})
+    (piece,) = load_files(spark_runtime, str(tmp_path / "in" / "*.json"), "json", COLUMNS)
+    assert sorted(piece.table["id"].to_pylist()) == [1, 2]
+    (piece,) = load_files(spark_runtime, str(tmp_path / "in" / "[1].json"), "json", COLUMNS)
+    assert piece.table["id"].to_pylist() == [1]
+
+
+def test_a_load_of_nothing_says_so(spark_runtime, tmp_path):
+    with pytest.raises(NotFound):
+        list(load_files(spark_runtime, str(tmp_path / "nowhere"), "json", COLUMNS))
+
+
+def test_a_load_of_a_broken_file_names_it(spark_runtime, tmp_path):
+    put(tmp_path / "in", "a.parquet", "this is no parquet")
+    with pytest.raises(QueryFailed, match=r"a\.parquet"):
+        list(load_files(spark_runtime, str(tmp_path / "in"), "parquet", COLUMNS))
+
+
+def test_timestamps_of_a_load_are_instants_in_utc(spark_runtime, tmp_path):
+    put(tmp_path / "in", "a.json", {"id": 1, "at": "2026-01-02T03:04:05+01:00"})
+    (piece,) = load_files(spark_runtime, str(tmp_path / "in"), "json", COLUMNS)
+    assert piece.table["at"].cast(pa.int64()).to_pylist() == [1767319445000000]
+    assert piece.table.schema.field("at").type == pa.timestamp("us", "UTC")

@@ -1,0 +1,125 @@
+"""A network with a small city, and its page in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from coordinator_lab import Coordinator, coordinator
+from playwright.sync_api import Browser, Page
+from small_city import SmallCity
+
+from sparkless import Sparkless, sparkless
+from tocsin.coordinator.admin import Admin
+from tocsin.http.server import address, bind
+from tocsin.local.server import Server
+
+ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts" / "dashboard"
+#: So that tests see within a second what takes a coordinator ten.
+FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 6.0, "limits": {"cool_down": 2.0}}
+
+
+class Network:
+    """``city`` runs in an event loop of its own; ``do`` runs work in it. ``url``: of the page with the city panel."""
+
+    def __init__(self, running: Coordinator, city: SmallCity, url: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.coordinator, self.city, self._loop = running, city, loop
+        self.url = f"{url}/ui/"
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
+
+
+@contextmanager
+def network(folder: Path, *, people: int = 24, crowd: int = 0, brokers: int = 3, **settings: Any) -> Iterator[Network]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def do(work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(120)
+
+    sock = bind("127.0.0.1", 0)
+    try:
+        with (
+            sparkless(folder / "data") as (cluster, url),
+            coordinator(folder / "coordinator", cluster=url, **FAST | settings) as running,
+        ):
+            city = do(make(folder, cluster, url, running.url, people, crowd, sock))
+            server = Server(city, sock)
+            do(start(server, city, brokers))
+            try:
+                yield Network(running, city, address(sock), loop)
+            finally:
+                do(city.stop())
+                do(server.stop())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
+async def make(
+    folder: Path, cluster: Sparkless, url: str, coordinator: str, people: int, crowd: int, sock: socket.socket
+) -> SmallCity:
+    """In the event loop that will serve it."""
+    return SmallCity(folder, cluster, url, coordinator, people, crowd, Admin("", sock))
+
+
+async def start(server: Server, city: SmallCity, brokers: int) -> None:
+    server.start()
+    await city.start(brokers)
+
+
+class Viewed:
+    """A page and what went wrong in it: messages on the console, requests that failed or went elsewhere."""
+
+    def __init__(self, browser: Browser, url: str, *, expected: tuple[str, ...] = (), **options: Any) -> None:
+        options = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"} | options
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(120_000)
+        self.wrong: list[str] = []
+        self.expected = expected
+        here = url.removesuffix("/ui/")
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.page.on("requestfailed", lambda request: self._failed(request.url, str(request.failure)))
+        self.page.on(
+            "request", lambda request: request.url.startswith(here) or self.wrong.append(f"elsewhere: {request.url}")
+        )
+        self.page.goto(url)
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.wrong.append(f"{message.type}: {message.text} {message.location.get('url')}")
+
+    def _failed(self, url: str, failure: str) -> None:
+        # What the page itself has ended.
+        if "ERR_ABORTED" not in failure:
+            self.wrong.append(f"failed: {url} {failure}")
+
+    def close(self) -> None:
+        self.page.remove_listener("console", self._console)
+        self.context.close()
+        wrong = [each for each in self.wrong if not any(words in each for words in self.expected)]
+        assert not wrong, wrong
+
+
+def shoot(page: Page, name: str, **options: Any) -> None:
+    """A screenshot, to look at what the test saw."""
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(ARTIFACTS / f"{name}.png"), **options)
+
+
+def text(page: Page, selector: str) -> str:
+    return page.locator(selector).inner_text()
+
+
+def until(page: Page, script: str, *args: Any) -> None:
+    """Waits until the page finds this true."""
+    page.wait_for_function(script, arg=list(args))

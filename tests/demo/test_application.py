@@ -1,0 +1,56 @@
+"""The emergency application of the city in a data cluster without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sparkless import sparkless
+from tocsin.demo import application
+from tocsin.demo.city import City
+from tocsin.errors import SystemTrouble
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with sparkless(tmp_path) as (_, found):
+        yield found
+
+
+def make(url: str, speed: float) -> str:
+    async def ask() -> str:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            return await application.make(client, speed, City(1, 0).shelters)
+
+    return asyncio.run(ask())
+
+
+def test_it_is_created_once_and_then_found(url: str) -> None:
+    assert make(url, 10) == "" and make(url, 10) == ""
+    found = httpx.get(f"{url}/channels", timeout=60).json()["channels"]
+    channels = application.channels()
+    for each in found:
+        if each["name"] in channels:
+            assert tuple(parameter["name"] for parameter in each["parameters"]) == channels[each["name"]]
+            assert each["period"] == application.periods(10)[each["name"]]
+    assert {each["name"] for each in found} >= set(channels) and len(channels) == 7
+
+
+def test_a_remark_says_that_channels_of_another_speed_keep_their_periods(url: str) -> None:
+    make(url, 10)
+    said = make(url, 2)
+    assert "created for --speed 10" in said and "--speed 2 use another --home" in said
+    found = {each["name"]: each["period"] for each in httpx.get(f"{url}/channels", timeout=60).json()["channels"]}
+    assert application.periods(10).items() <= found.items()
+
+
+def test_an_object_in_the_way_is_named(url: str) -> None:
+    httpx.post(
+        f"{url}/sql", content=b"CREATE DATASET Shelters (a string)", headers={"content-type": "text/plain"}, timeout=60
+    )
+    with pytest.raises(SystemTrouble, match=r"cannot be created: .*Shelters"):
+        make(url, 10)

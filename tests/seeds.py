@@ -1,0 +1,11 @@
+"""Seeds of histories: a few in every run, more of the same in ``make test-slow``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def seeds(few: int, many: int) -> list[Any]:
+    return [*range(few), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(few, many))]
