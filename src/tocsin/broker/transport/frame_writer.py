@@ -60,10 +60,7 @@ class FrameWriter:
         data = frame(messages[0]) if len(messages) == 1 else b"".join(map(frame, messages))
         if len(peers) == 1:
             self.one_by_one(peers, messages, data)
-        else:
-            self._write(peers, messages, data)
-
-    def _write(self, peers: Sequence[Any], messages: tuple[bytes, ...], data: bytes) -> None:
+            return
         way = self.way(peers)
         written: list[int] = []
         try:
