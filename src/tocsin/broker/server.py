@@ -56,7 +56,7 @@ class HandOver(Protocol):
 
     def handle_websocket_upgrade(self) -> None:
         super().handle_websocket_upgrade()
-        # The parser and the protocol hold each other: 10 kB a connection until somebody collects them.
+        # The parser and the protocol hold each other: 10 kB a connection until they are collected.
         self.parser = self.scope = self.headers = None  # type: ignore[assignment]
 
 

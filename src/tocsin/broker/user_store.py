@@ -162,7 +162,7 @@ class UserStore:
         return dict(self._open.rows(text, (session, subscription)))
 
     def expired(self) -> Future[list[str]]:
-        """Ends the sessions that nobody has used for too long."""
+        """Ends the sessions that were not used for too long."""
 
         def end() -> list[str]:
             rows = self._open.rows("SELECT session FROM sessions WHERE expires <= ?", (self.clock(),))

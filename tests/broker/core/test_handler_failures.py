@@ -67,7 +67,7 @@ EVENTS: list[Any] = [
     ev.FetchEarly(1),
     ev.Published("F"),
     ev.PublishFailed("F", Problem("not_found", "no")),
-    ev.Ordered(ReportReply(1, moves=[ORDER])),
+    ev.Ordered(ReportReply(1, migrations=[ORDER])),
     ev.Tick(),
     ev.Stopping(),
 ]

@@ -54,7 +54,7 @@ def subscribers(harness: BrokerHarness, *, full: bool = False) -> tuple[dict[str
 
 
 def order(name: str) -> ev.Ordered:
-    return ev.Ordered(ReportReply(1, moves=[MigrationOrder(name, "c", "http://c", "ticket")]))
+    return ev.Ordered(ReportReply(1, migrations=[MigrationOrder(name, "c", "http://c", "ticket")]))
 
 
 def test_a_user_over_rest_is_reported_as_a_subscriber():

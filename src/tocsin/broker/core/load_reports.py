@@ -99,7 +99,7 @@ class LoadReports:
                 self.be_subscriptions.by_id[id].reported = -1.0
 
     def ordered(self, event: ev.Ordered, out: Out) -> None:
-        for order in event.orders.moves:
+        for order in event.orders.migrations:
             name = order.subscriber
             peer = self.sessions.by_subscriber.get(name)
             message = wire.Migrate(order.broker, order.url, order.ticket)

@@ -15,7 +15,7 @@ from tocsin.wire.messages import DurableSubscription
 
 #: Seconds without a request over REST after which a user counts as offline.
 REST_IDLE = 120.0
-#: Seconds for which a user is told to migrate: as long as the coordinator waits for its arrival.
+#: Seconds for which a user is asked to migrate: as long as the coordinator waits for its arrival.
 MIGRATION_SECONDS = 45.0
 
 

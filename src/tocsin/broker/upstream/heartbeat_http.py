@@ -63,7 +63,7 @@ class HeartbeatClient:
         self._task = self.driver.loop.create_task(run_effects(self.heartbeat.run(), self._perform))
 
     async def leave(self) -> None:
-        """The broker stops: nobody is to be placed here any more. One try."""
+        """The broker stops: no subscriber is placed here any more. One try."""
         if self._task is not None:
             self._task.cancel()
         if self._token:
