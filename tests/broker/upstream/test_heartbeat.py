@@ -67,7 +67,7 @@ def test_who_is_asked_for_everything_says_it_at_once(harness):
 
 def test_orders_are_carried_out(harness):
     harness.send(ABOUT)
-    orders = ReportReply(1, moves=[MigrationOrder("ann", "c", "http://c", "ticket")])
+    orders = ReportReply(1, migrations=[MigrationOrder("ann", "c", "http://c", "ticket")])
     harness.send(orders)
     assert harness.handled == [ev.Ordered(orders)]
 

@@ -211,7 +211,7 @@ class World(RuleBasedStateMachine):
         (other,) = [each for each in NAMES if each != name]
         ticket = f"{next(self.tickets)} {subscriber if valid else 'forged'}"
         order = MigrationOrder(subscriber, other, other, ticket)
-        self.tell(self.sites[name], happened.Ordered(ReportReply(1, moves=[order])))
+        self.tell(self.sites[name], happened.Ordered(ReportReply(1, migrations=[order])))
         if fast:
             for peer in [peer for peer in self.down if peer[0] == client]:
                 self.deliver_to(peer, 1_000)
