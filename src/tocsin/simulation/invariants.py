@@ -166,8 +166,8 @@ def _truth(world: Deployment) -> dict[str, list[tuple[str, list[int]]]]:
     """Subscriber: brokers that have it, with its BE subscriptions there."""
     found: dict[str, list[tuple[str, list[int]]]] = {}
     for broker in world.brokers.values():
-        for front in broker.state.fronts.values() if broker.up else ():
-            found.setdefault(front.subscriber, []).append((broker.name, sorted(front.subscriptions)))
+        for session in broker.state.sessions.by_peer.values() if broker.up else ():
+            found.setdefault(session.subscriber, []).append((broker.name, sorted(session.subscriptions)))
     return found
 
 
@@ -237,8 +237,9 @@ def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: 
         told = float(loads.F[numbers[broker.name]])
         if not math.isclose(F, told, rel_tol=1e-9, abs_tol=1e-9):
             yield Violation("loads agree with the model", f"F of {broker.name} is {F}, and the coordinator says {told}")
+    up = [each for each in world.brokers.values() if each.up]
     for k, rate in lam.items():
-        serving = [each.state.backs[k] for each in world.brokers.values() if each.up and _serves(each, k)]
+        serving = [each.state.be_subscriptions.by_id[k] for each in up if _serves(each, k)]
         measured = [back.lam.bytes_per_second(world.clock.now) for back in serving]
         if measured and not any(abs(rate - each) <= STALE * max(rate, each) for each in measured):
             what = f"λ of #{k} is {' or '.join(map(str, measured))}, and the coordinator says {rate}"
@@ -246,7 +247,7 @@ def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: 
 
 
 def _serves(broker: BrokerNode, k: int) -> bool:
-    return any(k in front.subscriptions for front in broker.state.fronts.values())
+    return any(k in session.subscriptions for session in broker.state.sessions.by_peer.values())
 
 
 def _brokers(world: Deployment) -> Iterator[Violation]:
@@ -256,18 +257,19 @@ def _brokers(world: Deployment) -> Iterator[Violation]:
     for broker in world.brokers.values():
         if not broker.up:
             continue
-        state = broker.state
+        state, sessions, by_id = broker.state, broker.state.sessions.by_peer, broker.state.be_subscriptions.by_id
         if (mine := cluster.data.brokers.get(broker.name)) and (left := cluster.data.entries(mine.id, 10)):
             yield Violation("it settles", f"{broker.name} was not notified of {left}")
-        if any(channel.told for channel in state.channels.values()) or state.catchup.jobs or state.catchup.queue:
+        fetches, channels = state.replay.fetches, state.be_subscriptions.channels
+        if any(channel.queue for channel in channels.values()) or fetches.jobs or fetches.queue:
             yield Violation("it settles", f"{broker.name} has something to fetch")
-        if late := [front.subscriber for front in state.fronts.values() if front.behind or front.congested]:
+        if late := [each.subscriber for each in sessions.values() if each.not_live or each.congested]:
             yield Violation("it settles", f"{broker.name} has something left for {late}")
-        if broker.name in world.draining and open_ and state.fronts:
-            yield Violation("it settles", f"{broker.name} is drained, and has {len(state.fronts)} subscribers")
+        if broker.name in world.draining and open_ and sessions:
+            yield Violation("it settles", f"{broker.name} is drained, and has {len(sessions)} subscribers")
         held = {each.id for name in cluster.data.channels for each in cluster.data.subscriptions(name, broker.name)}
-        if held != set(state.backs):
-            what = f"{broker.name} has {sorted(state.backs)}, and the data cluster says {sorted(held)}"
+        if held != set(by_id):
+            what = f"{broker.name} has {sorted(by_id)}, and the data cluster says {sorted(held)}"
             yield Violation("subscriptions agree", what)
         if state.cache.bytes > config.cache_bytes:
             yield Violation("memory is bounded", f"{broker.name} keeps {state.cache.bytes} bytes of results")

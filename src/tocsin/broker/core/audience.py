@@ -8,6 +8,6 @@ from tocsin.broker.core.events import Peer
 
 
 class Audience(tuple[Peer, ...]):
-    """Does not change; another one is made when somebody comes or goes. ``way`` is the driver's: how it gets there."""
+    """Immutable: another one is made when a subscriber comes or goes. ``way`` is the driver's: how it gets there."""
 
     way: Any = None

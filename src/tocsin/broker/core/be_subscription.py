@@ -1,4 +1,8 @@
-"""BE subscriptions and the channels they are of, as the broker's state machine sees them."""
+"""BE subscriptions and their channels, as the broker's state machine sees them.
+
+Offsets here are executions of one epoch: that of the channel. A channel that is created again ends everything of the
+epoch before, so that no two epochs meet in one BE subscription.
+"""
 
 from __future__ import annotations
 
@@ -12,53 +16,54 @@ from tocsin.broker.core.cache import Recent
 from tocsin.broker.core.events import Args, Line, Peer
 from tocsin.broker.core.rate import Rate
 from tocsin.wire.messages import Subscribe, notify_template
+from tocsin.wire.position import Position
 
 Key = tuple[str, bytes]
 
 
-class Holder(NamedTuple):
-    """Asks for a BE subscription on behalf of a user who is away, who had it under this number."""
+class DurableRequest(NamedTuple):
+    """Asks for a BE subscription on behalf of a user, who had it under this id."""
 
     user: str
     subscription: int
-    after: int
+    execution: int
     previous_ids: dict[int, int]
 
 
-class Asker(NamedTuple):
+class SessionRequest(NamedTuple):
     """Asks for it on a connection."""
 
     peer: Peer
     request: Subscribe
 
 
-class Former(NamedTuple):
-    """Gets the rest of what it had under other ``numbers`` first, the oldest first; only the answer to the latest job
-    counts. ``between``: nobody may have had the subscription before the first of them."""
+class PreviousIds(NamedTuple):
+    """The rest of the results under previous ``ids`` comes first, the oldest id first; only the answer to the latest
+    job counts. ``released``: no broker may have held the subscription before the first of them."""
 
-    numbers: tuple[int, ...]
+    ids: tuple[int, ...]
     job: int
-    between: bool = False
+    released: bool = False
 
 
 class Channel(Struct, eq=False):
-    """``position``: all executions up to it have been delivered. One pull at a time keeps them in order."""
+    """All executions up to ``delivered`` have been delivered. One pull at a time keeps them in order."""
 
     name: str
     template: bytes = b""  # of its notifications
     epoch: int = 0
-    position: int = 0
-    told: deque[tuple[int, list[Line] | None]] = field(default_factory=deque)
-    newest: int = 0
-    lost: int = 0  # up to here, some may never have been told
+    delivered: int = 0
+    notified: int = 0  # the latest execution
+    missed: int = 0  # notifications up to here may not have arrived
+    queue: deque[tuple[int, list[Line] | None]] = field(default_factory=deque)  # notified, not delivered
     pulling: bool = False
-    busy: bool = False  # a Want or an Unwant is under way
-    wanted: dict[bytes, BESubscription] = {}
-    asked: list[BESubscription] = []  # the Want under way
-    unwanted: dict[int, BESubscription] = {}
-    parting: dict[int, BESubscription] = {}  # unwanted, and everything wanted before has been asked for
-    released: list[int] = []  # the Unwant under way
-    backs: dict[int, BESubscription] = {}
+    busy: bool = False  # a Subscribe or an Unsubscribe is in flight
+    to_subscribe: dict[bytes, BESubscription] = {}
+    subscribing: list[BESubscription] = []  # the Subscribe in flight
+    to_unsubscribe: dict[int, BESubscription] = {}
+    to_unsubscribe_next: dict[int, BESubscription] = {}  # of these, all that was to be subscribed before has been
+    unsubscribing: list[int] = []  # the Unsubscribe in flight
+    be_subscriptions: dict[int, BESubscription] = {}
 
     def __post_init__(self) -> None:
         self.spell(self.name)
@@ -67,15 +72,19 @@ class Channel(Struct, eq=False):
         self.name = name
         self.template = notify_template(name)
 
+    def position(self, execution: int) -> Position:
+        return Position(self.epoch, execution)
+
     @property
     def unused(self) -> bool:
-        return not (self.backs or self.wanted or self.unwanted or self.parting or self.busy or self.told)
+        waiting = self.to_subscribe or self.to_unsubscribe or self.to_unsubscribe_next
+        return not (self.be_subscriptions or waiting or self.busy or self.queue)
 
 
 class BESubscription(Struct, eq=False):
-    """A BE subscription. ``id`` is 0 until the data cluster has confirmed it, when its channel was at ``born``.
+    """``id`` is 0 until the data cluster has confirmed it, when its channel was at ``confirmed_at``.
 
-    What executions up to ``start`` found for it is not delivered as it comes, but had from the data cluster.
+    Results up to ``live_after`` are fetched from the data cluster, later ones delivered as they come.
     """
 
     channel: Channel
@@ -84,23 +93,23 @@ class BESubscription(Struct, eq=False):
     recent: Recent
     lam: Rate
     id: int = 0
-    born: int = 0
-    start: int = 0
-    last: int = 0
-    asking: list[Asker | Holder] = []
+    confirmed_at: int = 0
+    live_after: int = 0
+    last_delivered: int = 0
+    requests: list[SessionRequest | DurableRequest] = []
     live: dict[Peer, None] = {}
     audience: Audience | None = None  # of ``live``, made when it is needed
     waiting: dict[Peer, int] = {}
-    slow: dict[Peer, None] = {}
-    former: dict[Peer, Former] = {}
-    holders: dict[str, dict[int, int]] = {}  # users, and until where they had it under other numbers
+    congested: dict[Peer, None] = {}
+    previous: dict[Peer, PreviousIds] = {}
+    users: dict[str, dict[int, int]] = {}  # its durable users; previous ids, each with its last execution
     fetching: bool = False
     reported: float = -1.0  # λ in bytes, as the coordinator knows it
 
     @property
-    def through(self) -> int:
-        """Who is live has everything up to this execution."""
-        return max(self.start, self.last, self.channel.position)
+    def delivered(self) -> int:
+        """Live subscribers have everything up to this execution."""
+        return max(self.live_after, self.last_delivered, self.channel.delivered)
 
     def targets(self) -> Audience:
         if self.audience is None:
@@ -109,4 +118,4 @@ class BESubscription(Struct, eq=False):
 
     @property
     def unused(self) -> bool:
-        return not (self.live or self.waiting or self.slow or self.former or self.holders or self.asking)
+        return not (self.live or self.waiting or self.congested or self.previous or self.users or self.requests)

@@ -6,25 +6,25 @@ from collections import deque
 
 
 class Recent:
-    """The newest frames of one BE subscription: all of those behind ``floor``, and nothing of what was before.
+    """The newest messages of one BE subscription: all after execution ``complete_after``, none before.
 
-    ``passed``: how many of its places in the cache's order, the first ones, are of frames that are gone.
+    ``passed``: how many of its places in the cache's order, the first ones, are of messages that are gone.
     """
 
-    __slots__ = ("entries", "floor", "passed")
+    __slots__ = ("complete_after", "entries", "passed")
 
-    def __init__(self, floor: int) -> None:
-        self.floor = floor
+    def __init__(self, complete_after: int) -> None:
+        self.complete_after = complete_after
         self.passed = 0
         self.entries: deque[tuple[int, bytes]] = deque()
 
     def after(self, execution: int) -> list[bytes]:
-        """Only for an execution that is not below ``floor``."""
-        return [frame for number, frame in self.entries if number > execution]
+        """Only for an execution that is not below ``complete_after``."""
+        return [message for number, message in self.entries if number > execution]
 
 
 class Cache:
-    """At most ``most_bytes`` of frames, and at most ``most_each`` of one subscription; the oldest go first."""
+    """At most ``most_bytes`` of messages, and at most ``most_each`` of one subscription; the oldest go first."""
 
     __slots__ = ("_order", "_passed", "bytes", "hits", "misses", "most_bytes", "most_each")
 
@@ -38,14 +38,14 @@ class Cache:
         self._passed = 0
 
     @property
-    def frames(self) -> int:
+    def messages(self) -> int:
         return len(self._order) - self._passed
 
-    def add(self, recent: Recent, execution: int, frame: bytes) -> None:
+    def add(self, recent: Recent, execution: int, message: bytes) -> None:
         entries = recent.entries
-        entries.append((execution, frame))
+        entries.append((execution, message))
         self._order.append(recent)
-        self.bytes += len(frame)
+        self.bytes += len(message)
         if len(entries) > self.most_each:
             self._pass(recent)
             self._shorten()
@@ -58,7 +58,7 @@ class Cache:
         self._shorten()
 
     def _pass(self, recent: Recent) -> None:
-        """Its oldest frame goes; its place in the order stays until it comes up."""
+        """Its oldest message goes; its place in the order stays until it comes up."""
         self._drop(recent)
         recent.passed += 1
         self._passed += 1
@@ -74,7 +74,7 @@ class Cache:
 
     def _shorten(self) -> None:
         """The order must not outgrow what it orders."""
-        if self._passed <= self.frames + 64:
+        if self._passed <= self.messages + 64:
             return
         kept: deque[Recent] = deque()
         for recent in self._order:
@@ -85,5 +85,5 @@ class Cache:
         self._order, self._passed = kept, 0
 
     def _drop(self, recent: Recent) -> None:
-        recent.floor, frame = recent.entries.popleft()
-        self.bytes -= len(frame)
+        recent.complete_after, message = recent.entries.popleft()
+        self.bytes -= len(message)

@@ -37,7 +37,7 @@ class Report(Struct, frozen=True):
     connections: int
     lagging: int
     catching_up: int
-    told: int
+    notified: int  # executions not delivered yet
     fetches: int
     bytes_in: int
     bytes_out: int

@@ -33,7 +33,7 @@ class Rate:
         self._bytes = 0.0
 
     def add(self, size: int, now: float) -> None:
-        """One event of so many bytes."""
+        """One event of ``size`` bytes."""
         if now > self._at:
             factor = exp((self._at - now) / WINDOW)
             self._at = now

@@ -7,7 +7,7 @@ from msgspec import Struct
 from tocsin.broker.core.events import Peer
 from tocsin.wire.messages import FromClient
 
-#: In ``Front.subscriptions``: everything is sent as it comes.
+#: In ``Session.subscriptions``: results are sent as they come.
 LIVE = -1
 
 
@@ -16,13 +16,13 @@ class Session(Struct, eq=False):
 
     peer: Peer
     address: str
-    heard: float
+    last_received: float
     subscriptions: dict[int, int]
     user: str | None = None
     subscriber: str = ""
-    greeted: bool = False
-    brief: bool = False  # one request over REST
+    welcomed: bool = False
+    rest: bool = False  # one request of a user over REST
     congested: bool = False
-    behind: int = 0  # subscriptions that are not live
+    not_live: int = 0  # subscriptions that are not live
     unanswered: int = 0
-    waiting: list[FromClient] | None = None  # came while its token is being looked up
+    queued: list[FromClient] | None = None  # received while its token is being looked up

@@ -19,6 +19,12 @@ from tocsin.broker.core import instructions as do
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.config import BrokerConfig
+from tocsin.wire.position import Position
+
+
+def at(execution: int, epoch: int = 0) -> Position:
+    return Position(epoch, execution)
+
 
 CHANNELS = {"channels": [{"name": "C", "last_execution": 9}]}
 
@@ -67,10 +73,10 @@ class Rig:
         driver: Any = SimpleNamespace(
             config=BrokerConfig(name="b", cluster=self.held.enter_context(results(self))),
             loop=asyncio.get_running_loop(),
-            state=SimpleNamespace(channels={}),
+            state=SimpleNamespace(be_subscriptions=SimpleNamespace(channels={})),
             handle=self.hear,
         )
-        self.link = UpstreamClient(driver, "http://broker/told")
+        self.link = UpstreamClient(driver, "http://broker/notify")
         self.link._client = httpx.AsyncClient(
             transport=httpx.MockTransport(self.answer), base_url="http://cluster", timeout=60
         )
@@ -116,7 +122,7 @@ def run(test: Callable[[Rig], Awaitable[None]]) -> None:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "LOOK", 0.0)
+    monkeypatch.setattr(protocol, "POLL", 0.0)
 
 
 def refusal(kind: str, **fields: Any) -> tuple[int, dict[str, Any]]:
@@ -131,7 +137,7 @@ def test_what_is_inherited_is_known_before_anything_is_told():
         assert not rig.link.settled.is_set()
         listing.set_result({"subscriptions": [{"subscription": 7, "args": ["fire"]}]})
         await rig.link.settled.wait()
-        assert rig.events == [ev.Inherited("C", [(7, ["fire"])], 9)]
+        assert rig.events == [ev.Recovered("C", [(7, ["fire"])], at(9))]
 
     run(test)
 
@@ -149,7 +155,7 @@ def test_what_was_lost_is_known_before_anything_is_told():
         assert not rig.link.settled.is_set()
         listing.set_result(CHANNELS)
         await rig.link.settled.wait()
-        assert rig.events[-1] == ev.Returned({"C": 9})
+        assert rig.events[-1] == ev.Missed({"C": at(9)})
 
     run(test)
 
@@ -161,7 +167,7 @@ def test_a_broker_that_was_given_up_looks_again_the_first_time_too():
         rig.answers["PUT /brokers/b"] = {"returned": True}
         rig.link.start()
         await rig.link.settled.wait()
-        assert rig.events == [ev.Inherited("C", [(7, ["fire"])], 9), ev.Returned({"C": 9})]
+        assert rig.events == [ev.Recovered("C", [(7, ["fire"])], at(9)), ev.Missed({"C": at(9)})]
 
     run(test)
 
@@ -173,7 +179,7 @@ def test_a_broker_whose_registration_had_no_answer_may_have_been_given_up():
         rig.answers["PUT /brokers/b"] = (503, {"error": {"message": "the answer was lost"}})
         await rig.until(lambda: rig.link.last_error is not None)
         rig.answers["PUT /brokers/b"] = {"returned": False}
-        await rig.until(lambda: ev.Returned({"C": 9}) in rig.events)
+        await rig.until(lambda: ev.Missed({"C": at(9)}) in rig.events)
 
     run(test)
 
@@ -183,26 +189,26 @@ def test_nothing_is_let_go_before_it_is_known_what_is_inherited():
         listing = rig.later("GET /channels")
         rig.answers["POST /channels/C/unsubscribe"] = {}
         rig.link.start()
-        rig.link.carry_out(do.Unwant("C", [7]))
+        rig.link.carry_out(do.Unsubscribe("C", [7]))
         await rig.until(lambda: "GET /channels" in rig.asked)
         assert "POST /channels/C/unsubscribe" not in rig.asked
         listing.set_result(CHANNELS)
-        await rig.until(lambda: ev.Unwanted("C") in rig.events)
+        await rig.until(lambda: ev.Unsubscribed("C") in rig.events)
 
     run(test)
 
 
 @pytest.mark.parametrize(
     ("kind", "lost"),
-    [("execution", ev.Returned({"C": 4}, 3)), ("channel", ev.Dropped("C", 3))],
+    [("execution", ev.Missed({"C": at(4, 3)})), ("channel", ev.Dropped("C", 3))],
     ids=["expired", "dropped"],
 )
 def test_a_pull_that_is_refused_says_what_was_lost_and_ends(kind, lost):
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/executions/4/results"] = refusal(kind, first=5)
-        rig.link.carry_out(do.Pull("C", 4, 3))
+        rig.link.carry_out(do.Pull("C", at(4, 3)))
         await rig.until(lambda: len(rig.events) == 2)
-        assert rig.events == [lost, ev.Pulled("C", 4, [], epoch=3)]
+        assert rig.events == [lost, ev.Pulled("C", at(4, 3), [])]
 
     run(test)
 
@@ -210,9 +216,9 @@ def test_a_pull_that_is_refused_says_what_was_lost_and_ends(kind, lost):
 def test_a_fetch_from_before_what_is_kept_is_a_gap():
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/subscriptions/7/results"] = refusal("execution", first=5)
-        rig.link.carry_out(do.Fetch(3, "C", 7, 1))
+        rig.link.carry_out(do.Fetch(3, "C", 7, at(1)))
         await rig.until(lambda: bool(rig.events))
-        assert rig.events == [ev.FetchGap(3, 5)]
+        assert rig.events == [ev.FetchGap(3, at(5))]
 
     run(test)
 
@@ -220,7 +226,7 @@ def test_a_fetch_from_before_what_is_kept_is_a_gap():
 @pytest.mark.parametrize(
     ("about", "event"),
     [
-        ({"subscription": 7, "begins_after": 4}, ev.Fetched(3, [], False, 4)),
+        ({"subscription": 7, "begins_after": 4}, ev.Fetched(3, [], False, at(4))),
         ({"subscription": 7, "begins_after": None}, ev.FetchEarly(3)),
         (refusal("subscription"), ev.Fetched(3, [])),
     ],
@@ -229,7 +235,7 @@ def test_where_a_subscription_begins_is_asked_first(about, event):
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/subscriptions/7"] = about
         rig.answers["GET /channels/C/subscriptions/7/results"] = b""
-        rig.link.carry_out(do.Fetch(3, "C", 7, 1, begin=True))
+        rig.link.carry_out(do.Fetch(3, "C", 7, at(1), find_begin=True))
         await rig.until(lambda: bool(rig.events))
         assert rig.events == [event]
 
@@ -247,9 +253,9 @@ def test_one_wrong_subscription_is_found_and_the_others_are_made():
         rig.link._client = httpx.AsyncClient(
             transport=httpx.MockTransport(subscribe), base_url="http://cluster", timeout=60
         )
-        rig.link.carry_out(do.Want("C", [["1"], ["wrong"], ["3"], ["4"]]))
+        rig.link.carry_out(do.Subscribe("C", [["1"], ["wrong"], ["3"], ["4"]]))
         await rig.until(lambda: bool(rig.events))
-        assert rig.events == [ev.Wanted("C", [1, ev.Problem("type_mismatch", "no"), 3, 4], 4)]
+        assert rig.events == [ev.Subscribed("C", [1, ev.Problem("type_mismatch", "no"), 3, 4], at(4))]
 
     run(test)
 
@@ -259,14 +265,14 @@ def test_what_is_pulled_comes_line_by_line():
 
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/executions/4/results"] = lines
-        rig.link.carry_out(do.Pull("C", 4, 3))
+        rig.link.carry_out(do.Pull("C", at(4, 3)))
         await rig.until(lambda: len(rig.events) == 2)
         first, last = rig.events
         assert [(each.subscription, bytes(each.results)) for each in first.lines] == [
             (7, b'[{"n": 1}]'),
             (8, b'[{"n": 1}]'),
         ]
-        assert last == ev.Pulled("C", 4, [], epoch=3)
+        assert last == ev.Pulled("C", at(4, 3), [])
 
     run(test)
 
@@ -274,7 +280,7 @@ def test_what_is_pulled_comes_line_by_line():
 def test_a_channel_that_was_made_anew_between_two_looks_was_dropped():
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels"] = {"channels": [{"name": "C", "last_execution": 9, "epoch": 200}]}
-        rig.link.driver.state.channels["c"] = SimpleNamespace(epoch=100, backs={7: None})
+        rig.link.driver.state.be_subscriptions.channels["c"] = SimpleNamespace(epoch=100, be_subscriptions={7: None})
         rig.link.start()
         await rig.until(lambda: ev.Dropped("c", 100) in rig.events)
 
@@ -286,7 +292,7 @@ def test_a_fetch_that_is_large_is_cut_short_and_there_is_more():
 
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/subscriptions/7/results"] = b"".join(line % n for n in range(2, 40))
-        rig.link.carry_out(do.Fetch(3, "C", 7, 1))
+        rig.link.carry_out(do.Fetch(3, "C", 7, at(1)))
         await rig.until(lambda: bool(rig.events))
         (fetched,) = rig.events
         assert fetched.more and 10 <= len(fetched.lines) < 38

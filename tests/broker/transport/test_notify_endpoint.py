@@ -66,7 +66,7 @@ class Teller:
         return found
 
 
-def request(body: bytes, *, first: str = "POST /told HTTP/1.1", size: int | None = None, **headers: str) -> bytes:
+def request(body: bytes, *, first: str = "POST /notify HTTP/1.1", size: int | None = None, **headers: str) -> bytes:
     fields = {"host": "b", "content-length": str(len(body) if size is None else size)} | headers
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items() if value)
     return f"{first}\r\n{head}\r\n".encode() + body
@@ -223,13 +223,13 @@ def test_whatever_comes_in_whatever_pieces_is_answered_up_to_the_first_refusal(s
 )
 def test_no_bytes_disturb_anybody_else(served_broker, said, begun):
     with Teller(served_broker) as odd, Teller(served_broker) as usual:
-        odd.socket.sendall((b"POST /told HTTP/1.1\r\n" if begun else b"") + said)
+        odd.socket.sendall((b"POST /notify HTTP/1.1\r\n" if begun else b"") + said)
         usual.socket.sendall(request(b"[]"))
         assert usual.answers() == [(204, b"")]
 
 
 OTHER = {
-    "another method": (request(b"", first="GET /told HTTP/1.1"), 405),
+    "another method": (request(b"", first="GET /notify HTTP/1.1"), 405),
     "another path": (request(b"", first="GET /healthz HTTP/1.1"), 200),
     "no such path": (request(b"", first="GET /nowhere HTTP/1.1"), 404),
     "a length that is none": (request(b"", content_length="x"), 400),
@@ -247,16 +247,16 @@ def test_everything_else_is_answered_by_the_web_server(teller, said, status):
 @pytest.mark.parametrize(
     ("head", "found"),
     [
-        (b"POST /told HTTP/1.1\r\nContent-Length: 12\r\n\r\n", Head(12, False)),
-        (b"POST /told HTTP/1.1\r\nHost: x\r\ncontent-length:0\r\nConnection: keep-alive\r\n\r\n", Head(0, False)),
-        (b"POST /told HTTP/1.1\r\nTocsin-Answer: later\r\nContent-Length: 2\r\n\r\n", Head(2, True)),
-        (b"POST /told HTTP/1.1\r\nTocsin-Answer: never\r\nContent-Length: 2\r\n\r\n", Head(2, False)),
-        (b"POST /told HTTP/1.1\r\n\r\n", None),
-        (b"POST /told HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", None),
-        (b"POST /told HTTP/1.1\r\nContent-Length: -1\r\n\r\n", None),
-        (b"POST /told HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", None),
-        (b"POST /told HTTP/1.0\r\nContent-Length: 1\r\n\r\n", None),
-        (b"POST /told?x HTTP/1.1\r\nContent-Length: 1\r\n\r\n", None),
+        (b"POST /notify HTTP/1.1\r\nContent-Length: 12\r\n\r\n", Head(12, False)),
+        (b"POST /notify HTTP/1.1\r\nHost: x\r\ncontent-length:0\r\nConnection: keep-alive\r\n\r\n", Head(0, False)),
+        (b"POST /notify HTTP/1.1\r\nTocsin-Answer: later\r\nContent-Length: 2\r\n\r\n", Head(2, True)),
+        (b"POST /notify HTTP/1.1\r\nTocsin-Answer: never\r\nContent-Length: 2\r\n\r\n", Head(2, False)),
+        (b"POST /notify HTTP/1.1\r\n\r\n", None),
+        (b"POST /notify HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", None),
+        (b"POST /notify HTTP/1.1\r\nContent-Length: -1\r\n\r\n", None),
+        (b"POST /notify HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", None),
+        (b"POST /notify HTTP/1.0\r\nContent-Length: 1\r\n\r\n", None),
+        (b"POST /notify?x HTTP/1.1\r\nContent-Length: 1\r\n\r\n", None),
     ],
 )
 def test_only_what_says_its_size_plainly_is_read_without_the_web_server(head, found):

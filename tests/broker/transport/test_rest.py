@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from broker_lab import Broker, broker
-from person import PASSWORD, Person, events, rows
+from rest_user import PASSWORD, RestUser, events, rows
 
 from sparkless import sparkless
 
@@ -17,8 +17,8 @@ kinds = (f"rest{n}" for n in itertools.count(1))
 
 
 @pytest.fixture
-def person(served_broker: Broker) -> Person:
-    return Person(served_broker.url)
+def person(served_broker: Broker) -> RestUser:
+    return RestUser(served_broker.url)
 
 
 def test_results_wait_for_who_asks_and_come_until_they_are_acknowledged(cluster, person):
@@ -91,14 +91,14 @@ def test_after_logout_the_token_is_worth_nothing_and_nothing_is_kept(person):
     number = person.subscribe(next(kinds))
     assert person.post("/logout").status_code == 200
     assert person.http.get("/listsubscriptions").status_code == 401
-    again = Person(str(person.http.base_url), person.name)
+    again = RestUser(str(person.http.base_url), person.name)
     assert again.http.get("/listsubscriptions").json() == {"subscriptions": []}
     assert again.post("/ackresults", subscription=number, execution=1).status_code == 404
 
 
 def test_devices_of_a_user_have_their_own_subscriptions(person):
     person.subscribe(next(kinds))
-    laptop = Person(str(person.http.base_url), person.name, "laptop")
+    laptop = RestUser(str(person.http.base_url), person.name, "laptop")
     assert laptop.http.get("/listsubscriptions").json() == {"subscriptions": []}
     assert len(person.http.get("/listsubscriptions").json()["subscriptions"]) == 1
 
@@ -123,13 +123,35 @@ def test_devices_of_a_user_have_their_own_subscriptions(person):
         ("/unsubscribe", {"subscription": 0}, 400, "malformed"),
         ("/ackresults", {"subscription": 999_999, "execution": 1}, 404, "not_found"),
         ("/ackresults", {"subscription": 1, "execution": -1}, 400, "malformed"),
+        ("/publish", {"feed": "Nothing", "records": [{"n": 1}]}, 404, "not_found"),
+        ("/publish", {"feed": "", "records": [{"n": 1}]}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": []}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": [{}] * 1_001}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": {"n": 1}}, 400, "malformed"),
+        ("/publish", {"records": [{"n": 1}]}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": [{"n": 1}], "key": "k"}, 400, "malformed"),
         ("/nowhere", {}, 404, "no_such_path"),
-        ("/told", {}, 404, "no_such_path"),
+        ("/notify", {}, 404, "no_such_path"),
     ],
 )
 def test_bad_requests_say_what_is_wrong(person, path, body, status, code):
     answer = person.http.post(path, json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+
+
+def test_published_records_are_durable_when_they_are_answered(person):
+    records = [{"user": "rest", "lat": 1.0, "lon": 2.0}, 5, {"user": None}]
+    answer = person.post("/publish", feed="LocationFeed", records=records)
+    assert answer.status_code == 201, answer.text
+    found = answer.json()
+    assert found["taken"] == 3 - len(found["refused"])
+    assert {each["index"] for each in found["refused"]} >= {1, 2}
+    assert "published_records_total 0.0" not in person.http.get("/metrics").text
+
+
+def test_nothing_is_published_without_a_token(served_broker):
+    answer = httpx.post(f"{served_broker.url}/publish", json={"feed": "LocationFeed", "records": [{}]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
 
 
 @pytest.mark.parametrize("query", ["", "subscription=x", "subscription=1&wait=-1", "subscription=1&wait=1e9"])
@@ -204,7 +226,7 @@ def test_a_user_who_sleeps_loses_nothing_when_the_broker_is_killed(tmp_path):
     with sparkless(tmp_path / "data") as (cluster, url):
         first = Broker(tmp_path / "b", url)
         first.event("ready")
-        person = Person(first.url)
+        person = RestUser(first.url)
         number = person.subscribe("fire")
         cluster.found("OfKind", (["fire"], [{"n": 1}]))
         first.kill()

@@ -1,6 +1,6 @@
 """A subscriber as a process of its own that may be killed: it writes down every notification, and goes on from there.
 
-diary.py FILE CHANNEL KINDS URL…      one line ``kind execution n n …`` a notification; prints ``ready``, then
+delivery_log.py FILE CHANNEL KINDS URL…      one line ``kind execution n n …`` a notification; prints ``ready``, then
     ``kind execution`` of the last it has of each and of what it gets
 """
 

@@ -15,8 +15,8 @@ from tocsin.broker.core import instructions as do
 from tocsin.broker.core.state import BrokerState
 from tocsin.config import BrokerConfig, BrokerLimits
 from tocsin.wire import messages as wire
-from tocsin.wire.frames import payloads
 from tocsin.wire.messages import DurableSubscription, decode_answers
+from tocsin.wire.position import Position
 
 GRACE = 30.0
 CONFIG = BrokerConfig(
@@ -47,21 +47,21 @@ class World:
         self.open: dict[int, Client] = {}
         self.granted: dict[int, set[int]] = {}
         self.left: dict[int, float] = {}
-        self.asked: list[do.Want | do.Unwant | do.Pull | do.Fetch] = []
+        self.asked: list[do.Subscribe | do.Unsubscribe | do.Pull | do.Fetch] = []
         self.answers: list[list[ev.Event]] = []
         self.tokens: list[tuple[int, str]] = []
         for user, held in sorted(self.store.items()):
             self.handle(ev.Restored(user, list(held.values())))
         for channel, log in self.cluster.logs.items():
             ours = [(number, [kind]) for number, kind in self.cluster.ours(channel)]
-            self.answers.append([ev.Inherited(channel, ours, log.last)])
+            self.answers.append([ev.Recovered(channel, ours, Position(0, log.last))])
 
     # -- the driver
 
     def handle(self, event: ev.Event) -> None:
         # The driver's two ways; a life is handled again in one of them, and has to come out the same.
-        heard = isinstance(event, ev.Told)
-        out = self.state.hear([event], self.now) if heard else self.state.handle(event, self.now)
+        heard = isinstance(event, ev.Notified)
+        out = self.state.on_notify([event], self.now) if heard else self.state.handle(event, self.now)
         self.lives[-1].append((event, self.now, [repr(each) for each in out]))
         for instruction in out:
             self._carry_out(instruction)
@@ -71,7 +71,7 @@ class World:
             case do.Send():
                 for peer in it.peers:
                     assert peer in self.open, "sent to somebody who has left"
-                    for _, text in payloads(it.frame):
+                    for text in it.messages:
                         for message in decode_answers(text):
                             self._sent(peer, message)
             case do.Close():
@@ -81,18 +81,18 @@ class World:
             case do.Remember():
                 here = [client.user for client in self.open.values()]
                 assert it.user in self.store or it.user in here, "kept for somebody who has logged out"
-                held = DurableSubscription(it.subscription, it.channel, it.args, it.after)
+                held = DurableSubscription(it.subscription, it.channel, it.args, it.position.execution)
                 self.store.setdefault(it.user, {}).setdefault(it.subscription, held)
-            case do.Renumber():
-                held = self.store.get(it.user, {}).pop(it.former, None)
+            case do.ChangeId():
+                held = self.store.get(it.user, {}).pop(it.previous_id, None)
                 if held is not None:
-                    previous_ids = held.previous_ids | {it.former: it.until}
-                    after = min(held.after, it.through)
+                    previous_ids = held.previous_ids | {it.previous_id: it.until.execution}
+                    after = min(held.after, it.position.execution)
                     self.store[it.user][it.subscription] = DurableSubscription(
                         it.subscription, held.channel, held.args, after, previous_ids
                     )
             case do.Acknowledge():
-                for number, after in it.positions.items():
+                for number, (_, after) in it.positions.items():
                     held = self.store.get(it.user, {}).get(number)
                     if held is not None:
                         previous_ids = {former: until for former, until in held.previous_ids.items() if until >= after}
@@ -102,12 +102,12 @@ class World:
                         )
             case do.Forget():
                 self.store.get(it.user, {}).pop(it.subscription, None)
-            case do.Unwant():
+            case do.Unsubscribe():
                 for number in it.subscriptions:
                     assert not self._users_of(number), f"{number} is let go, and somebody has it"
                     assert self.now >= self.left.get(number, -GRACE) + GRACE, "let go too early"
                 self.asked.append(it)
-            case do.Want() | do.Pull() | do.Fetch():
+            case do.Subscribe() | do.Pull() | do.Fetch():
                 self.asked.append(it)
 
     def _users_of(self, number: int) -> list[Any]:
@@ -219,7 +219,7 @@ class World:
         if client.user is None:
             return
         for number in self.store.pop(client.user, {}):
-            if number in self.state._held.get(client.user, {}):
+            if number in self.state.users.durable.by_user.get(client.user, {}):
                 self.left[number] = self.now
         self.handle(ev.UserEnded(client.user))
         self.disconnect(client.name)  # it was still waiting to be let in
@@ -237,41 +237,41 @@ class World:
     @property
     def ready(self) -> bool:
         """The driver lets nothing be told to a broker that does not know yet what it inherits, nor let go by it."""
-        return not any(isinstance(parts[0], ev.Inherited) for parts in self.answers)
+        return not any(isinstance(parts[0], ev.Recovered) for parts in self.answers)
 
     def tell(self) -> None:
         if self.cluster.outbox and self.ready:
             channel, execution = self.cluster.outbox.pop(0)
             self.cluster.told.append((channel, execution))
-            self.handle(ev.Told(channel, execution))
+            self.handle(ev.Notified(channel, execution))
 
     def push(self) -> None:
         """Told with all results, as a push channel does."""
         if self.cluster.outbox and self.ready:
             channel, execution = self.cluster.outbox.pop(0)
-            *parts, _ = self.cluster.answer(do.Pull(channel, execution), 100)
+            *parts, _ = self.cluster.answer(do.Pull(channel, Position(0, execution)), 100)
             if not all(isinstance(part, ev.Pulled) for part in parts):
                 return
             lines = [line for part in parts for line in part.lines]  # type: ignore[union-attr]
             if lines:
                 self.cluster.told.append((channel, execution))
-                self.handle(ev.Told(channel, execution, lines))
+                self.handle(ev.Notified(channel, execution, lines))
 
     def tell_again(self, back: int) -> None:
         """The last ones once more, in their order: the answer was lost."""
         for channel, execution in self.cluster.told[-(back % 4) :] if self.ready else ():
-            self.handle(ev.Told(channel, execution))
+            self.handle(ev.Notified(channel, execution))
 
     def give_up(self) -> None:
         """The data cluster forgets what it had to tell, and says so when the broker is back."""
         if not self.ready:
             return
         self.cluster.outbox.clear()
-        self.handle(ev.Returned({channel: log.last for channel, log in self.cluster.logs.items()}))
+        self.handle(ev.Missed({channel: Position(0, log.last) for channel, log in self.cluster.logs.items()}))
 
     def serve(self, which: int, page: int) -> None:
         """It deals with a request; the answer is on its way."""
-        served = [asked for asked in self.asked if self.ready or not isinstance(asked, do.Unwant)]
+        served = [asked for asked in self.asked if self.ready or not isinstance(asked, do.Unsubscribe)]
         if served:
             asked = served[which % len(served)]
             self.asked.remove(asked)
@@ -291,7 +291,7 @@ class World:
             first = self.answers[which % len(self.answers)][0]
             if isinstance(first, ev.Pulled):
                 del self.answers[which % len(self.answers)]
-                self.asked.append(do.Pull(first.channel, first.execution))
+                self.asked.append(do.Pull(first.channel, first.position))
 
     def expire(self, channel: int, count: int) -> None:
         self.cluster.expire("AB"[channel % 2], count)
@@ -336,7 +336,7 @@ class World:
         """``applied``: what was on its way to the data cluster still gets there; ``released``: while the broker was
         dead, somebody took all its subscriptions from it."""
         for asked in self.asked if applied else ():
-            if isinstance(asked, do.Want | do.Unwant):
+            if isinstance(asked, do.Subscribe | do.Unsubscribe):
                 self.cluster.answer(asked, 1)
         for number in list(self.cluster.holders) if released else ():
             self.cluster.unwant(number, OURS)
@@ -367,7 +367,7 @@ class World:
             self.tell()
             for client in self.clients:
                 self.read(client.name, len(client.inbox))
-            if not (self.asked or self.answers or self.cluster.outbox or self.state.catchup.early):
+            if not (self.asked or self.answers or self.cluster.outbox or self.state.replay.fetches.early):
                 break
             if not self.asked:
                 self.tick(0.0)
@@ -390,18 +390,18 @@ class World:
         state = self.state
         assert not [number for number, holders in self.cluster.holders.items() if "ours" in holders]
         for part in (
-            state.fronts,
-            state.backs,
-            state.channels,
-            state._keys,
-            state._users,
-            state._held,
-            state._greeting,
+            state.sessions.by_peer,
+            state.be_subscriptions.by_id,
+            state.be_subscriptions.channels,
+            state.be_subscriptions._by_key,
+            state.sessions.by_user,
+            state.users.durable.by_user,
+            state.sessions._hello_deadlines,
         ):
             assert not part
-        assert not state._addresses and not state._idle and not any(state._beats)
-        assert not state.catchup.jobs and not state.catchup.queue
-        assert not state.cache.frames and not state.cache.bytes and len(state.cache._order) < 100
+        assert not state.sessions._addresses and not state.be_subscriptions._idle and not any(state.sessions._beats)
+        assert not state.replay.fetches.jobs and not state.replay.fetches.queue
+        assert not state.cache.messages and not state.cache.bytes and len(state.cache._order) < 100
 
     def replay(self) -> None:
         for life in self.lives:

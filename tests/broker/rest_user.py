@@ -13,7 +13,7 @@ names = itertools.count(1)
 PASSWORD = "correct horse"
 
 
-class Person:
+class RestUser:
     """A user who is logged in."""
 
     def __init__(self, url: str, name: str | None = None, device: str = "phone") -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import httpx
 import pytest
+from broker_harness import at
 from broker_lab import Broker, broker
-from person import Person, events, rows
+from rest_user import RestUser, events, rows
 
 from sparkless import Sparkless, sparkless
+from tocsin.broker.core import instructions as do
 from tocsin.broker.user_store import UserStore
 from tocsin.wire.messages import DurableSubscription
 
@@ -25,7 +27,7 @@ class Kept:
         self.home, self.cluster, self.url = home, cluster, url
         self.broker = Broker(home, url)
         self.broker.event("ready")
-        self.person = Person(self.broker.url)
+        self.person = RestUser(self.broker.url)
         self.first = self.person.subscribe(ARGS[0])
 
     def find(self, *numbers: int) -> int:
@@ -160,40 +162,40 @@ def _until_live(stream: httpx.Response) -> Iterator[tuple[str, str, dict[str, An
 @pytest.fixture
 def users(tmp_path: Path) -> Iterator[UserStore]:
     found = UserStore(tmp_path / "users.db", "b", 3600.0, lambda: 1_000.0)
-    found.remember("ann", 7, "C", ["fire"], 3)
+    found.remember(do.Remember("ann", 7, "C", ["fire"], at(3)))
     yield found
     found.close()
 
 
 def test_another_number_keeps_the_position_and_knows_the_one_before(users):
-    users.acknowledge("ann", {7: 5})
-    users.renumber("ann", 7, 9, until=12, through=20)
-    assert users.held("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 5, {7: 12})]
+    users.acknowledge(do.Acknowledge("ann", {7: at(5)}))
+    users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
+    assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 5, {7: 12})]
 
 
 def test_a_position_ahead_of_the_channel_is_that_of_another_channel(users):
-    users.renumber("ann", 7, 9, until=2, through=2)
-    assert users.held("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 2, {7: 2})]
+    users.change_id(do.ChangeId("ann", 7, 9, at(2), at(2)))
+    assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 2, {7: 2})]
 
 
 def test_the_same_change_by_two_brokers_is_one(users):
     for until in (12, 15):
-        users.renumber("ann", 7, 9, until=until, through=20)
-    assert users.held("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 3, {7: 12})]
+        users.change_id(do.ChangeId("ann", 7, 9, at(until), at(20)))
+    assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 3, {7: 12})]
 
 
 def test_every_number_is_known_until_something_behind_it_is_acknowledged(users):
-    users.renumber("ann", 7, 9, until=12, through=20)
-    users.renumber("ann", 9, 10, until=30, through=30)
-    assert users.held("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 3, {7: 12, 9: 30})]
-    users.acknowledge("ann", {10: 12})
-    assert users.held("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 12, {7: 12, 9: 30})]
-    users.acknowledge("ann", {10: 31})
-    assert users.held("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 31)]
+    users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
+    users.change_id(do.ChangeId("ann", 9, 10, at(30), at(30)))
+    assert users.durable("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 3, {7: 12, 9: 30})]
+    users.acknowledge(do.Acknowledge("ann", {10: at(12)}))
+    assert users.durable("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 12, {7: 12, 9: 30})]
+    users.acknowledge(do.Acknowledge("ann", {10: at(31)}))
+    assert users.durable("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 31)]
 
 
 def test_what_is_forgotten_has_no_numbers_any_more(users):
-    users.renumber("ann", 7, 9, until=12, through=20)
-    users.forget("ann", 9)
-    users.remember("ann", 9, "C", ["fire"], 30)
-    assert users.held("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 30)]
+    users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
+    users.forget(do.Forget("ann", 9))
+    users.remember(do.Remember("ann", 9, "C", ["fire"], at(30)))
+    assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 30)]

@@ -1,4 +1,4 @@
-"""A broker's state machine on a stand: events in, instructions taken apart for the test."""
+"""A broker's state machine alone: events in, instructions taken apart for the test."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tocsin.broker.core.events import Line
 from tocsin.broker.core.state import BrokerState
 from tocsin.config import BrokerConfig, BrokerLimits
 from tocsin.wire import messages as wire
-from tocsin.wire.frames import payloads
 from tocsin.wire.messages import decode_answers
+from tocsin.wire.position import Position
 
 T = TypeVar("T")
 
@@ -20,7 +20,11 @@ def line(subscription: int, execution: int, text: bytes = b"[1]") -> Line:
     return Line(subscription, execution, 1, text)
 
 
-class Stand:
+def at(execution: int, epoch: int = 0) -> Position:
+    return Position(epoch, execution)
+
+
+class BrokerHarness:
     """``sent`` keeps what went to each peer, ``done`` every other instruction, until they are taken."""
 
     def __init__(self, limits: BrokerLimits | None = None, **settings: Any) -> None:
@@ -33,7 +37,7 @@ class Stand:
         out = self.state.handle(event, self.now)
         for it in out:
             if isinstance(it, do.Send):
-                found = [message for _, text in payloads(it.frame) for message in decode_answers(text)]
+                found = [message for text in it.messages for message in decode_answers(text)]
                 for peer in it.peers:
                     self.sent.setdefault(peer, []).extend(found)
             else:
@@ -58,35 +62,36 @@ class Stand:
             self.say(peer, wire.Hello(0))
             self.took(peer)
 
-    def log_in(self, peer: Any, user: str, *held: wire.DurableSubscription) -> None:
+    def log_in(self, peer: Any, user: str, *durable: wire.DurableSubscription) -> None:
         self.handle(ev.Opened(peer, "address"))
         self.say(peer, wire.Hello(0, "token"))
-        self.handle(ev.Authenticated(peer, user, list(held)))
+        self.handle(ev.Authenticated(peer, user, list(durable)))
         self.did(do.Authenticate)
 
     def say(self, peer: Any, *messages: Any) -> list[do.Instruction]:
         return self.handle(ev.Received(peer, list(messages)))
 
     def subscribe(
-        self, peer: Any, kind: str = "fire", after: int | None = None, former: int | None = None, id: int = 1
+        self, peer: Any, kind: str = "fire", after: int | None = None, previous_id: int | None = None, id: int = 1
     ) -> None:
-        self.say(peer, wire.Subscribe(id, "C", [kind], after, former))
+        self.say(peer, wire.Subscribe(id, "C", [kind], after, previous_id))
 
-    def wanted(self, *outcomes: Any, position: int = 0) -> None:
-        self.handle(ev.Wanted("C", list(outcomes), position))
+    def confirm(self, *outcomes: Any, position: int = 0) -> None:
+        """The data cluster's answer to a Subscribe."""
+        self.handle(ev.Subscribed("C", list(outcomes), at(position)))
 
     def subscribed(self, peer: Any, number: int = 7, position: int = 0, kind: str = "fire") -> None:
         """Subscribed to, confirmed by the data cluster if that had to be asked, and live."""
         self.subscribe(peer, kind)
-        if self.did(do.Want):
-            self.wanted(number, position=position)
+        if self.did(do.Subscribe):
+            self.confirm(number, position=position)
         self.took(peer)
 
     def executed(self, execution: int, *subscriptions: int) -> None:
-        """Told and pulled."""
-        self.handle(ev.Told("C", execution))
+        """Notified and pulled."""
+        self.handle(ev.Notified("C", execution))
         self.did(do.Pull)
-        self.handle(ev.Pulled("C", execution, [line(number, execution) for number in subscriptions]))
+        self.handle(ev.Pulled("C", at(execution), [line(number, execution) for number in subscriptions]))
 
     def tick(self, seconds: float = 1.0) -> list[do.Instruction]:
         self.now += seconds

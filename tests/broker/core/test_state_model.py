@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
+from model_broker import GRACE, World
 from model_cluster import KINDS
-from model_world import GRACE, World
 
 from seeds import seeds
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from broker_lab import Broker, Speaker, broker
-from test_hostile import HELLO, Raw
+from test_hostile_clients import HELLO, Raw
 
 #: One notification of this size, so many of them: far more than the broker and the kernel may hold for a subscriber.
 SIZE, COUNT = 50_000, 250

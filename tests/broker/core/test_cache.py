@@ -19,7 +19,7 @@ def test_only_the_newest_of_each_are_kept():
     cache, recent = Cache(1_000, 2), Recent(0)
     for execution in (1, 2, 3):
         cache.add(recent, execution, b"x")
-    assert recent.after(recent.floor) == [b"x", b"x"] and recent.floor == 1
+    assert recent.after(recent.complete_after) == [b"x", b"x"] and recent.complete_after == 1
 
 
 def test_the_oldest_of_all_go_when_there_are_too_many_bytes():
@@ -27,13 +27,13 @@ def test_the_oldest_of_all_go_when_there_are_too_many_bytes():
     cache.add(one, 1, b"x" * 10)
     cache.add(two, 1, b"x" * 10)
     cache.add(two, 2, b"x" * 10)
-    assert (one.floor, two.floor, cache.bytes) == (1, 0, 20)
+    assert (one.complete_after, two.complete_after, cache.bytes) == (1, 0, 20)
 
 
 def test_what_is_larger_than_everything_is_not_kept():
     cache, recent = Cache(10, 10), Recent(0)
     cache.add(recent, 1, b"x" * 11)
-    assert (cache.bytes, cache.frames, recent.floor) == (0, 0, 1)
+    assert (cache.bytes, cache.messages, recent.complete_after) == (0, 0, 1)
 
 
 def test_what_is_forgotten_leaves_nothing_behind():
@@ -44,7 +44,7 @@ def test_what_is_forgotten_leaves_nothing_behind():
             cache.add(recent, execution, b"x")
     for recent in recents:
         cache.forget(recent)
-    assert (cache.bytes, cache.frames) == (0, 0) and len(cache._order) <= 64
+    assert (cache.bytes, cache.messages) == (0, 0) and len(cache._order) <= 64
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40), st.booleans()), max_size=200))
@@ -58,7 +58,7 @@ def test_it_never_holds_too_much_and_always_all_above_the_floor(steps):
         if forget:
             cache.forget(recents[(which + 1) % 4])
         kept = [[number for number, _ in recent.entries] for recent in recents]
-        assert kept == [[n for n in all_ if n > r.floor] for all_, r in zip(added, recents, strict=True)]
+        assert kept == [[n for n in all_ if n > r.complete_after] for all_, r in zip(added, recents, strict=True)]
         assert cache.bytes == sum(len(frame) for recent in recents for _, frame in recent.entries) <= 100
-        assert cache.frames == sum(map(len, kept)) and all(len(each) <= 4 for each in kept)
-        assert len(cache._order) <= 2 * cache.frames + 64
+        assert cache.messages == sum(map(len, kept)) and all(len(each) <= 4 for each in kept)
+        assert len(cache._order) <= 2 * cache.messages + 64
