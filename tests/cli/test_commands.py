@@ -123,7 +123,7 @@ def test_pub_says_which_records_were_refused_and_why(url, dataset):
 
 
 def test_pub_under_the_same_key_stores_nothing_twice(url, dataset):
-    for taken in (b"1 taken\n", b"1 taken, 1 posts were there already\n"):
+    for taken in (b"1 taken\n", b"1 taken, 1 posts were already stored\n"):
         ran = tocsin("pub", dataset, "--key", "file-7", "--url", url, data=b'{"id":"a","n":1}')
         assert (ran.returncode, ran.stdout) == (0, taken)
 

@@ -79,18 +79,18 @@ def test_sub_prints_one_line_for_each_notification(broker):
     ran = tocsin("sub", "alarms", "kind=fire", "--count", "2", "--after", "3", "--broker", broker.url)
     assert ran.returncode == 0
     assert ran.stdout.decode().splitlines() == [r'Alarms 11 [{"id":"r1","text":"a\u001b[31m\nb"}]', "Alarms 14 []"]
-    said, missed = ran.stderr.decode().splitlines()
+    said, gap = ran.stderr.decode().splitlines()
     assert said == f"subscribed to Alarms at {broker.url}"
-    assert missed == "missed: executions 12 to 13 are not kept any more (retention)"
+    assert gap == "gap: executions 12 to 13 are no longer available (retention)"
     (request,) = broker.all(wire.Subscribe)
     assert (request.channel, request.args, request.after) == ("alarms", {"kind": "fire"}, 3)
 
 
 def test_sub_prints_json_for_programs(broker):
     ran = tocsin("sub", "Alarms", "--count", "2", "--json", TOCSIN_BROKER=broker.url, TOCSIN_TOKEN="t")
-    first, missed, second = map(json.loads, ran.stdout.splitlines())
+    first, gap, second = map(json.loads, ran.stdout.splitlines())
     assert (first["channel"], first["subscription"], first["execution"]) == ("Alarms", 5, 11)
-    assert missed["missed"]["next"] == 14 and second["results"] == [] and ran.stderr == b""
+    assert gap["gap"]["next"] == 14 and second["results"] == [] and ran.stderr == b""
     assert broker.all(wire.Hello)[0].token == "t"
 
 

@@ -25,9 +25,10 @@ from tocsin.config import ClusterConfig
 
 
 class Listener:
-    """A broker that writes down what it is told."""
+    """A broker that keeps its notifications. It answers with ``statuses`` first, and then always takes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *statuses: int) -> None:
+        self.statuses = list(statuses)
         self.messages: list[dict[str, Any]] = []
         self.changed = threading.Condition()
         listener = self
@@ -35,11 +36,13 @@ class Listener:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                with listener.changed:
-                    listener.messages += body if isinstance(body, list) else [body]
-                    listener.changed.notify_all()
-                self.send_response(204)
+                status = listener.statuses.pop(0) if listener.statuses else 204
+                self.send_response(status)
                 self.end_headers()
+                if status == 204:
+                    with listener.changed:
+                        listener.messages += body if isinstance(body, list) else [body]
+                        listener.changed.notify_all()
 
             def log_message(self, *args: object) -> None:
                 """Quiet."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from telling_office import Office
 
 from catalogs import Open
 from postgres import Server
@@ -35,10 +34,3 @@ def opener(database_address: str, tmp_path: Path) -> Iterator[Open]:
 @pytest.fixture
 def catalog(opener: Open) -> Catalog:
     return opener()
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    office = Office(tmp_path)
-    yield office
-    office.close()

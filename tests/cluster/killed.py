@@ -99,7 +99,7 @@ def execute(home: str, count: int) -> None:
         cluster.wait_execution("OfKind", runner.number, 1.0)
     for status in cluster.channel_manager.notifier.status().values():
         assert status["failures"] == 0, status
-    while cluster.context.catalog.tells(cluster.context.definitions.get(Broker, "b").id):
+    while cluster.context.catalog.outbox(cluster.context.definitions.get(Broker, "b").id):
         cluster.wait_execution("OfKind", runner.number, 0.1)
     cluster.close()
     say(done=True)

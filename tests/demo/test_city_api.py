@@ -118,3 +118,11 @@ def test_events_of_the_replay_are_in_the_order_of_time() -> None:
         ("latency", 2.0),
         ("latency", 3.0),
     ]
+
+
+def test_a_demo_that_is_stopping_answers_that_it_is_busy(app: CityApp) -> None:
+    app.loop.stopping = True
+    try:
+        assert get(app, "/city/people", after="0").status_code == 503
+    finally:
+        app.loop.stopping = False

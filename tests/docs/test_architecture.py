@@ -6,7 +6,6 @@ import ast
 import re
 
 import pytest
-
 from pages import ROOT
 
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"

@@ -12,13 +12,26 @@ from tocsin.balancing.model.what_if import WhatIf
 from tocsin.broker.core.events import Published
 from tocsin.broker.core.load_reports import Moves
 from tocsin.broker.core.state import BrokerState
+from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import insist
-from tocsin.broker.upstream.protocol import Post, UpstreamProtocol
+from tocsin.broker.upstream.protocol import UpstreamProtocol
 from tocsin.client.core.session import Session, SubscribeRequest
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.notification import Notification
+from tocsin.cluster.model import Broker
+from tocsin.cluster.notify.dispatch import (
+    Answered,
+    Delete,
+    Disconnected,
+    Dispatch,
+    Instruction,
+    OutboxRead,
+    Post,
+)
+from tocsin.cluster.notify.retry_policy import RetryPolicy
 from tocsin.simulation.campaign import attempt, command, shrink
 from tocsin.simulation.nodes.cluster import DataCluster
+from tocsin.simulation.reference_cluster import Channel, ReferenceCluster, Result
 from tocsin.wire import messages as wire
 
 #: Seeds within which each must be caught.
@@ -95,7 +108,7 @@ def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> N
     post = DataCluster.post
 
     def forgetful(self: DataCluster, wish: Any, done: Any) -> None:
-        self.posts.clear()
+        self.data._posts.clear()
         post(self, wish, done)
 
     patch.setattr(DataCluster, "post", forgetful)
@@ -104,13 +117,95 @@ def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> N
 def the_broker_confirms_records_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
     def commit(self: UpstreamProtocol, it: Any) -> Any:
         self.handle(Published(it.feed))
-        yield from insist(Post(it.feed, it.records, str(self.rng.random())), 0.1, 1.0, self.rng)
+        yield from insist(protocol.Post(it.feed, it.records, str(self.rng.random())), 0.1, 1.0, self.rng)
 
     patch.setattr(UpstreamProtocol, "_commit", commit)
 
 
 def the_data_cluster_does_not_say_what_was_too_late_for_an_execution(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DataCluster, "subscription", lambda self, number, done: done(self.subscriptions[number].begin, None))
+    def begins_after(self: ReferenceCluster, channel: str, id: int) -> int | None:
+        return self.channel(channel).subscriptions[id].begins_after
+
+    patch.setattr(ReferenceCluster, "begins_after", begins_after)
+
+
+def the_notifier_deletes_an_entry_before_its_answer(patch: pytest.MonkeyPatch) -> None:
+    def advance(self: Dispatch, now: float) -> list[Instruction]:
+        out = list[Instruction]()
+        for it in Dispatch_advance(self, now):
+            out += [it, Delete(list(self.window.entries))] if isinstance(it, Post) else [it]
+        return out
+
+    Dispatch_advance = Dispatch._advance
+    patch.setattr(Dispatch, "_advance", advance)
+
+
+def the_notifier_sends_the_newest_first_after_a_connection_ended(patch: pytest.MonkeyPatch) -> None:
+    failed, read = Dispatch._failed, Dispatch._read
+
+    def fail(self: Dispatch, trouble: Disconnected, now: float) -> list[Instruction]:
+        self.reverse = True
+        return failed(self, trouble, now)
+
+    def backwards(self: Dispatch, event: OutboxRead) -> None:
+        read(self, event)
+        if vars(self).pop("reverse", False):
+            self._queue.reverse()
+
+    patch.setattr(Dispatch, "_failed", fail)
+    patch.setattr(Dispatch, "_read", backwards)
+
+
+def the_notifier_forgets_the_request_that_waits_for_the_window(patch: pytest.MonkeyPatch) -> None:
+    send = Dispatch._send
+
+    def forget(self: Dispatch, now: float) -> list[Instruction]:
+        out = send(self, now)
+        if self._url is not None and not self.window.room:
+            self._batch = None
+        return out
+
+    patch.setattr(Dispatch, "_send", forget)
+
+
+def the_notifier_takes_a_refusal_for_an_answer(patch: pytest.MonkeyPatch) -> None:
+    answered = Dispatch._answered
+    patch.setattr(Dispatch, "_answered", lambda self, event: answered(self, Answered(204, event.allowed)))
+
+
+def the_notifier_gives_up_at_the_first_failure_without_saying_so(patch: pytest.MonkeyPatch) -> None:
+    def give_up(self: ReferenceCluster, broker: Broker) -> None:
+        self.outbox = {entry: None for entry in self.outbox if entry.broker != broker.id}
+
+    patch.setattr(RetryPolicy, "failed", lambda self, now: None)
+    patch.setattr(ReferenceCluster, "give_up", give_up)
+
+
+def a_channel_that_is_created_again_has_the_epoch_of_the_one_before(patch: pytest.MonkeyPatch) -> None:
+    create = ReferenceCluster.create_channel
+
+    def same_epoch(self: ReferenceCluster, name: str, parameters: Any, **options: Any) -> Channel:
+        channel = create(self, name, parameters, **options)
+        channel.epoch = next((each.epoch for each in self.dropped if each.name == name), channel.epoch)
+        return channel
+
+    patch.setattr(ReferenceCluster, "create_channel", same_epoch)
+
+
+def a_channel_that_is_created_again_serves_the_results_of_the_one_before(patch: pytest.MonkeyPatch) -> None:
+    results = ReferenceCluster.results
+
+    def older(self: ReferenceCluster, channel: str, id: int, *more: Any, **options: Any) -> list[Result]:
+        before = next((each for each in self.dropped if each.name == channel), self.channels[channel.lower()])
+        stored = {key: text for execution in before.executions for key, text in execution.stored.items()}
+        found = results(self, channel, id, *more, **options)
+        return [Result(id, each.execution, next(iter(stored.values()), each.results)) for each in found]
+
+    patch.setattr(ReferenceCluster, "results", older)
+
+
+def a_client_goes_on_in_another_channel_of_the_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SubscriptionState, "epoch", property(lambda self: 0))
 
 
 #: What is broken, the rule that must notice, and the first seed.
@@ -124,6 +219,14 @@ BROKEN = [
     (a_post_whose_answer_was_lost_is_another_post, "published, and once", 0),
     (the_broker_confirms_records_before_they_are_stored, "published, and once", 0),
     (the_data_cluster_does_not_say_what_was_too_late_for_an_execution, "nothing is lost", 310),
+    (the_notifier_deletes_an_entry_before_its_answer, "nothing is lost", 0),
+    (the_notifier_sends_the_newest_first_after_a_connection_ended, "nothing is lost", 35),
+    (the_notifier_forgets_the_request_that_waits_for_the_window, "nothing is lost", 30),
+    (the_notifier_takes_a_refusal_for_an_answer, "nothing is lost", 0),
+    (the_notifier_gives_up_at_the_first_failure_without_saying_so, "nothing is lost", 0),
+    (a_channel_that_is_created_again_has_the_epoch_of_the_one_before, "subscriptions agree", 0),
+    (a_channel_that_is_created_again_serves_the_results_of_the_one_before, "its own", 0),
+    (a_client_goes_on_in_another_channel_of_the_name, "epochs are announced", 20),
     (the_coordinator_forgets_moves_that_are_under_way, "a plan lowers the maximum", 20),
 ]
 

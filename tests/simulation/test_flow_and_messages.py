@@ -6,6 +6,7 @@ over from it but when channels ran and what they found; who gets what from whom 
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import numpy as np
@@ -56,10 +57,10 @@ def counted(world: Deployment) -> Run:
     executions = [
         Execution(
             execution.started,
-            np.array([keys.index((channel.name, kind)) for kind in execution.found]),
+            np.array([keys.index((channel.name, json.loads(args)[0])) for args in execution.found]),
             np.array([len(found) for found in execution.found.values()]),
         )
-        for channel in world.cluster.channels.values()
+        for channel in world.cluster.data.channels.values()
         for execution in channel.executions
     ]
     plans = world.scenario.clients

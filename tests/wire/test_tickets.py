@@ -1,4 +1,4 @@
-"""Tickets: forged, changed, expired, used twice or shown by somebody else, they are worth nothing."""
+"""Tickets that are forged, changed, expired, used twice or for another subscriber are refused."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_a_good_ticket_is_accepted_once():
     ("text", "why"),
     [
         ("", "the signature is wrong"),
-        ("x", "this is no ticket"),
-        ("a.b.c", "this is no ticket"),
-        (signed() + "=", "this is no ticket"),
+        ("x", "this is not a ticket"),
+        ("a.b.c", "this is not a ticket"),
+        (signed() + "=", "this is not a ticket"),
         (signed()[:-2] + "AA", "the signature is wrong"),
         ("AAAA" + signed(), "the signature is wrong"),
         (signed(secret=b"other"), "the signature is wrong"),

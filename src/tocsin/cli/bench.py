@@ -1,4 +1,4 @@
-"""``tocsin bench``: how fast a running system is, measured from outside."""
+"""``tocsin bench``: measures a running system from outside."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tocsin.errors import Malformed, TocsinError, UserError
 SPARE = 50
 #: Records that are read from the file at a time.
 READ = 10_000
-#: Seconds between two looks of the progress bar.
-LOOK = 0.2
+#: Seconds between two updates of the progress bar.
+UPDATE = 0.2
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -34,10 +34,10 @@ Seconds = Annotated[float, typer.Option(min=0.1, max=86_400, help="How long to m
 
 @app.callback()
 def bench() -> None:
-    """Measure a running system: what subscribers get, or what publishers get in.
+    """Measure what subscribers receive from a running system, or what publishers send to it.
 
-    It uses the system as any client does, with the records and channels that it has. This process is Python on one
-    core: where it is busy itself, start several.
+    Uses the system like any client, with its existing channels and feeds. This process is Python on one core: if it is
+    the bottleneck, start several.
 
     \b
     Example:
@@ -50,21 +50,22 @@ def sub(
     channel: Annotated[str, typer.Argument(help="The channel to subscribe to.")],
     parameters: Annotated[
         list[str] | None,
-        typer.Argument(help="name=value: a number, true, false, null or else a string; name:=JSON for anything."),
+        typer.Argument(help="name=value, where value is a number, true, false, null or a string; or name:=JSON."),
     ] = None,
     broker: Annotated[str, typer.Option("--broker", envvar="TOCSIN_BROKER", help="Address of the broker.")] = BROKER,
     subscribers: Annotated[int, typer.Option(min=1, help="Connections, each with this subscription.")] = 100,
     seconds: Seconds = 10.0,
-    count: Annotated[int | None, typer.Option(min=1, help="End when each has so many notifications.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End when each has this many notifications.")] = None,
     time_column: Annotated[
-        str | None, typer.Option(help="Column of the results with the time from which latency counts: UTC or seconds.")
+        str | None,
+        typer.Option(help="Column of the results with the time from which to measure latency: UTC or seconds."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Subscribe many times to one subscription and count what comes.
+    """Subscribe many times to one channel and count notifications.
 
-    It begins when all are subscribed. The slowest subscriber is the one that has the fewest notifications; behind are
-    the executions that the furthest has and another has not.
+    Counting begins when all are subscribed. The slowest subscriber has the fewest notifications; the lag is the number
+    of executions between the first and the last subscriber.
 
     \b
     Example:
@@ -80,9 +81,9 @@ def sub(
     async def run(bar: Progress | None) -> dict[str, Any]:
         crowd = Crowd(broker, channel, args, time_column)
         try:
-            with watched(bar, subscribers, lambda: (len(crowd.members), "connecting")):
+            with shown(bar, subscribers, lambda: (len(crowd.members), "connecting")):
                 await crowd.gather(subscribers)
-            with watched(bar, seconds, lambda: (passed(crowd.began), f"{crowd.notifications:,} notifications")):
+            with shown(bar, seconds, lambda: (passed(crowd.began), f"{crowd.notifications:,} notifications")):
                 await crowd.count(seconds, count)
             return crowd.report(passed(crowd.began))
         finally:
@@ -106,13 +107,13 @@ def pub(
     clients: Annotated[int, typer.Option(min=1, max=10_000, help="Publishers, a connection each.")] = 8,
     batch: Annotated[int, typer.Option(min=1, max=200_000, help="Records in a post.")] = 100,
     seconds: Seconds = 10.0,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many records.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many records.")] = None,
     json: Json = False,
 ) -> None:
     """Publish the records of a file again and again, and measure how long receipts take.
 
-    A receipt comes when the records are durable. They are really stored: use a feed of a dataset that you can do
-    without, or records with keys, which only replace each other. If records are refused, the exit code is 1.
+    A receipt comes when the records are durable. The records are stored: use a feed of a test dataset, or records with
+    keys, which replace each other. If records are refused, the exit code is 1.
 
     \b
     Example:
@@ -125,7 +126,7 @@ def pub(
         publishers = Publishers(feed, records, batch)
         opening = to_cluster(cluster, feed, clients) if broker is None else to_broker(broker, feed, clients)
         async with opening as senders:
-            with watched(bar, seconds, lambda: (passed(publishers.began), f"{publishers.taken:,} taken")):
+            with shown(bar, seconds, lambda: (passed(publishers.began), f"{publishers.taken:,} taken")):
                 await publishers.run(senders, seconds, count)
             return publishers.report(passed(publishers.began), clients)
 
@@ -161,14 +162,14 @@ def measured(run: Callable[[Progress | None], Coroutine[Any, Any, dict[str, Any]
     with progress() as bar:
         try:
             return asyncio.run(run(bar))
-        except ExceptionGroup as group:  # several publishers failed: they have all met the same
+        except ExceptionGroup as group:  # several publishers failed for the same reason
             first = group.exceptions[0]
             raise (first if isinstance(first, TocsinError) else group) from None
 
 
 @contextmanager
-def watched(bar: Progress | None, total: float, look: Callable[[], tuple[float, str]]) -> Iterator[None]:
-    """Shows how far it is, if somebody watches."""
+def shown(bar: Progress | None, total: float, state: Callable[[], tuple[float, str]]) -> Iterator[None]:
+    """Shows progress on a terminal."""
     if bar is None:
         yield
         return
@@ -176,9 +177,9 @@ def watched(bar: Progress | None, total: float, look: Callable[[], tuple[float, 
 
     async def show() -> None:
         while True:
-            done, text = look()
+            done, text = state()
             bar.update(task, completed=min(done, total), description=text)
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(UPDATE)
 
     showing = asyncio.get_running_loop().create_task(show())
     try:
@@ -197,12 +198,12 @@ def show_sub(found: dict[str, Any]) -> None:
         print_line(f"latency        {milliseconds(found['latency_ms'])}")
     print_line(
         f"slowest        {slowest['notifications']:,} of {slowest['of']:,} notifications, "
-        f"{slowest['executions_behind']:,} executions behind"
+        f"lag {slowest['lag']:,} executions"
     )
     print_line(f"gaps           {found['gaps']:,}")
     for name, meaning in (
-        ("lagging", "times that a subscriber read too slowly"),
-        ("twice", "notifications that came twice"),
+        ("lagging", "times a subscriber read too slowly"),
+        ("twice", "duplicate notifications"),
         ("lost", "connections that broke"),
     ):
         if found[name]:

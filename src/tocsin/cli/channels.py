@@ -1,4 +1,4 @@
-"""``tocsin channels``: what can be subscribed to, and how it goes."""
+"""``tocsin channels``: lists channels and their executions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tocsin.cli.output import URL, Json, Url, print_json, print_line, print_tabl
 
 
 def channels(
-    name: Annotated[str | None, typer.Argument(help="Show this one, with its body and last executions.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show this channel, with its body and last executions.")] = None,
     url: Url = URL,
     json: Json = False,
 ) -> None:

@@ -21,9 +21,13 @@ LOADERS: dict[str, Callable[[str], Any]] = {
 
 
 def config(
-    file: Annotated[Path | None, typer.Option("--config", help="Show what this file and the environment give.")] = None,
-    broker: Annotated[bool, typer.Option("--broker", help="Of a broker instead of a data cluster.")] = False,
-    coordinator: Annotated[bool, typer.Option("--coordinator", help="Of the coordinator instead.")] = False,
+    file: Annotated[
+        Path | None, typer.Option("--config", help="Show the settings of this file and the environment.")
+    ] = None,
+    broker: Annotated[bool, typer.Option("--broker", help="Settings of a broker instead of a data cluster.")] = False,
+    coordinator: Annotated[
+        bool, typer.Option("--coordinator", help="Settings of a coordinator instead of a data cluster.")
+    ] = False,
     reference: Annotated[bool, typer.Option("--reference", help="Print a table of all settings.")] = False,
     json: Json = False,
 ) -> None:
@@ -36,7 +40,7 @@ def config(
       tocsin config --coordinator > coordinator.toml && tocsin coordinator --config coordinator.toml
     """
     if broker and coordinator:
-        raise UserError("a file is of a broker or of the coordinator", hint="leave --broker or --coordinator out")
+        raise UserError("give --broker or --coordinator, not both")
     part = "coordinator" if coordinator else "broker" if broker else "data cluster"
     if file is not None:
         print_json(LOADERS[part](str(file)))
@@ -60,8 +64,8 @@ def broker_rows() -> list[tuple[str, str, str, str]]:
 
 
 def template(part: str = "data cluster", rows: list[tuple[str, str, str, str]] | None = None) -> str:
-    """A TOML file that changes nothing: every setting is there, commented out, with its default."""
-    lines = [f"# Settings of a Tocsin {part}. Take the # away from what you change.", ""]
+    """A TOML file with every setting, commented out, with its default."""
+    lines = [f"# Settings of a Tocsin {part}. Remove the # from the lines that you change.", ""]
     nested = []
     for name, env, default, meaning in settings.rows() if rows is None else rows:
         section, _, last = name.rpartition(".")

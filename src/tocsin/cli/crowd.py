@@ -1,4 +1,4 @@
-"""Many subscribers of one channel in this process, who only count; for ``tocsin bench sub``."""
+"""Many subscribers of one channel in this process, which only count; for ``tocsin bench sub``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MILLISECONDS = 1e11
 
 
 class Head(Struct):
-    """As much of a message as counting takes."""
+    """The part of a message that is needed for counting."""
 
     type: str
     id: int | None = None
@@ -49,20 +49,20 @@ _PONG = wire.encode(wire.Pong()).decode()
 
 
 class Subscriber:
-    """``cursor`` is the last execution it has."""
+    """``execution`` is the last one that it has."""
 
     def __init__(self) -> None:
         self.notifications = 0
-        self.cursor = 0
+        self.execution = 0
         self.socket: ClientConnection | None = None
         self.lost = False
 
 
 class Crowd:
-    """All of them, and what they got together since everybody was subscribed."""
+    """All subscribers, and what they received together since all were subscribed."""
 
     def __init__(self, broker: str, channel: str, args: dict[str, Any], time_column: str | None = None) -> None:
-        self.place = address(broker)
+        self.address = address(broker)
         self.channel, self.args = channel, args
         self.time_column = time_column
         self.members: list[Subscriber] = []
@@ -96,9 +96,9 @@ class Crowd:
             raise
 
     async def count(self, seconds: float, wanted: int | None) -> None:
-        """Listens for so long, or until everybody has ``wanted`` notifications."""
+        """Counts for ``seconds``, or until each subscriber has ``wanted`` notifications."""
         self.began, self.wanted, self._left = time.monotonic(), wanted, len(self.members)
-        # What came to some before the others were there does not count.
+        # Notifications before all were subscribed do not count.
         self.notifications = self.results = self.bytes = self.lagging = self.gaps = self.twice = 0
         self.latency = Spread()
         for each in self.members:
@@ -113,26 +113,27 @@ class Crowd:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # Politely would take a round trip each.
+        # Closing handshakes would take a round trip each.
         for each in self.members:
             if each.socket is not None:
                 each.socket.transport.abort()
 
     async def _subscribe(self, member: Subscriber) -> list[Head]:
-        """What came with the answer, behind it."""
+        """Messages in the same frame after the answer."""
         try:
             member.socket = await connect(
-                self.place.socket,
+                self.address.socket,
                 subprotocols=[Subprotocol(wire.SUBPROTOCOL)],
                 compression=None,
                 max_size=None,
                 ping_interval=None,
             )
         except InvalidStatus as error:
-            raise UserError(f"{self.place.http} does not answer like a broker: {error}") from error
+            raise UserError(f"{self.address.http} does not answer like a broker: {error}") from error
         except (OSError, WebSocketException) as error:
             raise Unreachable(
-                f"no broker answers at {self.place.http}: {error}", hint="start one with `tocsin up` or `tocsin broker`"
+                f"no broker answers at {self.address.http}: {error}",
+                hint="start one with `tocsin up` or `tocsin broker`",
             ) from error
         hello = wire.encode(wire.Hello(0, agent="tocsin bench"))
         request = wire.encode(wire.Subscribe(1, self.channel, self.args))
@@ -140,12 +141,12 @@ class Crowd:
         await member.socket.send(request, text=True)
         while True:
             heads = await self._heads(member.socket)
-            for place, head in enumerate(heads):
+            for index, head in enumerate(heads):
                 if head.type == "error":
                     raise remote_error(head.code, head.message, head.hint)
                 if head.type == "subscribed":
-                    member.cursor = head.after
-                    return heads[place + 1 :]
+                    member.execution = head.after
+                    return heads[index + 1 :]
 
     async def _heads(self, socket: ClientConnection) -> list[Head]:
         try:
@@ -154,7 +155,7 @@ class Crowd:
             code = closed.rcvd.code if closed.rcvd is not None else None
             known = close_codes.CLOSES.get(code or 0)
             why = closed.rcvd.reason if closed.rcvd is not None and closed.rcvd.reason else known and known.meaning
-            raise ConnectionLost(f"the broker ended a connection, {code}: {why or 'without a word'}") from closed
+            raise ConnectionLost(f"the broker ended a connection, {code}: {why or 'without a reason'}") from closed
         self.bytes += len(data)
         found = _heads.decode(data)
         return found if isinstance(found, list) else [found]
@@ -165,7 +166,7 @@ class Crowd:
         try:
             while True:
                 for head in heads:
-                    await self._hear(member, member.socket, head)
+                    await self._receive(member, member.socket, head)
                 heads = await self._heads(member.socket)
         except ConnectionLost:
             member.lost = True
@@ -175,7 +176,7 @@ class Crowd:
             self._error = error
             self._done.set()
 
-    async def _hear(self, member: Subscriber, socket: ClientConnection, head: Head) -> None:
+    async def _receive(self, member: Subscriber, socket: ClientConnection, head: Head) -> None:
         if head.type == "notify":
             self._notified(member, head)
         elif head.type == "ping":
@@ -184,15 +185,15 @@ class Crowd:
             self.lagging += 1
         elif head.type == "gap":
             self.gaps += 1
-            member.cursor = max(member.cursor, head.next - 1)
+            member.execution = max(member.execution, head.next - 1)
         elif head.type == "ended":
             raise remote_error(head.code, head.message)
 
     def _notified(self, member: Subscriber, head: Head) -> None:
-        if head.execution <= member.cursor:
+        if head.execution <= member.execution:
             self.twice += 1
             return
-        member.cursor = head.execution
+        member.execution = head.execution
         member.notifications += 1
         self.notifications += 1
         self.results += head.count
@@ -207,7 +208,7 @@ class Crowd:
 
     def report(self, seconds: float) -> dict[str, Any]:
         counts = [each.notifications for each in self.members] or [0]
-        cursors = [each.cursor for each in self.members] or [0]
+        executions = [each.execution for each in self.members] or [0]
         return {
             "channel": self.channel,
             "subscribers": len(self.members),
@@ -221,7 +222,7 @@ class Crowd:
             "slowest": {
                 "notifications": min(counts),
                 "of": max(counts),
-                "executions_behind": max(cursors) - min(cursors),
+                "lag": max(executions) - min(executions),
             },
             "lagging": self.lagging,
             "gaps": self.gaps,
@@ -231,7 +232,7 @@ class Crowd:
 
 
 def moment(row: dict[str, Any], column: str) -> float:
-    """Seconds since 1970: a number of seconds or milliseconds, or a date and a time, of UTC where it does not say."""
+    """Seconds since 1970, from a number of seconds or milliseconds, or from a date and time (UTC unless it says)."""
     if column not in row:
         raise UserError(f"the results have no column {column!r}", hint=f"they have: {', '.join(row)}")
     value = row[column]
@@ -240,5 +241,5 @@ def moment(row: dict[str, Any], column: str) -> float:
     try:
         found = datetime.datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise UserError(f"{column} is no time: {value!r}", hint="a timestamp, or a number of seconds") from None
+        raise UserError(f"{column} is not a time: {value!r}", hint="a timestamp, or a number of seconds") from None
     return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()

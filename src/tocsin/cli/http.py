@@ -20,7 +20,7 @@ TRIES, MIN_BACKOFF, MAX_BACKOFF = 11, 0.2, 5.0
 
 
 class Remote(TocsinError):
-    """What the server said; ``problem`` is its error, word for word."""
+    """An error of the server; ``problem`` is its JSON."""
 
     def __init__(self, status: int, problem: dict[str, Any], body: dict[str, Any] | None = None) -> None:
         super().__init__(str(problem.get("message", problem)), hint=str(problem.get("hint", "")))
@@ -37,9 +37,9 @@ def path(*parts: str) -> str:
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The header that shows a token, if there is one."""
+    """The header for a token, if there is one."""
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise UserError("the token has characters that no token has", hint="letters, digits and punctuation only")
+        raise UserError("the token has invalid characters", hint="letters, digits and punctuation only")
     return {"authorization": f"Bearer {token}"} if token else {}
 
 
@@ -47,11 +47,11 @@ class Client:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         if not self.url.startswith(("http://", "https://")):
-            raise UserError(f"{url!r} is no address of a server", hint="give one like http://127.0.0.1:8480")
+            raise UserError(f"{url!r} is not the address of a server", hint="give one like http://127.0.0.1:8480")
         try:
             self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT)
         except httpx.InvalidURL as error:
-            raise UserError(f"{url!r} is no address of a server: {error}") from error
+            raise UserError(f"{url!r} is not the address of a server: {error}") from error
 
     def __enter__(self) -> Client:
         return self
@@ -66,7 +66,7 @@ class Client:
 
     @contextlib.contextmanager
     def stream(self, method: str, route: str, **request: Any) -> Iterator[httpx.Response]:
-        """An answer to be read in pieces; an error is raised before the first of them."""
+        """An answer to be read in pieces; errors are raised before the first."""
         try:
             with self._http.stream(method, route, **request) as response:
                 if response.is_error or response.is_redirect:
@@ -74,12 +74,12 @@ class Client:
                     raise self.error(response)
                 yield response
         except httpx.InvalidURL as error:
-            raise UserError(f"{self.url!r} is no address of a server: {error}") from error
+            raise UserError(f"{self.url!r} is not the address of a server: {error}") from error
         except httpx.TransportError as error:
             raise unreachable(self.url, error) from error
 
     def retrying(self, send: Callable[[], Any], sleep: Callable[[float], None], note: Callable[[str], None]) -> Any:
-        """Tries again where nobody answers, or the answer is "later"; only for requests that may arrive twice."""
+        """Retries when there is no answer, or a 502, 503 or 504; only for requests that may arrive twice."""
         failures = 0
         while True:
             try:
@@ -97,16 +97,16 @@ class Client:
         try:
             return msgspec.json.decode(response.read())
         except msgspec.DecodeError as error:
-            raise self._stranger(response) from error
+            raise self._not_tocsin(response) from error
 
     def error(self, response: httpx.Response) -> TocsinError:
         try:
             body = msgspec.json.decode(response.content)
             return Remote(response.status_code, dict(body["error"]), body)
         except (msgspec.DecodeError, KeyError, TypeError, ValueError):
-            return self._stranger(response)
+            return self._not_tocsin(response)
 
-    def _stranger(self, response: httpx.Response) -> TocsinError:
+    def _not_tocsin(self, response: httpx.Response) -> TocsinError:
         media = response.headers.get("content-type", "nothing")
         return UserError(
             f"{self.url} does not answer like a Tocsin server ({response.status_code}, {media})",
@@ -121,4 +121,6 @@ def unreachable(url: str, error: Exception) -> Unreachable:
             f"no server answers at {url}: {reason.lower()}",
             hint="start one with `tocsin up` or `tocsin cluster`, or name it with --url or TOCSIN_URL",
         )
-    return Unreachable(f"the server at {url} broke off: {str(error) or type(error).__name__}", hint="see its log")
+    return Unreachable(
+        f"the server at {url} closed the connection: {str(error) or type(error).__name__}", hint="see its log"
+    )

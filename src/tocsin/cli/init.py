@@ -1,4 +1,4 @@
-"""``tocsin init``: a small application to start from, as files in a folder."""
+"""``tocsin init``: creates a small application to start from."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ import typer
 from tocsin.cli.output import Json, print_json, print_line
 from tocsin.errors import UserError
 
-#: Where each file of ``project`` goes. A hidden file does not get into a package by itself.
+#: Files of ``project``; there, hidden files have no dot, because packages leave hidden files out.
 NAMES = ("README.md", "app.sql", "publish.py", "subscribe.py", "tocsin.toml", ".gitignore")
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put it; made if it is not there.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder to write to; created if it does not exist.")
+    ],
     force: Annotated[
-        bool, typer.Option("--force", help="Also into a folder with files; those of the same name are overwritten.")
+        bool, typer.Option("--force", help="Write to a folder that is not empty, and overwrite files of the same name.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Write a small application to start from: SQL, a publisher, a subscriber and their README.
+    """Create a small application to start from: SQL, a publisher, a subscriber and a README.
 
-    It goes into an empty folder; hidden files such as .git do not count.
+    The folder must be empty, except for hidden files such as .git.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``tocsin``: one command a file; here they come together, and errors become two lines and an exit code."""
+"""``tocsin``: all commands; errors become two lines and an exit code."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def root(
 
 
 def run(args: Sequence[str] | None = None) -> NoReturn:
-    """Exit codes: 0 done, 1 it went wrong, 2 the command line is wrong, 130 interrupted."""
+    """Exit codes: 0 success, 1 error, 2 wrong command line, 130 interrupted."""
     words = sys.argv[1:] if args is None else list(args)
     json = "--json" in words
     try:
@@ -111,7 +111,7 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def quiet_exit(code: int) -> NoReturn:
-    """The reader of a pipe may have gone: then what is still buffered goes nowhere, without a word."""
+    """Flushes; if the reader of the pipe has gone, discards the rest silently."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

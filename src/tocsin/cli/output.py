@@ -1,4 +1,4 @@
-"""What the commands print: tables, lines of JSON, errors with the place they happened, progress bars."""
+"""Output of the commands: tables, lines of JSON, errors with their position, progress bars."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Url = Annotated[str, typer.Option("--url", envvar="TOCSIN_URL", help="Address of
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 URL = "http://127.0.0.1:8480"
 
-#: As wide as a table needs where nobody looks at it in a window.
+#: Width of a table that does not go to a terminal.
 WIDE = 100_000
 TAB = "    "
 
@@ -31,7 +31,7 @@ encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
 
 
 def out() -> Console:
-    """Made when it is needed: standard output may have been replaced since the import."""
+    """Created on each call: standard output may have been replaced since the import."""
     stream = sys.stdout
     return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
 
@@ -52,7 +52,7 @@ def print_line(text: str) -> None:
 
 
 def clean(text: str, keep: str = "\n\t") -> str:
-    """Publishers choose what stands in records; it must not drive the reader's terminal."""
+    """Escapes control characters: records come from publishers, and must not control the reader's terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
@@ -73,7 +73,7 @@ def cell(value: Any) -> str:
 
 
 def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[bool] = ()) -> None:
-    """Numbers to the right, one line a row in a pipe, folded to the window on a terminal."""
+    """Numbers are aligned to the right; cells are folded on a terminal only."""
     console = out()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, name in enumerate(names):
@@ -90,7 +90,7 @@ def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Se
 
 
 def report(error: TocsinError, *, json: bool = False, script: str | None = None, name: str = "") -> None:
-    """One line with the error, the place in the script, one line with the hint; all to standard error."""
+    """Prints the error, its position in the script, and the hint to standard error."""
     problem = error.to_dict()
     if json:
         sys.stderr.write(encoder.encode({"error": problem}).decode() + "\n")
@@ -114,7 +114,7 @@ def place(problem: dict[str, Any], script: str | None, name: str) -> Iterator[st
     text = clean(lines[line - 1].rstrip("\r")).replace("\t", TAB)
     before = clean(lines[line - 1][: max(0, column - 1)]).replace("\t", TAB)
     gutter = len(str(line))
-    # Wide characters count twice, so that the caret stands where the eye expects it.
+    # Wide characters count twice, so that the caret is below the right one.
     pad = " " * cell_len(before)
     if name:
         yield f"{' ' * gutter}--> {name}:{line}:{column}"
@@ -124,7 +124,7 @@ def place(problem: dict[str, Any], script: str | None, name: str) -> Iterator[st
 
 @contextlib.contextmanager
 def progress(*columns: Any) -> Iterator[Progress | None]:
-    """A bar on standard error, if somebody watches."""
+    """A progress bar on standard error, if it is a terminal."""
     console = err()
     if not console.is_terminal:
         yield None

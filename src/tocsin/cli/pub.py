@@ -1,4 +1,4 @@
-"""``tocsin pub``: publishes a file of records, in posts that may safely be sent twice."""
+"""``tocsin pub``: publishes a file of records, in posts that can be repeated safely."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LISTED = 1_000
 
 @dataclass
 class Sum:
-    """What became of all posts."""
+    """The receipts of all posts together."""
 
     taken: int = 0
     refused: int = 0
@@ -53,21 +53,22 @@ def pub(
     atomic: Annotated[bool, typer.Option("--atomic", help="Refuse a whole post for one bad record, and stop.")] = False,
     unknown: Annotated[str, typer.Option(help="Fields without a column: refuse or ignore.")] = "refuse",
     key: Annotated[
-        str | None, typer.Option(help="Names this file: published again under the same name, nothing is stored twice.")
+        str | None,
+        typer.Option(help="Name of this file: published again under the same name, nothing is stored twice."),
     ] = None,
     broker: Annotated[
         str | None, typer.Option(help="Address of a broker to publish through, instead of the data cluster.")
     ] = None,
     retry: Annotated[
-        bool, typer.Option("--retry", help="With --broker: records have keys, so send again what got no answer.")
+        bool, typer.Option("--retry", help="With --broker: records have keys, so repeat posts without an answer.")
     ] = False,
     url: Url = URL,
     json: Json = False,
 ) -> None:
     """Publish records to a feed.
 
-    Records that do not fit are refused one by one, with their number in the file; then the exit code is 1. A post that
-    got no answer is sent again under the same Idempotency-Key; a broker knows no such key.
+    Records that do not fit are refused one by one, with their number in the file; then the exit code is 1. A post
+    without an answer is repeated with the same Idempotency-Key. Brokers do not support this key.
 
     \b
     Example:
@@ -76,9 +77,9 @@ def pub(
     if unknown not in ("refuse", "ignore"):
         raise typer.BadParameter("--unknown is refuse or ignore")
     if broker is not None and (atomic or key is not None or unknown != "refuse"):
-        raise typer.BadParameter("--atomic, --unknown and --key are not for --broker")
+        raise typer.BadParameter("--atomic, --unknown and --key cannot be used with --broker")
     if retry and broker is None:
-        raise typer.BadParameter("--retry is for --broker")
+        raise typer.BadParameter("--retry needs --broker")
     total = Sum()
     try:
         if broker is not None:
@@ -115,7 +116,7 @@ def poster(client: Client, feed: str, options: dict[str, Any], key: str | None, 
 
     def send(number: int, post: Post) -> dict[str, Any]:
         headers = {"content-type": post.media, "idempotency-key": f"{prefix}-{number}"}
-        return deliver(client, path("feeds", feed), post.body, headers, params, patient=total.posts > 0)
+        return deliver(client, path("feeds", feed), post.body, headers, params, retry=total.posts > 0)
 
     return send
 
@@ -136,7 +137,7 @@ def send_all(send: Sender, feed: str, source: BinaryIO, size: int | None, batch:
 
 
 def deliver(
-    client: Client, route: str, body: bytes, headers: dict[str, str], params: dict[str, str], *, patient: bool
+    client: Client, route: str, body: bytes, headers: dict[str, str], params: dict[str, str], *, retry: bool
 ) -> dict[str, Any]:
     def send() -> Any:
         return client.call("POST", route, content=body, headers=headers, params=params)
@@ -144,8 +145,8 @@ def deliver(
     def note(text: str) -> None:
         err().print(clean(text), markup=False)
 
-    # A server that was never there won't come; one that has answered is probably restarting.
-    receipt: dict[str, Any] = client.retrying(send, time.sleep, note) if patient else send()
+    # A server that has answered before is probably restarting.
+    receipt: dict[str, Any] = client.retrying(send, time.sleep, note) if retry else send()
     return receipt
 
 
@@ -161,4 +162,4 @@ def show(feed: str, total: Sum, json: bool) -> None:
     if total.refused > SHOWN:
         err().print(f"... and {total.refused - SHOWN:,} more")
     text = f"{total.taken:,} taken" + (f", {total.refused:,} refused" if total.refused else "")
-    print_line(text + (f", {total.repeated:,} posts were there already" if total.repeated else ""))
+    print_line(text + (f", {total.repeated:,} posts were already stored" if total.repeated else ""))

@@ -1,4 +1,4 @@
-"""Several publishers in this process who send the same records again and again; for ``tocsin bench pub``."""
+"""Several publishers in this process that send the same records repeatedly; for ``tocsin bench pub``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sender = Callable[[list[Raw]], Awaitable[int]]
 
 
 class Publishers:
-    """Each sends a batch, waits for its receipt, and goes on; ``senders`` gives the number taken."""
+    """Each sends a batch, waits for its receipt, and sends the next; a sender returns the number of records taken."""
 
     def __init__(self, feed: str, records: list[Raw], batch: int) -> None:
         self.feed = feed
@@ -32,7 +32,7 @@ class Publishers:
         self._records = cycle(records)
 
     async def run(self, senders: list[Sender], seconds: float, wanted: int | None) -> None:
-        """For so long, or until ``wanted`` records have been sent; what was begun is finished."""
+        """Sends for ``seconds``, or until ``wanted`` records are sent; waits for the last receipts."""
         self.began = time.monotonic()
         batches = self._batches(self.began + seconds, wanted)
         async with asyncio.TaskGroup() as group:
@@ -84,7 +84,7 @@ async def to_broker(broker: str, feed: str, clients: int) -> Any:
 
             async def send(records: list[Raw], client: Any = client) -> int:
                 receipt = await client.publish(feed, records)
-                return int(receipt.taken)
+                return int(receipt.accepted)
 
             senders.append(send)
         yield senders

@@ -1,4 +1,4 @@
-"""``tocsin query``: one query over everything there is."""
+"""``tocsin query``: one query over datasets, results and the catalog."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class Format(StrEnum):
 
 def query(
     sql: Annotated[str, typer.Argument(help="A SELECT; - reads it from standard input.")],
-    format: Annotated[Format | None, typer.Option("--format", "-f", help="How to print it (table).")] = None,
+    format: Annotated[Format | None, typer.Option("--format", "-f", help="Output format (default: table).")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     url: Url = URL,
     json: Json = False,
 ) -> None:
     """Query datasets, results and the catalog.
 
-    Besides datasets there are catalog.datasets, catalog.channels, catalog.executions and the like, and
-    ChannelSubscriptions and ChannelResults for each channel.
+    Besides datasets, there are tables such as catalog.datasets, catalog.channels and catalog.executions, and for each
+    channel ChannelSubscriptions and ChannelResults.
 
     \b
     Example:
       tocsin query 'SELECT kind, count(*) AS n FROM Reports GROUP BY kind' --format csv
     """
     if json and format not in (None, Format.json):
-        raise typer.BadParameter("--json and another --format exclude each other")
+        raise typer.BadParameter("give --json or --format, not both")
     wanted = Format.json if json else format or Format.table
     text = read("-") if sql == "-" else sql
     try:
@@ -91,7 +91,7 @@ def copy(response: httpx.Response, target: BinaryIO) -> None:
 
 
 def save(response: httpx.Response, output: Path) -> None:
-    """All of it or nothing: a file that is there is replaced once the new one is whole."""
+    """Replaces an existing file only once the new one is complete."""
     part = output.with_name(output.name + ".part")
     try:
         try:

@@ -1,4 +1,4 @@
-"""Cuts a file of records into posts, as it reads: NDJSON by lines, arrays and pretty-printed objects by values."""
+"""Splits a file of records into posts while reading: NDJSON by lines, arrays and pretty-printed objects by values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 from tocsin.errors import Malformed, UserError
 
 CHUNK = 1 << 20
-#: Bytes after which a post is sent, however few records it has.
+#: Bytes after which a post is sent, even with few records.
 POST_BYTES = 4 << 20
 SPACE = re.compile(r"[ \t\r\n]*")
 NDJSON = "application/x-ndjson"
@@ -28,7 +28,7 @@ class Post(NamedTuple):
 
 
 class Counted(io.RawIOBase):
-    """A binary file that can be peeked into once buffered, and knows how far it was read; pipes too."""
+    """A binary file or pipe that counts the bytes that were read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -45,7 +45,7 @@ class Counted(io.RawIOBase):
 
 
 def posts(file: Counted, size: int) -> Iterator[Post]:
-    """Posts of ``size`` records at most, in the order of the file. Blank lines don't count."""
+    """Posts of at most ``size`` records, in the order of the file. Blank lines are ignored."""
     source: io.BufferedReader[Any] = io.BufferedReader(file, CHUNK)
     if source.peek(2)[:2] == b"\x1f\x8b":
         unpacked: Any = gzip.GzipFile(fileobj=source)
@@ -59,7 +59,7 @@ def posts(file: Counted, size: int) -> Iterator[Post]:
         else:
             yield from _lines(source, size)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"the file is not whole: {error}") from error
+        raise UserError(f"the file is truncated or corrupt: {error}") from error
 
 
 def is_json(text: bytes) -> bool:
@@ -100,7 +100,7 @@ def _values(source: io.BufferedReader[Any], size: int) -> Iterator[Post]:
 
 
 def elements(source: Any) -> Iterator[str]:
-    """The text of each element of an array, or of each value of a row of values."""
+    """The text of each element of an array, or of each of several consecutive values."""
     scan = json.JSONDecoder().raw_decode
     text = io.TextIOWrapper(source, "utf-8", newline="")
     buffer, at, ended, number = "", 0, False, 0
@@ -144,7 +144,7 @@ def _skip(buffer: str, at: int) -> int:
 def _fill(text: io.TextIOWrapper, buffer: str, at: int) -> tuple[str, int, bool]:
     rest = buffer[at:]
     try:
-        # At least as much again as there is, so that a large record is not scanned over and over.
+        # Doubles the buffer, so that a large record is not scanned over and over.
         more = text.read(max(CHUNK, len(rest)))
     except UnicodeDecodeError as error:
         raise Malformed(f"the file is not UTF-8: {error.reason}") from error
@@ -152,12 +152,12 @@ def _fill(text: io.TextIOWrapper, buffer: str, at: int) -> tuple[str, int, bool]
 
 
 def _scan(scan: Any, buffer: str, at: int, ended: bool, number: int) -> int | None:
-    """Where the value ends; None if it may go on in what was not read yet."""
+    """The end of the value; None if it may continue in the unread part."""
     try:
         end: int = scan(buffer, at)[1]
         return end
     except json.JSONDecodeError as error:
-        # An error well before the end of the buffer is no matter of a value cut in two.
+        # An error well before the end of the buffer is not that of a value cut in two.
         if not ended and error.pos > len(buffer) - 64:
             return None
         if not ended and error.msg.startswith("Unterminated string"):

@@ -1,4 +1,4 @@
-"""Records from a file to a feed by way of a broker, for ``tocsin pub --broker``."""
+"""Publishes records of a file through a broker, for ``tocsin pub --broker``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _values = msgspec.json.Decoder(list[Raw])
 
 
 class Relay:
-    """Sends posts over one connection. A line that is no JSON is refused here: it would spoil the whole frame."""
+    """Sends posts over one connection. It refuses lines that are not JSON: they would make the frame malformed."""
 
     def __init__(self, broker: str, feed: str, retry: bool) -> None:
         from tocsin.client.sync import connect  # takes a tenth of a second; other commands don't need it
@@ -34,18 +34,20 @@ class Relay:
         self._client.__exit__(kind, error, trace)
 
     def send(self, number: int, post: Post) -> dict[str, Any]:
-        """The receipt, with the places of the refused records within the post."""
+        """The receipt, with the indexes of the refused records within the post."""
         refused: list[dict[str, Any]] = []
         records: list[Raw] = []
-        places: list[int] = []
-        for place, record in enumerate(split(post)):
+        indexes: list[int] = []
+        for index, record in enumerate(split(post)):
             if readable(record):
                 records.append(record)
-                places.append(place)
+                indexes.append(index)
             else:
-                refused.append({"index": place, "code": "not_json", "reason": "this is not JSON"})
+                refused.append({"index": index, "code": "not_json", "reason": "this is not JSON"})
         receipt = self._client.publish(self._feed, records, retry=self._retry)
-        refused += [{"index": places[each.index], "code": each.code, "reason": each.reason} for each in receipt.refused]
+        refused += [
+            {"index": indexes[each.index], "code": each.code, "reason": each.reason} for each in receipt.refused
+        ]
         return {"taken": receipt.accepted, "refused": sorted(refused, key=lambda each: int(each["index"]))}
 
 
@@ -55,11 +57,11 @@ def split(post: Post) -> list[Raw]:
     try:
         return _values.decode(post.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"among {post.records} records is one that is not JSON: {error}") from error
+        raise Malformed(f"one of {post.records} records is not JSON: {error}") from error
 
 
 def readable(record: Raw) -> bool:
-    """As the broker reads it, which is stricter than Python's own JSON: no NaN, no broken UTF-8."""
+    """Whether the broker can read it. It is stricter than Python's own JSON: no NaN, no malformed UTF-8."""
     try:
         msgspec.json.decode(record)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,17 +1,17 @@
-"""How a great many figures are spread, in little memory."""
+"""Percentiles of many values in little memory."""
 
 from __future__ import annotations
 
 import math
 
-#: Two figures in the same bucket differ by at most this factor.
+#: Two values in the same bucket differ by at most this factor.
 STEP = math.log(1.02)
-#: Seconds; what is less is as good as nothing.
+#: Seconds; smaller values count as this.
 LEAST = 1e-6
 
 
 class Spread:
-    """Percentiles that are right within two per cent; the least and the greatest are exact."""
+    """Percentiles are exact to two per cent, the least and the greatest value completely."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -27,7 +27,7 @@ class Spread:
         self._buckets[place] = self._buckets.get(place, 0) + 1
 
     def percentile(self, percent: float) -> float:
-        """A value that about so many per cent of the figures do not exceed."""
+        """A value that about ``percent`` of the values do not exceed."""
         left = math.ceil(self.count * percent / 100)
         for place in sorted(self._buckets):
             left -= self._buckets[place]
@@ -36,7 +36,7 @@ class Spread:
         return math.nan
 
     def milliseconds(self) -> dict[str, float] | None:
-        """Median, 99% and greatest of seconds, as JSON shows them."""
+        """Median, 99th percentile and maximum of seconds, for JSON."""
         if not self.count:
             return None
         figures = {"p50": self.percentile(50), "p99": self.percentile(99), "max": self.greatest}

@@ -23,8 +23,8 @@ def sql(
 ) -> None:
     """Run statements: CREATE, LOAD, INSERT, SUBSCRIBE, SELECT, ...
 
-    A script stops at the first error and leaves what came before it done. Prints a line for each statement, and a
-    table for each query.
+    A script stops at the first error; the statements before it stay in effect. Prints a line for each statement, and
+    a table for each query.
 
     \b
     Example:
@@ -68,7 +68,7 @@ def run(client: Client, script: str, json: bool) -> None:
 
 
 class Steps:
-    """A bar for each statement that tells how far it is."""
+    """A progress bar for each statement that reports progress."""
 
     def __init__(self, bar: Progress | None) -> None:
         self.bar = bar

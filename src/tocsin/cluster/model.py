@@ -74,10 +74,13 @@ class Channel(Struct, frozen=True):
 
 
 class Broker(Struct, frozen=True):
+    """``matched``: its notifications list the subscriptions that an execution has results for."""
+
     id: int
     name: str
     url: str
     state: Literal["up", "gone"] = "up"
+    matched: bool = False
 
 
 class Procedure(Struct, frozen=True):

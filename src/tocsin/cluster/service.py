@@ -199,16 +199,20 @@ class DataCluster:
 
     # -- brokers and their subscriptions -----------------------------------------------------------------------------
 
-    def register_broker(self, name: str, url: str) -> dict[str, Any]:
-        """Create the broker or change its address; a broker that was declared gone is up again."""
+    def register_broker(self, name: str, url: str, matched: bool = False) -> dict[str, Any]:
+        """Create the broker or change its address; a broker that was declared gone is up again.
+
+        ``matched``: its notifications list the subscriptions that have results.
+        """
         with self.context.definitions.lock:
             known = self.context.definitions.find(Broker, name)
             returned = known is not None and known.state == "gone"
             if known is None:
                 self.ddl.broker(CreateBroker(name, url))
-            elif (known.url, known.state) != (self.ddl.check_url(url), "up"):
-                self.context.definitions.replace(msgspec.structs.replace(known, url=url, state="up"))
-            broker = self.context.definitions.get(Broker, name)
+                known = self.context.definitions.get(Broker, name)
+            broker = msgspec.structs.replace(known, url=self.ddl.check_url(url), state="up", matched=matched)
+            if broker != known:
+                self.context.definitions.replace(broker)
         self.channel_manager.notifier.wake([broker.id], returned=True)
         return self._broker(broker) | {"returned": returned}
 

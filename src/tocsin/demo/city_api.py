@@ -15,11 +15,10 @@ from tocsin.demo.city.city import NAME
 from tocsin.demo.event_stream import encode
 from tocsin.demo.loop import DemoLoop
 from tocsin.demo.people_finder import PeopleFinder
-from tocsin.errors import NotFound
+from tocsin.errors import Busy, NotFound
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer, stream
-from tocsin.local import LocalApp
-from tocsin.local.server import Brokers
+from tocsin.local import Brokers, LocalApp
 
 BODY_BYTES = 10_000
 
@@ -58,6 +57,12 @@ class CityApp(LocalApp):
             Route("/city/find", self.find, methods=["GET"]),
             Route("/city/floods", self.flood, methods=["POST"]),
         ]
+
+    async def _checked(self, scope: Any, receive: Any, send: Any) -> None:
+        # A page that reconnects now would keep the server from stopping.
+        if self.loop.stopping and scope["path"].startswith("/city"):
+            raise Busy("the demo is stopping", hint="start it again with `tocsin demo`")
+        await super()._checked(scope, receive, send)
 
     async def stop(self) -> None:
         await self.loop.stop()

@@ -11,8 +11,7 @@ from tocsin.coordinator.admin import Admin
 from tocsin.demo.city_api import CityApp
 from tocsin.demo.loop import DemoLoop
 from tocsin.demo.options import CityOptions
-from tocsin.local import LocalApp, LocalDeployment, Options, Status, Supervisor
-from tocsin.local.supervisor import Notify
+from tocsin.local import LocalApp, LocalDeployment, Notify, Options, Status, Supervisor
 
 
 class Demo:

@@ -25,8 +25,7 @@ from tocsin.demo.replay_buffer import ReplayBuffer
 from tocsin.demo.statistics import Statistics
 from tocsin.demo.warmup import warm_up
 from tocsin.errors import Busy, TocsinError
-from tocsin.local import Status, Supervisor
-from tocsin.local.supervisor import Notify
+from tocsin.local import Notify, Status, Supervisor
 
 #: People whose clients one process holds.
 PEOPLE_PER_PROCESS = 5_000
@@ -70,7 +69,7 @@ class DemoLoop:
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.Server | None = None
         self._secret = secrets.token_hex(16)
-        self._stopping = False
+        self.stopping = False
 
     # -- start ---------------------------------------------------------------------------------------------------------
 
@@ -172,7 +171,7 @@ class DemoLoop:
             while (message := await pool_frames.read(reader)) is not None:
                 self._receive(message)
         self._writers.pop(hello.process, None)
-        if not self._stopping:
+        if not self.stopping:
             log = self.supervisor.home / "logs" / f"clients-{hello.process + 1}.log"
             self._notify(Status("note", "people", f"a process of their clients has ended, see {log}"))
         self.broker[hello.process :: self.processes] = NOWHERE
@@ -281,7 +280,7 @@ class DemoLoop:
     async def next_frame(self, after: int) -> bytes:
         """The frame of the first tick after this one; at once if the client's tick is from an earlier run."""
         async with self._ticked:
-            await self._ticked.wait_for(lambda: self.tick > after or after > self.tick + 1 or self._stopping)
+            await self._ticked.wait_for(lambda: self.tick > after or after > self.tick + 1 or self.stopping)
         return self.frame
 
     def _make_frame(self) -> None:
@@ -355,7 +354,7 @@ class DemoLoop:
     # -- stop ----------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        self._stopping = True
+        self.stopping = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

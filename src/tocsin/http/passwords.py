@@ -1,4 +1,4 @@
-"""Passwords are kept as hashes that are costly to guess."""
+"""Hashes of passwords that are expensive to guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kept HTTP/1.1 connection on which requests may follow one another before they are answered."""
+"""A persistent HTTP/1.1 connection with pipelining: requests need not wait for the answers before them."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from msgspec import Struct
 
 from tocsin.http.client import Address, Unreadable
 
-#: An answer's body is of no interest; one that is longer ends the connection.
+#: Bodies of answers are ignored; a longer one ends the connection.
 BODY_BYTES = 64 * 1024
 
 
 class Answer(Struct, frozen=True):
-    """To the oldest request that was not answered."""
+    """To the oldest unanswered request."""
 
     status: int
     fields: dict[bytes, bytes]
 
 
 class Stale(ConnectionResetError):
-    """The other side ended a connection that had been in use, perhaps before it saw what was asked since."""
+    """The server closed a used connection, perhaps before it read the latest requests."""
 
 
 class Pipeline(asyncio.Protocol):
-    """``heard`` gets each answer, in the order of the requests; ``lost`` the end of the connection, once, whoever ended
-    it: whether what is unanswered then was dealt with is not known. After ``close`` neither is called any more.
+    """``answered`` is called with each answer, in the order of the requests; ``lost`` once, when the connection ends.
+    The server may or may not have handled the requests that are unanswered then. ``close`` stops both callbacks.
 
-    ``timeout`` bounds the time from a request to the end of its answer.
+    ``timeout`` limits the time from a request to the end of its answer.
     """
 
     def __init__(
         self,
         address: Address,
-        heard: Callable[[Answer], None],
+        answered: Callable[[Answer], None],
         lost: Callable[[OSError], None],
         timeout: float,
     ) -> None:
-        self._address, self._heard, self._lost, self._timeout = address, heard, lost, timeout
+        self._address, self._on_answer, self._on_lost, self._timeout = address, answered, lost, timeout
         self._deadlines: deque[float] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._transport: Any = None
@@ -56,7 +56,7 @@ class Pipeline(asyncio.Protocol):
         await self._address.connect(lambda: self)
 
     def post(self, path: str, body: bytes, fields: bytes = b"") -> None:
-        """JSON, in one piece with its head. ``fields`` are whole lines of the head."""
+        """Sends head and JSON body in one write. ``fields`` are complete header lines."""
         loop = asyncio.get_running_loop()
         if not self._deadlines:
             self._silent = True
@@ -74,7 +74,7 @@ class Pipeline(asyncio.Protocol):
             self._transport.abort()
 
     def _late(self) -> None:
-        """One timer for all: it is set again for the oldest that is left."""
+        """One timer for all requests, set for the oldest unanswered one."""
         loop, self._timer = asyncio.get_running_loop(), None
         if self._deadlines:
             if self._deadlines[0] <= loop.time():
@@ -85,7 +85,7 @@ class Pipeline(asyncio.Protocol):
     def _end(self, error: OSError) -> None:
         if not self._closed:
             self.close()
-            self._lost(error)
+            self._on_lost(error)
 
     # -- from the loop
 
@@ -114,7 +114,7 @@ class Pipeline(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if not self._deadlines:
-            raise Unreadable("an answer that nobody asked for")
+            raise Unreadable("an answer without a request")
         self._fields, self._size = {}, 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -123,7 +123,7 @@ class Pipeline(asyncio.Protocol):
     def on_body(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._size > BODY_BYTES and not self._closed:
-            # What it says is known; the rest of it is not waited for.
+            # The status is known; there is no need to wait for the rest.
             self._answered()
             self._end(Stale("the answer is too long"))
 
@@ -138,4 +138,4 @@ class Pipeline(asyncio.Protocol):
     def _answered(self) -> None:
         self._deadlines.popleft()
         self._used = True
-        self._heard(Answer(self._parser.get_status_code(), self._fields))
+        self._on_answer(Answer(self._parser.get_status_code(), self._fields))

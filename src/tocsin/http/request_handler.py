@@ -1,4 +1,4 @@
-"""One request of a server: answered, refused, or broken off."""
+"""Handles one request of a server: errors become answers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ log = logging.getLogger("tocsin.server")
 async def handle(
     inner: Any, scope: Any, receive: Any, send: Any, refusal: Callable[[Exception, str], Response] = error_answer
 ) -> int:
-    """Runs the ASGI application ``inner``; its errors become answers by ``refusal``. The status that was sent, 0 where
-    the client went away before one was."""
+    """Runs the ASGI application ``inner``; ``refusal`` turns its errors into answers.
+
+    Returns the status that was sent, 0 if the client disconnected before.
+    """
     sent = Sent(send)
     where = f"{scope['method']} {scope['path']}"
     try:
@@ -29,7 +31,7 @@ async def handle(
         return 0
     except Exception as error:
         if sent.status:
-            # The status is out: breaking off is the only way left to say that it went wrong.
+            # The status was sent: closing the connection is the only way left to report the error.
             log.error("%s broke off", where, exc_info=error)
             raise BrokeOff(where) from error
         await refusal(error, where)(scope, receive, sent)

@@ -1,4 +1,4 @@
-"""Reads requests: bodies within their limits, JSON and query strings into structs. Everything wrong is a 4xx."""
+"""Reads requests: bodies within limits, JSON and query strings into structs. Malformed requests get a 4xx."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 
 from tocsin.errors import CrossOrigin, LimitExceeded, Malformed, NotAcceptable, NotJson, UnsupportedMedia
 
-#: Several servers read requests like this, each with a page of its own.
-REFERENCE = "docs/reference says what each path takes"
+#: Several servers share this module, and each has its own reference page.
+REFERENCE = "docs/reference describes the parameters of each path"
 
 T = TypeVar("T")
 Headers = Iterable[tuple[bytes, bytes]]
@@ -19,7 +19,7 @@ Receive = Callable[[], Awaitable[Any]]
 
 
 class Disconnected(Exception):
-    """The client went away before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:
@@ -30,7 +30,7 @@ def header(headers: Headers, name: bytes) -> bytes | None:
 
 
 async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
-    """The whole body; refused by its Content-Length, or while it streams in, as soon as it is too large."""
+    """The whole body; refused as soon as its Content-Length or the bytes received are too many."""
     length = header(headers, b"content-length")
     if length is not None and length.isdigit() and int(length) > limit:
         raise too_large(limit)
@@ -77,11 +77,11 @@ def media_type(headers: Headers, allowed: Iterable[str], default: str) -> str:
 
 
 def accepted(headers: Headers, offered: dict[str, str], default: str) -> str:
-    """The format the client likes best: ``offered`` maps media types to names of formats."""
+    """The format that the client prefers: ``offered`` maps media types to names of formats."""
     raw = header(headers, b"accept")
     if raw is None:
         return default
-    wishes = []
+    preferences = []
     for order, item in enumerate(raw.decode("latin-1").lower().split(",")):
         media, *parameters = (part.strip() for part in item.split(";"))
         weight = 1.0
@@ -91,8 +91,8 @@ def accepted(headers: Headers, offered: dict[str, str], default: str) -> str:
                     weight = float(parameter[2:])
                 except ValueError:
                     weight = 0.0
-        wishes.append((-weight, order, media))
-    for weight, _, media in sorted(wishes):
+        preferences.append((-weight, order, media))
+    for weight, _, media in sorted(preferences):
         if weight == 0:
             continue
         if media in offered:
@@ -141,14 +141,14 @@ def from_query(query: bytes, kind: type[T]) -> T:
 
 
 def check_text(value: str, what: str) -> str:
-    """No catalog stores NUL, and nothing has a name with control characters in it."""
+    """Refuses control characters: no name has them, and catalogs cannot store NUL."""
     if not value.isprintable() and any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) < 0xE000 for c in value):
         raise Malformed(f"{what} has a control character in it")
     return value
 
 
 def check_origin(headers: Headers) -> None:
-    """A page of another site must not make a browser on this machine post here (text/plain needs no preflight)."""
+    """Refuses requests from pages of other sites (a browser sends text/plain without a preflight)."""
     origin = header(headers, b"origin")
     if origin is None:
         return
@@ -156,6 +156,6 @@ def check_origin(headers: Headers) -> None:
     try:
         of = urlsplit(origin.decode("latin-1")).netloc.lower()
     except ValueError:
-        of = ""  # no address at all
+        of = ""  # not an address
     if not of or of != host.decode("latin-1").lower():
         raise CrossOrigin("requests from pages of another site are refused", hint="send no Origin header")

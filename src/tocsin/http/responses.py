@@ -1,4 +1,4 @@
-"""Writes answers: JSON, errors and streams."""
+"""Answers: JSON, errors and streams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NDJSON = "application/x-ndjson"
 
 
 def plain(value: Any) -> Any:
-    """For the encoder: what JSON has no form for becomes its text."""
+    """For the encoder: values that JSON does not have become text."""
     return sorted(value, key=str) if isinstance(value, frozenset | set) else str(value)
 
 
@@ -35,7 +35,7 @@ def stream(chunks: AsyncIterator[bytes], media: str, headers: dict[str, str] | N
 
 
 def error_body(error: Exception, where: str = "") -> tuple[int, dict[str, Any]]:
-    """(status, body) of an error. What nobody foresaw is logged under an id, and only the id is told."""
+    """(status, body) of an error. Unexpected errors are logged under an id, and the client gets only the id."""
     if isinstance(error, TocsinError):
         if error.status >= 500 and not isinstance(error, Busy | NotReady):
             log.warning("%s: %s: %s", where, error.code, error)

@@ -1,4 +1,4 @@
-"""What listens: the socket, uvicorn's protocol with limits of ours, the server that leaves signals to its owner."""
+"""The listening socket, uvicorn's protocol with limits, and a server that leaves signals to its owner."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tocsin.errors import LimitExceeded, Malformed, NoSuchPath, TocsinError, UserError
 from tocsin.http.responses import error_answer
 
-#: Connections the kernel holds while the loop is busy.
+#: Connections that the kernel queues while the loop is busy.
 BACKLOG = 2048
 #: Request line and headers together.
 HEAD_BYTES = 64 * 1024
-#: Seconds that a connection without a request is kept: parts talk to each other all the time.
+#: Seconds that an idle connection is kept: parts send requests to each other all the time.
 KEEP_ALIVE = 75
 #: Seconds that a connection has for the head of its first request.
 HEAD_SECONDS = 20.0
 
 
 class Sent:
-    """Passes messages on and remembers what was answered."""
+    """Passes messages on and remembers the status."""
 
     def __init__(self, send: Any) -> None:
         self.send = send
@@ -43,7 +43,7 @@ class Sent:
 
 
 class BrokeOff(Exception):
-    """An answer that could not be finished; already logged."""
+    """An answer that could not be completed; already logged."""
 
 
 async def no_such_path(scope: Any, receive: Any, send: Any) -> None:
@@ -51,7 +51,7 @@ async def no_such_path(scope: Any, receive: Any, send: Any) -> None:
 
 
 def bind(host: str, port: int, *, shared: bool = False, listen: bool = True) -> socket.socket:
-    """The listening socket, before anything slow is started. ``shared``: by several processes."""
+    """The listening socket. ``shared``: by several processes."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         sock = socket.socket(family, socket.SOCK_STREAM)
@@ -76,7 +76,7 @@ def bind(host: str, port: int, *, shared: bool = False, listen: bool = True) -> 
 
 
 def raise_file_limit() -> int:
-    """As many open files as the system lets this process have: one a connection."""
+    """Allows as many open files as the system permits: each connection needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -89,20 +89,20 @@ def address(sock: socket.socket) -> str:
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's, with an end to the head of a request, and with JSON for what cannot be read."""
+    """uvicorn's, with a limit for the head of a request, and JSON answers to malformed requests."""
 
     in_head = False
     head = 0
-    patience: asyncio.TimerHandle | None = None
+    head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        # Who connects and says nothing, or says it byte by byte, holds a place that others need.
-        self.patience = self.loop.call_later(HEAD_SECONDS, transport.close)
+        # A client that sends nothing, or byte by byte, must not hold a connection for long.
+        self.head_timer = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.patience is not None:
-            self.patience.cancel()
+        if self.head_timer is not None:
+            self.head_timer.cancel()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -111,9 +111,9 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head = False
-        if self.patience is not None:
-            self.patience.cancel()
-            self.patience = None
+        if self.head_timer is not None:
+            self.head_timer.cancel()
+            self.head_timer = None
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
@@ -136,7 +136,7 @@ class Protocol(HttpToolsProtocol):
 
 
 class Quiet(logging.Filter):
-    """uvicorn repeats with a trace what is logged already, and warns of whatever scans the port."""
+    """Drops records of uvicorn that repeat logged errors, and its warnings about port scans."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -144,7 +144,7 @@ class Quiet(logging.Filter):
 
 
 class WebServer(uvicorn.Server):
-    """uvicorn's, for an owner that has still to clean up when it ends."""
+    """uvicorn's, for an owner that cleans up after it."""
 
     def __init__(self, app: Any, *, grace: int, protocol: Any = Protocol, websocket: Any = "none") -> None:
         super().__init__(
@@ -167,7 +167,7 @@ class WebServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn does, but without raising the signal again: the cluster is still to be closed."""
+        """Like uvicorn, but without raising the signal again, so that the owner can clean up."""
         with contextlib.ExitStack() as stack:
             if threading.current_thread() is threading.main_thread():
                 for number in (signal.SIGINT, signal.SIGTERM):

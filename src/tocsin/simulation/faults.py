@@ -13,6 +13,7 @@ from tocsin.simulation.network.network import LinkQuality, Partition
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
+from tocsin.simulation.nodes.cluster import Workload
 from tocsin.simulation.nodes.deployment import Deployment
 from tocsin.wire.reports import MigrationOrder
 
@@ -276,12 +277,30 @@ def _less_of_client(world: Deployment, fault: Fault) -> None:
 
 def _surge(world: Deployment, fault: Fault) -> None:
     """A channel finds much more or much less from now on, and other kinds of it."""
-    channels = list(world.cluster.channels.values())
-    channel, rng = channels[fault.who % len(channels)], Random(fault.who)
-    channel.chance = rng.choice((0.1, 0.5, 1.0))
-    channel.period = rng.choice((0.2, 0.5, 2.0))
-    for kind in channel.size:
-        channel.size[kind] = rng.choice((60, 300, 3_000))
+    workload, rng = _workload(world, fault.who), Random(fault.who)
+    workload.chance = rng.choice((0.1, 0.5, 1.0))
+    workload.period = rng.choice((0.2, 0.5, 2.0))
+    for kind in workload.size:
+        workload.size[kind] = rng.choice((60, 300, 3_000))
+
+
+def _workload(world: Deployment, who: int) -> Workload:
+    return list(world.cluster.workloads.values())[who % len(world.cluster.workloads)]
+
+
+def _drop_channel(world: Deployment, fault: Fault) -> None:
+    """A data cluster that is down drops nothing. It is created again at once, or after a while."""
+    workload = _workload(world, fault.who)
+    if world.cluster.up and workload.name.lower() in world.cluster.data.channels:
+        world.cluster.data.drop_channel(workload.name)
+        world.clock.after(0.0 if fault.how < 0.4 else fault.seconds, _create_channel, world, workload)
+
+
+def _create_channel(world: Deployment, workload: Workload) -> None:
+    if not world.cluster.up:
+        world.clock.after(1.0, _create_channel, world, workload)
+    elif workload.name.lower() not in world.cluster.data.channels:
+        world.cluster.create(workload)
 
 
 KINDS: dict[str, Callable[[Deployment, Fault], None]] = {
@@ -306,11 +325,13 @@ KINDS: dict[str, Callable[[Deployment, Fault], None]] = {
     "more of client": _more_of_client,
     "less of client": _less_of_client,
     "surge": _surge,
+    "drop channel": _drop_channel,
 }
 WEIGHTS = {
     "kill broker": 5,
     "surge": 5,
     "drain": 4,
+    "drop channel": 4,
     "join": 3,
     "partition": 3,
     "part client": 3,

@@ -13,12 +13,14 @@ from msgspec import Struct
 
 from tocsin.client.core.connection_state import Stage
 from tocsin.client.core.session import Phase
-from tocsin.client.notification import Receipt
-from tocsin.simulation.ledger import Interest, RecordedGap
+from tocsin.client.notification import Notification, Receipt
+from tocsin.simulation.ledger import Interest, RecordedGap, Span
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
-from tocsin.simulation.nodes.cluster import DataCluster, Execution
+from tocsin.simulation.nodes.cluster import DataCluster
 from tocsin.simulation.nodes.deployment import Deployment
+from tocsin.simulation.nodes.publisher import FEED
+from tocsin.simulation.reference_cluster import Channel, Execution, canonical
 
 #: By how much λ may differ between a broker and the coordinator: what is no news, and what decays between reports.
 STALE = 0.15
@@ -27,6 +29,7 @@ STALE = 0.15
 RULES = (
     "a plan lowers the maximum",
     "in order, and once",
+    "epochs are announced",
     "its own",
     "nothing is lost",
     "no gap without need",
@@ -57,39 +60,48 @@ def promises(world: Deployment, *, whole: bool) -> Iterator[Violation]:
     """``whole``: everything must have arrived by now."""
     for client in world.clients.values():
         for interest in client.interests.values():
-            yield from _kept(world.cluster, client, interest, whole and interest.wanted)
+            for span in interest.spans:
+                goes_on = interest.wanted and span is interest.spans[-1]
+                yield from _kept(world.cluster, client, interest, span, whole and goes_on)
     yield from _published(world, whole)
     for complaint in world.coordinator.complaints:
         yield Violation("a plan lowers the maximum", complaint)
 
 
-def _kept(cluster: DataCluster, client: ClientNode, it: Interest, whole: bool) -> Iterator[Violation]:
-    who = f"{client.name} {it.channel}({it.kind})"
-    channel = cluster.channels[it.channel]
-    last, got = it.begin, set()
-    for item in it.received:
+def _kept(cluster: DataCluster, client: ClientNode, it: Interest, span: Span, whole: bool) -> Iterator[Violation]:
+    channel, _ = cluster.names[span.subscription]
+    who = f"{client.name} {it.channel}({it.kind}) of epoch {channel.epoch}"
+    last, got = span.begin, set()
+    for item in span.received:
+        if cluster.names[item.subscription][0] is not channel:
+            yield Violation("epochs are announced", f"{who} got {item.execution} of another channel of the name")
+            return
         if item.execution <= last:
             yield Violation("in order, and once", f"{who} got {item.execution} after {last}")
         last = max(last, item.execution)
         got.add(item.execution)
-        found = channel.executions[item.execution - 1].found if item.execution <= channel.last else {}
-        if it.kind not in found or item.results[0].get("n") != item.execution or item.results[0]["kind"] != it.kind:
+        if not _own(channel, it.kind, item):
             yield Violation("its own", f"{who} got {item.execution}, which is not its own: {item.results}")
-    end = channel.last if whole else last
-    if it.confirmed is None:
-        return
-    for execution in channel.executions[it.begin : end]:
-        if it.kind in execution.found and execution.number not in got:
-            yield from _excused(cluster, it, who, execution)
+    # What a dropped channel had found is gone with it.
+    end = channel.last if whole and cluster.present(channel) else last
+    for execution in channel.executions[span.begin : end]:
+        if canonical([it.kind]) in execution.found and execution.number not in got:
+            yield from _excused(cluster, it, span, who, execution)
 
 
-def _excused(cluster: DataCluster, it: Interest, who: str, execution: Execution) -> Iterator[Violation]:
+def _own(channel: Channel, kind: str, item: Notification) -> bool:
+    if item.execution > channel.last or canonical([kind]) not in channel.executions[item.execution - 1].found:
+        return False
+    row = item.results[0]
+    return (row["kind"], row["epoch"], row["n"]) == (kind, channel.epoch, item.execution)
+
+
+def _excused(cluster: DataCluster, it: Interest, span: Span, who: str, execution: Execution) -> Iterator[Violation]:
     number = execution.number
-    numbers = [each for each in execution.stored if cluster.names[each] == (it.channel, it.kind)]
-    assert it.confirmed is not None
-    if not numbers and execution.started < it.confirmed:
+    numbers = [each for each in execution.stored if cluster.names[each][1] == it.kind]
+    if not numbers and execution.started < span.confirmed:
         return  # it had begun before anything was promised
-    gaps = [gap for gap in it.missed if gap.after < number < gap.next]
+    gaps = [gap for gap in span.missed if gap.after < number < gap.next]
     if not gaps:
         yield Violation("nothing is lost", f"{who} never got {it.channel}/{number}, and was not told so")
     elif numbers and not any(_justified(gap, numbers, execution) for gap in gaps):
@@ -104,7 +116,7 @@ def _justified(gap: RecordedGap, numbers: list[int], execution: Execution) -> bo
 
 def _published(world: Deployment, whole: bool) -> Iterator[Violation]:
     """What was confirmed is stored, without those that were refused; twice only what may be sent twice."""
-    rule, times = "published, and once", Counter(world.cluster.records)
+    rule, times = "published, and once", Counter(record.id for record in world.cluster.data.records[FEED])
     for client in world.clients.values():
         for number, publication in enumerate(client.publisher.publications):
             who = f"publication {number} of {client.name}"
@@ -243,15 +255,15 @@ def _brokers(world: Deployment) -> Iterator[Violation]:
         if not broker.up:
             continue
         state = broker.state
-        if cluster.outbox.get(broker.name):
-            yield Violation("it settles", f"{broker.name} was not told of {list(cluster.outbox[broker.name])}")
+        if (mine := cluster.data.brokers.get(broker.name)) and (left := cluster.data.entries(mine.id, 10)):
+            yield Violation("it settles", f"{broker.name} was not notified of {left}")
         if any(channel.told for channel in state.channels.values()) or state.catchup.jobs or state.catchup.queue:
             yield Violation("it settles", f"{broker.name} has something to fetch")
         if late := [front.subscriber for front in state.fronts.values() if front.behind or front.congested]:
             yield Violation("it settles", f"{broker.name} has something left for {late}")
         if broker.name in world.draining and open_ and state.fronts:
             yield Violation("it settles", f"{broker.name} is drained, and has {len(state.fronts)} subscribers")
-        held = {each.number for each in cluster.subscriptions.values() if broker.name in each.holders}
+        held = {each.id for name in cluster.data.channels for each in cluster.data.subscriptions(name, broker.name)}
         if held != set(state.backs):
             what = f"{broker.name} has {sorted(state.backs)}, and the data cluster says {sorted(held)}"
             yield Violation("subscriptions agree", what)

@@ -7,6 +7,9 @@ from msgspec import Struct, field
 from tocsin.client.notification import Gap, Notification
 from tocsin.wire.position import Position
 
+#: The reason of a gap after which another channel of the same name begins.
+DROPPED = "dropped"
+
 
 class RecordedGap(Struct, frozen=True):
     """Executions after ``after`` and before ``next`` were declared missing; ``known`` is the id it had then."""
@@ -19,8 +22,18 @@ class RecordedGap(Struct, frozen=True):
     known: int | None
 
 
+class Span(Struct, eq=False):
+    """From time ``confirmed`` on, every execution after ``begin`` is promised, of the channel of ``subscription``."""
+
+    subscription: int
+    confirmed: float
+    begin: int
+    received: list[Notification] = field(default_factory=list)
+    missed: list[RecordedGap] = field(default_factory=list)
+
+
 class Interest(Struct, eq=False):
-    """A subscription of an application. From time ``confirmed`` on, it is promised every execution after ``begin``.
+    """A subscription of an application. A channel that is dropped and created again begins another span.
 
     ``position`` and ``id`` are what the application keeps over a restart.
     """
@@ -29,18 +42,33 @@ class Interest(Struct, eq=False):
     channel: str
     kind: str
     wanted: bool = True
-    confirmed: float | None = None
-    begin: int = 0
     position: Position | None = None
     id: int | None = None
-    received: list[Notification] = field(default_factory=list)
-    missed: list[RecordedGap] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    ended: bool = True  # no span goes on
 
-    def confirm(self, now: float, after: int) -> None:
+    @property
+    def received(self) -> list[Notification]:
+        return [item for span in self.spans for item in span.received]
+
+    @property
+    def missed(self) -> list[RecordedGap]:
+        return [gap for span in self.spans for gap in span.missed]
+
+    def confirm(self, now: float, subscription: int, execution: int) -> None:
         """Only the first confirmation counts; after a restart the application resumes."""
-        if self.confirmed is None:
-            self.confirmed, self.begin = now, after
+        if self.ended:
+            self.spans.append(Span(subscription, now, execution))
+            self.ended = False
+
+    def end(self) -> None:
+        """The channel was dropped."""
+        self.position = self.id = None
+        self.ended = True
 
     def miss(self, now: float, gap: Gap, known: int | None) -> None:
         after, next = gap.after.execution, gap.next.execution
-        self.missed.append(RecordedGap(now, after, next, gap.reason, gap.subscription, known))
+        if gap.reason == DROPPED:
+            self.spans.append(Span(gap.subscription, now, next - 1))
+        elif self.spans:
+            self.spans[-1].missed.append(RecordedGap(now, after, next, gap.reason, gap.subscription, known))

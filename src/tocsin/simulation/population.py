@@ -57,7 +57,7 @@ def count(
     world = Deployment(scenario, RandomStreams(seed))
     world.cluster.producing = False
     world.start()
-    for channel, rate in zip(world.cluster.channels.values(), rates, strict=True):
+    for channel, rate in zip(world.cluster.data.channels.values(), rates, strict=True):
         for number in range(int(seconds * rate)):
             world.clock.at(ARRIVAL + number / rate, world.cluster.execute, channel)
     world.clock.run(ARRIVAL + seconds + REST)

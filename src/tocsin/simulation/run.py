@@ -83,7 +83,7 @@ def settle(world: Deployment) -> list[Violation]:
 def last_words(world: Deployment) -> list[Violation]:
     """Whoever is there gets what is found now."""
     for _ in range(2):
-        for channel in world.cluster.channels.values():
+        for channel in world.cluster.data.channels.values():
             world.cluster.execute(channel, everything=True)
         world.clock.run(world.clock.now + 2.0)
     until = world.clock.now + 30.0

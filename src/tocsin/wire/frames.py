@@ -41,7 +41,7 @@ def frame(payload: bytes, opcode: int = TEXT) -> bytes:
 
 def close_frame(code: int, reason: str = "") -> bytes:
     text = reason.encode()[:123]
-    # A reason cut in the middle of a character is no UTF-8.
+    # A reason cut in the middle of a character is not UTF-8.
     return frame(code.to_bytes(2, "big") + text.decode(errors="ignore").encode(), CLOSE)
 
 

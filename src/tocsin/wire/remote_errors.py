@@ -1,4 +1,4 @@
-"""Errors that a broker told, as exceptions of the class that has their code."""
+"""Errors of a broker as exceptions of the class with their code."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CLASSES = {kind.code: kind for root in (UserError, SystemTrouble) for kind in _
 
 
 def remote_error(code: str, message: str, hint: str = "") -> TocsinError:
-    """A code that this version does not know is trouble on the other side, with the code in the fields."""
+    """An unknown code becomes SystemTrouble, with the code in its fields."""
     kind = _CLASSES.get(code)
     if kind is None:
         return SystemTrouble(message, hint=hint, broker_code=code)
-    # The classes want other arguments than what goes over the wire.
+    # Some classes have other arguments in their constructor.
     error = kind.__new__(kind)
     TocsinError.__init__(error, message, hint=hint)
     return error

@@ -1,7 +1,7 @@
-"""Tickets: the coordinator's word that a subscriber may come to a broker. Signed with a key that only these two know.
+"""Tickets let a subscriber connect to a broker. The coordinator signs them with a key that it shares with the broker.
 
-A broker's key is derived from the coordinator's secret and the broker's name, so no broker can write a ticket for
-another one, or speak for it.
+A broker's key is derived from the coordinator's secret and the broker's name, so no broker can sign a ticket for
+another one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Ticket(Struct, frozen=True):
 
 
 def key_for(secret: bytes, broker: str, boot: str = "") -> bytes:
-    """``boot`` is another one each time a broker is started: which tickets were used it knows only as long as it runs,
-    so those of an earlier life are worth nothing.
+    """``boot`` changes with each start of a broker and so makes earlier tickets invalid: a broker remembers used
+    tickets only while it runs.
     """
     return hmac.new(secret, f"ticket\0{len(broker)}\0{broker}\0{boot}".encode(), hashlib.sha256).digest()
 
@@ -39,7 +39,7 @@ def sign(ticket: Ticket, key: bytes) -> str:
 
 
 class TicketVerifier:
-    """Where tickets are shown: each is good once, for one subscriber, at one broker, for a while."""
+    """Verifies tickets: each is valid once, for one subscriber, at one broker, for a limited time."""
 
     def __init__(self, broker: str, clock: Callable[[], float]) -> None:
         self.broker = broker
@@ -48,16 +48,16 @@ class TicketVerifier:
         self._used: dict[str, float] = {}
 
     def refuses(self, text: str, subscriber: str) -> str | None:
-        """Why it is not good; None takes it, and the next time it is not good any more."""
+        """The reason for the rejection; None accepts the ticket and uses it up."""
         if self.key is None:
             return "this broker has no coordinator"
         body, _, signature = text.partition(".")
         try:
-            if "=" in text:  # one ticket is written in one way
+            if "=" in text:  # a ticket has only one spelling
                 raise ValueError
             data, signed = _bytes(body), _bytes(signature)
         except (binascii.Error, ValueError):
-            return "this is no ticket"
+            return "this is not a ticket"
         if not hmac.compare_digest(hmac.digest(self.key, data, "sha256"), signed):
             return "the signature is wrong"
         ticket = msgspec.json.decode(data, type=Ticket)

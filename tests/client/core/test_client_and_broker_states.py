@@ -58,7 +58,7 @@ class World(RuleBasedStateMachine):
         self.results: list[set[int]] = [set() for _ in self.log]  # numbers that got something
         self.sites = {name: Site(name) for name in NAMES}
         self.numbers = count(1)
-        self.rigs = [
+        self.harnesses = [
             ClientHarness(*NAMES, wait_for_broker=True, subscriber=f"subscriber-{client}") for client in range(CLIENTS)
         ]
         self.read: dict[Peer, int] = {}
@@ -67,7 +67,7 @@ class World(RuleBasedStateMachine):
         self.begins: dict[int, int] = {}
         self.taken: dict[int, int] = {}
         self.tickets: Iterator[int] = count(1)
-        for harness in self.rigs:
+        for harness in self.harnesses:
             harness.now = self.now
             harness.do(ev.OpenRequested())
             self.watch(harness)
@@ -75,7 +75,7 @@ class World(RuleBasedStateMachine):
     # -- the machines ------------------------------------------------------------------------------------------------
 
     def site(self, peer: Peer) -> Site:
-        return self.sites[self.rigs[peer[0]].lines[peer[1]].url]
+        return self.sites[self.harnesses[peer[0]].lines[peer[1]].url]
 
     def tell(self, site: Site, event: Any) -> None:
         for instruction in site.state.handle(event, self.now):
@@ -96,7 +96,7 @@ class World(RuleBasedStateMachine):
         """What was on its way is gone, in both directions."""
         if self.down.pop(peer, None) is not None:
             client, connection = peer
-            line = self.rigs[client].lines[connection]
+            line = self.harnesses[client].lines[connection]
             line.online = line.open = False
             self.step(client, ev.Disconnected(connection, code))
 
@@ -112,7 +112,7 @@ class World(RuleBasedStateMachine):
         harness.state.subscriptions.confirm = watched
 
     def step(self, client: int, event: ev.Event) -> None:
-        harness = self.rigs[client]
+        harness = self.harnesses[client]
         harness.now = self.now
         before = len(harness.done)
         harness.do(event)
@@ -124,7 +124,9 @@ class World(RuleBasedStateMachine):
 
     def peers(self) -> list[Peer]:
         """Connections that are there or are being made."""
-        return [(c, n) for c, harness in enumerate(self.rigs) for n, line in harness.lines.items() if n and line.open]
+        return [
+            (c, n) for c, harness in enumerate(self.harnesses) for n, line in harness.lines.items() if n and line.open
+        ]
 
     # -- the application ---------------------------------------------------------------------------------------------
 
@@ -143,7 +145,7 @@ class World(RuleBasedStateMachine):
     @rule()
     def consume(self) -> None:
         for handle, (client, _) in enumerate(self.handles, 1):
-            got = self.rigs[client].got(handle)
+            got = self.harnesses[client].got(handle)
             if self.taken.get(handle, 0) < len(got):
                 self.step(client, ev.Consumed(handle, Position(0, got[self.taken.get(handle, 0)])))
                 self.taken[handle] = self.taken.get(handle, 0) + 1
@@ -175,7 +177,7 @@ class World(RuleBasedStateMachine):
         if site.asked:
             self.answered(site, data.draw(st.integers(0, len(site.asked) - 1)))
 
-    def held(self, site: Site, x: int) -> int:
+    def id_of(self, site: Site, x: int) -> int:
         for number, value in site.holds.items():
             if value == x:
                 return number
@@ -186,9 +188,7 @@ class World(RuleBasedStateMachine):
     def answered(self, site: Site, place: int) -> None:
         match site.asked.pop(place):
             case do.Want(channel, args):
-                numbers = [
-                    self.durable_subscriptions(site, each["x"] if isinstance(each, dict) else each[0]) for each in args
-                ]
+                numbers = [self.id_of(site, each["x"] if isinstance(each, dict) else each[0]) for each in args]
                 self.tell(site, happened.Wanted(channel, numbers, len(self.log)))
             case do.Unwant(channel, subscriptions):
                 for number in subscriptions:
@@ -209,7 +209,7 @@ class World(RuleBasedStateMachine):
     @rule(client=st.integers(0, CLIENTS - 1), name=st.sampled_from(NAMES), valid=st.booleans(), fast=st.booleans())
     def move(self, client: int, name: str, valid: bool, fast: bool) -> None:
         """Whichever broker believes to have the subscriber sends it to the other one. A forged ticket is refused."""
-        subscriber = self.rigs[client].state.subscriber
+        subscriber = self.harnesses[client].state.subscriber
         (other,) = [each for each in NAMES if each != name]
         ticket = f"{next(self.tickets)} {subscriber if valid else 'forged'}"
         order = MigrationOrder(subscriber, other, other, ticket)
@@ -221,7 +221,7 @@ class World(RuleBasedStateMachine):
     @rule(client=st.integers(0, CLIENTS - 1), name=st.sampled_from(NAMES))
     def drop(self, client: int, name: str) -> None:
         """The coordinator knows of a newer connection: the one that is left here is closed."""
-        state = self.rigs[client].state
+        state = self.harnesses[client].state
         if state.current is not None and state.current.ready and state.current.place.url != name:
             self.tell(self.sites[name], happened.Ordered(ReportReply(1, drop=[state.subscriber])))
 
@@ -233,7 +233,7 @@ class World(RuleBasedStateMachine):
         self.up_from(data.draw(st.sampled_from(sorted(self.down))))
 
     def up_from(self, peer: Peer) -> None:
-        sent = self.rigs[peer[0]].lines[peer[1]].sent
+        sent = self.harnesses[peer[0]].lines[peer[1]].sent
         if self.read[peer] < len(sent):
             messages, self.read[peer] = sent[self.read[peer] :], len(sent)
             self.tell(self.site(peer), happened.Received(peer, messages))
@@ -244,7 +244,7 @@ class World(RuleBasedStateMachine):
         self.deliver_to(data.draw(st.sampled_from(sorted(self.down))), most)
 
     def deliver_to(self, peer: Peer, most: int) -> None:
-        if self.down.get(peer) and self.rigs[peer[0]].lines[peer[1]].reading:
+        if self.down.get(peer) and self.harnesses[peer[0]].lines[peer[1]].reading:
             part, self.down[peer] = self.down[peer][:most], self.down[peer][most:]
             self.step(peer[0], ev.Received(peer[1], part))
 
@@ -255,7 +255,7 @@ class World(RuleBasedStateMachine):
 
     def connected(self, peer: Peer) -> None:
         self.down[peer], self.read[peer] = [], 0
-        self.rigs[peer[0]].lines[peer[1]].online = True
+        self.harnesses[peer[0]].lines[peer[1]].online = True
         self.tell(self.site(peer), happened.Opened(peer))
         self.step(peer[0], ev.Connected(peer[1]))
 
@@ -297,7 +297,7 @@ class World(RuleBasedStateMachine):
         self.now += 1
         for site in self.sites.values():
             self.tell(site, happened.Tick())
-        for client, harness in enumerate(self.rigs):
+        for client, harness in enumerate(self.harnesses):
             if harness.timer is not None and self.now >= harness.timer:
                 harness.timer = None
                 self.step(client, ev.Timer())
@@ -319,7 +319,7 @@ class World(RuleBasedStateMachine):
     def wanted(self, handle: int) -> list[int]:
         """All that is not missing with a word."""
         client, x = self.handles[handle - 1]
-        harness = self.rigs[client]
+        harness = self.harnesses[client]
         missed = [item for item in harness.items[handle] if isinstance(item, Gap)]
         gone = {e for item in missed for e in range(item.after + 1, item.next)} - set(harness.got(handle))
         begin = self.begins[handle]
@@ -328,12 +328,12 @@ class World(RuleBasedStateMachine):
     @invariant()
     def nothing_is_missing_and_nothing_comes_twice(self) -> None:
         for handle, (client, _) in enumerate(self.handles, 1):
-            got = self.rigs[client].got(handle)
+            got = self.harnesses[client].got(handle)
             assert not got or got == self.wanted(handle)[: len(got)]
 
     @invariant()
     def a_client_has_at_most_two_connections(self) -> None:
-        for client, harness in enumerate(self.rigs):
+        for client, harness in enumerate(self.harnesses):
             assert sum(peer[0] == client for peer in self.peers()) == len(harness.state.connections) <= 2
 
     def teardown(self) -> None:
@@ -354,7 +354,7 @@ class World(RuleBasedStateMachine):
                 self.deliver_to(peer, 1_000)
             for _ in range(10):
                 self.consume()
-        for client, harness in enumerate(self.rigs):
+        for client, harness in enumerate(self.harnesses):
             assert harness.state.status.state == "connected" and harness.state.connections == [harness.state.current]
             assert harness.state.subscriptions.current.requests == {}
             for handle in harness.state.subscriptions.by_handle:

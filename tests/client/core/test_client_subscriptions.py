@@ -541,3 +541,29 @@ def test_closing_acknowledges_first():
     harness.do(consumed(1, 12))
     send, close, *_ = harness.do(ev.CloseRequested())
     assert send.messages == [wire.Ack({5: 12})] and close == ev.Close(1, 1000)
+
+
+def test_a_resume_from_a_position_in_an_earlier_epoch_declares_the_gap():
+    harness = ClientHarness().open()
+    request = harness.subscribe(after=Position(100, 7), subscription=5)
+    assert (request.after, request.subscription, request.epoch) == (7, 5, 100)
+    harness.hear(wire.Subscribed(request.id, 6, "C", 2, 200))
+    assert harness.items[1] == [Gap("C", 6, Position(100, 7), Position(200, 3), "dropped")]
+    assert harness.state.subscriptions.by_handle[1].position == Position(200, 2)
+
+
+def test_a_notification_of_an_earlier_epoch_is_not_acknowledged_to_the_new_channel():
+    harness = ClientHarness(token="t").open()
+    harness.subscribed(after=10, epoch=100)
+    harness.hear(notify(11), notify(12))
+    harness.cut()
+    harness.come_back()
+    (asked,) = harness.said(wire.Subscribe)
+    harness.hear(wire.Subscribed(asked.id, 6, "C", 2, 200), wire.Live(6, 2))
+    harness.now += 10
+    harness.do(ev.Consumed(1, Position(100, 11)))
+    assert harness.said(wire.Ack) == []
+    assert harness.state.subscriptions.by_handle[1].consumed == Position(100, 11)
+    harness.now += 10
+    harness.do(ev.Consumed(1, Position(100, 12)))
+    assert [ack.positions for ack in harness.said(wire.Ack)] == [{6: 2}]

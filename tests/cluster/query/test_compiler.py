@@ -228,7 +228,7 @@ def test_functions_take_parameters_of_a_channel(views):
         ("SELECT * FROM Loop() x", "calls itself"),
         ("SELECT OfType('a')", "2 columns"),
         ("SELECT * FROM OfType('a', 'b') x", "no table function"),
-        ("SELECT r.id FROM Reports r, Shelters h, Close(lat) c", "needs its table"),
+        ("SELECT r.id FROM Reports r, Shelters h, Close(lat) c", "must be qualified"),
     ],
 )
 def test_a_wrong_use_of_a_function_is_refused(views, text, reason):

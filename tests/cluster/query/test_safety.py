@@ -28,9 +28,9 @@ def views(spark):
         ("SELECT * FROM `/etc/passwd`", "reads files"),
         ("SELECT * FROM IDENTIFIER('Reports')", "names at run time"),
         ("SELECT IDENTIFIER('id') FROM Reports", "names at run time"),
-        ("SELECT * FROM default.Reports", "no dataset"),
-        ("SELECT * FROM spark_catalog.default.Reports", "no dataset"),
-        ("SELECT * FROM information_schema.tables", "no dataset"),
+        ("SELECT * FROM default.Reports", "not a dataset"),
+        ("SELECT * FROM spark_catalog.default.Reports", "not a dataset"),
+        ("SELECT * FROM information_schema.tables", "not a dataset"),
         ("SELECT * FROM read_files('/x')", "reads files"),
         ("SELECT * FROM python_worker_logs()", "system"),
         ("SELECT * FROM nothing(1)", "no table function"),
@@ -96,7 +96,7 @@ def test_the_plan_is_checked_too(views, text):
 
 
 def test_a_relation_that_was_not_given_is_refused_by_its_plan(views):
-    with pytest.raises(BodyRefused, match="no dataset"):
+    with pytest.raises(BodyRefused, match="not a dataset"):
         check_plan(views.spark.sql("SHOW TABLES"))
 
 

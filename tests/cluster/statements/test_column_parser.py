@@ -59,7 +59,7 @@ def test_a_type_is_normalised(written: str, expected: str) -> None:
         ("map<string>", 11, "expected ,, found '>'"),
         ("int<string>", 4, "takes no '<…>'"),
         ("struct<a>", 9, "expected a type, found '>'"),
-        ("struct<a:int, A:int>", 15, "field 'A' is there twice"),
+        ("struct<a:int, A:int>", 15, "field 'A' appears twice"),
         ("struct<a:int NOT>", 17, "expected NULL, found '>'"),
         ("decimal(x)", 9, "expected a number, found 'x'"),
         ("decimal(10", 8, "never closed"),

@@ -19,6 +19,7 @@ from tocsin.cluster.notify.notifier import Notifier
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.query.compiler import CompiledQuery
 from tocsin.cluster.spark.errors import message_of
+from tocsin.cluster.storage.results import RecentResults
 from tocsin.errors import StorageError, TocsinError
 from tocsin.wire.backoff import ceiling
 
@@ -45,6 +46,7 @@ class ChannelManager:
             declare_gone=self._declare_gone,
             count=lambda outcome: context.metrics.notifications.labels(outcome).inc(),
         )
+        self.recent_results = RecentResults(context.results)
         self.last_runs: dict[int, tuple[float, Run]] = {}
         context.on_append.append(self.scheduler.appended)
 
@@ -127,40 +129,40 @@ class ChannelManager:
         runner.channel = msgspec.structs.replace(runner.channel, state=state, error=error)
         self.context.definitions.replace(runner.channel)
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- notifications -----------------------------------------------------------------------------------------------
 
-    def message(self, broker: Broker, tell: OutboxEntry) -> bytes | None:
-        """What a broker is told of an execution; None where it holds nothing for the broker.
+    def message(self, broker: Broker, entry: OutboxEntry) -> bytes | None:
+        """The notification of an execution for a broker; None where there is nothing to send.
 
-        One that has expired is told all the same: the broker asks for it in vain, and tells subscribers of the gap.
+        An execution that has expired is sent all the same: the broker fails to pull it, and declares the gap.
         """
-        channel = self.context.definitions.by_id(tell.channel)
+        channel = self.context.definitions.by_id(entry.channel)
         if channel is None:
             return None
-        execution = self.context.catalog.execution(tell.channel, tell.execution)
-        told: dict[str, Any] = {
+        execution = self.context.catalog.execution(entry.channel, entry.execution)
+        message: dict[str, Any] = {
             "broker": broker.name,
             "channel": channel.name,
             "epoch": channel.epoch,
-            "execution": tell.execution,
+            "execution": entry.execution,
         }
-        pull = f"/channels/{channel.name}/executions/{tell.execution}/results?broker={broker.name}"
+        pull = f"/channels/{channel.name}/executions/{entry.execution}/results?broker={broker.name}"
         if execution is None:
-            return msgspec.json.encode(told | {"pull": pull})
-        if execution.path is None:
-            return None
-        wanted = self.context.tables[tell.channel].of_broker(broker.id)
-        present = self.context.segments.read(execution.path, columns=["subscription_id"])["subscription_id"].to_numpy()
-        matched = np.intersect1d(wanted, present)
-        if not len(matched):
-            return None
-        told |= {"time": execution.time, "subscriptions": matched.tolist()}
+            return msgspec.json.encode(message | {"pull": pull})
+        message["time"] = execution.time
+        if channel.push or broker.matched:
+            ids = np.intersect1d(
+                self.context.tables[entry.channel].of_broker(broker.id), self.recent_results.ids(execution)
+            )
+            if not len(ids):
+                return None
+            if broker.matched:
+                message["subscriptions"] = ids.tolist()
         if channel.push:
-            lines = b"".join(self.context.results.pull(execution, matched)).rstrip(b"\n").replace(b"\n", b",")
-            told["results"] = msgspec.Raw(b"[" + lines + b"]")
+            message["results"] = msgspec.Raw(self.recent_results.array(execution, ids))
         else:
-            told["pull"] = pull
-        return msgspec.json.encode(told)
+            message["pull"] = pull
+        return msgspec.json.encode(message)
 
     def _declare_gone(self, broker: Broker) -> None:
         with self.context.definitions.lock:

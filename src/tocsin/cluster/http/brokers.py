@@ -25,8 +25,9 @@ async def list_brokers(exchange: Exchange) -> Response:
 
 
 async def put_broker(exchange: Exchange) -> Response:
-    url = check_text((await exchange.body(BrokerAddress)).url, "url")
-    return answer(await exchange.threads.quick.run(exchange.cluster.register_broker, exchange.path["broker"], url))
+    name, body = exchange.path["broker"], await exchange.body(BrokerAddress)
+    url = check_text(body.url, "url")
+    return answer(await exchange.threads.quick.run(exchange.cluster.register_broker, name, url, body.matched))
 
 
 OPERATIONS = (

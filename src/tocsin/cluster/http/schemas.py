@@ -253,6 +253,9 @@ class Brokers(Struct, frozen=True):
 
 class BrokerAddress(ClientInput, frozen=True):
     url: Annotated[str, Meta(min_length=1, max_length=2_000, pattern="^https?://")]
+    matched: Annotated[
+        bool, Meta(description="notifications list the ids of the broker's subscriptions that have results")
+    ] = False
 
 
 class Status(Struct, frozen=True):

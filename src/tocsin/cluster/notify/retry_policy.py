@@ -1,4 +1,4 @@
-"""How long a broker that does not answer is tried, and when it counts as gone. The clock is the caller's."""
+"""When a broker that does not answer is tried again, and when it counts as gone. The caller passes the time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tocsin.wire.backoff import backoff
 
 
 class RetryPolicy:
-    """With one broker. ``gone_after`` seconds of silence are enough."""
+    """For one broker. After ``gone_after`` seconds without an answer it is gone."""
 
     def __init__(self, gone_after: float, rng: Random, least: float = 0.1, most: float = 30.0) -> None:
         self.gone_after, self.rng, self.least, self.most = gone_after, rng, least, most
@@ -16,11 +16,11 @@ class RetryPolicy:
         self.silent_since: float | None = None
 
     def answered(self) -> None:
-        """Or it came back by itself: it is tried at once."""
+        """The broker answered, or registered again."""
         self.failures, self.silent_since = 0, None
 
     def failed(self, now: float) -> float | None:
-        """Seconds until the next try; None: it is gone."""
+        """Seconds until the next try; None: the broker is gone."""
         self.failures += 1
         if self.silent_since is None:
             self.silent_since = now

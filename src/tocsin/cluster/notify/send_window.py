@@ -1,4 +1,4 @@
-"""What is on its way to a broker: told and not answered yet, or answered and still in the outbox."""
+"""The in-flight window of one broker: requests without an answer, and entries that must not be sent again."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from collections.abc import Iterable, Sequence
 
 from tocsin.cluster.model import OutboxEntry
 
-#: Unanswered at most: requests, where the broker allows as many; and none behind so many bytes.
+#: Unanswered requests at most, where the broker allows as many; none follows this many unanswered bytes.
 REQUESTS = 32
 BYTES = 1024 * 1024
-#: Told and still in the outbox at most: how long settling may take is not the broker's affair.
-TELLS = 1024
+#: Entries at most that were sent and are still in the outbox.
+ENTRIES = 1024
 
 
 class SendWindow:
-    """To one broker. ``window`` is what the broker allows on the connection there is; without a word of it, one."""
+    """``limit`` is the number of unanswered requests that the broker allows on this connection; one until it says more.
+
+    ``entries`` are still in the outbox and must not be sent now: unanswered, or answered and not deleted yet.
+    """
 
     def __init__(self) -> None:
-        self.window = 1
-        self.aloft: set[OutboxEntry] = set()  # whatever the outbox still holds and is not to be told now
+        self.limit = 1
+        self.entries: set[OutboxEntry] = set()
         self._unanswered: deque[tuple[Sequence[OutboxEntry], int]] = deque()
         self._bytes = 0
 
@@ -28,38 +31,42 @@ class SendWindow:
 
     @property
     def unanswered(self) -> int:
-        """Tells, not requests."""
-        return sum(len(tells) for tells, _ in self._unanswered)
+        """Entries, not requests."""
+        return sum(len(entries) for entries, _ in self._unanswered)
 
     @property
     def room(self) -> bool:
-        """Whether a request more may be sent."""
-        return len(self._unanswered) < self.window and self._bytes < BYTES and len(self.aloft) < TELLS
+        """Whether another request may be sent."""
+        return len(self._unanswered) < self.limit and self._bytes < BYTES and len(self.entries) < ENTRIES
 
-    def allow(self, window: int) -> None:
-        """What the broker has said."""
-        self.window = max(1, min(window, REQUESTS))
+    def allow(self, limit: int) -> None:
+        """The broker allows this many unanswered requests."""
+        self.limit = max(1, min(limit, REQUESTS))
 
-    def sent(self, tells: Sequence[OutboxEntry], size: int) -> None:
-        """In one request of this many bytes."""
-        self.aloft.update(tells)
-        self._unanswered.append((tells, size))
+    def sent(self, entries: Sequence[OutboxEntry], size: int) -> None:
+        """In one request of ``size`` bytes."""
+        self.entries.update(entries)
+        self._unanswered.append((entries, size))
         self._bytes += size
 
-    def answered(self) -> Sequence[OutboxEntry]:
-        """The oldest request was: what it told is not told again, but is in the outbox until it is settled."""
-        tells, size = self._unanswered.popleft()
-        self._bytes -= size
-        return tells
+    def skipped(self, entries: Sequence[OutboxEntry]) -> None:
+        """Nothing has to be sent for them; they wait for their deletion only."""
+        self.entries.update(entries)
 
-    def settled(self, tells: Iterable[OutboxEntry]) -> None:
-        """The outbox has forgotten them."""
-        self.aloft.difference_update(tells)
+    def answered(self) -> Sequence[OutboxEntry]:
+        """The entries of the oldest request, which stay in the window until they are deleted."""
+        entries, size = self._unanswered.popleft()
+        self._bytes -= size
+        return entries
+
+    def deleted(self, entries: Iterable[OutboxEntry]) -> None:
+        """They have left the outbox."""
+        self.entries.difference_update(entries)
 
     def lost(self) -> None:
-        """The connection ended: nobody knows what was heard of the unanswered, so all of it is told again."""
-        for tells, _ in self._unanswered:
-            self.aloft.difference_update(tells)
+        """The connection ended: whether the broker took the unanswered is unknown, so all of them are sent again."""
+        for entries, _ in self._unanswered:
+            self.entries.difference_update(entries)
         self._unanswered.clear()
         self._bytes = 0
-        self.window = 1
+        self.limit = 1

@@ -1,4 +1,4 @@
-"""Compiles the body of a channel, function, procedure or query: from what the user wrote to what Spark gets."""
+"""Compiles the body of a channel, function, procedure or query into SQL for Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Rows = Callable[[Use | None], int | None] | None
 
 @dataclass(frozen=True)
 class _Template:
-    """Text with holes; ``holes[i]`` stands between ``texts[i]`` and ``texts[i + 1]``."""
+    """A text with holes; ``holes[i]`` is between ``texts[i]`` and ``texts[i + 1]``."""
 
     texts: tuple[str, ...]
     holes: tuple[Use | Build | str, ...]
@@ -38,7 +38,7 @@ class _Template:
         out = [self.texts[0]]
         for hole, text in zip(self.holes, self.texts[1:], strict=True):
             if isinstance(hole, Build):
-                # A hint that names no table is none.
+                # Spark ignores a hint without a table.
                 out.append(hole.table if rows is not None and hole.wanted(rows) else distance_join.BUILD)
             else:
                 out.append(words[hole] if isinstance(hole, str) else view(hole))
@@ -48,9 +48,9 @@ class _Template:
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """``functions`` are those it inlined, as ``name@arity``; ``ordered``: it ends in ORDER BY.
+    """``functions`` are the inlined ones, as ``name@arity``; ``ordered``: the query ends in ORDER BY.
 
-    ``needs_new``: it yields nothing when nothing is new.
+    ``needs_new``: it has no results if no rows are new.
     """
 
     uses: frozenset[Use]
@@ -62,18 +62,18 @@ class CompiledQuery:
     _channel: _Template | None
 
     def render(self, view: Callable[[Use], str], *, rows: Rows = None, now: float = 0.0, previous: float = 0.0) -> str:
-        """A plain query. Parameters without a value are typed NULLs, good enough to check the query with."""
+        """A single query. Parameters without a value are typed NULLs, which is enough to check the query."""
         return self._plain.fill(view, rows, "", now, previous)
 
     def words(self, *, channel: bool = False) -> bytes:
-        """The same for all queries that Spark cannot tell apart: the text, and what the relations in it look like."""
+        """The cache key of a query: its text and the columns of its relations."""
         template = self._channel if channel and self._channel is not None else self._plain
         holes = [(type(hole).__name__, hole) for hole in template.holes]
         return msgspec.json.encode([channel, template.texts, holes, self.parameters])
 
     @property
     def timed(self) -> bool:
-        """Whether a channel's query asks for the time of its execution or of the one before."""
+        """Whether a channel's query uses the time of its execution or of the one before."""
         return self._channel is not None and not {"now", "previous"}.isdisjoint(map(str, self._channel.holes))
 
     def render_channel(
@@ -81,7 +81,7 @@ class CompiledQuery:
     ) -> str:
         """``SELECT subscription_id, payload [, rank]`` for the view of subscriptions (subscription_id, p_0, p_1, …).
 
-        ``rows`` tells about how many rows a use has, and None the subscriptions: for the choice of a plan.
+        ``rows`` estimates the rows of a use (None: of the subscriptions), for the choice of a plan.
         """
         if self._channel is None:
             raise BodyRefused("this query was not compiled for a channel")
@@ -96,7 +96,7 @@ def compile_query(
     values: Sequence[Any] | None = None,
     channel: bool = False,
 ) -> CompiledQuery:
-    """Checks and resolves one query. ``values`` binds the parameters; ``channel`` allows is_new and channel times."""
+    """Check and resolve one query. ``values`` binds the parameters; ``channel`` allows is_new and channel times."""
     try:
         return _compile(text, names, tuple(parameters), values, channel)
     except RecursionError as error:
@@ -129,7 +129,7 @@ def _compile(
 
 
 def literal(value: Any, type_: str) -> exp.Expr:
-    """A typed literal, built as a tree: no text of the value is ever parsed."""
+    """A typed literal, built as a tree, so that the text of a value is never parsed as SQL."""
     if value is None:
         return cast_to(exp.null(), type_)
     if isinstance(value, bool):
@@ -141,7 +141,7 @@ def literal(value: Any, type_: str) -> exp.Expr:
     if isinstance(value, int | float | decimal.Decimal | str):
         return cast_to(exp.Literal.string(str(value)), type_)
     if isinstance(value, list | tuple | dict):
-        # from_json needs a top-level object; its single field carries any type.
+        # from_json needs an object, so the value is its only field.
         encoded = msgspec.json.encode({"v": value}).decode()
         parsed = sql.call("from_json", exp.Literal.string(encoded), exp.Literal.string(f"struct<v:{type_}>"))
         return exp.Dot(this=parsed, expression=exp.to_identifier("v"))
@@ -155,7 +155,7 @@ def _check_parameters(parameters: tuple[Parameter, ...], values: Sequence[Any] |
     seen: set[str] = set()
     for item in parameters:
         if item.name.lower() in seen:
-            raise BodyRefused(f"two parameters are called {item.name!r}", name=item.name)
+            raise BodyRefused(f"two parameters have the name {item.name!r}", name=item.name)
         seen.add(item.name.lower())
     if values is not None and len(values) != len(parameters):
         raise TypeMismatch(f"{len(parameters)} arguments are expected, {len(values)} given")
@@ -168,7 +168,7 @@ def _first_select(node: exp.Expr) -> exp.Select | None:
 
 
 def _name_outputs(root: exp.Query) -> None:
-    """Names unnamed results by their text, so that rewriting them doesn't change what subscribers see."""
+    """Name unnamed columns by their text, so that rewriting them does not change the results."""
     select = _first_select(root)
     for item in list(select.expressions) if select is not None else []:
         if (
@@ -195,7 +195,7 @@ def _check_outputs(tree: exp.Query) -> None:
 
 
 def _star_columns(item: exp.Expr, select: exp.Select) -> list[str]:
-    """The columns of a star where they are known; a join that merges columns, or a subquery, is left to Spark."""
+    """The columns of a star if they are known; not for a subquery or a join that merges columns."""
     star = item.this if isinstance(item, exp.Column) else item
     if not isinstance(star, exp.Star) or any(
         j.args.get("using") or j.args.get("method") for j in select.args.get("joins") or []

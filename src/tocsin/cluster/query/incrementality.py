@@ -1,4 +1,4 @@
-"""Whether a body yields nothing when nothing is new, so that a run without news can be skipped."""
+"""Whether a body has no results if no rows are new, so that such a run can be skipped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tocsin.cluster.query import set_rewrite
 
 
 def needs_new(tree: exp.Expr) -> bool:
-    """True only where it is certain: a SELECT that inner-joins the new rows of a dataset.
+    """True only if it is certain: a SELECT with an inner join on the new rows of a dataset.
 
-    ``SELECT count(*) …`` answers 0 when nothing is new, and an outer join or a UNION may yield rows all the same.
+    ``SELECT count(*) …`` returns 0 if no rows are new, and an outer join or a UNION may return rows.
     """
     while isinstance(tree, exp.Subquery):
         tree = tree.this
@@ -28,7 +28,7 @@ def needs_new(tree: exp.Expr) -> bool:
 
 
 def _grouped_or_plain(select: exp.Select) -> bool:
-    """An aggregate without a grouping key has a row even over nothing."""
+    """False for an aggregate without a grouping key, which has one row even without input."""
     if not set_rewrite._aggregates(select):
         return True
     group = select.args.get("group")

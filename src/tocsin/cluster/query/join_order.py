@@ -1,8 +1,8 @@
-"""Lists the tables of a FROM so that each one is joined to the earlier ones by an equality, where there is one.
+"""Orders the tables of a FROM so that each one is joined to the earlier ones by an equality, if there is one.
 
-Spark keeps the written order and takes any common condition for a join: ``FROM s, r, u WHERE (s.k = 'any' OR s.k = r.k)
-AND u.id = s.id AND …`` becomes a nested loop of s and r, although u links them by hashes. Of several that could be next
-the one whose whole key is given goes first: it adds no rows, and what comes after finds more to be joined by.
+Spark keeps the written order and accepts any condition for a join: ``FROM s, r, u WHERE (s.k = 'any' OR s.k = r.k) AND
+u.id = s.id AND …`` becomes a nested loop of s and r, although u connects them by equalities. Of several possible next
+tables, one whose whole key is known goes first: it adds no rows, and its columns help to join further tables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def rewrite(tree: exp.Query) -> exp.Query:
 
 def _reorder(select: exp.Select) -> None:
     written = list(select.args.get("joins") or [])
-    # What an outer join adds comes after the tables before it, in whichever order those are.
+    # An outer join stays after all tables before it, whatever their order.
     joins = list(takewhile(_inner, written))
     if len(joins) < 2 or select.args["from_"].this.args.get("joins"):
         return
@@ -73,7 +73,7 @@ def _inner(join: exp.Join) -> bool:
 
 
 def _bare_star(item: exp.Expr) -> bool:
-    """The order of its columns is the order of the tables."""
+    """Whether the order of the columns depends on the order of the tables."""
     stars = [node for node in sql.own_nodes(item) if isinstance(node, exp.Star)]
     return any(not isinstance(s.parent, exp.Column) and sql.function_name(s.parent or s) != "count" for s in stars)
 
@@ -91,7 +91,7 @@ def _link(term: exp.Expr, select: exp.Select) -> _Link | None:
 
 
 def _given(item: exp.Expr, placed: list[exp.Expr], links: list[_Link]) -> list[exp.Expr]:
-    """What of a source equals something of the placed ones."""
+    """The columns of a source that are equal to an expression over the placed sources."""
 
     def known(side: _JoinSide) -> bool:
         return all(any(source is each for each in placed) for source in side.sources)
@@ -107,7 +107,7 @@ def _columns(values: list[exp.Expr]) -> frozenset[str]:
 
 
 def _key(source: exp.Expr) -> frozenset[str]:
-    """The primary key of what a source reads, empty where it has none."""
+    """The primary key of the relation of a source; empty if it has none."""
     tables = list(source.find_all(exp.Table))
     relation = tables[0].meta.get("relation") if len(tables) == 1 and not source.find(exp.Join) else None
     return frozenset(name.lower() for name in relation.key) if relation is not None else frozenset()

@@ -1,4 +1,4 @@
-"""What a Spark plan is made of, asked of the JVM in a few calls: to walk it from here costs a call for each node."""
+"""Lists the parts of a Spark plan in a few calls to the JVM, because walking it would need a call for each node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FUNCTION = "scala.Function1"
 
 
 class PlanInspector:
-    """Names of classes, without packages: ``operators``, ``expressions``, and ``leaves`` with what those read."""
+    """Class names without packages: ``operators``, ``expressions``, and ``leaves`` with the relations they read."""
 
     def __init__(self, df: DataFrame) -> None:
         functions = _functions(df.sparkSession.sparkContext._gateway)
@@ -29,7 +29,7 @@ class PlanInspector:
 
 
 class _Functions:
-    """Scala functions made of the JVM's own methods, so that nothing is called back."""
+    """Scala functions made of methods of the JVM, so that the JVM need not call Python."""
 
     def __init__(self, gateway: Any) -> None:
         jvm = gateway.jvm

@@ -1,4 +1,4 @@
-"""What a query can read, and how it reads it."""
+"""The relations that a query can read, and how it reads them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tocsin.cluster.model import Column, Function
 
 Mode = Literal["all", "new", "marked"]
 NEW_COLUMN = "_is_new"
-#: Rows that are hashed for one join whatever Spark estimates: some tens of megabytes.
+#: Rows that may be hashed for one join, whatever Spark estimates: some tens of megabytes.
 _HASHED = 500_000
-#: Pairs of a point and a row that are few: so many candidates are some tens of megabytes at the very most.
+#: Up to this many pairs of a point and a row count as few: at most some tens of megabytes.
 _PAIRS = 250_000
 
 
 class Relation(Struct, frozen=True):
-    """Something a query can read. ``name`` is canonical: of the dataset, the channel or the catalog table."""
+    """A dataset, the results or subscriptions of a channel, or a catalog table, with its canonical ``name``."""
 
     kind: Literal["dataset", "subscriptions", "results", "catalog"]
     name: str
@@ -29,7 +29,7 @@ class Relation(Struct, frozen=True):
 
 
 class Names(Protocol):
-    """What exists. Lookups disregard case. ``known`` is what a wrong name may have meant."""
+    """Finds relations and functions by name, without regard to case. ``known`` lists names for hints."""
 
     def relation(self, name: str) -> Relation | None: ...
 
@@ -39,16 +39,16 @@ class Names(Protocol):
 
 
 class Use(Struct, frozen=True):
-    """How a query reads a relation. new: only new rows; marked: all rows and the boolean column ``_is_new``."""
+    """How a query reads a relation. new: only new rows; marked: all rows, with a boolean column ``_is_new``."""
 
     relation: Relation
     mode: Mode = "all"
 
 
 class Build(Struct, frozen=True):
-    """A join of two sources: ``table``, which reads ``one``, is hashed if ``times`` the rows of ``many`` are more.
+    """A join: ``table``, which reads ``one``, is hashed if it has fewer rows than ``times`` the rows of ``many``.
 
-    None stands for the subscriptions.
+    None means the subscriptions.
     """
 
     table: str
@@ -62,7 +62,7 @@ class Build(Struct, frozen=True):
 
 
 class Candidates(Build, frozen=True):
-    """``table`` has a list of rows of ``one`` for each place of ``many``: hashed if all pairs of the two are few."""
+    """``table`` has a list of rows of ``one`` for each point of ``many``: hashed if there are few pairs."""
 
     def wanted(self, rows: Callable[[Use | None], int | None]) -> bool:
         many, one = rows(self.many), rows(self.one)
@@ -70,7 +70,7 @@ class Candidates(Build, frozen=True):
 
 
 def uses_of(root: exp.Expr) -> dict[Use, list[exp.Table]]:
-    """The tables of a resolved query, by what they read."""
+    """The tables of a resolved query, by the relation they read."""
     found: dict[Use, list[exp.Table]] = {}
     for table in root.find_all(exp.Table):
         if "relation" in table.meta:

@@ -1,4 +1,4 @@
-"""Gives every name of a query its meaning: relations, functions, parameters, ``is_new``, channel times."""
+"""Resolves every name of a query: relations, functions, parameters, ``is_new``, channel times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Scope:
 
 
 class Resolver:
-    """One body (or one inlined function) at a time; ``resolve`` changes the tree in place."""
+    """Resolves one body or one inlined function; ``resolve`` changes the tree in place."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class Resolver:
         elif isinstance(node, exp.SetOperation):
             for side in (node.left, node.right):
                 if isinstance(side, exp.Table):
-                    raise BodyRefused("a bare table is no query", hint="write SELECT * FROM …")
+                    raise BodyRefused("a table name alone is not a query", hint="write SELECT * FROM …")
                 self._query(side, scope)
         elif isinstance(node, exp.Values):
             self._children(node, scope, frozenset())
             return
         else:
-            raise BodyRefused(f"the query holds a {type(node).__name__.upper()}")
+            raise BodyRefused(f"the query contains a {type(node).__name__.upper()}")
         self._limits(node)
         for key in ("order", "sort", "cluster", "distribute"):
             if node.args.get(key) is not None:
@@ -122,7 +122,7 @@ class Resolver:
         for key, value in list(select.args.items()):
             if key in ("from_", "joins", "laterals", "with_", "limit", "offset"):
                 continue
-            # Grouping or ordering by a constant is pointless, so an alias of this SELECT wins over a parameter there.
+            # In GROUP BY and ORDER BY an alias of the SELECT precedes a parameter, which would be a constant.
             skip = aliases if key in ("order", "group", "sort", "cluster", "distribute") else frozenset()
             for item in list(value) if isinstance(value, list) else [value]:
                 if isinstance(item, exp.Expr):
@@ -170,7 +170,7 @@ class Resolver:
             source.columns = frozenset(item.lower() for item in slot.this.named_selects if item)
         if name:
             if name in scope.sources:
-                raise BodyRefused(f"two tables are called {name!r}", hint="give one of them another alias")
+                raise BodyRefused(f"two tables have the name {name!r}", hint="give one of them an alias")
             scope.sources[name] = source
 
     def _relation(self, table: exp.Table) -> Relation:
@@ -193,7 +193,7 @@ class Resolver:
         return relation
 
     def _inside(self, slot: exp.Expr, scope: _Scope) -> None:
-        """Derived tables see what the whole SELECT sees; laterals see their neighbours too."""
+        """A derived table sees the names that the whole SELECT sees; a lateral also sees the tables before it."""
         outer = scope.parent or _Scope(None, scope.ctes)
         outside = _Scope(outer, scope.ctes)
         if isinstance(slot, exp.Table) and isinstance(slot.this, exp.Func):
@@ -213,7 +213,7 @@ class Resolver:
         elif isinstance(slot, exp.Values):
             self._children(slot, scope, frozenset())
         else:
-            raise BodyRefused(f"{type(slot).__name__.upper()} cannot stand in FROM")
+            raise BodyRefused(f"{type(slot).__name__.upper()} is not possible in FROM")
 
     def _table_function(self, slot: exp.Expr, node: exp.Expr, scope: _Scope) -> None:
         name = sql.function_name(node)
@@ -264,7 +264,7 @@ class Resolver:
         return inner.resolve(body)
 
     def _qualify(self, holder: exp.Expr, scope: _Scope, function: str) -> None:
-        """Inside the function's body a bare column of ours would mean one of its own."""
+        """An argument must qualify its columns, because in the body an unqualified name is a column of the body."""
         for item in list(holder.find_all(exp.Column)):
             if "parameter" in item.meta or item.meta.get("outer"):
                 continue
@@ -277,7 +277,7 @@ class Resolver:
                 owners = list(scope.sources.values())
             if len(owners) != 1:
                 raise BodyRefused(
-                    f"{item.name} in a call of {function} needs its table", hint=f"write alias.{item.name}"
+                    f"{item.name} in a call of {function} must be qualified", hint=f"write alias.{item.name}"
                 )
             dotted = [exp.to_identifier(owners[0].name, quoted=True), *[part.copy() for part in item.parts]]
             new = exp.Column(this=dotted[1], table=dotted[0])
@@ -329,7 +329,7 @@ class Resolver:
             return
         if name in ("current_channel_time", "previous_channel_time"):
             if not self.channel:
-                raise BodyRefused(f"{name}() is only known in a channel", hint="use current_timestamp()")
+                raise BodyRefused(f"{name}() can only be used in a channel", hint="use current_timestamp()")
             if args:
                 raise BodyRefused(f"{name}() takes no arguments")
             return
@@ -349,16 +349,18 @@ class Resolver:
     def _new_source(self, node: exp.Anonymous, scope: _Scope) -> _Source:
         hint = "write is_new(alias) with the alias of an ACTIVE dataset of FROM"
         if not self.channel:
-            raise BodyRefused("is_new is only known in a channel", hint="compare a time column instead")
+            raise BodyRefused("is_new can only be used in a channel", hint="compare a time column instead")
         args = node.expressions
         if len(args) != 1 or not isinstance(args[0], exp.Column) or len(args[0].parts) != 1:
-            raise BodyRefused("is_new takes the alias of a table", hint=hint)
+            raise BodyRefused("the argument of is_new is the alias of a table", hint=hint)
         name = str(args[0].name)
         source = scope.find(name.lower())
         if source is None:
-            raise BodyRefused(f"is_new({name}): no table of FROM is called so", hint=hint)
+            raise BodyRefused(f"is_new({name}): FROM has no table of this name", hint=hint)
         if source.relation is None or source.table is None:
-            raise BodyRefused(f"is_new({name}): {name} is a subquery", hint="call it inside, where the dataset is read")
+            raise BodyRefused(
+                f"is_new({name}): {name} is a subquery", hint="use it inside the subquery, where the dataset is read"
+            )
         if not source.relation.active:
             raise BodyRefused(f"is_new({name}): {source.relation.name} is not ACTIVE", hint="CREATE ACTIVE DATASET …")
         return source
@@ -392,7 +394,7 @@ class Resolver:
             seen += here
 
     def _new_conjuncts(self, select: exp.Select, scope: _Scope) -> None:
-        """``… WHERE is_new(r) AND …`` reads only r's new rows; under an outer join that would change the result."""
+        """``… WHERE is_new(r) AND …`` reads only the new rows of r, except under an outer join, which would change."""
         where = select.args.get("where")
         if where is not None:
             rest = self._take_new(where.this, scope, select, lambda source: not source.nullable)
@@ -458,7 +460,7 @@ def _as_value(body: exp.Query) -> exp.Expr:
 
 
 def _rename(body: exp.Query, prefix: str) -> None:
-    """Own aliases for an inlined body, so that an argument's ``h.lat`` never means the body's ``h``."""
+    """Give an inlined body new aliases, so that ``h.lat`` in an argument is never the ``h`` of the body."""
     names: set[str] = set()
     for select in body.find_all(exp.Select):
         for slot in sql.sources(select):

@@ -1,4 +1,4 @@
-"""What a query may not do: touch files, call the JVM or Python, write, or reach what it was not given."""
+"""Refuses unsafe queries: those that read files, call the JVM or Python, write, or read other relations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FILE_FORMATS = frozenset(
     ["parquet", "json", "csv", "orc", "text", "avro", "binaryfile", "xml", "delta", "iceberg", "hudi", "jdbc", "hive"]
 )
 
-# Leaves of an analysed plan that our own views are made of.
+# The leaves of an analysed plan that the views of datasets have.
 _LEAVES = frozenset(
     ["LocalRelation", "LogicalRelation", "LogicalRDD", "OneRowRelation", "Range", "InMemoryRelation", "CTERelationRef"]
 )
@@ -54,12 +54,12 @@ _OPERATORS = frozenset(["ScriptTransformation", "MapPartitions", "MapInPandas", 
 
 
 def check_tree(root: exp.Expr) -> None:
-    """Refuses by syntax. Every node is looked at, wherever it stands."""
+    """Check the syntax tree, node by node."""
     for node in root.walk():
         if isinstance(node, exp.Query) and not isinstance(
             node, exp.Select | exp.SetOperation | exp.Subquery | exp.Table
         ):
-            raise _refused(f"the query holds a {type(node).__name__.upper()}")
+            raise _refused(f"the query contains a {type(node).__name__.upper()}")
         for kind, reason in _FORBIDDEN_NODES.items():
             if isinstance(node, kind) and not isinstance(node, exp.Query):
                 raise _refused(f"the query {reason}")
@@ -76,23 +76,23 @@ def check_tree(root: exp.Expr) -> None:
 
 
 def check_table_name(node: exp.Table) -> None:
-    """Refuses what Spark would read as a path, a format or another database."""
+    """Refuse a table name that Spark would read as a path, a format or another database."""
     parts = [str(part.name) for part in node.parts]
     shown = ".".join(parts)
     if (len(parts) > 1 and parts[0].lower() in _FILE_FORMATS) or "/" in shown or "\\" in shown:
         raise _refused(f"the query reads files ({shown})", hint="load the data into a dataset first")
     if len(parts) > 2 or (len(parts) == 2 and parts[0].lower() != "catalog"):
-        raise _refused(f"the query reads {shown}, which is no dataset", hint="datasets have one name without a dot")
+        raise _refused(f"the query reads {shown}, which is not a dataset", hint="the name of a dataset has no dot")
 
 
 def check_plan(df: DataFrame) -> None:
-    """Refuses by Spark's analysed plan: only our relations as leaves, no code other than Spark's own."""
+    """Check Spark's analysed plan: it reads only known relations and runs only functions of Spark."""
     kinds = PlanInspector(df)
     for kind, relation in kinds.leaves:
         if kind not in _LEAVES:
-            raise _refused(f"the query reads a {kind}, which is no dataset")
+            raise _refused(f"the query reads a {kind}, which is not a dataset")
         if relation and relation != "HadoopFsRelation":
-            raise _refused(f"the query reads a {relation}, which is no dataset")
+            raise _refused(f"the query reads a {relation}, which is not a dataset")
     for kind in kinds.operators & _OPERATORS:
         raise _refused(f"the query runs foreign code ({kind})")
     for kind in kinds.expressions & _EXPRESSIONS:
@@ -100,7 +100,7 @@ def check_plan(df: DataFrame) -> None:
 
 
 def duplicate_column(name: str) -> BodyRefused:
-    return _refused(f"the result has two columns named {name!r}", hint="name one of them with AS", name=name)
+    return _refused(f"the result has two columns named {name!r}", hint="rename one of them with AS", name=name)
 
 
 def _check_identifier(node: exp.Identifier) -> None:
@@ -108,7 +108,7 @@ def _check_identifier(node: exp.Identifier) -> None:
     if name.lower().startswith(RESERVED):
         raise _refused(f"the name {name!r} is reserved", hint=f"names must not start with {RESERVED}", name=name)
     if "${" in name or "\x00" in name:
-        raise _refused(f"the name {name!r} holds a variable", name=name)
+        raise _refused(f"the name {name!r} contains a variable", name=name)
 
 
 def _refused(message: str, *, hint: str = "", **fields: Any) -> BodyRefused:

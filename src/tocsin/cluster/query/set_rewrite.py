@@ -1,8 +1,8 @@
-"""Turns a body with parameters into one query for all subscriptions.
+"""Rewrites a body with parameters into one query for all subscriptions.
 
-Spark's own ``FROM s, LATERAL (body)`` refuses many bodies (a parameter two subqueries deep, in an aggregate, in
-GROUP BY) and makes a nested loop of others (a parameter in the select list). So the subscriptions are joined into the
-body here: every block gets the subscription's id as a further column, grouping key and window partition.
+Spark's ``FROM s, LATERAL (body)`` refuses many bodies (a parameter two subqueries deep, in an aggregate, in GROUP BY)
+and makes a nested loop of others (a parameter in the select list). So this module joins the subscriptions into the
+body: every SELECT gets the id of the subscription as an additional column, grouping key and window partition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def channel_statement(body: exp.Query, count: int, subscriptions: str, *, ordere
     keyer = _Keyer(count, subscriptions)
     options = "map('ignoreNullFields', 'false')"
     if not keyer.depends(body) and not ordered:
-        # The same rows for everybody: encode them once.
+        # All subscriptions have the same rows: encode them once.
         once = sql.expression(f"SELECT to_json(struct(q.*), {options}) AS payload FROM x AS q")
         cast(exp.Table, once.find(exp.Table)).replace(_derived(body.copy(), "q"))
         outer = sql.expression(f"SELECT {S}.{ID} AS subscription_id, r.payload FROM x CROSS JOIN y")
@@ -64,14 +64,14 @@ class _Keyer:
         self.unnamed = 0
 
     def subscriptions(self) -> exp.Subquery:
-        """The view under names that no body can use."""
+        """The view, with column names that a body cannot use."""
         select = exp.select(exp.alias_(sql.column("subscription_id"), ID, quoted=True))
         for index in range(self.count):
             select = select.select(exp.alias_(sql.column(f"p_{index}"), parameter_name(index), quoted=True), copy=False)
         return _derived(select.from_(exp.Table(this=exp.to_identifier(self.view))), S)
 
     def depends(self, node: exp.Expr) -> bool:
-        """Does it use a parameter, itself or through a CTE?"""
+        """Whether it uses a parameter, directly or through a CTE."""
         for item in node.walk():
             if isinstance(item, exp.Column) and "parameter" in item.meta:
                 return True
@@ -80,7 +80,7 @@ class _Keyer:
         return False
 
     def query(self, node: exp.Expr, *, rank: bool) -> exp.Query:
-        """Columns: the id, the body's own, and the rank if asked for."""
+        """The columns: the id, those of the body, and optionally the rank."""
         with_ = self._with(node)
         if isinstance(node, exp.Subquery):
             if any(node.args.get(key) for key in ("order", "limit", "offset")):
@@ -143,9 +143,9 @@ class _Keyer:
         if pivoted:
             return self._lateral(select, rank)
         if outer_joins and (select.args.get("laterals") or self._from_depends(select)):
-            # Spark decorrelates these wrongly, and no join order makes them right.
+            # Spark rewrites these incorrectly, with any join order.
             raise BodyRefused(
-                "a parameter cannot stand in a RIGHT or FULL JOIN", hint="use LEFT JOIN, or filter in WHERE"
+                "a parameter cannot be used in a RIGHT or FULL JOIN", hint="use LEFT JOIN, or filter in WHERE"
             )
         self._subqueries(select)
         used = self._used(select)
@@ -175,7 +175,7 @@ class _Keyer:
         return any(self.depends(part) for part in parts if part is not None)
 
     def _from(self, select: exp.Select, *, together: bool) -> None:
-        """The subscriptions come first, so that every ON sees the parameters."""
+        """Put the subscriptions first, so that every ON can use the parameters."""
         from_ = select.args.get("from_")
         joins = list(select.args.get("joins") or [])
         first = from_.this if from_ is not None else None
@@ -208,7 +208,7 @@ class _Keyer:
                     star.set("except_", [*(star.args.get("except_") or []), *hidden])
 
     def _key_source(self, source: exp.Expr) -> bool:
-        """Keys a derived table in place; a CTE is keyed already."""
+        """Add the id to a derived table; a CTE has it already."""
         if isinstance(source, exp.Table):
             return source.meta.get("cte") in self.ctes
         if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Query) and self.depends(source.this):
@@ -229,7 +229,7 @@ class _Keyer:
         return False
 
     def _subqueries(self, select: exp.Select) -> None:
-        """Subqueries in expressions and laterals see the subscription; only keyed CTEs in them need the condition."""
+        """Subqueries in expressions and laterals see the subscription; only CTEs with an id need the condition."""
         for inner in list(select.find_all(exp.Select)):
             if inner is select or self._in_derived(inner, select):
                 continue
@@ -249,10 +249,10 @@ class _Keyer:
             node = parent
         return False
 
-    # aggregates over everything: one row a subscription, even where nothing matched
+    # aggregates without GROUP BY: one row for each subscription, even if no row matches
 
     def _total(self, select: exp.Select, rank: bool) -> exp.Query:
-        """Matched rows and one unmarked row a subscription, grouped; the aggregates see the marked ones only."""
+        """Group the matched rows and one unmarked row for each subscription; aggregates use only marked rows."""
         inner = select.copy()
         for key in ("having", "order", "limit", "offset", "distinct", "windows", "qualify"):
             inner.set(key, None)
@@ -362,7 +362,7 @@ def _by_position(term: exp.Expr, source: exp.Subquery) -> exp.Expr:
         names = cast(exp.Query, source.this).named_selects
         index = int(term.this.name)
         if not 0 < index < len(names) or "*" in names:
-            raise BodyRefused(f"ORDER BY {index} names no column", hint="order by a name")
+            raise BodyRefused(f"ORDER BY {index} is not a column", hint="order by a name")
         term.set("this", sql.column(names[index]))
     return term
 
@@ -396,7 +396,7 @@ def _inlined(term: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     if isinstance(term.this, exp.Literal) and not term.this.is_string:
         index = int(term.this.name)
         if not 0 < index <= len(items) or any(item.is_star for item in items[:index]):
-            raise BodyRefused(f"ORDER BY {index} names no column", hint="order by a name")
+            raise BodyRefused(f"ORDER BY {index} is not a column", hint="order by a name")
         term.set("this", items[index - 1].unalias().copy())
         return term
     aliases = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
@@ -408,12 +408,12 @@ def _inlined(term: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
 
 
 def _by_number(item: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
-    """GROUP BY 1 means the first of the body's own columns, which is not the first any more."""
+    """GROUP BY 1 means the first column of the body, which is no longer the first column."""
     if not isinstance(item, exp.Literal) or item.is_string:
         return item
     index = int(item.name)
     if not 0 < index <= len(items) or any(each.is_star for each in items[:index]):
-        raise BodyRefused(f"GROUP BY {index} names no column", hint="group by a name")
+        raise BodyRefused(f"GROUP BY {index} is not a column", hint="group by a name")
     return items[index - 1].unalias().copy()
 
 
@@ -454,7 +454,7 @@ def _windowed(node: exp.Expr) -> bool:
 
 
 def _project_arguments(call: exp.Expr, projected: list[exp.Expr]) -> None:
-    """Moves what an aggregate needs of the rows into ``projected`` and makes it see the marked rows only."""
+    """Move the arguments of an aggregate into ``projected``, and restrict it to the marked rows."""
 
     def move(value: exp.Expr) -> None:
         if not any(isinstance(n, exp.Column) for n in value.walk()) and not value.find(exp.Query):

@@ -1,10 +1,10 @@
-"""From JSON text to Arrow columns without touching single records: the common case of ingestion.
+"""Decodes JSON records into Arrow columns, all records at once: the common case of ingestion.
 
-msgspec reads the records into structs made for the dataset, and each column is built at once. Whatever is out of the
-ordinary raises NotColumnar, and the caller takes the exact way, record by record. So nothing may be taken here that the
-exact way refuses or reads differently. msgspec is as strict as we are about JSON, text and numbers; the one thing it
-lets pass is a field given twice. That is found by counting: the text of records without repeated fields has one colon
-a field, and those within names and texts.
+msgspec decodes the records into structs made for the dataset, and each column is built in one step. Anything unusual
+raises NotColumnar, and the caller decodes record by record with strict_json and value_validators. So this decoder must
+not accept a record that those refuse or read differently. msgspec is just as strict about JSON, text and numbers, but
+accepts repeated fields. They are found by counting: text without repeated fields has one colon for each field, plus
+those within names and strings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tocsin.cluster.records.type_ddl import relaxed
 from tocsin.cluster.records.value_validators import InvalidValue, checker
 
 Values = Sequence[Any]
-# Builds an Arrow array of canonical values and says how many colons their JSON text has.
+# Builds an Arrow array of canonical values and returns how many colons their JSON text has.
 Build = Callable[[Values], tuple[pa.Array, int]]
 
 _FEW = 16
@@ -35,14 +35,14 @@ _YEAR_9999 = "9999"
 
 
 class NotColumnar(Exception):
-    """The quick way cannot vouch for these records."""
+    """These records must be decoded one by one."""
 
 
-class Reader:
-    """Reads records with these ``fields`` (their nullability is checked) into tables of ``schema``.
+class ColumnarReader:
+    """Decodes records with these ``fields`` (and checks nulls) into tables of ``schema``.
 
-    ``sparse``: fields may be missing; slower, as the missing ones must be counted.
-    ``generated``: the column that ``new_key`` fills.
+    ``sparse``: fields may be missing; slower, because missing fields must be counted.
+    ``generated``: the column of generated keys.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Reader:
         return self._table(rows, body, new_key)
 
     def lines(self, body: bytes, most: int, new_key: Callable[[], str]) -> pa.Table:
-        """``body`` without white space at its ends."""
+        """``body`` must not begin or end with white space."""
         rows = _decoded(self._one.decode_lines, body)
         breaks = body.count(b"\n")
-        # msgspec takes records broken over lines and several records on one; neither can be where every break is }\n{
+        # msgspec accepts line breaks within records and several records on one line; a body with only }\n{ has neither.
         if len(rows) > most or breaks != len(rows) - 1:
             raise NotColumnar
         clean = body.count(b"}\n{") + (body.count(b"}\r\n{") if b"\r" in body else 0)
@@ -98,12 +98,12 @@ class Reader:
         return arrays
 
 
-def reader(schema: pa.Schema, fields: Sequence[pa.Field], depth: int, **options: Any) -> Reader | None:
-    """None where the schema has something that only the exact way can read."""
+def reader(schema: pa.Schema, fields: Sequence[pa.Field], depth: int, **options: Any) -> ColumnarReader | None:
+    """None if the schema has a type that needs the other decoder."""
     if 1 + max((_depth(f.type) for f in schema), default=0) > depth:
         return None
     try:
-        return Reader(schema, fields, **options)
+        return ColumnarReader(schema, fields, **options)
     except NotColumnar:
         return None
 
@@ -128,7 +128,7 @@ def _depth(kind: pa.DataType) -> int:
 
 
 class _Struct:
-    """A msgspec struct for some fields, and the way from many of it to one array a field."""
+    """A msgspec struct for some fields, and the builders of one array for each field."""
 
     def __init__(self, fields: Sequence[pa.Field], *, sparse: bool) -> None:
         self.fields = fields
@@ -140,7 +140,7 @@ class _Struct:
         members: list[Any] = []
         for i, (field, (model, _)) in enumerate(zip(fields, parts, strict=True)):
             hint: Any = model
-            # Raw takes any value and cannot be part of a union; its builder looks for null itself.
+            # Raw accepts any value and cannot be part of a union; its builder checks for null.
             if model is not Raw and not self.required[i]:
                 hint = Union[hint, None]  # noqa: UP007
             if not sparse:
@@ -189,7 +189,7 @@ class _Struct:
 
 
 def _part(kind: pa.DataType, sparse: bool) -> tuple[Any, Build]:
-    """What msgspec shall read for a type, and how to build a column of it."""
+    """The msgspec type for a column type, and the builder of its column."""
     is_ = pa.types
     if is_.is_struct(kind):
         inner = _Struct(list(kind), sparse=sparse)
@@ -258,7 +258,7 @@ def _timestamps(kind: pa.DataType) -> Build:
             try:
                 return texts.cast(kind if zoned else pa.timestamp("us")).cast(kind), colons
             except pa.ArrowInvalid:
-                pass  # mixed, or with nanoseconds: one by one below
+                pass  # mixed formats or nanoseconds: converted one by one below
         return pa.array([None if v is None else check(v) for v in values], kind), colons
 
     return build
@@ -278,13 +278,13 @@ def _dates(kind: pa.DataType) -> Build:
 
 
 def _checked(kind: pa.DataType) -> Build:
-    """For types whose texts never have a colon."""
+    """For types whose JSON text never has a colon."""
     check = checker(kind)
     return lambda values: (pa.array([None if v is None else check(v) for v in values], kind), 0)
 
 
 def _checked_raw(kind: pa.DataType) -> Build:
-    """The exact way for one column: decimals, whose digits a float would lose, and what contains them."""
+    """Decode a column value by value: for decimals, which a float would round, and for types with decimals."""
     check, held = checker(kind), relaxed(kind)
 
     def build(values: Values) -> tuple[pa.Array, int]:
@@ -323,7 +323,7 @@ def _maps(kind: pa.DataType, build: Build) -> Build:
 
 
 def _offsets(values: Values) -> pa.Array:
-    """Where each list begins; a null offset makes a null list."""
+    """The offset of each list; a null offset makes a null list."""
     ends = list(accumulate((len(v) if v is not None else 0 for v in values), initial=0))
     absent = np.fromiter(chain((v is None for v in values), (False,)), bool, len(ends))
     return pa.array(np.array(ends, np.int32), mask=absent if absent.any() else None)

@@ -1,4 +1,4 @@
-"""Writes an Arrow table as JSON, NDJSON, CSV or an Arrow stream, piece by piece."""
+"""Writes an Arrow table as JSON, NDJSON, CSV or an Arrow stream, in pieces."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-#: Decimals as numbers, as Spark's to_json writes them: the digits are exact, whatever the reader makes of them.
+#: Decimals are numbers with all their digits, as in Spark's to_json.
 encoder = msgspec.json.Encoder(enc_hook=plain, decimal_format="number")
 
 
 def distinct(table: pa.Table) -> pa.Table:
-    """An object has each name once: ``a, a`` become ``a, a_2``."""
+    """Rename repeated columns, because a JSON object has each name once: ``a, a`` becomes ``a, a_2``."""
     names: list[str] = []
     taken = set(table.column_names)
     for name in table.column_names:
@@ -45,30 +45,32 @@ def distinct(table: pa.Table) -> pa.Table:
 
 
 def batches(table: pa.Table) -> list[pa.RecordBatch]:
-    """Some thousand rows each, however small the pieces are in which Spark's tasks gave them."""
+    """Batches of some thousand rows, even if the table has many small pieces."""
     found: list[pa.RecordBatch] = table.combine_chunks().to_batches(max_chunksize=ROWS)
     return found
 
 
 def objects(table: pa.Table) -> Iterator[list[dict[str, Any]]]:
-    """The rows as objects, some thousand at a time."""
+    """The rows as objects, in lists of some thousand."""
     for batch in batches(distinct(table)):
         try:
             yield batch.to_pylist(maps_as_pydicts="lossy")
         except TypeError:
-            yield batch.to_pylist()  # keys that are no text: pairs
+            yield batch.to_pylist()  # map keys that are not strings: pairs
         except (ValueError, OverflowError):
             yield texts(batch).to_pylist(maps_as_pydicts="lossy")
 
 
 def texts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Arrow's times reach further than Python's; then they go as text."""
+    """Times outside of Python's range as text."""
     columns = []
     for column in batch.columns:
         if pa.types.is_temporal(column.type):
             column = column.cast(pa.string())
         elif pa.types.is_nested(column.type):
-            raise QueryFailed("a time in a nested value is out of JSON's range", hint="use the format arrow")
+            raise QueryFailed(
+                "a time in a nested value is outside of the range of JSON output", hint="use the format arrow"
+            )
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
@@ -87,7 +89,7 @@ def json(table: pa.Table) -> Iterator[bytes]:
 
 
 def csv(table: pa.Table) -> Iterator[bytes]:
-    """Nested values as JSON, bytes in base64; no value is empty, an empty text is ``""``."""
+    """Nested values as JSON, bytes in base64; null is empty, an empty string is ``""``."""
     header = True
     table = distinct(table)
     for batch in batches(table) or [pa.RecordBatch.from_pylist([], schema=table.schema)]:

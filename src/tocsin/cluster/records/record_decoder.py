@@ -1,8 +1,8 @@
-"""From a posted body to an Arrow table that fits the dataset, and a reason for each record that does not.
+"""Decodes a posted body into an Arrow table of the dataset, with a reason for each record that does not fit.
 
-A body is one JSON object, an array of objects, or objects line by line (NDJSON, also under application/json).
-Field names match columns by the same spelling, then by any case. A column that is not there is null, unless it may not
-be. An object that names a field twice, at any depth, is refused: whichever was meant, the other would be lost.
+A body is one JSON object, an array of objects, or one object per line (NDJSON, also as application/json). Field names
+match columns with the same spelling, or else without regard to case. A missing column is null, if it is nullable. An
+object with a repeated field, at any depth, is refused, because one of the values would be lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 from msgspec import Raw, Struct
 
 from tocsin.cluster.model import Column, Refusal
-from tocsin.cluster.records.columnar_decoder import NotColumnar, Reader, reader
+from tocsin.cluster.records.columnar_decoder import ColumnarReader, NotColumnar, reader
 from tocsin.cluster.records.strict_json import exact_json
 from tocsin.cluster.records.type_ddl import arrow_schema, column_type
 from tocsin.cluster.records.value_validators import InvalidValue, checker, matched, shown
@@ -42,7 +42,7 @@ Row = tuple[Any, ...]
 
 
 class Decoded(Struct):
-    """The records that were taken, in their order: a single one as a row, others as columns."""
+    """The records that fit, in order: a single record as a row, several as columns."""
 
     columns: pa.Table
     rows: list[Row]
@@ -55,24 +55,24 @@ class Decoded(Struct):
 
     @property
     def table(self) -> pa.Table:
-        """As columns, whatever they are."""
+        """All records as columns."""
         return rows_to_table(self.rows, self.columns.schema) if self.rows else self.columns
 
 
 def rows_to_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    # One array of structs is made in half the time of an array for each column.
+    # One array of structs takes half the time of one array for each column.
     return pa.Table.from_struct_array(pa.array(rows, pa.struct(list(schema))))
 
 
 def time_ordered_key() -> str:
-    """32 hex digits of a version 7 UUID: keys made later sort later, to the millisecond."""
+    """32 hex digits of a version 7 UUID: later keys sort later, to the millisecond."""
     noise = int.from_bytes(os.urandom(10))
     noise = noise & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
     return f"{(time.time_ns() // 1_000_000) << 80 | noise:032x}"
 
 
 def decompress(body: bytes, encoding: str, limits: Limits) -> bytes:
-    """Undoes a Content-Encoding; never makes more than ``limits.request_bytes``."""
+    """Decompress a body to at most ``limits.request_bytes``."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         if len(body) > limits.request_bytes:
@@ -81,11 +81,11 @@ def decompress(body: bytes, encoding: str, limits: Limits) -> bytes:
     if name in ("gzip", "x-gzip"):
         bits = 31
     elif name == "deflate":
-        # Some senders leave the zlib header out; its first byte tells.
+        # Some clients omit the zlib header, which the first byte shows.
         bits = 15 if len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2]) % 31 == 0 else -15
     else:
         raise UnsupportedEncoding(
-            f"the encoding {encoding[:60]!r} is not supported", hint="send gzip, deflate or identity"
+            f"the encoding {encoding[:60]!r} is not supported", hint="use gzip, deflate or identity"
         )
     if len(body) > limits.request_bytes:
         raise _too_many_bytes(limits)
@@ -96,7 +96,7 @@ def decompress(body: bytes, encoding: str, limits: Limits) -> bytes:
     while at < len(body) or not members:
         members += 1
         if members > _GZIP_MEMBERS or (members > 1 and bits != 31):
-            raise BrokenEncoding(f"there is more than one {name} stream in the body")
+            raise BrokenEncoding(f"the body has more than one {name} stream")
         unpack = zlib.decompressobj(wbits=bits)
         while not unpack.eof:
             chunk = unpack.unconsumed_tail
@@ -108,7 +108,7 @@ def decompress(body: bytes, encoding: str, limits: Limits) -> bytes:
             try:
                 data = unpack.decompress(chunk, room + 1)
             except zlib.error as error:
-                raise BrokenEncoding(f"the body is no {name} stream: {error}") from error
+                raise BrokenEncoding(f"the body is not a {name} stream: {error}") from error
             room -= len(data)
             if room < 0:
                 raise _too_many_bytes(limits)
@@ -133,9 +133,9 @@ def _deeper_than(value: Any, limit: int) -> bool:
 
 
 class RecordDecoder:
-    """Reads bodies for one dataset. Good bodies take the quick way (``columnar``), doubtful records the exact one.
+    """Decodes bodies for one dataset: all records at once if possible, otherwise one by one.
 
-    A missing or null key of an ``autogenerated`` dataset is made by ``new_key``.
+    In an ``autogenerated`` dataset a missing or null key is generated by ``new_key``.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class RecordDecoder:
         self._folded = {c.name.lower(): c.name for c in columns}
         options: dict[str, Any] = {"depth": limits.json_depth, "generated": self._generated}
         made = (reader(self.schema, fields, sparse=sparse, **options) for sparse in (False, True))
-        self._readers: list[Reader] = [r for r in made if r is not None]
+        self._readers: list[ColumnarReader] = [r for r in made if r is not None]
 
     def decode(
         self,
@@ -174,13 +174,13 @@ class RecordDecoder:
         content_type: str = "application/json",
         unknown: Literal["refuse", "ignore"] = "refuse",
     ) -> Decoded:
-        """Takes what fits and says why the rest does not. A body that cannot be read at all raises NotJson."""
+        """Decode a body; records that do not fit are refused with a reason. A body that is not JSON raises NotJson."""
         limits = self._limits
         if len(body) > limits.request_bytes:
             raise _too_many_bytes(limits)
         text = body.removeprefix(_BOM).strip(_SPACE)
         lines = content_type.partition(";")[0].strip().lower() in NDJSON or _is_lines(text)
-        # A single record is read sooner the exact way.
+        # A single record is decoded faster by itself.
         several = b"\n" in text if lines else text[:1] == b"["
         if several and len(text) <= limits.record_bytes:
             table = self._quick(text, lines)
@@ -189,10 +189,10 @@ class RecordDecoder:
         texts: Sequence[bytes | Raw] = _split_lines(text) if lines else _split(text)
         if len(texts) > limits.records:
             message = f"{len(texts)} records, at most {limits.records} are allowed in one request"
-            raise LimitExceeded(message, hint="send several requests", limit=limits.records)
+            raise LimitExceeded(message, hint="split them over several requests", limit=limits.records)
         refused: list[Refusal] = []
         if len(texts) == 1:
-            # Columns of one row cost many times what reading it does; whoever stores it makes them for many at once.
+            # Columns of one row are expensive; the committer makes columns for the rows of many requests at once.
             return Decoded(self._nothing, self._rows(texts, 0, unknown == "ignore", refused), refused, 1)
         tables = list(self._chunk(texts, 0, unknown == "ignore", refused))
         return Decoded(_joined(tables, self.schema), [], refused, len(texts))
@@ -210,7 +210,7 @@ class RecordDecoder:
         return None
 
     def _chunk(self, texts: Sequence[bytes | Raw], first: int, extra: bool, refused: list[Refusal]) -> Any:
-        """Halves what is doubtful until only a few records around a bad one go the exact way."""
+        """Divide the records into halves, until only a few records around a bad one are decoded one by one."""
         if len(texts) <= _LEAF:
             yield self._slow(texts, first, extra, refused)
             return
@@ -239,7 +239,7 @@ class RecordDecoder:
         return rows
 
     def _record(self, text: bytes, extra: bool) -> list[Any]:
-        """One record the exact way: the reference that the quick way must agree with."""
+        """Decode one record: the reference that the columnar decoder must agree with."""
         limits = self._limits
         if len(text) > limits.record_bytes:
             raise InvalidValue("too_large", f"{len(text)} bytes, at most {limits.record_bytes} are allowed")
@@ -276,7 +276,7 @@ def _joined(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def _is_lines(text: bytes) -> bool:
-    """Under application/json: the first line is an object by itself and more follows."""
+    """Whether the first line of an application/json body is an object and more lines follow."""
     end = text.find(b"\n")
     if end < 0 or text[:1] != b"{":
         return False
@@ -306,5 +306,5 @@ def _split(text: bytes) -> Sequence[bytes | Raw]:
         found = _BYTE.search(str(error))
         at = int(found[1]) if found else len(text)
         reason = _BYTE.sub("", str(error)).removeprefix("JSON is malformed: ").strip()
-        message = f"the body is no JSON: {reason} at byte {at}"
-        raise NotJson(message, hint="lines of JSON are application/x-ndjson", position=at) from None
+        message = f"the body is not JSON: {reason} at byte {at}"
+        raise NotJson(message, hint="send one record per line as application/x-ndjson", position=at) from None

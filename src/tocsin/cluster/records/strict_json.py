@@ -1,4 +1,4 @@
-"""JSON read to the letter: what the standard library lets pass (NaN, repeated fields) is refused."""
+"""A strict JSON parser: refuses NaN and repeated fields, which the standard library accepts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise InvalidValue("duplicate_field", "the field is there twice", shown_name(twice))
+        raise InvalidValue("duplicate_field", "the field appears twice", shown_name(twice))
     return out
 
 
@@ -27,14 +27,14 @@ def _fraction(text: str) -> Decimal | float:
     try:
         return Decimal(text)
     except InvalidOperation:
-        return float(text)  # an exponent that only infinity or zero can stand for
+        return float(text)  # too large or too small for a decimal: infinity or zero
 
 
 def _whole(text: str) -> Any:
     try:
         return int(text)
     except ValueError:
-        return Decimal(text)  # more digits than Python reads
+        return Decimal(text)  # more digits than Python converts to an int
 
 
 def _loader(fraction: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -48,7 +48,7 @@ _FLOATS = _loader(float)
 
 
 def exact_json(text: bytes, digits: bool = True) -> Any:
-    """Reads JSON as it is written; ``digits``: fractions keep all of theirs. Raises InvalidValue for what is wrong."""
+    """Parse JSON; ``digits``: numbers with a fraction keep all digits. Raises InvalidValue."""
     try:
         return (_DIGITS if digits else _FLOATS)(text.decode())
     except UnicodeDecodeError as error:

@@ -1,8 +1,7 @@
-"""Spark's type names and Arrow's types, without a JVM: one small parser and its inverse.
+"""Types in Spark's DDL and in Arrow, without a JVM: a small parser and its inverse.
 
-Arrow's types are the parsed form: ``array<struct<a:int>>`` is read into ``list<struct<a: int32>>`` and written back
-from there, so that both sides cannot disagree. ``varchar(n)`` and ``char(n)`` become ``string``; their length
-is not held.
+The parsed form is an Arrow type: ``array<struct<a:int>>`` is parsed to ``list<struct<a: int32>>`` and written from
+that, so that both forms cannot disagree. ``varchar(n)`` and ``char(n)`` become ``string``; their length is ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "timestamp_ltz": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-# The first spelling of each type is the normal one.
+# The first spelling of each type is the canonical one.
 _NAMES: dict[pa.DataType, str] = {kind: name for name, kind in reversed(_SIMPLE.items())}
 _DECIMAL = {"decimal", "dec", "numeric"}
 _NESTED = {"array", "map", "struct"}
@@ -118,7 +117,7 @@ class _TypeParser:
             self.expect(")")
             return pa.string()
         if name not in _NESTED:
-            raise self.error(f"there is no type {self.peek()!r}" if name else "a type expected, found the end")
+            raise self.error(f"unknown type {self.peek()!r}" if name else "a type expected, found the end")
         self.next += 1
         self.expect("<")
         if name == "array":
@@ -126,7 +125,7 @@ class _TypeParser:
         elif name == "map":
             key = self.type(depth + 1)
             if pa.types.is_nested(key):
-                raise self.error("the key of a map is a simple type")
+                raise self.error("the key of a map must be a simple type")
             self.expect(",")
             kind = pa.map_(key, self.type(depth + 1))
         else:
@@ -144,7 +143,7 @@ class _TypeParser:
                 scale = self.number()
             self.expect(")")
         if not 1 <= precision <= 38 or scale > precision:
-            raise self.error("a decimal has 1 to 38 digits, and no more than those after the point")
+            raise self.error("a decimal has 1 to 38 digits, and at most that many after the point")
         return pa.decimal128(precision, scale)
 
     def fields(self, depth: int) -> list[pa.Field]:
@@ -157,7 +156,7 @@ class _TypeParser:
                 self.next -= 1
                 raise self.error(f"the name of a field expected, found {raw or 'the end'!r}")
             if name.lower() in seen:
-                raise self.error(f"the field {name!r} is there twice")
+                raise self.error(f"the field {name!r} appears twice")
             seen.add(name.lower())
             if self.peek() == ":":
                 self.take()
@@ -178,28 +177,28 @@ class _TypeParser:
 
 @lru_cache(maxsize=4096)
 def declared_type(ddl: str) -> pa.DataType:
-    """Reads ``array<struct<a:int>>`` and its like; raises TypeMismatch with the position of what is wrong."""
+    """Parse a type such as ``array<struct<a:int>>``; raises TypeMismatch with the position of the error."""
     return _TypeParser(ddl).whole()
 
 
 @lru_cache(maxsize=4096)
 def arrow_type(ddl: str) -> pa.DataType:
-    """The type in which values are held; NOT NULL within structs is left to the check of each value."""
+    """The type of stored values; NOT NULL within structs is checked for each value."""
     return relaxed(declared_type(ddl))
 
 
 def spark_type(ddl: str) -> str:
-    """The same type in its normal spelling, which Spark understands."""
+    """The type in canonical spelling, which Spark understands."""
     return type_name(declared_type(ddl))
 
 
 def cast_type(ddl: str) -> str:
-    """The type to write into a CAST: without NOT NULL, on which Spark stumbles where a struct is null."""
+    """The type for a CAST: without NOT NULL, with which Spark fails if a struct is null."""
     return type_name(arrow_type(ddl))
 
 
 def relaxed(kind: pa.DataType) -> pa.DataType:
-    """Without NOT NULL inside: Parquet and Spark's toArrow fail on a null struct whose fields may not be null."""
+    """The type without NOT NULL inside: with it, Parquet and Spark's toArrow fail on a null struct."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(f.name, relaxed(f.type)) for f in kind])
     if pa.types.is_map(kind):
@@ -210,7 +209,7 @@ def relaxed(kind: pa.DataType) -> pa.DataType:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """Spark's name of an Arrow type; unsigned and large variants get the type that holds all their values."""
+    """The Spark name of an Arrow type; an unsigned or large variant gets a type that has all its values."""
     found = _NAMES.get(kind)
     if found is not None:
         return found
@@ -243,11 +242,11 @@ def type_name(kind: pa.DataType) -> str:
     for matches, name in widened:
         if matches(kind):
             return name
-    raise TypeMismatch(f"Arrow's type {kind} has no counterpart here", hint=_HINT)
+    raise TypeMismatch(f"the Arrow type {kind} is not supported", hint=_HINT)
 
 
 def quoted(name: str) -> str:
-    """A name as Spark's DDL takes it, whatever is in it."""
+    """A quoted name for Spark's DDL."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -261,7 +260,7 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def column_type(column: Column) -> pa.DataType:
-    """The declared type of a column; an error names the column."""
+    """The type of a column; an error names the column."""
     try:
         return declared_type(column.type)
     except TypeMismatch as error:
@@ -289,9 +288,9 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
 
 
 def check_columns(columns: Sequence[Column], limits: Limits) -> None:
-    """Refuses what cannot be a dataset's columns."""
+    """Check the columns of a dataset."""
     if not columns:
-        raise UserError("a dataset has at least one column")
+        raise UserError("a dataset needs at least one column")
     if len(columns) > limits.columns:
         raise LimitExceeded(f"{len(columns)} columns, at most {limits.columns} are allowed", limit=limits.columns)
     seen: set[str] = set()
@@ -299,11 +298,13 @@ def check_columns(columns: Sequence[Column], limits: Limits) -> None:
         name = column.name
         _check_name(name, name, limits)
         if name.lower() in seen:
-            raise UserError(f"the column {name!r} is there twice", hint="case makes no difference", column=name)
+            raise UserError(
+                f"the column {name!r} appears twice", hint="names compare without regard to case", column=name
+            )
         seen.add(name.lower())
         if name.lower().startswith(RESERVED):
             hint = f"names that begin with {', '.join(RESERVED)} are reserved"
-            raise UserError(f"a column cannot be called {name!r}", hint=hint, column=name)
+            raise UserError(f"a column cannot have the name {name!r}", hint=hint, column=name)
         _check_fields(column_type(column), name, limits)
 
 
@@ -324,10 +325,10 @@ def _check_fields(kind: pa.DataType, column: str, limits: Limits) -> None:
 
 
 def coerce(value: Any, ddl: str) -> Any:
-    """Checks one JSON value against a type and returns the canonical Python value; None stays None.
+    """Check a JSON value against a type; return the canonical Python value, and None for None.
 
-    Strict: no text for numbers, no booleans for integers, no fractions for integers, no NaN.
-    A value that was coerced once comes back unchanged.
+    It is strict: strings are not numbers, booleans and fractions are not integers, and NaN is not allowed.
+    Coercing a canonical value returns it unchanged.
     """
     if value is None:
         return None
@@ -338,5 +339,5 @@ def coerce(value: Any, ddl: str) -> Any:
 
 
 def values_to_arrow(values: Sequence[Any], ddl: str) -> pa.Array:
-    """A column of coerced values."""
+    """An Arrow array of coerced values."""
     return pa.array(values, arrow_type(ddl))

@@ -1,11 +1,11 @@
-"""What a JSON value must look like to be of a type, and the one Python value it then stands for.
+"""Checks JSON values against types, and converts them to canonical Python values.
 
-- boolean: true, false. Integers: a JSON integer in range (5.0 and true are refused).
-- float, double: a JSON number in range. decimal: a number or a text of one, which fits without rounding.
+- boolean: true, false. Integers: a JSON integer in range (not 5.0, not true).
+- float, double: a JSON number in range. decimal: a number, or a string with one, that needs no rounding.
 - string: valid Unicode. binary: padded base64. date: 2026-11-16.
-- timestamp: 2026-11-16T00:02:54.123Z; the time, its parts from the right and the zone may be left out (no zone: UTC);
-  up to nine digits of fraction are taken and cut to microseconds. timestamp_ntz: the same, never with a zone.
-- array, map, struct: an array, objects. A missing field of a struct is null.
+- timestamp: 2026-11-16T00:02:54.123Z; the time, its last parts and the zone may be omitted (no zone means UTC); a
+  fraction of up to nine digits is cut to microseconds. timestamp_ntz: the same without a zone.
+- array: an array. map, struct: an object. A missing field of a struct is null.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXACT = Context(prec=80)
 
 
 class InvalidValue(Exception):
-    """A value does not fit: ``code`` for machines, ``path`` within nested values, the text for people."""
+    """A value does not fit its type: ``code`` for programs, ``reason`` for people, ``path`` in a nested value."""
 
     def __init__(self, code: str, reason: str, path: str = "") -> None:
         super().__init__(code, reason, path)
@@ -50,13 +50,13 @@ class InvalidValue(Exception):
         return f"{self.path}: {self.reason}" if self.path else self.reason
 
     def under(self, name: str) -> InvalidValue:
-        """The same, seen from one level further out."""
+        """The same error with a longer path."""
         joint = "" if not self.path or self.path.startswith("[") else "."
         return InvalidValue(self.code, self.reason, name + joint + self.path)
 
 
 def shown(value: Any) -> str:
-    """A value for an error message: its JSON kind, and the value itself if it is short."""
+    """A value for an error message: its JSON type, and the value itself if it is short."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -72,7 +72,7 @@ def shown(value: Any) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """The JSON form of a canonical value; ``coerce`` gives the value back."""
+    """The JSON form of a canonical value; ``coerce`` converts it back."""
     if isinstance(value, list):
         return [json_value(item) for item in value]
     if isinstance(value, dict):
@@ -101,11 +101,11 @@ def _integer(bits: int) -> Check:
     def check(value: Any) -> int:
         if type(value) is not int:
             if isinstance(value, Decimal) and value == value.to_integral_value() and value.copy_abs() > high:
-                raise InvalidValue("out_of_range", f"{shown(value)} is not within {low} and {high}")
+                raise InvalidValue("out_of_range", f"{shown(value)} is not between {low} and {high}")
             raise _wrong(value, "an integer")
         if low <= value <= high:
             return value
-        raise InvalidValue("out_of_range", f"{shown(value)} is not within {low} and {high}")
+        raise InvalidValue("out_of_range", f"{shown(value)} is not between {low} and {high}")
 
     return check
 
@@ -142,7 +142,7 @@ def _decimal(kind: pa.DataType) -> Check:
         elif isinstance(value, Decimal):
             number = value
         elif type(value) is float:
-            number = Decimal(repr(value))  # the shortest text that reads back as this float is what was written
+            number = Decimal(repr(value))  # repr gives the shortest text for this float, which is what the sender wrote
         elif isinstance(value, str) and len(value) <= 100 and _DECIMAL.fullmatch(value):
             number = Decimal(value)
         else:
@@ -167,7 +167,7 @@ def _string(value: Any) -> str:
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            raise InvalidValue("not_utf8", f"the text has half a surrogate pair at {error.start}") from None
+            raise InvalidValue("not_utf8", f"the string has half a surrogate pair at {error.start}") from None
     return value
 
 
@@ -193,7 +193,7 @@ def _date(value: Any) -> dt.date:
     try:
         return dt.date(int(found[1]), int(found[2]), int(found[3]))
     except ValueError as error:
-        raise InvalidValue("out_of_range", f"{shown(value)} is no date: {error}") from None
+        raise InvalidValue("out_of_range", f"{shown(value)} is not a date: {error}") from None
 
 
 def _timestamp(value: Any) -> dt.datetime:
@@ -203,7 +203,7 @@ def _timestamp(value: Any) -> dt.datetime:
     try:
         return (local - _offset(zone)).replace(tzinfo=dt.UTC)
     except OverflowError:
-        raise InvalidValue("out_of_range", f"{shown(value)} is not within the years 1 and 9999 of UTC") from None
+        raise InvalidValue("out_of_range", f"{shown(value)} is not between the years 1 and 9999 in UTC") from None
 
 
 def _timestamp_ntz(value: Any) -> dt.datetime:
@@ -224,7 +224,7 @@ def _instant(value: Any) -> tuple[dt.datetime, str | None]:
     try:
         local = dt.datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), micros)
     except ValueError as error:
-        raise InvalidValue("out_of_range", f"{shown(value)} is no timestamp: {error}") from None
+        raise InvalidValue("out_of_range", f"{shown(value)} is not a timestamp: {error}") from None
     return local, zone
 
 
@@ -233,7 +233,7 @@ def _offset(zone: str | None) -> dt.timedelta:
         return dt.timedelta()
     hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
     if hours > 23 or minutes > 59:
-        raise InvalidValue("out_of_range", f"there is no time zone {zone}")
+        raise InvalidValue("out_of_range", f"unknown time zone {zone}")
     offset = dt.timedelta(hours=hours, minutes=minutes)
     return -offset if zone[0] == "-" else offset
 
@@ -264,7 +264,7 @@ def _map(kind: pa.DataType, extra: bool) -> Check:
     )
 
     def read_key(name: Any) -> Any:
-        """Keys of JSON objects are always text, so numbers are read from it."""
+        """Keys of JSON objects are strings, so numbers are parsed."""
         if isinstance(name, str):
             if whole and _INTEGER.fullmatch(name):
                 name = int(name)
@@ -284,7 +284,7 @@ def _map(kind: pa.DataType, extra: bool) -> Check:
             except InvalidValue as invalid:
                 raise invalid.under(str(name)[:40]) from None
         if len(out) != len(value):
-            raise InvalidValue("duplicate_field", "two keys of the map are the same")
+            raise InvalidValue("duplicate_field", "two keys of the map are equal")
         return out
 
     return check
@@ -319,9 +319,9 @@ def _struct(kind: pa.DataType, extra: bool) -> Check:
 
 
 def matched(value: dict[str, Any], exact: dict[str, str], folded: dict[str, str], extra: bool) -> dict[str, Any]:
-    """The fields of an object under their declared names: the same spelling first, then any case.
+    """The fields of an object by their declared names: same spelling first, then without regard to case.
 
-    ``extra``: fields that were not declared are left out, not refused.
+    ``extra``: unknown fields are ignored instead of refused.
     """
     if value.keys() <= exact.keys():
         return value
@@ -333,7 +333,7 @@ def matched(value: dict[str, Any], exact: dict[str, str], folded: dict[str, str]
                 continue
             raise InvalidValue("unknown_field", "there is no such field", shown_name(name))
         if target in out:
-            raise InvalidValue("duplicate_field", "the field is there twice", target)
+            raise InvalidValue("duplicate_field", "the field appears twice", target)
         out[target] = item
     return out
 
@@ -344,7 +344,7 @@ def shown_name(name: str) -> str:
 
 @lru_cache(maxsize=8192)
 def checker(kind: pa.DataType, extra: bool = False) -> Check:
-    """The check of a type: takes a JSON value that is not null, gives the canonical one, raises InvalidValue."""
+    """The validator of a type: converts a JSON value other than null to the canonical value, or raises InvalidValue."""
     is_ = pa.types
     if is_.is_signed_integer(kind):
         return _integer(kind.bit_width)

@@ -13,7 +13,7 @@ DropKind = Literal["dataset", "feed", "function", "channel", "broker", "procedur
 
 
 class CreateDataset(Struct, frozen=True):
-    """``key`` empty: append-only."""
+    """Without a ``key`` the dataset is append-only."""
 
     name: str
     columns: tuple[Column, ...]
@@ -47,7 +47,7 @@ class StopFeed(Struct, frozen=True):
 
 
 class LoadDataset(Struct, frozen=True):
-    """``format`` None: the loader tells by the path. ``options`` are those of Spark's reader."""
+    """Without a ``format`` the path decides. ``options`` are those of Spark's reader."""
 
     dataset: str
     path: str
@@ -56,7 +56,7 @@ class LoadDataset(Struct, frozen=True):
 
 
 class Insert(Struct, frozen=True):
-    """Exactly one of ``query`` (SELECT or VALUES) and ``records`` (a JSON object or array of objects) is there."""
+    """Has either a ``query`` (SELECT or VALUES) or ``records`` (a JSON object or an array of objects)."""
 
     dataset: str
     columns: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class Unsubscribe(Struct, frozen=True):
 
 
 class ChangeSubscription(Struct, frozen=True):
-    """Moves to ``broker`` (and to other ``args``), from ``from_broker`` where several brokers have it."""
+    """Migrates to ``broker`` (and to other ``args``), from ``from_broker`` if several brokers have it."""
 
     subscription: str
     channel: str

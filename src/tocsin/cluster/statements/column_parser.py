@@ -1,11 +1,11 @@
-"""Reads columns, parameters and their types; a type becomes normalised Spark DDL text."""
+"""Parses columns, parameters and their types; a type becomes canonical Spark DDL."""
 
 from __future__ import annotations
 
 from tocsin.cluster.model import Column, Parameter
 from tocsin.cluster.statements.token_cursor import RESERVED_COLUMNS, Cursor, quote
 
-# AsterixDB's and SQL's names of types that Spark has under another name.
+# Type names of AsterixDB and SQL, and their names in Spark.
 SYNONYMS = {
     "int8": "tinyint",
     "byte": "tinyint",
@@ -34,7 +34,7 @@ _DEEPEST = 32
 
 
 def read_columns(cursor: Cursor) -> tuple[Column, ...]:
-    """``(name type [NOT NULL], …)``, at least one, each name once."""
+    """``(name type [NOT NULL], …)``: at least one column, and no repeated names."""
     cursor.expect("(", hint="the columns follow the name of the dataset: (id string, at timestamp, …)")
     seen: set[str] = set()
 
@@ -61,7 +61,7 @@ def read_columns(cursor: Cursor) -> tuple[Column, ...]:
 
 
 def read_parameters(cursor: Cursor, *, typed: bool) -> tuple[Parameter, ...]:
-    """``(p type, …)``; where ``typed`` is False a parameter without a type is a string."""
+    """``(p type, …)``; unless ``typed``, a parameter without a type is a string."""
     cursor.expect("(")
     seen: set[str] = set()
 
@@ -79,7 +79,7 @@ def read_parameters(cursor: Cursor, *, typed: bool) -> tuple[Parameter, ...]:
 
 
 def read_type(cursor: Cursor, depth: int = 0) -> str:
-    """Type names in lower case without spaces; the fields of a struct keep their spelling, as records do."""
+    """A type in lower case without spaces; the fields of a struct keep their spelling."""
     token = cursor.peek()
     if token.kind != "word":
         cursor.fail_expected("a type", hint="for instance string, bigint, double, timestamp, array<string>")
@@ -145,9 +145,7 @@ def _unique(cursor: Cursor, what: str, seen: set[str]) -> str:
     token = cursor.peek()
     name = cursor.name(what, RESERVED_COLUMNS)
     if name.lower() in seen:
-        cursor.fail(
-            f"{what.split()[-1]} {name!r} is there twice", at=token, hint="names differ in more than their case"
-        )
+        cursor.fail(f"{what.split()[-1]} {name!r} appears twice", at=token, hint="names compare without regard to case")
     seen.add(name.lower())
     return name
 

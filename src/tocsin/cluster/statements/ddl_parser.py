@@ -13,7 +13,7 @@ from tocsin.cluster.statements.column_parser import read_columns, read_parameter
 from tocsin.cluster.statements.token_cursor import RESERVED_COLUMNS, Cursor, Piece, quote
 
 KINDS: tuple[st.DropKind, ...] = get_args(st.DropKind)
-# What people who come from SQL try first.
+# Statements that users of SQL may try.
 _INSTEAD = {
     "UPDATE": "UPSERT INTO replaces records by their key",
     "MERGE": "UPSERT INTO replaces records by their key",
@@ -30,11 +30,11 @@ _INSTEAD = {
 
 
 class Definitions(Cursor, ABC):
-    """Each method parses what follows the words that led to it."""
+    """Each method parses the rest of its statement."""
 
     @abstractmethod
     def statement(self) -> Statement:
-        """Any whole statement: what the body of a procedure is."""
+        """A complete statement: the body of a procedure."""
 
     def unknown(self, what: str, message: str, known: list[str]) -> NoReturn:
         word = self.peek().text.upper()
@@ -162,7 +162,11 @@ class Definitions(Cursor, ABC):
         while self.peek().kind != "end":
             if self.at("{"):
                 if using or body is not None:
-                    self.fail("a channel has one body, or USING and a function" if using else "a channel has one body")
+                    self.fail(
+                        "a channel has either a body or USING and a function"
+                        if using
+                        else "a channel has only one body"
+                    )
                 body = self.query(self._braces(), "the body")
             else:
                 self._time(times, ("PERIOD", "RETENTION"), "PERIOD, RETENTION, the body or the end of the statement")
@@ -180,7 +184,7 @@ class Definitions(Cursor, ABC):
         if clause is None:
             self.fail_expected(expected)
         if clause in times:
-            self.fail(f"{clause} is there twice", at=token)
+            self.fail(f"{clause} appears twice", at=token)
         times[clause] = self.duration(clause)
 
     def _function_and_arity(self) -> tuple[str, int]:

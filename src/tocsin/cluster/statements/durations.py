@@ -15,18 +15,18 @@ _DURATION = re.compile(
     re.IGNORECASE,
 )
 _UNITS = {"W": 604_800, "D": 86_400, "H": 3_600, "M": 60, "S": 1}
-# A century: beyond it, adding to a time stamp stops being meaningful.
+# A century.
 _LONGEST = 36_525 * 86_400
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of an ISO-8601 duration. Whether zero or less makes sense is for the caller to say."""
+    """The seconds of an ISO-8601 duration; they may be zero or negative."""
     match = _DURATION.fullmatch(text.strip())
     if match is None or (match["time"] or "").upper() == "T":
         raise ParseError(f"{text[:60]!r} is not an ISO-8601 duration", hint=_HINT)
     for unit, word in (("Y", "years"), ("MONTH", "months")):
         if match[unit] is not None:
-            raise ParseError(f"{text[:60]!r} counts {word}, which have no fixed length", hint="count days or weeks")
+            raise ParseError(f"{text[:60]!r} has {word}, which have no fixed length", hint="use days or weeks")
     parts = [(unit, match[unit].replace(",", ".")) for unit in _UNITS if match[unit] is not None]
     if not parts:
         raise ParseError(f"{text[:60]!r} is not an ISO-8601 duration: it has no part", hint=_HINT)

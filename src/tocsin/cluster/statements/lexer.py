@@ -1,7 +1,7 @@
-"""Splits a script into statements and their tokens, lazily, with true positions.
+"""Splits a script into statements and their tokens, lazily, with exact positions.
 
-sqlglot's tokenizer is not used for this: it reads the whole script or nothing (statements before an unterminated
-string would be lost), and its columns are wrong behind a string. Bodies are cut out here and parsed by sqlglot.
+sqlglot's tokenizer cannot do this: it fails for the whole script (statements before an unterminated string would be
+lost), and its columns are wrong after a string. sqlglot parses only the queries in the statements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BLOCK_EDGE = re.compile(r"/\*|\*/")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _UNTERMINATED = {"'": "string", '"': "string", "`": "backquoted name"}
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
-# Deeper than any real statement, and shallow enough for the recursive parsers behind.
+# Deeper than any real statement, and not too deep for the recursive parsers.
 _DEEPEST = 200
 
 
@@ -46,7 +46,7 @@ class Token(Struct, frozen=True):
 
 
 class Script:
-    """A text and where its lines begin."""
+    """A text and the offsets of its lines."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -103,7 +103,7 @@ class _Splitter:
                 raise self._error(token.start, f"brackets are nested deeper than {_DEEPEST}")
         elif token.text in ")}]":
             if not self.open:
-                raise self._error(token.start, f"{token.text!r} closes nothing")
+                raise self._error(token.start, f"{token.text!r} has no opening bracket")
             opening = self.open.pop()
             closing = _CLOSING[opening.text]
             if token.text != closing:

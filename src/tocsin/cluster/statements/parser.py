@@ -1,4 +1,4 @@
-"""Parses scripts: Big Active Data's statements by hand, the queries inside them with sqlglot."""
+"""Parses scripts: statements by hand, and the queries in them with sqlglot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Parsed(Struct, frozen=True):
 
 
 def iter_statements(text: str) -> Iterator[Parsed]:
-    """Statement by statement, so that those before a syntax error can be executed before it is raised."""
+    """Yields the statements one by one, so that those before a syntax error can run before it is raised."""
     script = Script(text)
     for index, tokens in split(script):
         line, column = script.locate(tokens[0].start)
@@ -41,7 +41,7 @@ def parse_one(text: str) -> Statement:
     """The only statement of a text."""
     found = list(iter_statements(text))
     if not found:
-        raise ParseError("there is no statement")
+        raise ParseError("the text has no statement")
     if len(found) > 1:
         raise ParseError(
             "expected one statement, found another", line=found[1].line, column=found[1].column, statement=2
@@ -50,7 +50,7 @@ def parse_one(text: str) -> Statement:
 
 
 class _StatementParser(Definitions):
-    """Each method parses what follows the words that led to it."""
+    """Each method parses the rest of its statement."""
 
     def __init__(self, script: Script, tokens: list[Token], index: int) -> None:
         super().__init__(script, tokens, index)
@@ -108,7 +108,7 @@ class _StatementParser(Definitions):
         return st.LoadDataset(dataset, path, form, options)
 
     def _load_localfs(self, dataset: str) -> Statement:
-        """AsterixDB's way: ``USING localfs (("path"="…"),("format"="json"))``."""
+        """The syntax of AsterixDB: ``USING localfs (("path"="…"),("format"="json"))``."""
         self.expect("localfs", hint=f"write LOAD DATASET {dataset} FROM 'path' FORMAT json")
         opening = self.peek()
         self.expect("(")
@@ -130,7 +130,7 @@ class _StatementParser(Definitions):
         return st.LoadDataset(dataset, path, formats[0], options)
 
     def _option(self, formats: list[Format | None] | None = None) -> tuple[str, str]:
-        """``'name' = value``; where ``formats`` is given, the option "format" is checked and put there."""
+        """``'name' = value``; with ``formats`` the option "format" is checked and stored in it."""
         name = self.string("the name of an option")
         self.expect("=")
         token = self.peek()
@@ -163,7 +163,7 @@ class _StatementParser(Definitions):
             opening = self.next()
             columns = tuple(self.items(self._column))
             if len({column.lower() for column in columns}) < len(columns):
-                self.fail("a column is there twice", at=opening)
+                self.fail("a column appears twice", at=opening)
             if not columns:
                 self.fail_expected("the name of a column", hint="leave out the () for all columns")
         if self.at("(", "{") or self.at("(", "["):
@@ -172,7 +172,7 @@ class _StatementParser(Definitions):
             piece = self.bracketed("the list of records")
             value = self.json(piece, "what is inserted")
             if not isinstance(value, dict) and not all(isinstance(item, dict) for item in value):
-                self.fail("expected JSON objects, found something else in the array", at=piece.start)
+                self.fail("expected JSON objects in the array, found another value", at=piece.start)
             return st.Insert(dataset, columns, upsert, records=piece.text)
         if not self._starts(0, *QUERY_STARTS, "("):
             self.fail_expected("VALUES, SELECT or ({ … }) with JSON records")
@@ -210,7 +210,7 @@ class _StatementParser(Definitions):
         self.expect("TO")
         channel = self.name("the channel")
         args = self.arguments()
-        self.expect("ON", hint="say which broker: ON b")
+        self.expect("ON", hint="name the broker: ON b")
         return st.Subscribe(channel, args, self.name("the broker"))
 
     def _subscription(self) -> str:

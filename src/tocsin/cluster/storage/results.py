@@ -5,7 +5,10 @@ Nothing here handles single records: payloads come from Spark as JSON text and l
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,9 @@ from tocsin.errors import StorageError
 #: Bytes of a chunk that ``pull`` yields, and of a row group that ``write`` makes.
 CHUNK = 1 << 20
 _BATCH = 16 * 1024
+#: Executions whose results stay in memory for notifications, and bytes of a file up to which all of it does.
+RECENT = 4
+RECENT_BYTES = 4 * 1024 * 1024
 
 SCHEMA = pa.schema(
     [
@@ -125,6 +131,55 @@ class ResultStore:
             if execution.path is not None
             for part in self.store.parts(execution.path)
         ]
+
+
+class RecentResults:
+    """The results of the newest executions, read once however many brokers are notified of them."""
+
+    def __init__(self, results: ResultStore) -> None:
+        self._results = results
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[tuple[int, int], Future[pa.Table | Ids]] = OrderedDict()
+
+    def ids(self, execution: Execution) -> Ids:
+        """The subscriptions that have results."""
+        found = self._read(execution)
+        return _ids(found) if isinstance(found, pa.Table) else found
+
+    def array(self, execution: Execution, ids: Ids) -> bytes:
+        """The results of these subscriptions as a JSON array."""
+        found = self._read(execution)
+        if isinstance(found, pa.Table):
+            chunks = _lines(found.filter(pa.array(np.isin(_ids(found), ids))), execution.number)
+        else:
+            chunks = self._results.pull(execution, ids)
+        return b"[" + b"".join(chunks).rstrip(b"\n").replace(b"\n", b",") + b"]"
+
+    def _read(self, execution: Execution) -> pa.Table | Ids:
+        """Whole, or only the ids where the file is large. Others wait for the first that asks."""
+        key = (execution.channel, execution.number)
+        with self._lock:
+            future = self._tables.get(key)
+            first = future is None
+            if future is None:
+                future = self._tables[key] = Future()
+                while len(self._tables) > RECENT:
+                    self._tables.popitem(last=False)
+        if first:
+            try:
+                future.set_result(self._load(execution))
+            except BaseException as error:
+                with self._lock:
+                    self._tables.pop(key, None)
+                future.set_exception(error)
+        return future.result()
+
+    def _load(self, execution: Execution) -> pa.Table | Ids:
+        if execution.path is None:
+            return np.zeros(0, np.int64)
+        if execution.bytes <= RECENT_BYTES:
+            return self._results.store.read(execution.path)
+        return _ids(self._results.store.read(execution.path, columns=["subscription_id"]))
 
 
 def _matching(file: pq.ParquetFile, ids: Ids) -> Iterator[pa.Table]:

@@ -24,8 +24,7 @@ HALF_HOUR = 1_800.0
 
 
 class City:
-    """Made anew from its seed each time. Time passes in steps of one second, so that it does not matter how many of
-    them are taken together."""
+    """Made from its seed. Time passes in steps of one second, so it does not matter how many are taken together."""
 
     def __init__(self, seed: int = 1, people: int = 400, shelters_wanted: int = SHELTERS) -> None:
         if people < 0 or shelters_wanted < 0:
@@ -81,7 +80,7 @@ class City:
         while len(found) < count:
             found.append(int(np.argmax(away)))
             away = np.minimum(away, np.hypot(*(points - points[found[-1]]).T))
-        # Half-way to the middle: nobody builds at the edge of the map.
+        # Half-way to the middle: not at the edge of the map.
         middle = np.array(self.streets.middle)
         return [degrees(middle + (points[at] - middle) * 0.6) for at in found]
 

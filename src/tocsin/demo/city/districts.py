@@ -1,4 +1,4 @@
-"""The parts of a city: where they are, how they are built, how many people live there."""
+"""The districts of a city: where they are, how they are built, how many people live there."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class District(Struct, frozen=True):
 
 
 def districts(seed: int, middle: tuple[float, float]) -> list[District]:
-    """The old town lies in the ``middle``, the grids around it, the suburbs behind them."""
+    """The old town lies in the ``middle``, the grids around it, the suburbs beyond them."""
     rng = stream(seed, "districts")
     found = []
     suburbs = len(NAMES) - OLD - GRID

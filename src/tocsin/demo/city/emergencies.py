@@ -20,7 +20,7 @@ AT_ONCE = 3
 SPEED = 19.0
 #: Seconds between two emergencies of a kind.
 BETWEEN = (140.0, 420.0)
-#: Reports a second of those who stand in a flood that somebody has raised.
+#: Reports a second from a flood that a user has raised.
 WITNESSES = 6.0
 
 
@@ -67,7 +67,7 @@ class Publisher:
 
 
 class Emergencies:
-    """Second by second the same for the same seed, as long as nobody raises a flood."""
+    """Second by second the same for the same seed, unless a user raises a flood."""
 
     def __init__(self, seed: int, routes: Routes) -> None:
         self._rng = rng = stream(seed, "emergencies")

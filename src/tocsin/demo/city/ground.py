@@ -42,5 +42,5 @@ def degrees(point: Points) -> tuple[float, float]:
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
-    """Each part has randomness of its own, so that more people do not change the streets."""
+    """A random stream for each purpose, so that more people do not change the streets."""
     return np.random.default_rng([seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, *name.encode()])

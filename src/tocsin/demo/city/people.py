@@ -39,7 +39,7 @@ class People:
         self.speed = np.array([WALKING[1], CYCLING[1], DRIVING[1]])[mode] * rng.normal(1, 0.12, count).clip(0.6, 1.5)
         self.riding = mode > 0
         self._work = rng.integers(0, len(routes.hubs), count)
-        self._at_hub = np.full(count, -1)  # the number of the hub where somebody is or goes to; -1 home
+        self._at_hub = np.full(count, -1)  # the hub where a person is or goes to; -1 home
         self._way = np.zeros((count, routes.longest), np.int32)
         self._last = np.zeros(count, np.int64)  # the place of the goal in the way
         self._place = np.zeros(count, np.int64)

@@ -35,7 +35,7 @@ class Routes:
         self.longest = self._longest()
 
     def chains(self, hub: NDArray[np.int64], start: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """(crossings from each start to its hub, how many of them); behind the hub stands the hub again."""
+        """(crossings from each start to its hub, how many of them); after the hub, the hub is repeated."""
         rows = np.empty((len(start), self.longest), np.int32)
         rows[:, 0] = start
         for column in range(1, self.longest):

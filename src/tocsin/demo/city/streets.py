@@ -58,7 +58,7 @@ class Streets:
         return found
 
     def crowding(self) -> NDArray[np.float64]:
-        """How likely each crossing is to be somebody's home: the people of a block live at its crossing."""
+        """How likely each crossing is to be the home of a person: the people of a block live at its crossing."""
         density = np.array([each.density for each in self.districts])
         spacing = np.array([each.spacing for each in self.districts])
         weight = (density * spacing**2)[self.district]
@@ -235,7 +235,7 @@ def _nearest(points: Points) -> NDArray[np.int64]:
 
 
 def _connected(points: Points, edges: Edges, kinds: NDArray[np.int64]) -> tuple[Points, Edges, NDArray[np.int64]]:
-    """Without what cannot be reached from the largest part."""
+    """Without crossings that cannot be reached from the largest component."""
     label = np.arange(len(points))
     while True:
         lowest = label.copy()

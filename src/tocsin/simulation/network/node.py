@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Node:
     """``life`` counts starts and stops: an event for an earlier run does not reach the next one.
 
-    ``silent``: the machine itself is down, so that it does not even refuse connections.
+    ``silent``: the machine itself is down, so that it does not even refuse connections. ``on_death``: called when it
+    dies.
     """
 
     def __init__(self, name: str, network: Network) -> None:
@@ -25,6 +26,7 @@ class Node:
         self.silent = False
         self.life = 0
         self.busy_until = 0.0
+        self.on_death: list[Callable[[], None]] = []
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = False
 
@@ -37,6 +39,9 @@ class Node:
         self.life += 1
         self.up, self.silent = False, silent
         self._inbox.clear()
+        ended, self.on_death = self.on_death, []
+        for end in ended:
+            end()
 
     def freeze(self, seconds: float) -> None:
         """It does nothing, like a process that is swapped out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from tocsin.client.core.frames import frames
 from tocsin.client.core.state import ClientState
 from tocsin.client.notification import Gap, Notification
 from tocsin.errors import TocsinError, Unreachable
-from tocsin.simulation.ledger import Interest
+from tocsin.simulation.ledger import DROPPED, Interest
 from tocsin.simulation.network.connection import Ended, Side, connect
 from tocsin.simulation.network.frame_masking import masked
 from tocsin.simulation.network.network import Network
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Seconds for the coordinator's answer, and for the close frame of the other side.
 PLACEMENT_TIMEOUT, CLOSE_TIMEOUT = 5.0, 2.0
+#: Seconds after which an application subscribes again to a channel that was dropped.
+RESUBSCRIBE = 1.0
 
 _placement = msgspec.json.Decoder(Placement)
 
@@ -61,6 +64,7 @@ class ClientNode(Node):
         self.masked = False
         self.stopped: TocsinError | None = None
         self.publisher = Publisher(self, rng, 0.0)
+        self.handles = count(1)
         self.sides: dict[int, Side] = {}
         self._turn = 0
 
@@ -70,7 +74,7 @@ class ClientNode(Node):
         super().boot()
         self.sides = {}
         self.stopped = None
-        self._items: deque[tuple[int, Notification]] = deque()
+        self._items: deque[tuple[int, Notification | Gap]] = deque()
         self._working = False
         self._known: dict[int, int | None] = {}
         self.state = self.machine(
@@ -90,8 +94,11 @@ class ClientNode(Node):
         """The application's position is durable; notifications that it has not consumed are not."""
         for handle, interest in self.interests.items():
             state = self.state.subscriptions.by_handle.get(handle)
-            if state is not None and interest.confirmed is not None:
+            if state is not None and not interest.ended:
                 interest.position, interest.id = state.consumed, state.id
+        for handle, item in self._items:
+            if isinstance(item, Gap):
+                self._miss(handle, item)
         super().die(silent=silent)
         sides, self.sides = self.sides, {}
         for side in sides.values():
@@ -140,6 +147,8 @@ class ClientNode(Node):
                     self._read(it.connection, True)
                 case ev.Confirmed():
                     self._confirmed(it.handle)
+                case ev.Ended():
+                    self._ended(it.handle, it.error)
                 case ev.Resolve():
                     self.publisher.ended(it.request, it.receipt)
                 case ev.Reject():
@@ -163,18 +172,36 @@ class ClientNode(Node):
         after, interest = self.state.subscriptions.by_handle[handle].execution, self.interests[handle]
         if self.trace:
             self.trace.say(self.name, f"{interest.channel}({interest.kind}) is confirmed, after {after}")
-        interest.confirm(self.clock.now, after)
+        id = self.state.subscriptions.by_handle[handle].id
+        assert id is not None
+        interest.confirm(self.clock.now, id, after)
+
+    def _ended(self, handle: int, error: TocsinError | None) -> None:
+        """The channel does not exist: the application subscribes again until it does."""
+        interest = self.interests[handle]
+        if error is not None and interest.wanted and self.stopped is None:
+            if self.trace:
+                self.trace.say(self.name, f"{interest.channel}({interest.kind}) has ended: {error.message}")
+            interest.end()
+            self.later(RESUBSCRIBE, self._resubscribe, interest)
+
+    def _resubscribe(self, interest: Interest) -> None:
+        if interest.wanted:
+            del self.interests[interest.handle]
+            interest.handle = next(self.handles)
+            self.subscribe(interest)
 
     def _deliver(self, handle: int, item: Notification | Gap) -> None:
-        if isinstance(item, Notification):
+        if isinstance(item, Gap) and self.trace:
+            self.trace.say(self.name, f"gap in {item.channel} after {item.after}, before {item.next}: {item.reason}")
+        if isinstance(item, Gap) and item.reason != DROPPED:
+            self._miss(handle, item)
+        else:  # another channel of the name begins after the rest of the one before
             self._items.append((handle, item))
-        else:
-            if self.trace:
-                self.trace.say(
-                    self.name, f"gap in {item.channel} after {item.after}, before {item.next}: {item.reason}"
-                )
-            interest = self.interests[handle]
-            interest.miss(self.clock.now, item, self._known.get(handle))
+
+    def _miss(self, handle: int, item: Gap) -> None:
+        if handle in self.interests:
+            self.interests[handle].miss(self.clock.now, item, self._known.get(handle))
 
     def _work_on(self) -> None:
         self._working = True
@@ -194,8 +221,10 @@ class ClientNode(Node):
 
     def _consumed(self) -> None:
         handle, item = self._items.popleft()
-        if handle in self.state.subscriptions.by_handle:
-            self.interests[handle].received.append(item)
+        if isinstance(item, Gap):
+            self._miss(handle, item)
+        elif handle in self.state.subscriptions.by_handle:
+            self.interests[handle].spans[-1].received.append(item)
             self.handle(ev.Consumed(handle, item.position))
 
     # -- the network

@@ -12,7 +12,7 @@ from tocsin.simulation.network.network import LinkQuality, Network
 from tocsin.simulation.network.trace import Trace
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
-from tocsin.simulation.nodes.cluster import Channel, DataCluster
+from tocsin.simulation.nodes.cluster import DataCluster, Workload
 from tocsin.simulation.nodes.coordinator import CoordinatorNode
 from tocsin.simulation.nodes.publisher import Publisher
 from tocsin.simulation.random_streams import RandomStreams
@@ -52,8 +52,8 @@ class Deployment:
         self.on_move: list[Callable[[BrokerNode, MigrationOrder], None]] = []
         self._handles = count(1)
         for plan in scenario.channels:
-            self.cluster.channels[plan.name] = Channel(
-                plan.name, plan.period, plan.chance, dict(plan.size), plan.push, plan.retention
+            self.cluster.create(
+                Workload(plan.name, plan.period, plan.chance, dict(plan.size), plan.push, plan.retention)
             )
         for number in range(scenario.brokers + scenario.spare):
             self._add_broker(number)
@@ -105,6 +105,9 @@ class Deployment:
             client.usual(1e6)
             if not client.up:
                 client.boot()
+        for name, workload in self.cluster.workloads.items():
+            if name.lower() not in self.cluster.data.channels:
+                self.cluster.create(workload)
         self.network.retry_stalled()
         if self.trace:
             self.trace.say("world", "all faults end")
@@ -135,7 +138,7 @@ class Deployment:
         broker.masked = scenario.masked
         broker.moving = lambda order: self.moving(broker, order)
         self.brokers[name] = self.by_url[broker.url] = broker
-        self.cluster.teller.addresses[name] = broker
+        self.cluster.notifier.addresses[name] = broker
 
     def _add_client(self, number: int, plan: ClientPlan) -> None:
         name = f"c{number + 1}"
@@ -144,6 +147,7 @@ class Deployment:
         asks = self.coordinator if plan.at is None else None
         client = self.parts.client(name, self.network, rng, self.by_url, asks, [broker.url for broker in known])
         client.masked, client.max_pending = self.scenario.masked, plan.max_pending
+        client.handles = self._handles
         client.usual(plan.bandwidth)
         client.pace = plan.pace
         if self.scenario.publishing:

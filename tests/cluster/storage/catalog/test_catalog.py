@@ -136,7 +136,7 @@ def test_a_removed_channel_takes_everything_of_it_along(catalog: Catalog) -> Non
     assert list(catalog.subscriptions(channel.id)) == []
     assert [id for id, _, _ in catalog.subscriptions(other.id)] == [3]
     assert catalog.executions(channel.id) == []
-    assert catalog.tells(broker.id) == [OutboxEntry(broker.id, other.id, 1)]
+    assert catalog.outbox(broker.id) == [OutboxEntry(broker.id, other.id, 1)]
 
 
 def test_a_removed_broker_leaves_what_others_want(catalog: Catalog) -> None:
@@ -146,8 +146,8 @@ def test_a_removed_broker_leaves_what_others_want(catalog: Catalog) -> None:
     assert catalog.remove(one) == []
     assert list(catalog.subscriptions(channel.id)) == [(2, '["x",2]', [two.id])]
     assert catalog.rows("channels")[1][0][-1] == 1
-    assert catalog.tells(one.id) == []
-    assert len(catalog.tells(two.id)) == 1
+    assert catalog.outbox(one.id) == []
+    assert len(catalog.outbox(two.id)) == 1
 
 
 def test_a_removed_feed_forgets_its_keys_and_batches(catalog: Catalog) -> None:

@@ -26,8 +26,8 @@ def test_an_execution_holds_result_position_and_tells(catalog: Catalog) -> None:
     catalog.record(done, {dataset.id: 3}, [two.id, one.id, one.id, 999])
     assert catalog.execution(channel.id, 1) == done
     assert catalog.positions(channel.id) == {dataset.id: 3}
-    assert catalog.tells(one.id) == [OutboxEntry(one.id, channel.id, 1)]
-    assert catalog.tells(two.id) == [OutboxEntry(two.id, channel.id, 1)]
+    assert catalog.outbox(one.id) == [OutboxEntry(one.id, channel.id, 1)]
+    assert catalog.outbox(two.id) == [OutboxEntry(two.id, channel.id, 1)]
     assert catalog.last_execution(channel.id) == 1
     assert catalog.all_paths() == {"a", "b", "c", "r1"}
 
@@ -39,7 +39,7 @@ def test_an_execution_must_follow_the_last(catalog: Catalog, number: int) -> Non
     with pytest.raises(Conflict):
         catalog.record(execution(channel, number), {}, [broker.id])
     assert catalog.last_execution(channel.id) == 1
-    assert catalog.tells(broker.id) == []
+    assert catalog.outbox(broker.id) == []
 
 
 @pytest.mark.parametrize("ordinal, error", [(1, Conflict), (4, Conflict), (-1, Conflict), (None, NotFound)])
@@ -98,9 +98,9 @@ def test_what_was_not_told_in_time_is_told_all_the_same(catalog: Catalog) -> Non
     channel, broker = a_channel(catalog), a_broker(catalog)
     catalog.record(execution(channel, 1, 10.0, "r1"), {}, [broker.id])
     catalog.expire(channel.id, 30.0)
-    assert catalog.tells(broker.id) == [OutboxEntry(broker.id, channel.id, 1)]
-    catalog.told(catalog.tells(broker.id))
-    assert catalog.tells(broker.id) == []
+    assert catalog.outbox(broker.id) == [OutboxEntry(broker.id, channel.id, 1)]
+    catalog.delete_notified(catalog.outbox(broker.id))
+    assert catalog.outbox(broker.id) == []
 
 
 def test_the_numbering_survives_expiry(opener: Open) -> None:
@@ -141,14 +141,14 @@ def test_a_tell_stays_until_it_is_told(catalog: Catalog) -> None:
     channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
     for number in (1, 2, 3):
         catalog.record(execution(channel, number), {}, [one.id, two.id])
-    pending = catalog.tells(one.id, limit=2)
+    pending = catalog.outbox(one.id, limit=2)
     assert [tell.execution for tell in pending] == [1, 2]
-    catalog.told(pending)
-    catalog.told(pending)
-    catalog.told([])
-    assert [tell.execution for tell in catalog.tells(one.id)] == [3]
-    assert catalog.forget_tells(two.id) == 3
-    assert catalog.tells(two.id) == []
+    catalog.delete_notified(pending)
+    catalog.delete_notified(pending)
+    catalog.delete_notified([])
+    assert [tell.execution for tell in catalog.outbox(one.id)] == [3]
+    assert catalog.delete_outbox(two.id) == 3
+    assert catalog.outbox(two.id) == []
 
 
 # -- periodic procedures -----------------------------------------------------------------------------------------------

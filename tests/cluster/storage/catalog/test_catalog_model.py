@@ -254,8 +254,8 @@ class Histories(RuleBasedStateMachine):
         expected = [OutboxEntry(*tell) for tell in pending]
         self.model.tells -= set(pending)
         for catalog in self.catalogs:
-            assert catalog.tells(broker, limit) == expected
-            catalog.told(expected)
+            assert catalog.outbox(broker, limit) == expected
+            catalog.delete_notified(expected)
 
     @rule(before=st.floats(0, 9))
     def forget_keys(self, before: float) -> None:
@@ -294,7 +294,7 @@ class Histories(RuleBasedStateMachine):
                 assert list(catalog.subscriptions(channel)) == expected
             for broker in BROKERS:
                 expected_tells = sorted(tell for tell in self.model.tells if tell[0] == broker)
-                assert catalog.tells(broker) == [OutboxEntry(*tell) for tell in expected_tells]
+                assert catalog.outbox(broker) == [OutboxEntry(*tell) for tell in expected_tells]
             for feed in FEEDS:
                 done = self.model.batches.get(feed, -1)
                 assert [catalog.batch_done(feed, batch) for batch in (done, done + 1)] == [done >= 0, False]

@@ -441,20 +441,20 @@ class Catalog:
 
     # -- outbox ----------------------------------------------------------------------------------------------------
 
-    def tells(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
+    def outbox(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
         """The notifications that the broker has not confirmed, ordered by channel and execution."""
         sql = "SELECT broker, channel, execution FROM outbox WHERE broker = ? ORDER BY channel, execution LIMIT ?"
         return [OutboxEntry(*row) for row in self._db.query(sql, (broker, limit))]
 
-    def told(self, tells: Sequence[OutboxEntry]) -> None:
+    def delete_notified(self, entries: Sequence[OutboxEntry]) -> None:
         """Delete notifications that the broker has confirmed; deleting one twice is allowed."""
-        if not tells:
+        if not entries:
             return
         with self._db.writing() as session:
-            rows = [(tell.broker, tell.channel, tell.execution) for tell in tells]
+            rows = [(entry.broker, entry.channel, entry.execution) for entry in entries]
             session.each("DELETE FROM outbox WHERE broker = ? AND channel = ? AND execution = ?", rows)
 
-    def forget_tells(self, broker: int) -> int:
+    def delete_outbox(self, broker: int) -> int:
         """Delete all notifications of a broker that is gone; return how many."""
         with self._db.writing() as session:
             return session.run("DELETE FROM outbox WHERE broker = ?", (broker,))

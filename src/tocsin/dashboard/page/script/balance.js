@@ -29,7 +29,7 @@ const load = new Chart($("chart-load"), {
 
 let settings = {};
 
-/** What there is of the stretch: looks at the balance from before the page came, then the network second by second. */
+/** The items of the stretch that the chart shows. */
 export function stretch(track, seconds, first = track.times[0]) {
   const to = clock.live ? clock.present : Math.max(clock.now, Math.min(clock.present, clock.now + seconds * 0.15));
   // As long as there is something to show, and a minute at least.

@@ -14,7 +14,7 @@ export class Camera {
     this.all();
   }
 
-  /** `right`: so much of it is covered there. */
+  /** `right`: pixels that are covered on the right. */
   resize(width, height, right = 0) {
     Object.assign(this, { width, height, right });
     this.stay();

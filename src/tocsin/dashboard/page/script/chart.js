@@ -20,7 +20,7 @@ function nice(value) {
 }
 
 export class Chart {
-  /** `series`: [{name, colour, value(item)}]; `shown`: a figure as text; `least`: the axis reaches at least so far; `unit`: in words. */
+  /** `series`: [{name, colour, value(item)}]; `shown`: a figure as text; `least`: the least end of the axis; `unit`: in words. */
   constructor(figure, { title, series, shown, least, unit = "" }) {
     Object.assign(this, { figure, title, series, shown, least, unit, at: null, data: null });
     this.head = el("div", { class: "chart-head" });
@@ -99,7 +99,7 @@ export class Chart {
     this.box.replaceChildren(svg("svg", { width, height, "aria-hidden": "true" }, ...parts));
   }
 
-  /** No more points than can be told apart; of each stretch its highest. */
+  /** At most POINTS points; of each stretch its highest. */
   points(times, items, value, x, y) {
     const stride = Math.max(1, Math.ceil(times.length / POINTS));
     const found = [];

@@ -11,7 +11,7 @@ export const clock = {
   known: false,
   moment: 0,
 
-  /** The coordinator's time is everybody's; what was on its way for the shortest time says it best. */
+  /** All times are the coordinator's; the message with the shortest delay gives the best estimate. */
   set(seconds) {
     const offset = seconds - Date.now() / 1000;
     clock.offset = clock.known ? Math.max(offset, clock.offset * 0.98 + offset * 0.02) : offset;
@@ -22,7 +22,7 @@ export const clock = {
     return Date.now() / 1000 + clock.offset;
   },
 
-  /** What came until here is shown. Live that is all there is, whatever clocks say. */
+  /** Items up to here are shown. Live that is everything, whatever the clocks say. */
   get end() {
     return clock.live ? Infinity : clock.moment;
   },

@@ -34,7 +34,7 @@ export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("e
 
 export const metres = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} km` : `${Math.round(value)} m`);
 
-/** Subscribers have long names; some are told apart by their beginning, and numbered ones by their end. */
+/** Subscribers have long names; some differ at the beginning, and numbered ones at the end. */
 export const brief = (name) => (name.length > 14 ? `${name.slice(0, 6)}…${name.slice(-6)}` : name);
 
 export const words = (name) =>

@@ -60,7 +60,7 @@ export function gestures(canvas, camera, point, choose) {
   // One finger scrolls the page, two are for the map.
   canvas.addEventListener("touchstart", (event) => event.touches.length > 1 && event.preventDefault(), { passive: false });
   canvas.addEventListener("wheel", (event) => {
-    // Where the page itself scrolls, the wheel is its own until the map is what one works with.
+    // Where the page itself scrolls, the wheel zooms the map only while the map has the focus.
     const scrolls = document.documentElement.scrollHeight > innerHeight + 1;
     if (scrolls && !event.ctrlKey && document.activeElement !== canvas) return;
     event.preventDefault();

@@ -147,7 +147,7 @@ export class Ground {
     context.fillStyle = near ? SHELTER : colour("panel");
     context.strokeStyle = SHELTER;
     context.lineWidth = 1.2;
-    // They are the ground that people walk on: it is those who are to be seen.
+    // Faint, so that the people stand out.
     context.globalAlpha = near ? 1 : 0.6;
     for (const { u, v } of this.shelters) {
       const [x, y] = [camera.x(u), camera.y(v)];

@@ -29,7 +29,7 @@ function stamp(radius) {
   return { found, reach };
 }
 
-/** The greatest step of anybody between two ticks, in the frame's units. */
+/** The greatest step of a person between two ticks, in the frame's units. */
 function farthest(before, after) {
   const [a, b] = [new Uint16Array(before), new Uint16Array(after)];
   const end = 4 + 3 * Math.min(countOf(before), countOf(after));

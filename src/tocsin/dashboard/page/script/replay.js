@@ -1,4 +1,4 @@
-// The tape at the foot of the page: back over the last minutes, and live again.
+// The replay bar at the foot of the page.
 
 import { emit, on } from "./bus.js";
 import { clock } from "./clock.js";

@@ -1,4 +1,4 @@
-// What lies over the people: emergencies with their reach, the person who is followed.
+// The layer over the people: emergencies with their radius, the person who is followed.
 
 import { colour, kindColour } from "./colours.js";
 import { calm } from "./dom.js";

@@ -1,13 +1,13 @@
-// What was seen in the last minutes, to go back over it.
+// The tape: everything the page has received, by time, for the replay.
 
-/** Things by their time, the oldest let go: by age, by number, or by size in bytes. */
+/** Items by time; the oldest are dropped, by age, by number, or by size in bytes. */
 export class Track {
   constructor({ seconds = Infinity, most = Infinity, bytes = Infinity } = {}) {
     Object.assign(this, { seconds, most, bytes, times: [], items: [], held: 0, version: 0 });
   }
 
   push(time, item, size = 0) {
-    // Clocks of two machines: a thing never comes before the one that came before it.
+    // Two machines have two clocks: times never go backwards here.
     const at = Math.max(time, this.times.at(-1) ?? -Infinity);
     this.times.push(at);
     this.items.push(item);
@@ -19,7 +19,7 @@ export class Track {
       old < this.items.length - 1 &&
       (at - this.times[old] > this.seconds || this.items.length - old > this.most || this.held - old * size > this.bytes)
     ) old += 1;
-    // Not one by one: taking off the front moves all the others.
+    // All at once: removing the first item moves all the others.
     if (old > 64 || old > this.items.length / 4) {
       this.times.splice(0, old);
       this.items.splice(0, old);
@@ -63,10 +63,10 @@ export class Track {
 }
 
 const MINUTES = 15 * 60;
-/** Seconds without a look at the balance: what was before such a pause is another story. */
+/** Seconds without a sample of the balance: what was before such a pause belongs to an earlier run. */
 const PAUSE = 3600;
 
-/** The first look at the balance after the last pause. */
+/** The first sample of the balance after the last pause. */
 function begun({ times }) {
   let first = times.length - 1;
   while (first > 0 && times[first] - times[first - 1] < PAUSE) first -= 1;
@@ -80,7 +80,7 @@ export const tape = {
   emergencies: new Track({ most: 20_000 }),
   latency: new Track({ most: 8000 }),
   people: new Track({ bytes: 96 * 1024 * 1024 }),
-  /** Where it begins: the network second by second as this page saw it, before that looks at the balance. */
+  /** Where the tape begins: with the first sample, or the first topology that this page received. */
   get start() {
     const [seen] = tape.topologies.times;
     return seen === undefined ? undefined : Math.min(seen, begun(tape.samples) ?? seen);

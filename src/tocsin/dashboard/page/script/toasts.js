@@ -1,4 +1,4 @@
-// Short messages: what was done, or what went wrong and what to do about it.
+// Short messages: what was done, or what went wrong and how to fix it.
 
 import { $, asked, el } from "./dom.js";
 
@@ -17,9 +17,9 @@ export function toast(message, hint = "", wrong = false) {
   setTimeout(() => node.remove(), wrong ? 12_000 : 5_000);
 }
 
-/** Runs what a button does; it is off meanwhile, and what goes wrong is said. */
+/** Runs the action of a button, which is off meanwhile, and shows its error. */
 export async function attempt(button, what) {
-  // Not disabled: that would take the focus away from who came by the keyboard.
+  // Not disabled: that would take the focus away from keyboard users.
   if (button.ariaDisabled === "true") return;
   button.ariaDisabled = "true";
   try {

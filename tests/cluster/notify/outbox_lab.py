@@ -1,4 +1,4 @@
-"""A data cluster's outbox with brokers that listen to it, and the teller in between."""
+"""A data cluster's outbox with brokers that listen to it, and the notifier in between."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Listener:
         self.server.server_close()
 
 
-class Office:
-    """A catalog with one channel, its brokers, and the teller under test."""
+class OutboxLab:
+    """A catalog with one channel, its brokers, and the notifier under test."""
 
     def __init__(self, home: Path) -> None:
         self.catalog: Catalog = open_catalog("", str(home))
@@ -121,12 +121,12 @@ class Office:
         self.gone.append(broker.name)
 
     @contextmanager
-    def teller(
+    def notifier(
         self, message: Callable[[Broker, OutboxEntry], bytes | None] | None = None, **options: Any
     ) -> Iterator[Notifier]:
         defaults = {"gone_after": 1e9, "min_backoff": 0.001, "max_backoff": 0.01, "timeout": WAIT}
         options = {**defaults, "rng": random.Random(1), **options}
-        teller = Notifier(
+        notifier = Notifier(
             self.watched,
             message or encode,
             declare_gone=self.declare_gone,
@@ -134,11 +134,11 @@ class Office:
             now=lambda: 77.0,
             **options,
         )
-        teller.start()
+        notifier.start()
         try:
-            yield teller
+            yield notifier
         finally:
-            teller.stop()
+            notifier.stop()
 
     def tick(self) -> float:
         """A clock that goes on by a second each time somebody looks."""
@@ -148,7 +148,7 @@ class Office:
     def wait_empty(self, *brokers: Broker) -> None:
         """Until the outbox has nothing for these."""
         with self.settled:
-            assert self.settled.wait_for(lambda: not any(self.catalog.tells(broker.id) for broker in brokers), WAIT)
+            assert self.settled.wait_for(lambda: not any(self.catalog.outbox(broker.id) for broker in brokers), WAIT)
 
     def close(self) -> None:
         for listener in self.listeners:
@@ -168,24 +168,24 @@ class Watched:
         self.transactions = 0
         self.gate = threading.Lock()
 
-    def tells(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
+    def outbox(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
         with self.gate:
-            return self.catalog.tells(broker, limit)
+            return self.catalog.outbox(broker, limit)
 
     def all(self, kind: type[Broker]) -> list[Broker]:
         return self.catalog.all(kind)
 
-    def told(self, tells: Any) -> None:
+    def delete_notified(self, tells: Any) -> None:
         if self.faults:
             self.faults -= 1
             raise StorageError("the disk is full")
         self.transactions += 1
-        self.catalog.told(tells)
+        self.catalog.delete_notified(tells)
         with self.bell:
             self.bell.notify_all()
 
-    def forget_tells(self, broker: int) -> int:
-        count = self.catalog.forget_tells(broker)
+    def delete_outbox(self, broker: int) -> int:
+        count = self.catalog.delete_outbox(broker)
         with self.bell:
             self.bell.notify_all()
         return count

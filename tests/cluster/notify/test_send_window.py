@@ -6,67 +6,67 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.cluster.model import OutboxEntry
-from tocsin.cluster.notify.send_window import BYTES, REQUESTS, TELLS, SendWindow
+from tocsin.cluster.notify.send_window import BYTES, ENTRIES, REQUESTS, SendWindow
 
 
-def tell(number: int) -> OutboxEntry:
+def entry(number: int) -> OutboxEntry:
     return OutboxEntry(1, 2, number)
 
 
 def test_one_request_may_be_unanswered_until_the_broker_allows_more():
-    flight = SendWindow()
-    assert flight.room and not flight
-    flight.sent([tell(1)], 10)
-    assert not flight.room and flight
-    flight.allow(2)
-    assert flight.room
-    flight.sent([tell(2)], 10)
-    assert not flight.room
+    window = SendWindow()
+    assert window.room and not window
+    window.sent([entry(1)], 10)
+    assert not window.room and window
+    window.allow(2)
+    assert window.room
+    window.sent([entry(2)], 10)
+    assert not window.room
 
 
 def test_a_broker_that_allows_too_much_or_nothing_is_told_within_bounds():
-    flight = SendWindow()
-    flight.allow(10**9)
-    assert flight.window == REQUESTS
-    flight.allow(0)
-    assert flight.window == 1
+    window = SendWindow()
+    window.allow(10**9)
+    assert window.limit == REQUESTS
+    window.allow(0)
+    assert window.limit == 1
 
 
 def test_nothing_follows_too_many_bytes():
-    flight = SendWindow()
-    flight.allow(REQUESTS)
-    flight.sent([tell(1)], BYTES)
-    assert not flight.room
-    flight.answered()
-    assert flight.room
+    window = SendWindow()
+    window.allow(REQUESTS)
+    window.sent([entry(1)], BYTES)
+    assert not window.room
+    window.answered()
+    assert window.room
 
 
 def test_nothing_follows_while_too_much_is_still_in_the_outbox():
-    flight = SendWindow()
-    tells = [tell(number) for number in range(TELLS)]
-    flight.sent(tells, 1)
-    assert flight.answered() == tells
-    assert not flight.room
-    flight.settled(tells)
-    assert flight.room
+    window = SendWindow()
+    entries = [entry(number) for number in range(ENTRIES)]
+    window.sent(entries, 1)
+    assert window.answered() == entries
+    assert not window.room
+    window.deleted(entries)
+    assert window.room
 
 
 def test_what_is_answered_is_not_told_again_though_the_outbox_has_it():
-    flight = SendWindow()
-    flight.sent([tell(1)], 1)
-    flight.answered()
-    flight.lost()
-    assert flight.aloft == {tell(1)}
+    window = SendWindow()
+    window.sent([entry(1)], 1)
+    window.answered()
+    window.lost()
+    assert window.entries == {entry(1)}
 
 
 def test_what_is_lost_is_told_again_and_the_broker_has_to_allow_anew():
-    flight = SendWindow()
-    flight.allow(8)
-    flight.sent([tell(1), tell(2)], BYTES)
-    assert flight.unanswered == 2
-    flight.lost()
-    assert not flight.aloft and not flight and flight.unanswered == 0
-    assert flight.window == 1 and flight.room
+    window = SendWindow()
+    window.allow(8)
+    window.sent([entry(1), entry(2)], BYTES)
+    assert window.unanswered == 2
+    window.lost()
+    assert not window.entries and not window and window.unanswered == 0
+    assert window.limit == 1 and window.room
 
 
 class Broker:
@@ -75,8 +75,8 @@ class Broker:
     def __init__(self) -> None:
         self.newest, self.heard = 0, list[int]()
 
-    def hear(self, tells: list[OutboxEntry]) -> None:
-        for each in tells:
+    def hear(self, entries: list[OutboxEntry]) -> None:
+        for each in entries:
             if each.execution > self.newest:
                 self.newest = each.execution
                 self.heard.append(each.execution)
@@ -86,7 +86,7 @@ class Broker:
     st.lists(st.sampled_from(["execute", "tell", "hear", "answer", "settle", "lose"]), max_size=200), st.integers(1, 5)
 )
 def test_whatever_is_lost_a_broker_hears_everything_once_and_in_order(steps, at_once):
-    flight, broker, outbox, answered = SendWindow(), Broker(), list[OutboxEntry](), list[list[OutboxEntry]]()
+    window, broker, outbox, answered = SendWindow(), Broker(), list[OutboxEntry](), list[list[OutboxEntry]]()
     # Requests on their way, and those that were heard and not answered, by connection: the last is in use.
     wires: list[tuple[list[list[OutboxEntry]], list[list[OutboxEntry]]]] = [([], [])]
     executed = 0
@@ -96,12 +96,12 @@ def test_whatever_is_lost_a_broker_hears_everything_once_and_in_order(steps, at_
         on_their_way, heard = wires[-1]
         if what == "execute":
             executed += 1
-            outbox.append(tell(executed))
-        elif what == "tell" and flight.room:
-            tells = [each for each in outbox if each not in flight.aloft][:at_once]
-            if tells:
-                flight.sent(tells, len(tells))
-                on_their_way.append(tells)
+            outbox.append(entry(executed))
+        elif what == "tell" and window.room:
+            entries = [each for each in outbox if each not in window.entries][:at_once]
+            if entries:
+                window.sent(entries, len(entries))
+                on_their_way.append(entries)
         elif what == "hear":
             # A connection that was given up may still be read from.
             for requests, done in wires:
@@ -110,20 +110,20 @@ def test_whatever_is_lost_a_broker_hears_everything_once_and_in_order(steps, at_
                     broker.hear(done[-1])
                     break
         elif what == "answer" and heard:
-            flight.allow(4)
-            assert flight.answered() == heard[0]
+            window.allow(4)
+            assert window.answered() == heard[0]
             answered.append(heard.pop(0))
         elif what == "settle" and answered:
             for each in answered[0]:
                 outbox.remove(each)
-            flight.settled(answered.pop(0))
+            window.deleted(answered.pop(0))
         elif what == "lose":
-            flight.lost()
+            window.lost()
             wires.append(([], []))
 
     for each in steps:
         step(each)
-        assert flight.aloft <= set(outbox)
+        assert window.entries <= set(outbox)
     while outbox:
         for each in ("tell", "hear", "answer", "settle"):
             step(each)

@@ -28,7 +28,7 @@ def test_a_broker_is_told_of_an_execution_that_has_expired_and_hears_so_when_it_
     number = cluster.found(channel, ([5], [{"n": 7}]))
     cluster.maintenance.expire(now=time.time() + 1_000.0)
     definition, broker = cluster.context.definitions.get(Channel, channel), cluster.context.definitions.get(Broker, "b")
-    (tell,) = cluster.context.catalog.tells(broker.id)
+    (tell,) = cluster.context.catalog.outbox(broker.id)
     assert tell == OutboxEntry(broker.id, definition.id, number)
     told = json.loads(cluster.channel_manager.message(broker, tell) or b"null")
     assert (told["channel"], told["execution"], "results" in told) == (channel, number, False)

@@ -1,0 +1,338 @@
+"""The data cluster in memory, written like its specification. The simulator and tests use it in place of the real one.
+
+It has no clock, no network and no Spark: the caller says when an execution begins and commits, what it found, and what
+time it is. ``tests/cluster/contract`` runs the same scripts against this and against the real data cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from tocsin.cluster.model import Broker, OutboxEntry
+from tocsin.errors import AlreadyExists, Conflict, NotFound, TypeMismatch
+
+Arguments = Sequence[Any] | Mapping[str, Any]
+
+
+class Result(Struct, frozen=True):
+    """What one subscription got in one execution: ``results`` is a JSON array."""
+
+    subscription: int
+    execution: int
+    results: bytes
+
+
+class Message(Struct, frozen=True):
+    """What a broker is notified of. ``results`` come along on a push channel."""
+
+    broker: str
+    channel: str
+    epoch: int
+    execution: int
+    results: list[Result] | None = None
+
+
+class Receipt(Struct, frozen=True):
+    """``refused`` are places of records that do not fit."""
+
+    taken: int
+    refused: list[int]
+
+
+class Execution(Struct, eq=False):
+    """``found``: results by arguments, whether or not a subscription has them; ``stored``: by subscription."""
+
+    number: int
+    started: float
+    time: float
+    found: dict[str, bytes]
+    stored: dict[int, bytes]
+    expired: float | None = None
+
+
+class Subscription(Struct, eq=False):
+    """A BE subscription. Every execution after ``begins_after`` has seen it."""
+
+    id: int
+    args: str
+    begins_after: int
+    brokers: dict[str, None] = field(default_factory=dict)
+
+
+class Channel(Struct, eq=False):
+    """``epoch`` tells it from another one that had the name before; executions count from 1 in each."""
+
+    id: int
+    name: str
+    epoch: int
+    parameters: tuple[str, ...]
+    push: bool
+    retention: float
+    accepts: Callable[[Sequence[Any]], bool]
+    executions: list[Execution] = field(default_factory=list)
+    first: int = 1  # the oldest execution that is kept
+    subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    seen: dict[str, int] | None = None  # by the execution under way: arguments, subscription
+    late: set[int] = field(default_factory=set)  # subscribed after the execution under way began
+
+    @property
+    def last(self) -> int:
+        return len(self.executions)
+
+    def find(self, args: str) -> Subscription | None:
+        return next((each for each in self.subscriptions.values() if each.args == args), None)
+
+    def canonical(self, args: Arguments) -> str:
+        """The identity of a subscription: its arguments as JSON, in the order of the parameters."""
+        if isinstance(args, Mapping):
+            given = {name.lower(): value for name, value in args.items()}
+            if set(given) != set(self.parameters):
+                raise TypeMismatch(f"channel {self.name!r} takes {', '.join(self.parameters)}")
+            args = [given[name] for name in self.parameters]
+        if len(args) != len(self.parameters) or not self.accepts(args):
+            raise TypeMismatch(f"channel {self.name!r} does not take {list(args)}")
+        return canonical(args)
+
+
+def canonical(args: Sequence[Any]) -> str:
+    return msgspec.json.encode(args).decode()
+
+
+class ReferenceCluster:
+    """Everything here is durable except an execution under way and the exact beginning of subscriptions."""
+
+    def __init__(self) -> None:
+        self.channels: dict[str, Channel] = {}
+        self.dropped: list[Channel] = []
+        self.brokers: dict[str, Broker] = {}
+        self.outbox: dict[OutboxEntry, None] = {}
+        self.feeds: dict[str, Callable[[Any], bool]] = {}
+        self.records: dict[str, list[Any]] = {}
+        self._posts: dict[tuple[str, str], Receipt] = {}
+        self._ids = count(1)
+
+    def restart(self) -> None:
+        for channel in self.channels.values():
+            channel.seen = None
+            channel.late.clear()
+            for subscription in channel.subscriptions.values():
+                subscription.begins_after = channel.last
+
+    # -- channels
+
+    def create_channel(
+        self,
+        name: str,
+        parameters: Sequence[str],
+        *,
+        push: bool = False,
+        retention: float = math.inf,
+        accepts: Callable[[Sequence[Any]], bool] = lambda args: True,
+    ) -> Channel:
+        if name.lower() in self.channels:
+            raise AlreadyExists("channel", name)
+        id = next(self._ids)
+        channel = Channel(id, name, id, tuple(each.lower() for each in parameters), push, retention, accepts)
+        self.channels[name.lower()] = channel
+        return channel
+
+    def drop_channel(self, name: str) -> None:
+        """Its subscriptions, its results and its part of the outbox go with it."""
+        channel = self.channel(name)
+        del self.channels[name.lower()]
+        self.dropped.append(channel)
+        self.outbox = {entry: None for entry in self.outbox if entry.channel != channel.id}
+
+    def channel(self, name: str) -> Channel:
+        found = self.channels.get(name.lower())
+        if found is None:
+            raise NotFound("channel", name)
+        return found
+
+    # -- brokers
+
+    def register_broker(self, name: str, url: str = "") -> bool:
+        """Whether it had been given up."""
+        found = self.brokers.get(name) or Broker(next(self._ids), name, url)
+        self.brokers[name] = structs.replace(found, url=url, state="up")
+        return found.state == "gone"
+
+    def broker(self, name: str) -> Broker:
+        found = self.brokers.get(name)
+        if found is None:
+            raise NotFound("broker", name)
+        return found
+
+    def give_up(self, broker: Broker) -> None:
+        """Its outbox is deleted; its subscriptions stay for its return."""
+        self.brokers[broker.name] = structs.replace(self.brokers[broker.name], state="gone")
+        self.outbox = {entry: None for entry in self.outbox if entry.broker != broker.id}
+
+    # -- subscriptions
+
+    def subscribe(self, channel: str, broker: str, args: Sequence[Arguments]) -> list[int]:
+        """Ids in the order of ``args``; all or none. Those that have the arguments already are shared."""
+        at = self.channel(channel)
+        holder = self.broker(broker).name
+        found = [self._identity(at, text) for text in [at.canonical(each) for each in args]]
+        for each in found:
+            each.brokers[holder] = None
+        return [each.id for each in found]
+
+    def _identity(self, channel: Channel, args: str) -> Subscription:
+        found = channel.find(args)
+        if found is None:
+            found = Subscription(next(self._ids), args, channel.last)
+            channel.subscriptions[found.id] = found
+            if channel.seen is not None:
+                channel.late.add(found.id)
+        return found
+
+    def unsubscribe(self, channel: str, ids: Sequence[int], broker: str | None = None) -> int:
+        """How many the broker had; without a broker, for all of them. One without any broker is gone."""
+        at = self.channel(channel)
+        found = [self._subscription(at, id) for id in ids]
+        return sum(self._leave(at, each, broker) for each in found)
+
+    def _leave(self, channel: Channel, subscription: Subscription, broker: str | None) -> bool:
+        had = broker is None or broker in subscription.brokers
+        if broker is None:
+            subscription.brokers.clear()
+        else:
+            subscription.brokers.pop(broker, None)
+        if not subscription.brokers:
+            channel.subscriptions.pop(subscription.id, None)
+            channel.late.discard(subscription.id)
+        return had
+
+    def change_broker(self, channel: str, id: int, args: Arguments | None, source: str | None, target: str) -> int:
+        """In one step: no execution sees the subscription on no broker. Other arguments give another id."""
+        at = self.channel(channel)
+        subscription, holder = self._subscription(at, id), self.broker(target).name
+        if source is None and len(subscription.brokers) > 1:
+            raise Conflict(f"several brokers have subscription {id}", brokers=sorted(subscription.brokers))
+        origin = source if source is not None else next(iter(subscription.brokers))
+        if self.broker(origin).name not in subscription.brokers:
+            raise Conflict(f"broker {origin!r} has no subscription {id}", subscription=id)
+        other = self._identity(at, subscription.args if args is None else at.canonical(args))
+        other.brokers[holder] = None
+        if (other.id, holder) != (id, origin):
+            self._leave(at, subscription, origin)
+        return other.id
+
+    def subscriptions(self, channel: str, broker: str | None, after: int = 0, limit: int = 1_000) -> list[Subscription]:
+        found = self.channel(channel).subscriptions.values()
+        return [each for each in found if each.id > after and (broker is None or broker in each.brokers)][:limit]
+
+    def begins_after(self, channel: str, id: int) -> int | None:
+        """None while an execution is under way that has not seen the subscription."""
+        at = self.channel(channel)
+        found = self._subscription(at, id)
+        return None if id in at.late else found.begins_after
+
+    @staticmethod
+    def _subscription(channel: Channel, id: int) -> Subscription:
+        found = channel.subscriptions.get(id)
+        if found is None:
+            raise NotFound("subscription", str(id))
+        return found
+
+    # -- executions
+
+    def begin(self, channel: Channel) -> None:
+        """An execution sees the subscriptions of this moment. A channel has one at a time."""
+        channel.seen = {each.args: each.id for each in channel.subscriptions.values()}
+
+    def commit(self, channel: Channel, found: Mapping[str, bytes], started: float, now: float) -> Execution | None:
+        """Results, position and outbox in one step. Without a result for a subscription it does not count."""
+        seen, channel.seen = channel.seen or {}, None
+        late, channel.late = channel.late, set()
+        stored = {seen[args]: text for args, text in found.items() if seen.get(args) in channel.subscriptions}
+        if not stored or self.channels.get(channel.name.lower()) is not channel:
+            return None
+        execution = Execution(channel.last + 1, started, now, dict(found), stored)
+        channel.executions.append(execution)
+        for id in late:
+            channel.subscriptions[id].begins_after = execution.number
+        brokers = {name: None for id in stored for name in channel.subscriptions[id].brokers}
+        for name in brokers:
+            self.outbox[OutboxEntry(self.brokers[name].id, channel.id, execution.number)] = None
+        return execution
+
+    def expire(self, now: float) -> None:
+        """Results that are older than their channel's retention. Their outbox entries stay: the gap must be known."""
+        for channel in self.channels.values():
+            while channel.first <= channel.last:
+                oldest = channel.executions[channel.first - 1]
+                if oldest.time >= now - channel.retention:
+                    break
+                oldest.expired = now
+                channel.first += 1
+
+    def pull(self, channel: str, number: int, broker: str) -> list[Result]:
+        """The results of one execution for the subscriptions that the broker has now."""
+        at = self.channel(channel)
+        if not at.first <= number <= at.last:
+            raise self._no_execution(at, number)
+        stored = at.executions[number - 1].stored
+        mine = [each.id for each in self.subscriptions(channel, self.broker(broker).name, limit=len(at.subscriptions))]
+        return [Result(id, number, stored[id]) for id in sorted(mine) if id in stored]
+
+    def results(self, channel: str, id: int, after: int, limit: int = 100, *, strict: bool = False) -> list[Result]:
+        """What one subscription got after an execution; 0 means from the oldest that is kept, unless ``strict``."""
+        at = self.channel(channel)
+        if after < at.first - 1 and (after or strict):
+            raise self._no_execution(at, after + 1)
+        kept = at.executions[max(after, at.first - 1) :]
+        return [Result(id, each.number, each.stored[id]) for each in kept if id in each.stored][:limit]
+
+    @staticmethod
+    def _no_execution(channel: Channel, number: int) -> NotFound:
+        error = NotFound("execution", f"{channel.name}/{number}")
+        error.fields.update(first=channel.first, last=channel.last)
+        return error
+
+    # -- notifications
+
+    def entries(self, broker: int, limit: int) -> list[OutboxEntry]:
+        """In order of channel and execution."""
+        mine = [entry for entry in self.outbox if entry.broker == broker]
+        return sorted(mine, key=lambda entry: (entry.channel, entry.execution))[:limit]
+
+    def delete(self, entries: Sequence[OutboxEntry]) -> None:
+        """The broker has answered."""
+        for entry in entries:
+            self.outbox.pop(entry, None)
+
+    def message(self, broker: Broker, entry: OutboxEntry) -> Message | None:
+        """None: nothing has to be sent. What has expired is sent all the same: the broker must learn of the gap."""
+        channel = next((each for each in self.channels.values() if each.id == entry.channel), None)
+        if channel is None:
+            return None
+        message = Message(broker.name, channel.name, channel.epoch, entry.execution)
+        if not channel.push or entry.execution < channel.first:
+            return message
+        found = self.pull(channel.name, entry.execution, broker.name)
+        return structs.replace(message, results=found) if found else None
+
+    # -- publications
+
+    def create_feed(self, name: str, fits: Callable[[Any], bool]) -> None:
+        self.feeds[name], self.records[name] = fits, []
+
+    def publish(self, feed: str, records: Sequence[Any], key: str) -> Receipt:
+        """The same key is the same publication, and counts once."""
+        if feed not in self.feeds:
+            raise NotFound("feed", feed)
+        if (feed, key) not in self._posts:
+            refused = [place for place, record in enumerate(records) if not self.feeds[feed](record)]
+            taken = [record for place, record in enumerate(records) if place not in refused]
+            self.records[feed] += taken
+            self._posts[feed, key] = Receipt(len(taken), refused)
+        return self._posts[feed, key]

@@ -1,0 +1,231 @@
+"""Telling a broker more before it has answered: what is not answered stays in the outbox and is told again in order."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+from outbox_lab import WAIT, OutboxLab
+
+from tocsin.cluster.model import Broker
+from tocsin.cluster.notify.dispatch import BATCH
+from tocsin.cluster.notify.notifier import Notifier
+from tocsin.cluster.notify.send_window import REQUESTS
+
+DONE = b"HTTP/1.1 204 No Content\r\n\r\n"
+REFUSED = b"HTTP/1.1 409 Conflict\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+def allowing(count: int) -> bytes:
+    return b"HTTP/1.1 204 No Content\r\ntocsin-unanswered: %d\r\n\r\n" % count
+
+
+class Slow:
+    """A broker that hears and answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(WAIT)
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/told"
+        self.later: list[bool] = []
+        self.requests = 0
+
+    def accept(self) -> None:
+        self.socket, _ = self.listener.accept()
+        self.socket.settimeout(WAIT)
+        self.file = self.socket.makefile("rb")
+
+    def hear(self, executions: int) -> list[int]:
+        """In however many requests; exactly so many in the end."""
+        found: list[int] = []
+        while len(found) < executions:
+            fields = dict(line.lower().split(": ") for line in self._head())
+            body = json.loads(self.file.read(int(fields["content-length"])))
+            found += [each["execution"] for each in (body if isinstance(body, list) else [body])]
+            self.later.append(fields.get("tocsin-answer") == "later")
+            self.requests += 1
+        assert len(found) == executions
+        return found
+
+    def _head(self) -> Iterator[str]:
+        assert self.file.readline() == b"POST /told HTTP/1.1\r\n"
+        while line := self.file.readline().decode().strip():
+            yield line
+
+    def silent(self) -> bool:
+        """Nothing more is on its way: what was sent before something that came is here when that is."""
+        self.socket.setblocking(False)
+        try:
+            return not self.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        finally:
+            self.socket.settimeout(WAIT)
+
+    def say(self, *answers: bytes) -> None:
+        self.socket.sendall(b"".join(answers))
+
+    def cut(self) -> None:
+        self.file.close()
+        self.socket.close()
+
+    def close(self) -> None:
+        self.cut()
+        self.listener.close()
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    found = Slow()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def broker(lab: OutboxLab, slow: Slow) -> Broker:
+    return lab.broker("slow", slow.url)
+
+
+def untold(lab: OutboxLab, broker: Broker) -> list[int]:
+    return [tell.execution for tell in lab.catalog.outbox(broker.id)]
+
+
+def allowed(notifier: Notifier, lab: OutboxLab, broker: Broker, slow: Slow, count: int = REQUESTS) -> None:
+    """The broker has been told of something and has said how far ahead it may be told."""
+    number = lab.execute(broker)
+    notifier.wake([broker.id])
+    slow.accept()
+    assert slow.hear(1) == [number]
+    slow.say(allowing(count))
+    lab.wait_empty(broker)
+
+
+def test_what_comes_meanwhile_is_told_without_an_answer_and_stays_in_the_outbox(lab, slow, broker):
+    with lab.notifier() as notifier:
+        allowed(notifier, lab, broker, slow)
+        numbers = []
+        for _ in range(5):
+            numbers.append(lab.execute(broker))
+            notifier.wake([broker.id])
+            assert slow.hear(1) == numbers[-1:]
+        assert untold(lab, broker) == numbers
+        assert notifier.status()[broker.id]["pending"] == 5
+        slow.say(DONE, DONE)
+        with lab.settled:
+            assert lab.settled.wait_for(lambda: untold(lab, broker) == numbers[2:], WAIT)
+        slow.say(DONE * 3)
+        lab.wait_empty(broker)
+        assert slow.requests == 6 and slow.later == [False, *[True] * 5]
+
+
+def test_a_broker_that_allows_nothing_is_told_one_at_a_time(lab, slow, broker):
+    numbers = lab.execute_together(broker, 2 * BATCH)
+    with lab.notifier():
+        slow.accept()
+        assert slow.hear(BATCH) == numbers[:BATCH]
+        slow.say(DONE)
+        assert slow.hear(BATCH) == numbers[BATCH:]
+        slow.say(DONE)
+        lab.wait_empty(broker)
+        assert slow.later == [False, False]
+
+
+def test_no_more_than_the_broker_allows_is_unanswered(lab, slow, broker):
+    with lab.notifier() as notifier:
+        allowed(notifier, lab, broker, slow, 2)
+        numbers = lab.execute_together(broker, 4 * BATCH)
+        notifier.wake([broker.id])
+        assert slow.hear(2 * BATCH) == numbers[: 2 * BATCH]
+        slow.say(DONE)
+        assert slow.hear(BATCH) == numbers[2 * BATCH : 3 * BATCH]
+        assert slow.silent()
+        slow.say(DONE * 2)
+        assert slow.hear(BATCH) == numbers[3 * BATCH :]
+        slow.say(DONE)
+        lab.wait_empty(broker)
+
+
+def test_a_connection_that_breaks_in_the_middle_tells_the_unanswered_again(lab, slow, broker):
+    with lab.notifier() as notifier:
+        allowed(notifier, lab, broker, slow)
+        numbers = lab.execute_together(broker, 3 * BATCH)
+        notifier.wake([broker.id])
+        slow.hear(3 * BATCH)
+        slow.say(DONE, DONE[:10])
+        with lab.settled:
+            assert lab.settled.wait_for(lambda: untold(lab, broker) == numbers[BATCH:], WAIT)
+        slow.cut()
+        slow.accept()
+        assert slow.hear(BATCH) == numbers[BATCH : 2 * BATCH]
+        assert not slow.later[-1]  # what a new connection allows is not known yet
+        slow.say(DONE)
+        assert slow.hear(BATCH) == numbers[2 * BATCH :]
+        slow.say(DONE)
+        lab.wait_empty(broker)
+
+
+def test_what_is_refused_is_told_again_with_all_behind_it(lab, slow, broker):
+    with lab.notifier() as notifier:
+        allowed(notifier, lab, broker, slow)
+        numbers = lab.execute_together(broker, 3 * BATCH)
+        notifier.wake([broker.id])
+        slow.hear(3 * BATCH)
+        slow.say(DONE, REFUSED)
+        slow.accept()
+        assert slow.hear(BATCH) == numbers[BATCH : 2 * BATCH]
+        slow.say(allowing(8))
+        assert slow.hear(BATCH) == numbers[2 * BATCH :]
+        slow.say(DONE)
+        lab.wait_empty(broker)
+
+
+def test_an_answer_that_is_missing_is_waited_for_no_longer_than_the_time_out(lab, slow, broker):
+    with lab.notifier(timeout=1.0) as notifier:
+        number = lab.execute(broker)
+        notifier.wake([broker.id])
+        for _ in range(2):
+            slow.accept()
+            assert slow.hear(1) == [number]
+        assert untold(lab, broker) == [number]
+
+
+def test_an_answer_that_nobody_asked_for_ends_the_connection(lab, slow, broker):
+    with lab.notifier() as notifier:
+        allowed(notifier, lab, broker, slow)
+        slow.say(DONE)
+        assert slow.file.read() == b""
+        number = lab.execute(broker)
+        notifier.wake([broker.id])
+        slow.accept()
+        assert slow.hear(1) == [number]
+        slow.say(DONE)
+        lab.wait_empty(broker)
+
+
+def test_a_broker_that_has_moved_is_told_the_unanswered_where_it_is_now(lab, slow, broker):
+    _, listener = lab.listen("new")
+    with lab.notifier() as notifier:
+        allowed(notifier, lab, broker, slow)
+        first = lab.execute(broker)
+        notifier.wake([broker.id])
+        assert slow.hear(1) == [first]
+        lab.catalog.replace(Broker(broker.id, broker.name, listener.url))
+        second = lab.execute(broker)
+        notifier.wake([broker.id])
+        assert [number for _, number in listener.wait(2)] == [first, second]
+        lab.wait_empty(broker)
+
+
+def test_what_was_not_answered_when_telling_stopped_is_told_after_the_next_start(lab, slow, broker):
+    with lab.notifier() as notifier:
+        allowed(notifier, lab, broker, slow)
+        numbers = lab.execute_together(broker, BATCH)
+        notifier.wake([broker.id])
+        assert slow.hear(BATCH) == numbers
+    with lab.notifier():
+        slow.accept()
+        assert slow.hear(BATCH) == numbers
+        slow.say(DONE)
+        lab.wait_empty(broker)
