@@ -1,4 +1,4 @@
-"""Requests that follow one another on a connection: each answer is heard once and in order, and every end is said."""
+"""Pipelined requests on a connection: each answer arrives once and in order, and every end is reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HUGE = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (1 << 40) + b"x" * (BO
 
 
 class Line:
-    """A pipe to a server that says what the test makes it say; ``heard`` and ``lost`` are what the pipe said."""
+    """A pipeline to a server that the test scripts; ``said`` has the answers and the end."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
@@ -91,7 +91,7 @@ def test_a_refusal_is_an_answer_like_another():
 
 def test_a_receiver_may_close_the_pipeline_and_gets_nothing_more():
     async def test(line: Line) -> None:
-        line.pipe._heard = lambda answer: (line.said.put_nowait(answer), line.pipe.close())
+        line.pipe._on_answer = lambda answer: (line.said.put_nowait(answer), line.pipe.close())
         await line.ask(2)
         line.writer.write(DONE + DONE)
         assert await line.hear() == 204

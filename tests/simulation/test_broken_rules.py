@@ -100,8 +100,8 @@ def the_broker_does_not_say_who_has_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Moves, "changes", silent)
 
 
-def the_coordinator_forgets_moves_that_are_under_way(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Balancer, "projected", lambda self, only=None: WhatIf(self.load, self.distance))
+def the_coordinator_forgets_migrations_in_flight(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Balancer, "projected", lambda self, only=None: WhatIf(self.load))
 
 
 def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ BROKEN = [
     (a_channel_that_is_created_again_has_the_epoch_of_the_one_before, "subscriptions agree", 0),
     (a_channel_that_is_created_again_serves_the_results_of_the_one_before, "its own", 0),
     (a_client_goes_on_in_another_channel_of_the_name, "epochs are announced", 20),
-    (the_coordinator_forgets_moves_that_are_under_way, "a plan lowers the maximum", 20),
+    (the_coordinator_forgets_migrations_in_flight, "a plan lowers the maximum", 20),
 ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from tocsin.balancing.balancer import plan_for
 from tocsin.client.core.connection_state import Stage
 from tocsin.client.core.session import Phase
 from tocsin.client.notification import Notification, Receipt
@@ -186,12 +187,12 @@ def _places(world: Deployment) -> Iterator[Violation]:
 def _picture(world: Deployment) -> Iterator[Violation]:
     """The coordinator knows who is where, and its loads are those of the formula."""
     state, now = world.coordinator.state, world.clock.now
-    picture, load = state.picture, state.load
+    model, load = state.model, state.load
     if not world.coordinator.up:
         yield Violation("the coordinator is right", "it is down")
         return
     numbers = {member.name: member.number for member in state.members.values()}
-    names = {number: name for name, number in numbers.items()}
+    by_number = {number: name for name, number in numbers.items()}
     for broker in world.brokers.values():
         member = state.members.get(broker.name)
         if (member is not None and member.alive) != broker.up:
@@ -199,31 +200,32 @@ def _picture(world: Deployment) -> Iterator[Violation]:
             yield Violation("the coordinator is right", f"it takes {broker.name} for {wrong}")
     truth = {subscriber: found[-1] for subscriber, found in _truth(world).items()}
     seen: dict[str, tuple[str, list[int]]] = {}
-    for subscriber in picture.subscribers:
-        u = picture.subscribers.find(subscriber)
+    for subscriber in model.subscribers:
+        u = model.subscribers.find(subscriber)
         assert u is not None
-        rows = sorted(picture.backs.name(k) for k in load.rows[u].tolist())
-        seen[subscriber] = (names.get(int(load.at[u]), "nowhere"), rows)
+        rows = sorted(model.subscriptions.name(k) for k in load.rows[u].tolist())
+        seen[subscriber] = (by_number.get(int(load.at[u]), "nowhere"), rows)
     for subscriber in sorted({*truth, *seen}):
         if truth.get(subscriber) != seen.get(subscriber):
             what = f"{subscriber} is at {truth.get(subscriber)}, and it says {seen.get(subscriber)}"
             yield Violation("the coordinator is right", what)
-    if picture.away:
-        yield Violation("the coordinator is right", f"it waits for {sorted(picture.away)}")
+    if model.in_transit:
+        yield Violation("the coordinator is right", f"it waits for {sorted(model.in_transit)}")
     yield from _loads(world, truth, numbers)
-    if state.transfers:
-        yield Violation("it settles", f"moves are under way: {sorted(state.transfers)}")
-    if now - world.coordinator.last_move < 2.5 * world.scenario.balance_every:
-        yield Violation("it settles", f"a move was decided on at {world.coordinator.last_move:.1f}")
-    elif planned := state.balancer.dry_run(now).moves:
-        yield Violation("it settles", f"{len(planned)} more moves would be made")
+    if state.balancer.pending:
+        names = [model.subscribers.name(u) for u in state.balancer.pending]
+        yield Violation("it settles", f"migrations are pending: {sorted(names)}")
+    if now - world.coordinator.last_migration < 2.5 * world.scenario.balance_every:
+        yield Violation("it settles", f"a migration was decided on at {world.coordinator.last_migration:.1f}")
+    elif planned := plan_for(state.balancer.snapshot(now)).migrations:
+        yield Violation("it settles", f"{len(planned)} more migrations would be made")
 
 
 def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: dict[str, int]) -> Iterator[Violation]:
     """F_j = Σ_k z_jk (1 + n_jk) λ_k, from who is really where; λ_k is what one of those who serve it measures."""
     state = world.coordinator.state
-    loads, picture = state.load.loads, state.picture
-    lam = {k: float(state.load.lam[picture.backs.number(k)]) for _, row in truth.values() for k in row}
+    loads, model = state.load.loads, state.model
+    lam = {k: float(state.load.lam[model.subscriptions.number(k)]) for _, row in truth.values() for k in row}
     for broker in world.brokers.values():
         if not broker.up or broker.name not in numbers:
             continue

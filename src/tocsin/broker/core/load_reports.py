@@ -64,7 +64,7 @@ class Moves(Users):
                 self.backs[number].reported = -1.0
 
     def _ordered(self, event: ev.Ordered) -> None:
-        for order in event.orders.moves:
+        for order in event.orders.migrations:
             peer = self._subscribers.get(order.subscriber)
             if peer is None:
                 self._outcomes.append(FailedMigration(order.ticket, "the subscriber is not here"))

@@ -72,6 +72,6 @@ class Heartbeat:
                 self.state.put_back(report)
                 raise
             full = orders.full
-            if orders.moves or orders.drop:
+            if orders.migrations or orders.drop:
                 self.handle(Ordered(orders))
             yield Pause(0.0 if full else about.interval)

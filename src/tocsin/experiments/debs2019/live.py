@@ -100,7 +100,7 @@ def settings(variant: Variant, people: int, speed: float) -> CoordinatorConfig:
         interval=LEAST_INTERVAL,
         balance_every=max(LEAST_INTERVAL, config.balance_every / speed),
         # A migration may fail here; do not wait for it until the end.
-        limits=structs.replace(config.limits, move_seconds=CoordinatorLimits().move_seconds),
+        limits=structs.replace(config.limits, migration_timeout=CoordinatorLimits().migration_timeout),
     )
 
 
@@ -141,14 +141,14 @@ def read(samples: list[dict[str, Any]], log: list[dict[str, Any]], speed: float,
 
 
 def arrivals(log: list[dict[str, Any]], names: list[str], speed: float, began: float) -> list[Migration]:
-    """The migrations that were made, and the reason of each."""
+    """The completed migrations, with the reason of each."""
     why: dict[str, str] = {}
     found = []
     for note in log:
         who, (word, _, reason) = note["subscriber"], note["text"].partition(": ")
-        if note["kind"] == "move" and word == Reason.ACCEPTED.value:
+        if note["kind"] == "migration" and word == Reason.ACCEPTED.value:
             why[who] = reason
-        elif note["kind"] == "move" and word == Reason.DONE.value and who in why:
+        elif note["kind"] == "migration" and word == Reason.DONE.value and who in why:
             source, target = names.index(note["source"]), names.index(note["target"])
             found.append(Migration((note["time"] - began) * speed, list(why).index(who), source, target, why[who]))
     return found

@@ -37,7 +37,7 @@ def migrations(run: Run) -> float:
 
 def shuffled(run: Run) -> float:
     """Migrations that a shuffle made."""
-    return float(sum(each.why.startswith("GSH") for each in run.migrations))
+    return float(sum(each.reason.startswith("GSH") for each in run.migrations))
 
 
 def migrated(run: Run) -> float:

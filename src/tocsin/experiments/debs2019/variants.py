@@ -65,7 +65,7 @@ class Variant:
                 scheme = self.balancing[:3].lower()
                 return "multistage", {"scheme": scheme, **migration, "gamma": GAMMA, "theta": floor}
             case "peal":
-                return "peal", {"gear": "repair"}
+                return "peal", {"mode": "repair"}
             case _:
                 raise ValueError(self.balancing)
 

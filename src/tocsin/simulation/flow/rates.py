@@ -10,7 +10,7 @@ from tocsin.broker.core.rate import WINDOW, seconds
 
 
 class Rates:
-    """Counted from 0 on. ``reported``: what the coordinator knows; a change of less than ``NEWS`` is no news to it."""
+    """Counted from 0 on. ``reported``: what the coordinator knows; a change of less than ``NEWS`` is not reported."""
 
     def __init__(self, count: int) -> None:
         self._sum: Floats = np.zeros(count)

@@ -32,7 +32,7 @@ class Reporter:
             f"identity of {config.name}",
             config.capacity,
             config.limits.connections,
-            boot=f"life {node.life} of {config.name}",
+            incarnation=f"life {node.life} of {config.name}",
         )
         self.rounds = Heartbeat(node.state, place, self._handle, lambda: node.clock.now, rng, enrolled=self._enrolled)
 
@@ -53,7 +53,7 @@ class Reporter:
         if self.node.trace:
             self.node.trace.say(self.node.name, _said(event.orders), "orders")
         self.node.handle(event)
-        for order in event.orders.moves:
+        for order in event.orders.migrations:
             self.node.moving(order)
 
     def _perform(self, wish: Any) -> Request:
@@ -77,5 +77,5 @@ class Reporter:
 
 
 def _said(orders: ReportReply) -> str:
-    moves = [f"{each.subscriber} is to move to {each.broker}" for each in orders.moves]
-    return "; ".join([*moves, *[f"{name} is to be dropped" for name in orders.drop]])
+    migrations = [f"{each.subscriber} is to migrate to {each.broker}" for each in orders.migrations]
+    return "; ".join([*migrations, *[f"{name} is to be dropped" for name in orders.drop]])

@@ -66,7 +66,7 @@ class Updates(RuleBasedStateMachine):
         self.formulas.y.get(u, set()).discard(k)
 
     @rule(u=SUBSCRIBERS, j=BROKERS)
-    def moves(self, u: int, j: int) -> None:
+    def migrations(self, u: int, j: int) -> None:
         if u in self.formulas.x and j in self.formulas.capacity:
             self.load.attach(u, j)
             self.formulas.x[u] = j
@@ -78,20 +78,20 @@ class Updates(RuleBasedStateMachine):
 
     @rule(wishes=st.lists(st.tuples(SUBSCRIBERS, BROKERS), max_size=6))
     def tries(self, wishes: list[tuple[int, int]]) -> None:
-        """As if: the loads after moves that do not happen, by both ways to ask for them."""
+        """As if: the loads after migrations that do not happen, by both ways to ask for them."""
         was, before, trial = dict(self.formulas.x), self.load.loads, WhatIf(self.load)
-        moves = []
+        migrations = []
         for u, j in wishes:
             if self.formulas.x.get(u) is not None and j in self.formulas.capacity:
-                moves.append(Migration(u, int(self.load.at[u]), j))
+                migrations.append(Migration(u, int(self.load.at[u]), j))
                 gone, come = trial.release(u), trial.added(u)
                 old, source = trial.F.copy(), int(trial.at[u])
                 if source != j:
-                    trial.move(u, j)
+                    trial.migrate(u, j)
                     close(old[source] - trial.F[source], gone, old.max())
                     close(trial.F[j] - old[j], come[j], old.max())
                 self.formulas.x[u] = j
-        agree(self.load.as_if(moves), self.formulas)
+        agree(self.load.as_if(migrations), self.formulas)
         agree(trial.loads, self.formulas)
         close(trial.relative, trial.loads.relative)
         self.formulas.x = was

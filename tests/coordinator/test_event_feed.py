@@ -61,7 +61,7 @@ class Bell(asyncio.Event):
 
 def hang(watch: EventFeed) -> Bell:
     """A bell that rings for the next change."""
-    bell = watch._bell = Bell()
+    bell = watch._changed_event = Bell()
     return bell
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from town import Town, live
+from simulated_subscribers import SimulatedSubscribers, live
 
 from seeds import seeds
 
@@ -20,76 +20,76 @@ STRATEGIES = ["ldm", "sdm", "gsh", "multistage", "peal"]
 class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.town = Town(apart=True)
+        self.simulated = SimulatedSubscribers(offloaded=True)
 
     @rule(who=SMALL, where=SMALL)
     def come(self, who, where):
-        self.town.come(who, where)
+        self.simulated.come(who, where)
 
     @rule(who=SMALL)
     def placed(self, who):
-        self.town.placed(who)
+        self.simulated.placed(who)
 
     @rule(who=SMALL)
     def go(self, who):
-        self.town.go(who)
+        self.simulated.go(who)
 
     @rule(who=SMALL, where=SMALL)
     def cut(self, who, where):
-        self.town.cut(who, where)
+        self.simulated.cut(who, where)
 
     @rule(who=SMALL, back=SMALL)
     def want(self, who, back):
-        self.town.want(who, back)
+        self.simulated.want(who, back)
 
     @rule(back=SMALL, value=st.integers(0, 100))
     def rate(self, back, value):
-        self.town.rate(back, value)
+        self.simulated.rate(back, value)
 
     @rule(which=SMALL, fate=SMALL, manner=SMALL)
     def report(self, which, fate, manner):
-        self.town.report(which, fate, manner)
+        self.simulated.report(which, fate, manner)
 
     @rule()
     def arrive_late(self):
-        self.town.arrive_late()
+        self.simulated.arrive_late()
 
     @rule(which=SMALL)
     def kill(self, which):
-        self.town.kill(which)
+        self.simulated.kill(which)
 
     @rule(which=SMALL)
     def start(self, which):
-        self.town.start(which)
+        self.simulated.start(which)
 
     @rule(which=SMALL, undo=st.booleans())
     def drain(self, which, undo):
-        self.town.drain(which, undo)
+        self.simulated.drain(which, undo)
 
     @rule(which=SMALL)
     def forget(self, which):
-        self.town.forget(which)
+        self.simulated.forget(which)
 
     @rule()
     def restart(self):
-        self.town.restart()
+        self.simulated.restart()
 
     @rule()
     def do_later(self):
-        self.town.do_later()
+        self.simulated.do_later()
 
     @rule()
-    def ponder(self):
-        self.town.ponder()
+    def make_plan(self):
+        self.simulated.make_plan()
 
     @rule(seconds=st.integers(1, 8))
     def tick(self, seconds):
-        self.town.tick(seconds)
+        self.simulated.tick(seconds)
 
     def teardown(self):
-        self.town.calm()
-        self.town.check_calm()
-        self.town.check_ended()
+        self.simulated.calm()
+        self.simulated.check_calm()
+        self.simulated.check_ended()
 
 
 TestHistories = Histories.TestCase
@@ -101,38 +101,38 @@ TestHistories.settings = settings(
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", seeds(4, 40))
 def test_when_it_is_quiet_the_picture_is_the_truth_and_every_move_has_ended(seed, strategy):
-    town = live(Town(strategy=strategy, apart=seed % 2 == 0), seed, 400)
-    town.calm()
-    town.check_calm()
-    town.check_ended()
+    simulated = live(SimulatedSubscribers(strategy=strategy, offloaded=seed % 2 == 0), seed, 400)
+    simulated.calm()
+    simulated.check_calm()
+    simulated.check_ended()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", seeds(2, 10))
 def test_with_a_constant_load_it_comes_to_rest(seed, strategy):
-    town = live(Town(strategy=strategy, apart=seed % 2 == 0), seed, 200)
-    town.calm(90)
-    decided = town.decided()
-    town.calm(60)
-    assert town.decided() == decided and not town.office.state.transfers
+    simulated = live(SimulatedSubscribers(strategy=strategy, offloaded=seed % 2 == 0), seed, 200)
+    simulated.calm(90)
+    decided = simulated.decided()
+    simulated.calm(60)
+    assert simulated.decided() == decided and not simulated.harness.state.balancer.pending
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_draining_brokers_are_empty_when_it_is_quiet(seed):
-    town = live(Town(strategy="multistage"), seed, 200)
+    simulated = live(SimulatedSubscribers(strategy="multistage"), seed, 200)
     for which in range(4):
-        town.start(which)
-    town.calm(5)
+        simulated.start(which)
+    simulated.calm(5)
     for which in range(4):
-        town.drain(which, undo=which != 0)
-    town.calm(90)
-    drained = town.brokers["a"].here
-    room = sum(6 - len(town.brokers[name].here) for name in "bcd")
+        simulated.drain(which, undo=which != 0)
+    simulated.calm(90)
+    drained = simulated.brokers["a"].here
+    room = sum(6 - len(simulated.brokers[name].here) for name in "bcd")
     assert not drained or not room
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_history_has_the_same_answers(seed):
-    first, second = (live(Town(strategy="multistage"), seed, 300) for _ in range(2))
-    assert first.history == second.history and first.office.notes == second.office.notes
-    assert first.office.samples == second.office.samples
+    first, second = (live(SimulatedSubscribers(strategy="multistage"), seed, 300) for _ in range(2))
+    assert first.history == second.history and first.harness.notes == second.harness.notes
+    assert first.harness.samples == second.harness.samples

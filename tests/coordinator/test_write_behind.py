@@ -30,7 +30,7 @@ def own_server() -> Iterator[Server]:
         yield server
 
 
-class Office:
+class StoreClient:
     """A coordinator process and a broker that says what the test lets it say."""
 
     def __init__(self, running: Coordinator) -> None:
@@ -70,9 +70,9 @@ class Office:
 
 
 @pytest.fixture
-def office(own_server: Server, tmp_path: Path) -> Iterator[Office]:
+def harness(own_server: Server, tmp_path: Path) -> Iterator[StoreClient]:
     with coordinator(tmp_path, store=own_server.fresh(), gone_after=600) as running:
-        yield Office(running)
+        yield StoreClient(running)
 
 
 def storage_error(answer: httpx.Response) -> dict[str, str]:
@@ -82,62 +82,62 @@ def storage_error(answer: httpx.Response) -> dict[str, str]:
     return error
 
 
-def test_nothing_is_forgotten_when_the_coordinator_is_killed(office: Office) -> None:
-    office.join()
-    assert office.post("/brokers/north/drain").status_code == 200
+def test_nothing_is_forgotten_when_the_coordinator_is_killed(harness: StoreClient) -> None:
+    harness.join()
+    assert harness.post("/brokers/north/drain").status_code == 200
     ann = {"user": "ann", "password": "correct horse"}
-    subscriber = office.post("/registeruser", **ann).json()["subscriber"]
-    office.running.kill()
-    office.running.start()
-    assert office.brokers() == {"north": "gone"}
-    office.join()
-    assert office.brokers() == {"north": "draining"}
-    assert office.post("/registeruser", **ann).json()["subscriber"] == subscriber
-    assert not (office.running.home / "secret").exists()
+    subscriber = harness.post("/registeruser", **ann).json()["subscriber"]
+    harness.running.kill()
+    harness.running.start()
+    assert harness.brokers() == {"north": "gone"}
+    harness.join()
+    assert harness.brokers() == {"north": "draining"}
+    assert harness.post("/registeruser", **ann).json()["subscriber"] == subscriber
+    assert not (harness.running.home / "secret").exists()
 
 
-def test_tokens_and_tickets_are_of_the_same_secret_on_another_machine(office: Office, tmp_path: Path) -> None:
-    key = office.register().json()["key"]
-    office.running.kill()
-    office.running.home = tmp_path / "another"
-    office.running.start()
-    assert office.register().json()["key"] == key
+def test_tokens_and_tickets_are_of_the_same_secret_on_another_machine(harness: StoreClient, tmp_path: Path) -> None:
+    key = harness.register().json()["key"]
+    harness.running.kill()
+    harness.running.home = tmp_path / "another"
+    harness.running.start()
+    assert harness.register().json()["key"] == key
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
 def test_while_the_server_is_away_the_coordinator_goes_on_and_says_what_is_wrong(
-    office: Office, own_server: Server, how: signal.Signals
+    harness: StoreClient, own_server: Server, how: signal.Signals
 ) -> None:
-    office.join()
+    harness.join()
     own_server.stop(how)
     try:
-        office.place()
-        office.report(subscribers={"somebody": [1]})
-        for answer in (office.register("south"), office.post("/brokers/north/drain")):
+        harness.place()
+        harness.report(subscribers={"somebody": [1]})
+        for answer in (harness.register("south"), harness.post("/brokers/north/drain")):
             error = storage_error(answer)
             assert "the store cannot be reached" in error["message"]
             assert error["hint"] == "check that the server runs and that the address is right"
         for path in ("/balance/log", "/history"):
-            storage_error(httpx.get(office.running.url + path, timeout=60))
-        storage_error(office.post("/registeruser", user="ann", password="correct horse"))
-        assert office.get("/topology")["subscribers"] == 1
+            storage_error(httpx.get(harness.running.url + path, timeout=60))
+        storage_error(harness.post("/registeruser", user="ann", password="correct horse"))
+        assert harness.get("/topology")["subscribers"] == 1
     finally:
         own_server.start()
     # What could not be written was not forgotten: it is written with the next thing, and what happened meanwhile too.
-    assert office.post("/brokers/north/drain").status_code == 200
-    assert "north" in office.texts() and "two-choices" in office.texts()
-    office.running.kill()
-    office.running.start()
-    assert office.brokers() == {"north": "gone", "south": "gone"}
+    assert harness.post("/brokers/north/drain").status_code == 200
+    assert "north" in harness.texts() and "two-choices" in harness.texts()
+    harness.running.kill()
+    harness.running.start()
+    assert harness.brokers() == {"north": "gone", "south": "gone"}
 
 
 def test_what_could_not_be_written_is_written_by_itself_when_the_server_is_back(
-    office: Office, own_server: Server
+    harness: StoreClient, own_server: Server
 ) -> None:
-    office.join()
-    url = office.running.settings["store"]
+    harness.join()
+    url = harness.running.settings["store"]
     own_server.stop(signal.SIGQUIT)
-    storage_error(office.post("/brokers/north/drain"))
+    storage_error(harness.post("/brokers/north/drain"))
     own_server.start()
     with psycopg.connect(url, autocommit=True) as server:
         assert eventually(lambda: row_of(server), lambda row: row["draining"])
@@ -149,20 +149,20 @@ def row_of(server: psycopg.Connection[tuple[Any, ...]]) -> dict[str, Any]:
     return found
 
 
-def test_a_server_that_hangs_holds_up_only_who_needs_it(office: Office) -> None:
-    office.join()
-    url = office.running.settings["store"]
+def test_a_server_that_hangs_holds_up_only_who_needs_it(harness: StoreClient) -> None:
+    harness.join()
+    url = harness.running.settings["store"]
     with psycopg.connect(url, autocommit=True) as server:
         sessions = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         pids = [pid for (pid,) in server.execute(sessions).fetchall()]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
-            office.place()
-            error = storage_error(office.post("/brokers/north/drain"))
+            harness.place()
+            error = storage_error(harness.post("/brokers/north/drain"))
             assert "the store does not answer within" in error["message"]
-            office.report(subscribers={"somebody": [1]})
-            assert office.brokers() == {"north": "draining"}
+            harness.report(subscribers={"somebody": [1]})
+            assert harness.brokers() == {"north": "draining"}
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
@@ -177,10 +177,10 @@ def test_one_that_was_taken_over_from_says_so_and_ends(own_server: Server, tmp_p
         server.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'")
     with coordinator(tmp_path / "second", store=url) as second:
         with suppress(httpx.TransportError):  # it may have noticed by itself before it was asked, and be gone
-            assert Office(first).register().status_code == 409
+            assert StoreClient(first).register().status_code == 409
         assert first.process.wait(60) == 1
         first.killed = True
-        assert Office(second).register().status_code == 200
+        assert StoreClient(second).register().status_code == 200
 
 
 def started(home: Path, store: str) -> tuple[int, dict[str, str]]:

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from office import Office
+from coordinator_harness import CoordinatorHarness
 
 from tocsin.coordinator.core import events as ev
 from tocsin.errors import Busy, Unauthorized
@@ -22,14 +22,14 @@ BACKS = 6
 MOST = 6
 FATES = ("ok", "ok", "ok", "ok", "lost", "reply lost", "late", "twice")
 MANNERS = ("go", "go", "linger", "leave first", "stay", "mute", "astray")
-LIMITS = {"moves": 4, "per_broker": 3, "per_second": 2.0, "cool_down": 5.0, "move_seconds": 8.0}
+LIMITS = {"in_flight": 4, "per_broker": 3, "per_second": 2.0, "cool_down": 5.0, "migration_timeout": 8.0}
 
 
 class ModelBroker:
     """``here``: who is connected, with which BE subscriptions. The rest is what a reporter keeps."""
 
-    def __init__(self, name: str, town: Town) -> None:
-        self.name, self.town = name, town
+    def __init__(self, name: str, simulated: SimulatedSubscribers) -> None:
+        self.name, self.simulated = name, simulated
         self.up = False
         self.start()
 
@@ -40,14 +40,14 @@ class ModelBroker:
         self.told: dict[int, float] = {}
         self.outcomes: list[reports.FailedMigration] = []
         self.token = ""
-        self.wicket = TicketVerifier(self.name, lambda: 1e9 + self.town.office.now)
+        self.verifier = TicketVerifier(self.name, lambda: 1e9 + self.simulated.harness.now)
 
     def connect(self, name: str, ticket: str | None = None) -> bool:
         if not self.up or (len(self.here) >= MOST and name not in self.here):
             return False
-        if ticket is not None and self.wicket.refuses(ticket, name) is not None:
+        if ticket is not None and self.verifier.refuses(ticket, name) is not None:
             return False
-        self.here[name] = set(self.town.wants[name])
+        self.here[name] = set(self.simulated.wants[name])
         self.changed[name] = None
         return True
 
@@ -63,12 +63,12 @@ class ModelBroker:
         orders: reports.ReportReply | None = None
         try:
             if fate == "late":
-                self.town.late.append((self.name, self.token, said))
+                self.simulated.late.append((self.name, self.token, said))
             elif fate != "lost":
-                orders = self.town.hear(self.name, self.token, said)
+                orders = self.simulated.hear(self.name, self.token, said)
             if fate == "twice":
-                again = self.town.hear(self.name, self.token, said)
-                assert again.moves == [] and again.drop == [] and not again.full
+                again = self.simulated.hear(self.name, self.token, said)
+                assert again.migrations == [] and again.drop == [] and not again.full
         except Unauthorized:
             orders = None
         if orders is None or fate == "reply lost":
@@ -76,20 +76,20 @@ class ModelBroker:
             self.token = ""
             return
         self.full = orders.full
-        for order in orders.moves:
-            self.town.order(self, order, manner)
+        for order in orders.migrations:
+            self.simulated.order(self, order, manner)
         for name in orders.drop:
             self.disconnect(name)
 
     def _register(self, fate: str) -> bool:
         if fate in ("lost", "late"):
             return False
-        wish = reports.Registration(self.name, f"http://{self.name}", identity=self.name, most=MOST)
-        found = self.town.office.tell(ev.Register(0, wish))
+        wish = reports.Registration(self.name, f"http://{self.name}", identity=self.name, max_subscribers=MOST)
+        found = self.simulated.harness.handle(ev.Register(0, wish))
         if fate == "reply lost":
             return False
         self.token, self.number, self.full = found.token, 0, True
-        self.wicket.key = bytes.fromhex(found.key)
+        self.verifier.key = bytes.fromhex(found.key)
         return True
 
     def _changes(self) -> reports.LoadReport:
@@ -97,8 +97,10 @@ class ModelBroker:
         subscribers = {name: sorted(self.here[name]) for name in names if name in self.here}
         left = [name for name in names if name not in self.here]
         held = {k for row in self.here.values() for k in row}
-        rates = {k: self.town.rates[k] for k in sorted(held) if self.full or self.told.get(k) != self.town.rates[k]}
-        self.told = {k: self.town.rates[k] for k in held}
+        rates = {
+            k: self.simulated.rates[k] for k in sorted(held) if self.full or self.told.get(k) != self.simulated.rates[k]
+        }
+        self.told = {k: self.simulated.rates[k] for k in held}
         self.changed, outcomes, self.outcomes = {}, self.outcomes, []
         return reports.LoadReport(self.number, self.full, subscribers, left, rates, outcomes)
 
@@ -109,9 +111,11 @@ class ModelBroker:
             self.told.pop(k, None)
 
 
-class Town:
+class SimulatedSubscribers:
     def __init__(self, **settings: Any) -> None:
-        self.office = Office(**{"balance_every": 3.0, "gone_after": 6.0, "least_gain": 0.1} | LIMITS | settings)
+        self.harness = CoordinatorHarness(
+            **{"balance_every": 3.0, "gone_after": 6.0, "least_gain": 0.1} | LIMITS | settings
+        )
         self.brokers: dict[str, ModelBroker] = {}
         self.wants: dict[str, set[int]] = {}  # who is online, and with what
         self.rates: dict[int, float] = {k: 10.0 * (k + 1) for k in range(BACKS)}
@@ -120,7 +124,7 @@ class Town:
         self.handed: list[tuple[str, float]] = []
         self.history: list[Any] = []
         self._since = 0
-        self.office.state.picture.unasked = 20.0
+        self.harness.state.model.unexpected_timeout = 20.0
 
     # -- what can happen
 
@@ -144,13 +148,13 @@ class Town:
         name = self.subscriber(who)
         self.wants.setdefault(name, {who % BACKS})
         try:
-            found = self.office.tell(ev.Place(0, reports.BrokerRequest(name)))
+            found = self.harness.handle(ev.Place(0, reports.BrokerRequest(name)))
         except Busy:
             return
         assert self._usable(found.broker)
         broker = self.brokers[found.broker]
         if broker.connect(name, found.ticket):
-            assert broker.wicket.refuses(found.ticket, name) == "the ticket was used before"
+            assert broker.verifier.refuses(found.ticket, name) == "the ticket was used before"
 
     def go(self, who: int) -> None:
         """Offline."""
@@ -199,20 +203,20 @@ class Town:
 
     def drain(self, which: int, undo: bool = False) -> None:
         name = "abcd"[which % 4]
-        if name in self.office.state.members:
-            self.office.drain(name, undo)
+        if name in self.harness.state.members:
+            self.harness.drain(name, undo)
 
     def forget(self, which: int) -> None:
         name = "abcd"[which % 4]
-        member = self.office.state.members.get(name)
+        member = self.harness.state.members.get(name)
         if member is not None and not member.alive:
-            self.office.tell(ev.Forget(0, name))
+            self.harness.handle(ev.Forget(0, name))
 
     def restart(self) -> None:
         """Of the coordinator, with its store only."""
-        self.office.restart()
-        self.office.state.picture.unasked = 20.0
-        self._since = len(self.office.notes)
+        self.harness.restart()
+        self.harness.state.model.unexpected_timeout = 20.0
+        self._since = len(self.harness.notes)
 
     def do_later(self) -> None:
         """What a subscriber still had to do for its move."""
@@ -228,22 +232,22 @@ class Town:
 
     def tick(self, seconds: int = 1) -> None:
         for _ in range(seconds):
-            self.office.tick()
+            self.harness.tick()
             self.check()
 
-    def ponder(self) -> None:
+    def make_plan(self) -> None:
         """A plan that was asked for some time ago is there."""
-        self.office.ponder()
+        self.harness.make_plan()
         self.check()
 
     # -- how the coordinator's words are taken
 
     def hear(self, name: str, token: str, said: reports.LoadReport) -> reports.ReportReply:
-        orders: reports.ReportReply = self.office.tell(ev.Report(0, name, token, said))
+        orders: reports.ReportReply = self.harness.handle(ev.Report(0, name, token, said))
         self.history.append(orders)
         self.check()
-        for order in orders.moves:
-            self.handed.append((name, self.office.now))
+        for order in orders.migrations:
+            self.handed.append((name, self.harness.now))
             assert self._usable(order.broker), f"an order to {order.broker}"
         return orders
 
@@ -270,25 +274,29 @@ class Town:
     def _no_other_door_opens(self, order: reports.MigrationOrder) -> None:
         for broker in self.brokers.values():
             if broker.name != order.broker:
-                assert broker.wicket.refuses(order.ticket, order.subscriber) is not None
+                assert broker.verifier.refuses(order.ticket, order.subscriber) is not None
 
     def _usable(self, broker: str) -> bool:
-        member, load = self.office.state.members[broker], self.office.state.load
-        return member.alive and not member.row.draining and int(load.count[member.number]) < member.row.most
+        member, load = self.harness.state.members[broker], self.harness.state.load
+        return member.alive and not member.row.draining and int(load.count[member.number]) < member.row.max_subscribers
 
     # -- what must be true
 
     def check(self) -> None:
-        state, limits = self.office.state, self.office.config.limits
-        transfers = state.transfers.values()
-        assert {each.move.subscriber for each in transfers} == set(state.balancer.pending)
-        assert len(transfers) <= limits.moves
-        for side in (Counter(each.source.name for each in transfers), Counter(each.target.name for each in transfers)):
+        state, limits = self.harness.state, self.harness.config.limits
+        pending = state.balancer.pending
+        in_flight = {each.subscriber for each in state.migrations._in_flight.values()}
+        assert {each.subscriber for each in pending.values()} == set(pending) and in_flight <= set(pending)
+        assert len(pending) <= limits.in_flight
+        for side in (
+            Counter(each.source for each in pending.values()),
+            Counter(each.target for each in pending.values()),
+        ):
             assert all(count <= limits.per_broker for count in side.values())
-        self.handed = [(name, at) for name, at in self.handed if self.office.now - at < 1.0]
+        self.handed = [(name, at) for name, at in self.handed if self.harness.now - at < 1.0]
         begun = Counter(name for name, _ in self.handed)
         assert all(count <= 2 * limits.per_second for count in begun.values())
-        load, names = state.load, state.picture.subscribers
+        load, names = state.load, state.model.subscribers
         assert load.count.sum() == sum(at >= 0 for at in load.at) == len(names)
         assert all(load.at[names.number(name)] >= 0 for name in names), "somebody is known and nowhere"
 
@@ -305,7 +313,7 @@ class Town:
                 if not any(name in broker.here for broker in self.brokers.values()):
                     self.placed(int(name[-2:]))
             self.tick()
-            self.ponder()
+            self.make_plan()
         for broker in self.brokers.values():
             if broker.up:
                 broker.report("ok", "mute")
@@ -319,31 +327,31 @@ class Town:
         return found
 
     def seen(self) -> dict[str, tuple[str, set[int]]]:
-        """The coordinator's picture."""
+        """The coordinator's model."""
         return {
-            name: (str(self.office.at(name)), set(self.office.has(name)))
-            for name in self.office.state.picture.subscribers
+            name: (str(self.harness.at(name)), set(self.harness.has(name)))
+            for name in self.harness.state.model.subscribers
         }
 
     def check_calm(self) -> None:
         truth = self.truth()
         assert self.seen() == truth
-        picture = self.office.state.picture
+        model = self.harness.state.model
         for k in {k for _, row in truth.values() for k in row}:
-            assert picture.load.lam[picture.backs.number(k)] == self.rates[k]
-        assert not picture.away and not picture._older
+            assert model.load.lam[model.subscriptions.number(k)] == self.rates[k]
+        assert not model.in_transit and not model._superseded
 
     def check_ended(self) -> None:
         """Every move that was decided on has had an end."""
-        notes = [note for note in self.office.notes[self._since :] if note.kind == "move"]
+        notes = [note for note in self.harness.notes[self._since :] if note.kind == "migration"]
         decided = sum(note.text.startswith("accepted") for note in notes)
-        assert decided == len(notes) - decided + len(self.office.state.transfers)
+        assert decided == len(notes) - decided + len(self.harness.state.balancer.pending)
 
     def decided(self) -> int:
-        return sum(note.text.startswith("accepted") for note in self.office.notes if note.kind == "move")
+        return sum(note.text.startswith("accepted") for note in self.harness.notes if note.kind == "migration")
 
 
-def live(town: Town, seed: int, steps: int) -> Town:
+def live(simulated: SimulatedSubscribers, seed: int, steps: int) -> SimulatedSubscribers:
     """A history out of a seed."""
     rng = random.Random(seed)
 
@@ -353,29 +361,29 @@ def live(town: Town, seed: int, steps: int) -> Town:
     def often() -> None:
         """A second in which most things go well."""
         for which in range(4):
-            if "abcd"[which] in town.brokers and rng.random() < 0.7:
-                town.report(which, 0 if rng.random() < 0.8 else any_number(), any_number())
-        town.tick()
+            if "abcd"[which] in simulated.brokers and rng.random() < 0.7:
+                simulated.report(which, 0 if rng.random() < 0.8 else any_number(), any_number())
+        simulated.tick()
 
     acts: list[tuple[int, Any]] = [
         (30, often),
-        (8, lambda: town.placed(any_number())),
-        (4, lambda: town.come(any_number(), any_number())),
-        (2, lambda: town.go(any_number())),
-        (3, lambda: town.cut(any_number(), any_number())),
-        (5, lambda: town.want(any_number(), any_number())),
-        (2, lambda: town.rate(any_number(), any_number())),
-        (10, lambda: town.report(any_number(), any_number(), any_number())),
-        (3, town.arrive_late),
-        (1, lambda: town.kill(any_number())),
-        (2, lambda: town.start(any_number())),
-        (1, lambda: town.drain(any_number())),
-        (2, lambda: town.drain(any_number(), undo=True)),
-        (1, lambda: town.forget(any_number())),
-        (1, town.restart),
-        (6, town.do_later),
-        (8, town.ponder),
+        (8, lambda: simulated.placed(any_number())),
+        (4, lambda: simulated.come(any_number(), any_number())),
+        (2, lambda: simulated.go(any_number())),
+        (3, lambda: simulated.cut(any_number(), any_number())),
+        (5, lambda: simulated.want(any_number(), any_number())),
+        (2, lambda: simulated.rate(any_number(), any_number())),
+        (10, lambda: simulated.report(any_number(), any_number(), any_number())),
+        (3, simulated.arrive_late),
+        (1, lambda: simulated.kill(any_number())),
+        (2, lambda: simulated.start(any_number())),
+        (1, lambda: simulated.drain(any_number())),
+        (2, lambda: simulated.drain(any_number(), undo=True)),
+        (1, lambda: simulated.forget(any_number())),
+        (1, simulated.restart),
+        (6, simulated.do_later),
+        (8, simulated.make_plan),
     ]
     for act in rng.choices([act for _, act in acts], [weight for weight, _ in acts], k=steps):
         act()
-    return town
+    return simulated

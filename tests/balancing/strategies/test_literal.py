@@ -1,4 +1,4 @@
-"""LDM, SDM, GSH make the moves of the printed algorithms, and peal's repair those of its plain form."""
+"""LDM, SDM, GSH make the migrations of the printed algorithms, and peal's repair those of its plain form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from clusters import clusters
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from literal import Literal, Undefined
+from literal_debs2019 import Literal, Undefined
 from literal_peal import LiteralPeal
 
 from tocsin.balancing.model.load import Load
@@ -31,7 +31,9 @@ def test_migration_makes_the_printed_moves(strategy, load, alpha, beta):
     except Undefined:
         assume(False)
     view = WhatIf(load)
-    ours = [(move.subscriber, move.source, move.target) for move in strategy(alpha, beta).play(view)]
+    ours = [
+        (migration.subscriber, migration.source, migration.target) for migration in strategy(alpha, beta).play(view)
+    ]
     assert ours == printed
     assert view.F.tolist() == reference.F
 
@@ -45,13 +47,15 @@ def test_the_shuffle_makes_the_printed_moves(load):
     us, targets, highest = shuffle(WhatIf(load))
     assert dict(zip(us.tolist(), targets.tolist(), strict=True)) == dict(enumerate(reference.x))
     assert highest == max(reference.F)
-    ours = sorted((move.subscriber, move.source, move.target) for move in GSH(0.0).suggest(WhatIf(load)))
+    ours = sorted(
+        (migration.subscriber, migration.source, migration.target) for migration in GSH(0.0).suggest(WhatIf(load))
+    )
     assert ours == (sorted(printed) if max(reference.F) < before * (1 - 1e-9) and WhatIf(load).loads.cov > 0 else [])
 
 
 @settings(deadline=None, max_examples=200)
-@given(load=clusters(plain=True, most=80), trigger=st.sampled_from([0.0, 0.05]))
+@given(load=clusters(plain=True, largest=80), trigger=st.sampled_from([0.0, 0.05]))
 def test_repair_makes_the_moves_of_its_plain_form(load, trigger):
     plain = literal(load, LiteralPeal).repair(trigger)
-    ours = Peal(gear="repair", trigger=trigger).suggest(WhatIf(load))
-    assert [(move.subscriber, move.source, move.target) for move in ours] == plain
+    ours = Peal(mode="repair", trigger=trigger).suggest(WhatIf(load))
+    assert [(migration.subscriber, migration.source, migration.target) for migration in ours] == plain

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from coordinator_harness import CoordinatorHarness
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from office import Office
 
 from eager import EAGER
 from tocsin.balancing.strategies import registry
@@ -16,7 +16,7 @@ from tocsin.wire.reports import MigrationOrder
 from tocsin.wire.tickets import TicketVerifier
 
 #: A move of peal's costs something, or it would regroup for nothing; but it does not wait for long.
-SETTINGS: dict[str, dict[str, float]] = {**EAGER, "peal": {"trigger": 0.0, "looks": 1.0}}
+SETTINGS: dict[str, dict[str, float]] = {**EAGER, "peal": {"trigger": 0.0, "evaluations": 1.0}}
 ALL = pytest.mark.parametrize("strategy", [*sorted(set(registry.BUILT_IN) - {"drain"}), ""])
 SOME = settings(deadline=None, max_examples=8)
 COOL_DOWN, ROUNDING = 30.0, 1 + 1e-9
@@ -31,7 +31,7 @@ class Broker:
     capacity: float
     here: dict[str, list[int]]
     fate: str  # "up", "drained", "dies"
-    wicket: TicketVerifier
+    verifier: TicketVerifier
     told: dict[str, None] = field(default_factory=dict)
 
 
@@ -39,7 +39,7 @@ class Network:
     """Brokers that do as they are ordered, and look closely at each order."""
 
     def __init__(self, strategy: str, drawn: list[tuple[int, int, float, str]], rates: list[float]) -> None:
-        self.office = Office(
+        self.harness = CoordinatorHarness(
             strategy=strategy,
             settings=SETTINGS.get(strategy, {}),
             balance_every=5.0,
@@ -56,14 +56,14 @@ class Network:
                 for n in range(people)
             }
             most = max(1, people + room)
-            key = self.office.register(name, identity=name, most=most, capacity=capacity).key
-            wicket = TicketVerifier(name, lambda: 1e9 + self.office.now)
-            wicket.key = bytes.fromhex(key)
-            self.brokers[name] = Broker(name, most, capacity, here, fate, wicket)
-            self.office.report(name, here, full=True, rates=self.rates)
+            key = self.harness.register(name, identity=name, max_subscribers=most, capacity=capacity).key
+            verifier = TicketVerifier(name, lambda: 1e9 + self.harness.now)
+            verifier.key = bytes.fromhex(key)
+            self.brokers[name] = Broker(name, most, capacity, here, fate, verifier)
+            self.harness.report(name, here, full=True, rates=self.rates)
         for broker in self.brokers.values():
             if broker.fate == "drained":
-                self.office.drain(broker.name)
+                self.harness.drain(broker.name)
 
     @property
     def highest(self) -> float:
@@ -77,24 +77,24 @@ class Network:
         return max(found)
 
     def second(self) -> None:
-        self.office.tick()
+        self.harness.tick()
         for broker in self.brokers.values():
-            if broker.fate == "dies" and self.office.now > 1010.0:
+            if broker.fate == "dies" and self.harness.now > 1010.0:
                 continue
             said, broker.told = broker.told, {}
             come = {name: broker.here[name] for name in said if name in broker.here}
             left = [name for name in said if name not in broker.here]
-            for order in self.office.report(broker.name, come, left=left, rates=self.rates).moves:
+            for order in self.harness.report(broker.name, come, left=left, rates=self.rates).migrations:
                 self.follow(broker, order)
 
     def follow(self, source: Broker, order: MigrationOrder) -> None:
         target, name = self.brokers[order.broker], order.subscriber
         assert name in source.here and target is not source, "somebody is sent from where it is not"
-        assert target.fate == "up" or (target.fate == "dies" and self.office.now < 1015.0), (
+        assert target.fate == "up" or (target.fate == "dies" and self.harness.now < 1015.0), (
             "to a dead or drained broker"
         )
         assert len(target.here) < target.most, "to a full broker"
-        self.orders.append((self.office.now, order))
+        self.orders.append((self.harness.now, order))
         self.check_ticket(target, order)
         target.here[name] = source.here.pop(name)
         target.told[name] = source.told[name] = None
@@ -102,14 +102,14 @@ class Network:
     def check_ticket(self, target: Broker, order: MigrationOrder) -> None:
         for other in self.brokers.values():
             if other is not target:
-                assert other.wicket.refuses(order.ticket, order.subscriber), "another broker takes the ticket"
-        assert target.wicket.refuses(order.ticket, "subscriber-else"), "somebody else comes with the ticket"
+                assert other.verifier.refuses(order.ticket, order.subscriber), "another broker takes the ticket"
+        assert target.verifier.refuses(order.ticket, "subscriber-else"), "somebody else comes with the ticket"
         for place in range(0, len(order.ticket), 23):
             letter = "A" if order.ticket[place] != "A" else "B"
             forged = order.ticket[:place] + letter + order.ticket[place + 1 :]
-            assert target.wicket.refuses(forged, order.subscriber), "a forged ticket is taken"
-        assert target.wicket.refuses(order.ticket, order.subscriber) is None
-        assert target.wicket.refuses(order.ticket, order.subscriber), "a ticket is taken twice"
+            assert target.verifier.refuses(forged, order.subscriber), "a forged ticket is taken"
+        assert target.verifier.refuses(order.ticket, order.subscriber) is None
+        assert target.verifier.refuses(order.ticket, order.subscriber), "a ticket is taken twice"
 
     def everybody(self) -> list[str]:
         return sorted(name for broker in self.brokers.values() for name in broker.here)
@@ -136,7 +136,7 @@ def test_nobody_is_sent_to_the_dead_or_full_with_a_bad_ticket_or_from_where_it_i
     gone = {broker.name for broker in network.brokers.values() if broker.fate == "dies"}
     for broker in network.brokers.values():
         for name in broker.here:
-            assert network.office.at(name) == (None if broker.name in gone else broker.name)
+            assert network.harness.at(name) == (None if broker.name in gone else broker.name)
 
 
 @ALL
@@ -148,7 +148,7 @@ def test_no_plan_raises_the_maximum_and_it_comes_to_rest(strategy, drawn):
     for _ in range(LONG):
         network.second()
         assert network.highest <= highest * ROUNDING
-        if network.office.now - max((at for at, _ in network.orders), default=1000.0) > 2 * COOL_DOWN:
+        if network.harness.now - max((at for at, _ in network.orders), default=1000.0) > 2 * COOL_DOWN:
             return
     raise AssertionError("the load is constant, and people are still moved")
 
@@ -174,16 +174,16 @@ def test_however_the_load_changes_nobody_is_moved_again_and_again(strategy, draw
 @given(drawn=networks(["up"]))
 def test_no_broker_speaks_for_another(strategy, drawn):
     network = Network(strategy, *drawn)
-    office, names = network.office, list(network.brokers)
+    harness, names = network.harness, list(network.brokers)
     truth = {name: broker.name for broker in network.brokers.values() for name in broker.here}
     for mine in names:
         for other in names:
             if other == mine:
                 continue
             with pytest.raises(Unauthorized):
-                office.report(other, full=True, token=office._tokens[mine], number=99)
+                harness.report(other, full=True, token=harness._tokens[mine], number=99)
             with pytest.raises(Unauthorized):
-                office.register(other, identity=mine)
+                harness.register(other, identity=mine)
             # It says of itself that it has all of the other's people, and nobody has sent them.
-            office.report(mine, network.brokers[other].here)
-    assert {name: office.at(name) for name in truth} == truth
+            harness.report(mine, network.brokers[other].here)
+    assert {name: harness.at(name) for name in truth} == truth

@@ -1,4 +1,4 @@
-"""``python -m tocsin.cli.reference FOLDER`` writes the reference pages that come out of the code."""
+"""``python tests/docs/reference_pages.py FOLDER`` writes the reference pages that come out of the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin.cluster.http.openapi import document
 from tocsin.coordinator.routes import BODIES, ROUTES, Described
 from tocsin.wire import asyncapi
 
-NOTE = "<!-- Written by `python -m tocsin.cli.reference docs/reference`; change the code, not this page. -->"
+NOTE = "<!-- Written by `python tests/docs/reference_pages.py docs/reference`; change the code, not this page. -->"
 
 
 def pages() -> dict[str, str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tocsin.balancing.model.load import Status
 from tocsin.balancing.model.what_if import WhatIf
 from tocsin.balancing.strategies.debs2019.gsh import shuffle
-from tocsin.balancing.strategies.peal.group_assignment import chosen, hosted, shares
+from tocsin.balancing.strategies.peal.group_assignment import assigned, chosen, shares
 from tocsin.balancing.strategies.peal.groups import Groups, find_groups
 from tocsin.balancing.strategies.peal.peal import Peal
 from tocsin.balancing.strategies.peal.refinement import refine
@@ -26,16 +26,16 @@ SIZE = {"subscribers": 4_000, "subscriptions": 500, "brokers": 8}
 def test_it_comes_within_2_percent_of_the_bound_with_fewer_moves_than_a_shuffle(seed, unequal):
     load = network("clustered", seed=seed, unequal=unequal, noise=0.02)
     us, targets, _ = shuffle(WhatIf(load))
-    moves = list(Peal(trigger=0.0).suggest(WhatIf(load)))
-    assert load.as_if(moves).maximum <= 1.02 * load.lower_bound()
-    assert len(moves) < (load.at[us] != targets).sum()
+    migrations = list(Peal(trigger=0.0).suggest(WhatIf(load)))
+    assert load.as_if(migrations).maximum <= 1.02 * load.lower_bound()
+    assert len(migrations) < (load.at[us] != targets).sum()
 
 
 def test_what_is_regrouped_already_is_left_alone():
     load = network("clustered", **SIZE)
     peal = Peal(trigger=0.0)
-    for move in peal.suggest(WhatIf(load)):
-        load.attach(move.subscriber, move.target)
+    for migration in peal.suggest(WhatIf(load)):
+        load.attach(migration.subscriber, migration.target)
     assert len(list(peal.suggest(WhatIf(load)))) <= 0.02 * SIZE["subscribers"]
 
 
@@ -65,11 +65,11 @@ def test_whatever_the_groups_nobody_is_lost_or_sent_where_nobody_is_taken(load, 
     before, view = WhatIf(load), WhatIf(load)
     of_subscription = np.array([draw.randrange(3) for _ in load.lam], dtype=np.int64)
     of_subscriber = np.array([draw.randrange(3) if at >= 0 else -1 for at in load.at], dtype=np.int64)
-    moves = regrouped(view, Groups(of_subscription, of_subscriber, 3, 1.0), hosts, 0.0)
-    assert {move.subscriber: move.target for move in moves} == {
+    migrations = regrouped(view, Groups(of_subscription, of_subscriber, 3, 1.0), hosts, 0.0)
+    assert {migration.subscriber: migration.target for migration in migrations} == {
         u: int(at) for u, at in enumerate(view.at) if at != before.at[u]
     }
-    assert all(load.status[move.target] == Status.OPEN for move in moves)
+    assert all(load.status[migration.target] == Status.OPEN for migration in migrations)
     assert ((view.at >= 0) == (before.at >= 0)).all()
     assert np.allclose(view.F, view.after([]).F) and view.count.sum() == before.count.sum()
 
@@ -78,10 +78,10 @@ def test_hosts_keep_those_who_are_there():
     load = network("clustered", **SIZE, noise=0.0)
     view = WhatIf(load)
     groups = find_groups(view, 0.2, 0.4)
-    us, targets = hosted(view, groups, 2)
+    us, targets = assigned(view, groups, 2)
     stay = (view.at[us] == targets).mean()
     assert sorted(us.tolist()) == list(range(SIZE["subscribers"])) and stay > 1.5 / SIZE["brokers"]
-    view.move_all(us, targets)
+    view.migrate_all(us, targets)
     assert (view.relative < 1.15 * view.mean).all()
 
 
@@ -89,7 +89,7 @@ def test_sweeps_leave_the_brokers_even_and_fetch_less():
     load = network("clustered", **SIZE, noise=0.05)
     view = WhatIf(load)
     groups = find_groups(view, 0.2, 0.4)
-    view.move_all(*hosted(view, groups, 2))
+    view.migrate_all(*assigned(view, groups, 2))
     before = view.I.sum()
     refine(view, groups, home=load.at.astype(np.int64), price=0.0)
     assert view.I.sum() < 0.9 * before
@@ -98,9 +98,9 @@ def test_sweeps_leave_the_brokers_even_and_fetch_less():
 
 def test_the_limit_of_a_broker_holds_while_people_are_regrouped():
     load = network("clustered", **SIZE, balanced=True)
-    load.most[0] = load.count[0] + 3
-    moves = list(Peal("regroup", trigger=0.0).suggest(WhatIf(load)))
-    assert moves
-    for move in moves:
-        load.attach(move.subscriber, move.target)
-        assert load.count[0] <= load.most[0]
+    load.max_subscribers[0] = load.count[0] + 3
+    migrations = list(Peal("regroup", trigger=0.0).suggest(WhatIf(load)))
+    assert migrations
+    for migration in migrations:
+        load.attach(migration.subscriber, migration.target)
+        assert load.count[0] <= load.max_subscribers[0]
