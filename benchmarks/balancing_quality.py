@@ -22,7 +22,7 @@ PLANS: list[tuple[str, str, dict[str, Any]]] = [
     ("LDM, α .05", "ldm", {"alpha": 0.05}),
     ("SDM, α .05", "sdm", {"alpha": 0.05}),
     ("GSH", "gsh", {"gamma": 0.0}),
-    ("peal, repair", "peal", {"gear": "repair", "trigger": 0.0}),
+    ("peal, repair", "peal", {"mode": "repair", "trigger": 0.0}),
     ("peal, auto", "peal", {"trigger": 0.0}),
 ]
 COLUMNS = ["interests", "strategy", "max / bound", "cov", "moves", "moves / fewest", "fetched / Σλ"]

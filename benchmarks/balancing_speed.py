@@ -23,8 +23,8 @@ PLANS: list[tuple[str, dict[str, Any]]] = [
     ("ldm", {"alpha": 0.15}),
     ("sdm", {"alpha": 0.15}),
     ("gsh", {"gamma": 0.0}),
-    ("peal", {"gear": "repair"}),
-    ("peal", {"gear": "auto"}),
+    ("peal", {"mode": "repair"}),
+    ("peal", {"mode": "auto"}),
 ]
 PRINTED: dict[str, Callable[[Any], Any]] = {
     "ldm": lambda one: one.migrate("LDM", 0.15, 0.0),
@@ -41,7 +41,7 @@ Measured = tuple[float, int, float, float]
 def run(full: bool) -> list[Table]:
     sizes = SIZES + (FULL if full else [])
     plain = growth("uniform", sizes, PLANS)
-    grouped = growth("clustered", sizes, [("gsh", {"gamma": 0.0}), ("peal", {"gear": "auto"})])
+    grouped = growth("clustered", sizes, [("gsh", {"gamma": 0.0}), ("peal", {"mode": "auto"})])
     return [against_printed(plain[1]), plain[0], grouped[0]]
 
 
@@ -85,7 +85,7 @@ def at_size(
     """All plans for one network; the process that makes it has never held another."""
     load, found = network(kind, *size), []
     for name, settings in plans:
-        label = name if name != "peal" else f"peal, {settings['gear']}"
+        label = name if name != "peal" else f"peal, {settings['mode']}"
         harness.progress(f"{kind} {size} {label}")
         tries = [apart(plan, load, name, settings) for _ in range(repeats)]
         found.append((label, sorted(tries)[len(tries) // 2]))

@@ -7,7 +7,7 @@ from random import Random
 
 from benchmarks import harness
 from benchmarks.harness import Table
-from tocsin.balancing.placement import PLACEMENTS, Newcomer, Place, make
+from tocsin.balancing.placement import PLACEMENTS, Candidate, NewSubscriber, make
 
 BROKERS, NEWCOMERS = 10, 5_000
 PATIENCE = 250  # newcomers later a subscriber has made its subscriptions, and causes load
@@ -17,13 +17,13 @@ def herd(name: str, every: int, seed: int) -> float:
     """The highest load of a broker over the mean, at its worst, with reports after each ``every`` newcomers."""
     random, placement = Random(seed), make(name)
     load = {f"b{j}": 1000.0 for j in range(BROKERS)}
-    places = [Place(broker, load[broker]) for broker in load]
+    places = [Candidate(broker, load[broker]) for broker in load]
     coming: list[tuple[str, float]] = []
     worst = 1.0
     for turn in range(NEWCOMERS):
         if turn % every == 0:
             places = [replace(place, load=load[place.broker]) for place in places]
-        broker = placement.place(Newcomer(), places, random)
+        broker = placement.place(NewSubscriber(), places, random)
         assert broker is not None
         coming.append((broker, random.uniform(10, 30)))
         delay = 0 if every == 1 else PATIENCE

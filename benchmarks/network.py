@@ -329,7 +329,7 @@ class Network:
         with urllib.request.urlopen(f"{self.url}/balance/log?limit=100000&after={self._read}", timeout=30) as answer:
             notes = json.load(answer)["log"]
         self._read = notes[-1]["number"] if notes else self._read
-        self._rests |= any(each["kind"] == "held" and "enough for now" in each["text"] for each in notes)
+        self._rests |= any(each["kind"] == "deferred" and "; resting" in each["text"] for each in notes)
         return self._rests
 
     def states(self) -> dict[str, str]:

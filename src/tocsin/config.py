@@ -97,12 +97,12 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8481
     processes: Annotated[int, Meta(description="processes that share the port")] = 1
     inside_port: Annotated[
-        int, Meta(description="port on which the data cluster tells of results; 0 takes a free one")
+        int, Meta(description="port on which the data cluster notifies the broker; 0 takes a free one")
     ] = 0
     inside_url: Annotated[str, Meta(description="how the data cluster reaches that port; '' for host and port")] = ""
     heartbeat: Annotated[float, Meta(description="seconds between two pings to a subscriber; 0 for none")] = 25.0
     hello_timeout: Annotated[float, Meta(description="seconds a new connection has for its first message")] = 10.0
-    grace: Annotated[float, Meta(description="seconds a subscription nobody has any more is kept")] = 60.0
+    grace: Annotated[float, Meta(description="seconds that a BE subscription without subscribers is kept")] = 60.0
     user_expiry: Annotated[float, Meta(description="seconds a user who is away keeps subscriptions and position")] = (
         604_800.0
     )
@@ -120,17 +120,17 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much is moved at a time."""
+    """How many migrations are made at a time, and other limits."""
 
-    moves: Annotated[int, Meta(ge=1, description="most moves under way at the same time")] = 1_000
-    per_broker: Annotated[int, Meta(ge=1, description="most moves under way from or to one broker")] = 100
-    per_second: Annotated[float, Meta(gt=0, description="most moves begun in a second at one broker")] = 50.0
-    cool_down: Annotated[float, Meta(ge=0, description="seconds a subscriber that was moved is left alone")] = 60.0
+    in_flight: Annotated[int, Meta(ge=1, description="most migrations in flight at the same time")] = 1_000
+    per_broker: Annotated[int, Meta(ge=1, description="most migrations in flight from or to one broker")] = 100
+    per_second: Annotated[float, Meta(gt=0, description="most migrations begun in a second at one broker")] = 50.0
+    cool_down: Annotated[float, Meta(ge=0, description="seconds until a subscriber may migrate again")] = 60.0
     least_gain: Annotated[
-        float, Meta(ge=0, description="what a move gains at least, as a share of a subscriber's load")
+        float, Meta(ge=0, description="least gain of a migration, as a share of a mean subscriber's load")
     ] = 0.1
-    move_seconds: Annotated[
-        float, Meta(gt=0, description="seconds after which a move that was not seen to arrive has failed")
+    migration_timeout: Annotated[
+        float, Meta(gt=0, description="seconds after which a migration without an arrival has failed")
     ] = 45.0
     report_bytes: Annotated[int, Meta(ge=1, description="largest report of a broker")] = 64 * 1024 * 1024
     users: Annotated[int, Meta(ge=0, description="most users that may register")] = 1_000_000
@@ -139,19 +139,19 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
 class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The coordinator."""
 
-    home: Annotated[str, Meta(description="folder of what it remembers")] = "tocsin-coordinator"
+    home: Annotated[str, Meta(description="folder of its store")] = "tocsin-coordinator"
     store: Annotated[str, Meta(description="'' for SQLite in home, or a postgresql:// address")] = ""
     host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8482
-    secret: Annotated[str, Meta(description="what brokers have to know; '' lets any broker register")] = ""
+    secret: Annotated[str, Meta(description="secret that brokers register with; '' lets any broker register")] = ""
     admin_token: Annotated[
         str,
         Meta(
             pattern="^[!-~]*$",
-            description="what drain, undrain and other changes need; '' lets only this machine make them",
+            description="token for drain, undrain and other changes; '' lets only this machine make them",
         ),
     ] = ""
-    placement: Annotated[str, Meta(description="how newcomers are placed")] = "two-choices"
+    placement: Annotated[str, Meta(description="how new subscribers are placed")] = "two-choices"
     strategy: Annotated[str, Meta(description="how load is balanced; '' for not at all")] = "peal"
     settings: Annotated[dict[str, float | str], Meta(description="parameters of the strategy")] = field(
         default_factory=dict
@@ -159,8 +159,8 @@ class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
     cluster: Annotated[str, Meta(description="address of the data cluster, for the page; '' for none")] = ""
     interval: Annotated[float, Meta(gt=0, description="seconds between two reports of a broker")] = 2.0
     gone_after: Annotated[float, Meta(gt=0, description="seconds without a report after which a broker is dead")] = 10.0
-    balance_every: Annotated[float, Meta(gt=0, description="seconds between two looks at the balance")] = 10.0
-    history: Annotated[int, Meta(ge=1, description="looks at the balance that are kept")] = 2_000
+    balance_every: Annotated[float, Meta(gt=0, description="seconds between two evaluations of the balance")] = 10.0
+    history: Annotated[int, Meta(ge=1, description="evaluations of the balance that are kept")] = 2_000
     limits: CoordinatorLimits = field(default_factory=CoordinatorLimits)
 
 

@@ -10,11 +10,11 @@ from tocsin.balancing.model.rows import Rows
 
 
 @st.composite
-def clusters(draw: st.DrawFn, plain: bool = False, most: int = 40) -> Load:
-    """Up to 5 brokers and ``most`` subscribers. ``plain``: equal open brokers, whole rates, all have subscriptions."""
+def clusters(draw: st.DrawFn, plain: bool = False, largest: int = 40) -> Load:
+    """Up to 5 brokers and ``largest`` subscribers. ``plain``: equal open brokers, integer rates, no empty ones."""
     m = draw(st.integers(2 if plain else 1, 5))
     q = draw(st.integers(1, 12))
-    count = draw(st.integers(0, most))
+    count = draw(st.integers(0, largest))
     seed = draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
     least = 1 if plain else 0

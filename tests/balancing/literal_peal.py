@@ -1,12 +1,12 @@
 """Peal's repair as docs/explanation/balancing.md tells it, in plain Python on top of the printed algorithms: slow.
 
-It is the reference for the moves that repair makes, and its peer in the speed benchmark. As with the printed
+It is the reference for the migrations that repair makes, and its peer in the speed benchmark. As with the printed
 algorithms, brokers are equal and open, and what a broker holds and its load are worked out anew when they are wanted.
 """
 
 from __future__ import annotations
 
-from literal import Literal
+from literal_debs2019 import Literal
 
 #: As repair.py has them.
 ROUNDING, PATIENCE, PAIRS, ENOUGH = 1e-12, 12, 8, 1_024
@@ -18,7 +18,7 @@ Step = tuple[int, int]  # subscriber, where to
 
 class LiteralPeal(Literal):
     def repair(self, trigger: float) -> list[tuple[int, int, int]]:
-        """The moves of a plan, in their order."""
+        """The migrations of a plan, in their order."""
         home, highest, total = list(self.x), max(self.F), sum(self.F)
         shuffled = Literal(self.y, self.x, self.R, self.m)
         shuffled.shuffle()
@@ -30,12 +30,12 @@ class LiteralPeal(Literal):
             if self.F[b] > target:
                 self.shed(b, target)
         self.small_change(target)
-        moves = [(i, self.x[i], worth) for i, worth in self.last.items() if self.x[i] != home[i]]
-        plan = self.ordered(home, moves)
+        migrations = [(i, self.x[i], worth) for i, worth in self.last.items() if self.x[i] != home[i]]
+        plan = self.ordered(home, migrations)
         lower = max(self.F) < highest * (1 - SAME)
         return plan if lower or (max(self.F) <= highest and total - sum(self.F) > SAME * total) else []
 
-    def move(self, i: int, b: int) -> None:
+    def migrate(self, i: int, b: int) -> None:
         source, before = self.x[i], self.F[self.x[i]]
         self.x[i] = b
         self.F[source], self.F[b] = self.load(source), self.load(b)
@@ -59,7 +59,7 @@ class LiteralPeal(Literal):
             fits = [j for j in added if self.F[j] + added[j] <= target]
             if fits:
                 least = min(added[j] for j in fits)
-                self.move(i, min((j for j in fits if added[j] <= least * (1 + SAME)), key=lambda j: (self.F[j], j)))
+                self.migrate(i, min((j for j in fits if added[j] <= least * (1 + SAME)), key=lambda j: (self.F[j], j)))
 
     def small_change(self, target: float) -> None:
         for _ in range(PATIENCE * self.m):
@@ -71,14 +71,14 @@ class LiteralPeal(Literal):
             if not step:
                 return
             for i, j in step:
-                self.move(i, j)
+                self.migrate(i, j)
 
     def crew(self, j: int) -> list[int]:
         """Lightest first."""
         return sorted((i for i in self.U if self.x[i] == j), key=lambda i: (self.u[i], i))
 
     def single(self, b: int, others: list[int], target: float) -> list[Step]:
-        """The one move to the least loaded that leaves the higher of the two lowest."""
+        """The one migration to the least loaded that leaves the higher of the two lowest."""
         here = [i for i in self.crew(b) if self.u[i] > 0]
         if not here or not others:
             return []
@@ -144,7 +144,7 @@ class LiteralPeal(Literal):
         self.x[i], self.x[other] = b, j
         return highest
 
-    def ordered(self, home: list[int], moves: list[tuple[int, int, float]]) -> list[tuple[int, int, int]]:
+    def ordered(self, home: list[int], migrations: list[tuple[int, int, float]]) -> list[tuple[int, int, int]]:
         """Always one from the broker that is then the most loaded, its most worthy first, none above today's maximum.
 
         Of equally worthy ones to the same broker the last that was found comes first.
@@ -152,7 +152,7 @@ class LiteralPeal(Literal):
         goal, self.x = list(self.x), list(home)
         self.F = [self.load(j) for j in self.B]
         ceiling, held = max(self.F) * (1 + ROUNDING), {j: self.held(j) for j in self.B}
-        left = [(worth, place, i) for place, (i, _, worth) in enumerate(moves)]
+        left = [(worth, place, i) for place, (i, _, worth) in enumerate(migrations)]
         done: list[tuple[int, int, int]] = []
         while left:
             heads: dict[tuple[int, int], tuple[float, int, int]] = {}

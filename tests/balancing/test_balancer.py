@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clusters import skewed
 
-from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.balancer import Balancer, plan_for
 from tocsin.balancing.decisions import Limits, Reason
 from tocsin.balancing.model.load import Load, Status
 from tocsin.balancing.model.migration import Migration, collapsed
@@ -15,11 +15,11 @@ from tocsin.balancing.strategies.debs2019.ldm import LDM
 class Fixed:
     """Suggests what it was given."""
 
-    def __init__(self, *moves: Migration) -> None:
-        self.moves = moves
+    def __init__(self, *migrations: Migration) -> None:
+        self.migrations = migrations
 
     def suggest(self, view):
-        yield from self.moves
+        yield from self.migrations
 
     def objective(self, view):
         return 0.0
@@ -36,8 +36,8 @@ def small() -> Load:
     return load
 
 
-def reasons(load: Load, *moves: Migration, limits: Limits | None = None) -> list[Reason]:
-    return [decision.reason for decision in Balancer(load, Fixed(*moves), limits).plan(0.0).decisions]
+def reasons(load: Load, *migrations: Migration, limits: Limits | None = None) -> list[Reason]:
+    return [decision.reason for decision in Balancer(load, Fixed(*migrations), limits).plan(0.0).decisions]
 
 
 def test_a_good_move_is_accepted():
@@ -45,7 +45,7 @@ def test_a_good_move_is_accepted():
 
 
 @pytest.mark.parametrize(
-    ("move", "reason"),
+    ("migration", "reason"),
     [
         (Migration(0, 1, 2), Reason.ELSEWHERE),
         (Migration(0, 0, 0), Reason.SAME),
@@ -53,8 +53,8 @@ def test_a_good_move_is_accepted():
         (Migration(99, 0, 1), Reason.UNKNOWN),
     ],
 )
-def test_nonsense_is_refused(move, reason):
-    assert reasons(small(), move) == [reason]
+def test_nonsense_is_refused(migration, reason):
+    assert reasons(small(), migration) == [reason]
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_a_broker_that_takes_nobody_gets_nobody(status, reason):
 
 def test_a_broker_gets_no_more_than_it_takes():
     load = small()
-    load.broker(2, most=1)
+    load.broker(2, max_subscribers=1)
     assert reasons(load, Migration(0, 0, 2), Migration(1, 0, 2)) == [Reason.ACCEPTED, Reason.CROWDED]
 
 
 def test_room_that_a_later_move_makes_is_used():
     load = small()
-    load.broker(1, most=1)
+    load.broker(1, max_subscribers=1)
     assert reasons(load, Migration(0, 0, 1), Migration(3, 1, 2)) == [Reason.ACCEPTED, Reason.ACCEPTED]
 
 
@@ -88,13 +88,13 @@ def test_the_maximum_is_never_raised():
     for u in (10, 11):
         load.join(u, 1, [0, 1])
     assert reasons(load, Migration(0, 0, 1)) == [Reason.RAISES]
-    assert reasons(load, Migration(0, 0, 1, must=True)) == [Reason.ACCEPTED]
+    assert reasons(load, Migration(0, 0, 1, mandatory=True)) == [Reason.ACCEPTED]
 
 
 def test_a_move_that_gains_too_little_is_refused():
     load = small()
     assert reasons(load, Migration(3, 1, 2), limits=Limits(least_gain=0.1)) == [Reason.WORTHLESS]
-    assert reasons(load, Migration(3, 1, 2, worth=20.0), limits=Limits(least_gain=0.1)) == [Reason.ACCEPTED]
+    assert reasons(load, Migration(3, 1, 2, gain=20.0), limits=Limits(least_gain=0.1)) == [Reason.ACCEPTED]
     assert reasons(load, Migration(0, 0, 2), limits=Limits(least_gain=0.1)) == [Reason.ACCEPTED]
 
 
@@ -109,43 +109,43 @@ def test_what_a_move_has_to_gain_does_not_grow_with_the_number_of_people():
 
 
 def test_limits_hold_in_all_and_per_broker():
-    moves = [Migration(0, 0, 2), Migration(1, 0, 1)]
-    assert reasons(small(), *moves, limits=Limits(moves=1)) == [Reason.ACCEPTED, Reason.MOVES]
-    assert reasons(small(), *moves, limits=Limits(per_broker=1)) == [Reason.ACCEPTED, Reason.SOURCE]
-    moves = [Migration(0, 0, 2), Migration(3, 1, 2)]
-    assert reasons(small(), *moves, limits=Limits(per_broker=1)) == [Reason.ACCEPTED, Reason.TARGET]
+    migrations = [Migration(0, 0, 2), Migration(1, 0, 1)]
+    assert reasons(small(), *migrations, limits=Limits(in_flight=1)) == [Reason.ACCEPTED, Reason.IN_FLIGHT]
+    assert reasons(small(), *migrations, limits=Limits(per_broker=1)) == [Reason.ACCEPTED, Reason.SOURCE]
+    migrations = [Migration(0, 0, 2), Migration(3, 1, 2)]
+    assert reasons(small(), *migrations, limits=Limits(per_broker=1)) == [Reason.ACCEPTED, Reason.TARGET]
 
 
 def test_pending_moves_count_as_done_until_they_are():
     load = skewed()
-    balancer = Balancer(load, LDM(0.05), Limits(moves=10_000, per_broker=10_000))
+    balancer = Balancer(load, LDM(0.05), Limits(in_flight=10_000, per_broker=10_000))
     plan = balancer.plan(0.0)
-    assert len(plan.moves) > 20 and balancer.plan(1.0).moves == []
-    for move in plan.moves:
-        load.attach(move.subscriber, move.target)
+    assert len(plan.migrations) > 20 and balancer.plan(1.0).migrations == []
+    for migration in plan.migrations:
+        load.attach(migration.subscriber, migration.target)
     assert balancer.projected().loads.cov == pytest.approx(load.loads.cov)
     assert load.loads.cov <= 0.05
     balancer.plan(2.0)
     assert balancer.pending == {}
-    assert [decision.reason for decision in balancer.log].count(Reason.DONE) == len(plan.moves)
+    assert [decision.reason for decision in balancer.log].count(Reason.DONE) == len(plan.migrations)
 
 
 def test_who_was_moved_rests():
     load = small()
     balancer = Balancer(load, Fixed(Migration(0, 2, 1), Migration(0, 0, 2)), Limits(cool_down=60))
     load.join(4, 0, [0, 1])
-    assert balancer.plan(0.0).moves == [Migration(0, 0, 2)]
+    assert balancer.plan(0.0).migrations == [Migration(0, 0, 2)]
     load.attach(0, 2)
     assert [decision.reason for decision in balancer.plan(10.0).decisions] == [Reason.COOLING, Reason.ELSEWHERE]
-    assert balancer.plan(71.0).moves == [Migration(0, 2, 1)]
+    assert balancer.plan(71.0).migrations == [Migration(0, 2, 1)]
 
 
 def test_a_failed_move_leaves_the_subscriber_where_it_was():
     balancer = Balancer(small(), Fixed(Migration(0, 0, 2)))
-    assert balancer.plan(0.0).moves
+    assert balancer.plan(0.0).migrations
     balancer.failed(0, 1.0)
     assert balancer.pending == {} and balancer.plan(2.0).decisions[0].reason is Reason.COOLING
-    assert balancer.plan(62.0).moves
+    assert balancer.plan(62.0).migrations
 
 
 @pytest.mark.parametrize("change", ["left", "moved", "drained", "gone"])
@@ -164,8 +164,8 @@ def test_a_plan_that_has_become_pointless_is_dropped(change):
 
 def test_a_dry_run_changes_nothing():
     balancer = Balancer(skewed(), LDM())
-    assert balancer.dry_run(0.0).moves and not balancer.pending and not balancer.log
-    assert balancer.dry_run(0.0).moves == balancer.plan(0.0).moves
+    assert plan_for(balancer.snapshot(0.0)).migrations and not balancer.pending and not balancer.log
+    assert plan_for(balancer.snapshot(0.0)).migrations == balancer.plan(0.0).migrations
 
 
 def test_somebody_who_is_forgotten_leaves_nothing_behind():

@@ -9,6 +9,7 @@ import msgspec
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Line, Problem
+from tocsin.wire.position import Position
 
 KINDS = ("x", "y", "z")
 OURS, OTHER = "ours", "other"
@@ -116,16 +117,16 @@ class Cluster:
     def answer(self, asked: Any, page: int) -> list[ev.Event]:
         """The events that answer an instruction, in order; at most ``page`` lines in each."""
         match asked:
-            case do.Want():
+            case do.Subscribe():
                 log = self.logs.get(asked.channel)
                 if log is None:
-                    return [ev.Wanted(asked.channel, [Problem("not_found", "no such channel")] * len(asked.args))]
+                    return [ev.Subscribed(asked.channel, [Problem("not_found", "no such channel")] * len(asked.args))]
                 outcomes = [self._wanted(asked.channel, kind_of(args)) for args in asked.args]
-                return [ev.Wanted(asked.channel, outcomes, log.last)]
-            case do.Unwant():
+                return [ev.Subscribed(asked.channel, outcomes, Position(0, log.last))]
+            case do.Unsubscribe():
                 for number in asked.subscriptions:
                     self.unwant(number, OURS)
-                return [ev.Unwanted(asked.channel)]
+                return [ev.Unsubscribed(asked.channel)]
             case do.Pull():
                 return self._pulled(asked, page)
             case do.Fetch():
@@ -136,34 +137,34 @@ class Cluster:
         return self.want(channel, kind, OURS) if kind in KINDS else Problem("type_mismatch", "no such kind")
 
     def _pulled(self, asked: do.Pull, page: int) -> list[ev.Event]:
-        channel, execution = asked.channel, asked.execution
-        end = ev.Pulled(channel, execution, [])
+        channel, execution, position = asked.channel, asked.position.execution, asked.position
+        end = ev.Pulled(channel, position, [])
         log = self.logs.get(channel)
         if log is None:
             return [ev.Dropped(channel), end]
         if execution < log.first:
-            return [ev.Returned({channel: execution}), end]
+            return [ev.Missed({channel: position}), end]
         mine = {number for number, _ in self.ours(channel)}
         stored = log.stored[execution]
         lines = [Line(number, execution, 1, stored[number]) for number in sorted(stored) if number in mine]
         parts = [lines[at : at + page] for at in range(0, len(lines), page)]
-        return [*[ev.Pulled(channel, execution, part, last=False) for part in parts], end]
+        return [*[ev.Pulled(channel, position, part, last=False) for part in parts], end]
 
     def _fetched(self, asked: do.Fetch, page: int) -> ev.Event:
         log = self.logs.get(asked.channel)
         if log is None:
             return ev.Fetched(asked.job, [])
-        if asked.begin and asked.subscription in log.late:
+        if asked.find_begin and asked.subscription in log.late:
             return ev.FetchEarly(asked.job)
-        if asked.after < log.first - 1:
-            return ev.FetchGap(asked.job, log.first)
+        if asked.position.execution < log.first - 1:
+            return ev.FetchGap(asked.job, Position(0, log.first))
         lines = [
             Line(asked.subscription, execution, 1, log.stored[execution][asked.subscription])
-            for execution in range(asked.after + 1, log.last + 1)
+            for execution in range(asked.position.execution + 1, log.last + 1)
             if asked.subscription in log.stored[execution]
         ]
-        begin = log.begin.get(asked.subscription, 0) if asked.begin else 0
-        return ev.Fetched(asked.job, lines[:page], len(lines) >= page, begin)
+        begin = log.begin.get(asked.subscription, 0) if asked.find_begin else 0
+        return ev.Fetched(asked.job, lines[:page], len(lines) >= page, Position(0, begin))
 
 
 def kind_of(args: Any) -> str:

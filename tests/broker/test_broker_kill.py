@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from broker_lab import Broker
-from diary import read
+from delivery_log import read
 
 from served import environment
 
@@ -76,11 +76,11 @@ class Subscriber:
     def __init__(self, file: Path, urls: list[str]) -> None:
         self.file, self.urls = file, urls
         self.has: dict[str, int] = {}
-        self.told = threading.Condition()
+        self.queue = threading.Condition()
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, str(HERE / "diary.py"), str(self.file), "OfKind", ",".join(KINDS), *self.urls]
+        command = [sys.executable, str(HERE / "delivery_log.py"), str(self.file), "OfKind", ",".join(KINDS), *self.urls]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
         self.is_ready = threading.Event()
         threading.Thread(target=self._listen, args=(self.process, self.is_ready), daemon=True).start()
@@ -92,9 +92,9 @@ class Subscriber:
                 ready.set()
                 continue
             kind, execution = line.decode().split()
-            with self.told:
+            with self.queue:
                 self.has[kind] = max(int(execution), self.has.get(kind, 0))
-                self.told.notify_all()
+                self.queue.notify_all()
 
     def restart(self) -> None:
         self.process.kill()
@@ -103,8 +103,8 @@ class Subscriber:
 
     def wait_for(self, last: int) -> None:
         """Until it has this execution of every kind; what it has then is for the test to judge."""
-        with self.told:
-            self.told.wait_for(lambda: self.has == dict.fromkeys(KINDS, last), 300)
+        with self.queue:
+            self.queue.wait_for(lambda: self.has == dict.fromkeys(KINDS, last), 300)
 
 
 def read_only(file: Path) -> dict[str, list[tuple[int, list[int]]]]:

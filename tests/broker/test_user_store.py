@@ -22,10 +22,10 @@ def test_a_statement_that_fails_is_reported_and_the_store_goes_on(tmp_path: Path
     try:
         store.register("ann", "password").result()
         other = sqlite3.connect(tmp_path / "users.db")
-        other.execute("DROP TABLE held")
+        other.execute("DROP TABLE durable_subscriptions")
         other.close()
-        with pytest.raises(StorageError, match="no such table: held"):
-            store.held("ann/phone").result()
+        with pytest.raises(StorageError, match="no such table: durable_subscriptions"):
+            store.durable("ann/phone").result()
         assert store.login("ann", "password", "phone").result().id == "ann/phone"
     finally:
         store.close()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from served import tocsin
-from tocsin.broker.core.state import BrokerState
+from tocsin.broker.core.replay import Replay
 from tocsin.cli.main import run
 
 
@@ -51,17 +51,17 @@ def test_what_a_user_gets_wrong(options, code, says):
 
 
 def test_a_broken_rule_is_told_with_the_command_that_replays_it(monkeypatch, capsys):
-    resume = BrokerState._resume
+    resume = Replay.resume
 
-    def too_late(self, back, front, after, *, quiet=False):
-        resume(self, back, front, after if quiet else after + 1, quiet=quiet)
+    def too_late(self, it, session, execution, out, *, quiet=False):
+        resume(self, it, session, execution if quiet else execution + 1, out, quiet=quiet)
 
-    monkeypatch.setattr(BrokerState, "_resume", too_late)
+    monkeypatch.setattr(Replay, "resume", too_late)
     with pytest.raises(SystemExit) as ended:
         run(["simulate", "faults", "--seed", "0", "--runs", "1"])
     text = capsys.readouterr().out
     assert ended.value.code == 1
-    assert "seed 0 breaks the rule “nothing is lost”" in text and "the end of its trace:" in text
+    assert "seed 0 violates “nothing is lost”" in text and "the end of its trace:" in text
     (replay,) = [line.split("replay: tocsin ")[1] for line in text.splitlines() if "replay:" in line]
     with pytest.raises(SystemExit) as ended:
         run(replay.split())

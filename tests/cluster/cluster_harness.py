@@ -48,7 +48,7 @@ class Listener:
                 """Quiet."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/told"
+        self.url = f"http://127.0.0.1:{self.server.server_port}/notify"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def wait(self, count: int, timeout: float = 120.0) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ SUBSCRIBE TO OfKind('fire') ON b;
 """
 
 
-def say(**line: object) -> None:
+def report(**line: object) -> None:
     os.write(1, json.dumps(line).encode() + b"\n")  # one call: several threads speak
 
 
@@ -47,7 +47,7 @@ def post(cluster: DataCluster, number: int) -> None:
     body = json.dumps({"n": number, "kind": "fire"}).encode()
     receipt = cluster.publish(Post("ReportFeed", body, idempotency_key=f"r{number}")).result(120)
     assert receipt.taken == 1
-    say(acknowledged=number)
+    report(acknowledged=number)
 
 
 def ingest(home: str, count: int) -> None:
@@ -63,16 +63,16 @@ def ingest(home: str, count: int) -> None:
     for store in cluster.context.stores.values():
         cluster.compactor.run(store)
     cluster.close()
-    say(done=True)
+    report(done=True)
 
 
-class Told(BaseHTTPRequestHandler):
-    """The broker: writes down what it is told."""
+class NotificationSink(BaseHTTPRequestHandler):
+    """A broker that prints its notifications."""
 
     def do_POST(self) -> None:
-        told = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        for each in told if isinstance(told, list) else [told]:
-            say(told=each["execution"])
+        notified = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        for each in notified if isinstance(notified, list) else [notified]:
+            report(notified=each["execution"])
         self.send_response(204)
         self.end_headers()
 
@@ -81,7 +81,7 @@ class Told(BaseHTTPRequestHandler):
 
 
 def execute(home: str, count: int) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Told)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), NotificationSink)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     config = ClusterConfig(home=home, master="local[1]", driver_memory="512m", tail_segments=4, brief=True)
     cluster = DataCluster(config)
@@ -90,7 +90,7 @@ def execute(home: str, count: int) -> None:
     prepare(cluster)
     cluster.wait_ready(450)
     cluster.execute(CHANNEL)
-    say(ready=True)
+    report(ready=True)
     first = cluster.context.stores[cluster.context.definitions.get(Dataset, "Reports").id].head
     for number in range(first * 1000, first * 1000 + count):
         post(cluster, number)
@@ -102,7 +102,7 @@ def execute(home: str, count: int) -> None:
     while cluster.context.catalog.outbox(cluster.context.definitions.get(Broker, "b").id):
         cluster.wait_execution("OfKind", runner.number, 0.1)
     cluster.close()
-    say(done=True)
+    report(done=True)
 
 
 if __name__ == "__main__":

@@ -72,8 +72,8 @@ def test_ingestion_survives_a_kill_at(point: str, occasion: int, tmp_path: Path)
     catalog.close()
 
 
-def check_executions(home: Path, told: set[object], posted: set[object]) -> None:
-    """Each record is in exactly one execution, numbers have no gap, and the broker was told of all of them."""
+def check_executions(home: Path, notified: set[object], posted: set[object]) -> None:
+    """Each record is in exactly one execution, numbers have no gap, and the broker was notified of all of them."""
     catalog = open_catalog("", str(home))
     channel = catalog.get(Channel, "OfKind")
     assert channel is not None
@@ -90,7 +90,7 @@ def check_executions(home: Path, told: set[object], posted: set[object]) -> None
     assert seen == Counter(present)
     (dataset,) = catalog.positions(channel.id)
     assert catalog.positions(channel.id)[dataset] == catalog.head(dataset)
-    assert told == {execution.number for execution in executions}
+    assert notified == {execution.number for execution in executions}
     catalog.close()
 
 
@@ -100,32 +100,32 @@ def _subscription(catalog: Catalog, channel: Channel) -> int:
 
 
 def test_executions_survive_a_kill_at_every_step(tmp_path: Path) -> None:
-    told: set[object] = set()
+    notified: set[object] = set()
     posted: set[object] = set()
     for point in EXECUTION:
         code, lines = child("execute", tmp_path, 3, f"{point}:1")
         assert code == -9, point
-        told |= {line["told"] for line in lines if "told" in line}
+        notified |= {line["notified"] for line in lines if "notified" in line}
         posted |= acknowledged(lines)
     code, lines = child("execute", tmp_path, 3)
     assert code == 0
-    told |= {line["told"] for line in lines if "told" in line}
+    notified |= {line["notified"] for line in lines if "notified" in line}
     posted |= acknowledged(lines)
-    check_executions(tmp_path, told, posted)
+    check_executions(tmp_path, notified, posted)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("occasion", [2, 3, 5])
 def test_executions_survive_later_kills_at_every_step(occasion: int, tmp_path: Path) -> None:
-    told: set[object] = set()
+    notified: set[object] = set()
     posted: set[object] = set()
     for point in [*EXECUTION, *INGESTION]:
         _, lines = child("execute", tmp_path, 12, f"{point}:{occasion}")
-        told |= {line["told"] for line in lines if "told" in line}
+        notified |= {line["notified"] for line in lines if "notified" in line}
         posted |= acknowledged(lines)
     code, lines = child("execute", tmp_path, 3)
     assert code == 0
-    told |= {line["told"] for line in lines if "told" in line}
+    notified |= {line["notified"] for line in lines if "notified" in line}
     posted |= acknowledged(lines)
-    check_executions(tmp_path, told, posted)
+    check_executions(tmp_path, notified, posted)

@@ -31,7 +31,7 @@ class Chats(MinMax):
     def suggest(self, view: WhatIf) -> Iterator[Migration]:
         print("I am thinking")
         os.write(1, b"aloud")
-        yield Migration(0, 0, 1, why=str(os.getpid()))
+        yield Migration(0, 0, 1, reason=str(os.getpid()))
 
 
 class Closed(MinMax):

@@ -153,7 +153,7 @@ def test_no_more_users_than_allowed_register(tmp_path):
         ann, eve = ({"user": name, "password": "correct horse"} for name in ("ann", "eve"))
         assert http.post("/registeruser", json=ann).status_code == 200
         error = refused(http.post("/registeruser", json=eve), 413, "limit_exceeded")
-        assert error["hint"] == "whoever runs the coordinator can raise limits.users"
+        assert error["hint"] == "the operator can raise limits.users"
         assert http.post("/registeruser", json=ann).status_code == 200
 
 
@@ -294,7 +294,7 @@ def test_top_as_json(network):
 def test_top_says_that_there_is_no_broker_yet(tmp_path):
     with coordinator(tmp_path) as empty:
         assert b"No broker has registered yet" in tocsin("top", "--once", "--coordinator", empty.url).stdout
-        assert b"Nothing has been decided yet" in tocsin("balance", "log", "--coordinator", empty.url).stdout
+        assert b"The log is empty" in tocsin("balance", "log", "--coordinator", empty.url).stdout
 
 
 def test_the_log_names_what_happened(network):
@@ -305,10 +305,16 @@ def test_the_log_names_what_happened(network):
     assert [each["kind"] for each in found] == ["placed"]
 
 
-def test_the_plan_can_be_looked_at(network):
-    assert b": 0 moves" in tocsin("balance", "plan", "--coordinator", network[0].url).stdout
-    found = json.loads(tocsin("balance", "plan", "--dry-run", "--json", "--coordinator", network[0].url).stdout)
-    assert found["moves"] == []
+def test_the_plan_is_printed_and_there_is_no_flag_without_a_meaning(network):
+    assert b": 0 migrations" in tocsin("balance", "plan", "--coordinator", network[0].url).stdout
+    found = json.loads(tocsin("balance", "plan", "--json", "--coordinator", network[0].url).stdout)
+    assert found["migrations"] == []
+    assert tocsin("balance", "plan", "--dry-run", "--coordinator", network[0].url).returncode == 2
+
+
+def test_a_client_gets_the_brokers_to_measure(network):
+    (broker,) = httpx.get(network[0].url + "/brokers", timeout=60).json()["brokers"]
+    assert broker["broker"] == "a" and set(broker) == {"broker", "url", "lat", "lon"}
 
 
 def test_the_history_has_looks_at_the_balance(network):
@@ -320,7 +326,7 @@ def test_the_history_has_looks_at_the_balance(network):
 def test_a_broker_is_drained_and_undrained(network):
     where = ("--coordinator", network[0].url)
     ran = tocsin("drain", "a", *where)
-    assert (ran.returncode, ran.stdout) == (0, b"a is draining; tocsin top shows how it goes\n")
+    assert (ran.returncode, ran.stdout) == (0, b"a is draining; tocsin top shows the progress\n")
     assert json.loads(tocsin("undrain", "a", "--json", *where).stdout) == {"broker": "a", "state": "up"}
 
 

@@ -93,10 +93,10 @@ def test_a_store_has_one_coordinator_at_a_time(opened: Open) -> None:
 
 def test_the_log_is_there_after_a_restart(opened: Open) -> None:
     store = opened()
-    store.write(Changes(notes=[(5.0, Note("move", "done", "somebody", "a", "b"))]))
+    store.write(Changes(notes=[(5.0, Note("migration", "done", "somebody", "a", "b"))]))
     store.close()
     (found,) = opened().log(0, 10)
-    whole = {"kind": "move", "subscriber": "somebody", "source": "a", "target": "b", "text": "done"}
+    whole = {"kind": "migration", "subscriber": "somebody", "source": "a", "target": "b", "text": "done"}
     assert found == {"number": 1, "time": 5.0, **whole}
 
 
@@ -129,7 +129,7 @@ def test_notes_and_samples_come_in_the_order_of_time(store: Store) -> None:
 
 def test_what_cannot_be_written_leaves_nothing_half_done(store: Store) -> None:
     wrong = Changes({"north": NORTH}, notes=[(0.0, Note("placed", "a lone \ud800"))])
-    with pytest.raises(UserError, match="the store cannot hold such a value"):
+    with pytest.raises(UserError, match="the store cannot store this value"):
         store.write(wrong)
     assert store.brokers() == [] and store.log(0, 10) == []
 
@@ -219,3 +219,12 @@ def test_a_folder_that_cannot_be_made_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(StorageError) as refused:
         in_home(tmp_path / "file" / "home")
     assert refused.value.hint == "choose another home"
+
+
+def test_a_store_of_a_newer_tocsin_is_left_alone(tmp_path: Path) -> None:
+    open_store(str(tmp_path), "", 10, 10).close()
+    with closing(sqlite3.connect(tmp_path / "coordinator.db")) as file, file:
+        file.execute("UPDATE meta SET value = 99 WHERE name = 'version'")
+    with pytest.raises(StorageError, match="the store has schema version 99, this release knows 1") as refused:
+        open_store(str(tmp_path), "", 10, 10)
+    assert "upgrade this one, or give it another --home or --store" in refused.value.hint

@@ -57,7 +57,7 @@ FAINT = """() => {
 }"""
 
 
-def test_it_shows_brokers_people_channels_and_what_happened(page: Page, watched_network: Network) -> None:
+def test_it_shows_brokers_people_channels_and_the_log(page: Page, watched_network: Network) -> None:
     until(page, "() => document.getElementById('figure-subscribers').textContent === '24'")
     up = watched_network.city.up
     assert page.locator("[data-broker] .state.up").count() == len(up)
@@ -100,7 +100,7 @@ def test_a_person_is_followed_by_a_click_on_the_map(page: Page) -> None:
     assert page.locator("#phone").is_hidden()
 
 
-def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Page, watched_network: Network) -> None:
+def test_a_phone_shows_earlier_and_new_notifications_of_its_person(page: Page, watched_network: Network) -> None:
     city = watched_network.city
     city.announce("flood", "Old Town", *spot(0.8, 0.2))
     page.get_by_label("Follow a person").fill("0")
@@ -123,7 +123,7 @@ def test_a_phone_shows_what_its_person_was_told_before_and_is_told_now(page: Pag
     assert page.evaluate(open_still), "what one reads stays open when the next comes"
 
 
-def test_what_comes_between_asking_and_listening_is_on_the_phone_too(page: Page, watched_network: Network) -> None:
+def test_a_notification_between_request_and_stream_is_on_the_phone_too(page: Page, watched_network: Network) -> None:
     city, heard = watched_network.city, asyncio.Queue[Any]()
     person = city.people[8]
     person.phones.add(heard)
@@ -143,7 +143,7 @@ def test_what_comes_between_asking_and_listening_is_on_the_phone_too(page: Page,
 
 
 @pytest.mark.parametrize("who", ["", "24", "-1", "nobody"])
-def test_nobody_is_followed_who_is_not_there(page: Page, who: str) -> None:
+def test_an_unknown_person_is_not_followed(page: Page, who: str) -> None:
     until(page, "() => tocsin.view.frames > 0 && tocsin.view.people.pixels?.some(Boolean)")
     page.get_by_label("Follow a person").fill(who)
     page.get_by_role("button", name="Follow").click()
@@ -152,7 +152,7 @@ def test_nobody_is_followed_who_is_not_there(page: Page, who: str) -> None:
     assert "from 0 to 23" in toast.inner_text() and page.locator("#phone").is_hidden()
 
 
-def test_the_map_is_moved_and_zoomed_with_keys_and_buttons(page: Page) -> None:
+def test_keys_and_buttons_pan_and_zoom_the_map(page: Page) -> None:
     until(page, "() => tocsin.view.frames > 0")
     zoom = "() => tocsin.view.camera.zoom"
     page.get_by_role("button", name="Zoom in").click()
@@ -212,7 +212,7 @@ def test_a_chart_tells_the_values_under_the_pointer(page: Page) -> None:
     page.wait_for_selector("#chart-cov line.hover", state="attached")
 
 
-def test_the_past_can_be_gone_over_and_now_comes_back(page: Page, watched_network: Network) -> None:
+def test_the_replay_shows_the_past_and_returns_to_live(page: Page, watched_network: Network) -> None:
     page.wait_for_selector("[data-broker]")
     until(page, "() => document.getElementById('tape-slider').max - document.getElementById('tape-slider').min > 3")
     storm = watched_network.city.announce("storm", "Tannery", *spot(0.7, 0.5))
@@ -292,7 +292,7 @@ def test_nothing_jumps_from_the_first_moment_on(
     assert page.evaluate("() => globalThis.moved") < 0.01
 
 
-def test_who_wants_no_motion_gets_none(look: Callable[..., Page], watched_network: Network) -> None:
+def test_reduced_motion_stops_animations(look: Callable[..., Page], watched_network: Network) -> None:
     watched_network.city.announce("fire", "Weir", *spot(0.9, 0.9))
     page = look(watched_network.url, reduced_motion="reduce")
     page.wait_for_selector("#emergencies button")

@@ -52,7 +52,7 @@ def test_a_broker_is_killed_and_everybody_comes_back(page: Page, spare: str, wat
     page.wait_for_selector(f"[data-broker='{spare}']", state="detached")
 
 
-def test_a_broker_is_drained_until_nobody_is_there_and_undrained(page: Page) -> None:
+def test_a_broker_is_drained_until_it_is_empty_and_undrained(page: Page) -> None:
     page.get_by_role("button", name="Drain edge-1").click()
     state(page, "edge-1", "draining")
     toast(page, "edge-1 is being drained")
@@ -64,7 +64,7 @@ def test_a_broker_is_drained_until_nobody_is_there_and_undrained(page: Page) -> 
     state(page, "edge-1", "up")
 
 
-def test_who_works_with_the_keyboard_stays_where_they_are(page: Page) -> None:
+def test_a_keyboard_user_keeps_the_focus(page: Page) -> None:
     """Drain becomes Undrain under the finger, and a dialog gives back what had the focus."""
     page.get_by_role("button", name="Drain edge-2").focus()
     page.keyboard.press("Enter")
@@ -126,16 +126,16 @@ def test_a_dialog_that_is_cancelled_changes_nothing(page: Page) -> None:
     assert text(page, "#balancing-now") == "peal · two-choices"
 
 
-def test_what_cannot_be_done_is_said_with_what_to_do(look, watched_network: Network) -> None:
+def test_an_action_that_fails_shows_its_error_and_a_hint(look, watched_network: Network) -> None:
     page = look(watched_network.url, expected=("Failed to load resource",))
     page.wait_for_selector("[data-broker] .state.up")
     page.locator("#balancing-open").click()
     dialog = page.get_by_role("dialog", name="Balancing")
-    dialog.get_by_label("gear").fill("reverse")
+    dialog.get_by_label("mode").fill("reverse")
     dialog.get_by_role("button", name="Apply").click()
     wrong = page.locator(".toast.wrong")
     wrong.wait_for()
-    assert "Peal has no gear 'reverse'." in wrong.inner_text() and "Use auto, repair, regroup." in wrong.inner_text()
+    assert "Peal has no mode 'reverse'." in wrong.inner_text() and "Use auto, repair, regroup." in wrong.inner_text()
     shoot(page, "refused")
     wrong.get_by_role("button", name="Dismiss").click()
     wrong.wait_for(state="detached")

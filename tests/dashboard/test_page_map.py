@@ -43,7 +43,7 @@ def test_people_are_found_by_name_while_one_types(drawn: Page) -> None:
     assert options.count() == 0 and search(drawn).input_value() == ""
 
 
-def test_who_is_in_a_district_is_found_and_taken_with_the_pointer(drawn: Page) -> None:
+def test_a_person_is_found_by_district_and_chosen_with_the_pointer(drawn: Page) -> None:
     search(drawn).press_sequentially("ropewalk")
     first = drawn.locator(FOUND).first
     first.wait_for()
@@ -52,7 +52,7 @@ def test_who_is_in_a_district_is_found_and_taken_with_the_pointer(drawn: Page) -
     drawn.wait_for_selector("#phone:not([hidden])")
 
 
-def test_escape_closes_what_was_found(drawn: Page) -> None:
+def test_escape_closes_the_suggestions(drawn: Page) -> None:
     search(drawn).press_sequentially("ada")
     drawn.locator(FOUND).first.wait_for()
     drawn.keyboard.press("Escape")
@@ -108,7 +108,7 @@ def test_two_fingers_bring_the_map_closer_and_one_moves_it(look: Callable[..., P
     assert page.locator("#phone").is_hidden(), "neither was a click"
 
 
-def test_the_pointer_is_told_what_is_under_it(drawn: Page, watched_network: Network) -> None:
+def test_a_tip_names_what_is_under_the_pointer(drawn: Page, watched_network: Network) -> None:
     watched_network.city.announce("gas leak", "Fairfield", *spot(0.12, 0.85))
     drawn.locator("#emergencies button", has_text="Gas leak").first.wait_for()
     at = drawn.evaluate(

@@ -28,9 +28,7 @@ def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
         yield running
 
 
-def test_an_empty_network_says_what_is_missing_and_how_to_start_it(
-    look: Callable[..., Page], lonely: Coordinator
-) -> None:
+def test_an_empty_network_shows_how_to_start_a_broker(look: Callable[..., Page], lonely: Coordinator) -> None:
     page = look(f"{lonely.url}/ui/", expected=REFUSED)
     page.get_by_text("No broker has registered yet.").wait_for()
     assert f"tocsin broker --coordinator {lonely.url}" in text(page, "#brokers-empty")
@@ -76,7 +74,7 @@ def test_a_network_without_a_city_is_operated_on_it(
     watched_network.do(client.close())
 
 
-def test_the_token_is_asked_for_and_asked_for_again(look: Callable[..., Page], lonely: Coordinator) -> None:
+def test_the_page_asks_for_the_token_until_it_is_right(look: Callable[..., Page], lonely: Coordinator) -> None:
     page = look(f"{lonely.url}/ui/", expected=REFUSED)
     page.get_by_text("No broker has registered yet.").wait_for()
     page.locator("#balancing-open").click()
@@ -93,7 +91,7 @@ def test_the_token_is_asked_for_and_asked_for_again(look: Callable[..., Page], l
     assert httpx.get(f"{lonely.url}/placement", timeout=60).json()["placement"] == "random"
 
 
-def test_who_does_not_know_the_token_is_told_what_it_is(look: Callable[..., Page], lonely: Coordinator) -> None:
+def test_without_the_token_the_error_names_it(look: Callable[..., Page], lonely: Coordinator) -> None:
     page = look(f"{lonely.url}/ui/", expected=REFUSED)
     page.get_by_text("No broker has registered yet.").wait_for()
     page.locator("#balancing-open").click()
@@ -103,7 +101,7 @@ def test_who_does_not_know_the_token_is_told_what_it_is(look: Callable[..., Page
     page.locator(".toast.wrong", has_text="admin token").wait_for()
 
 
-def test_a_coordinator_that_is_away_is_said_to_be_and_comes_back(
+def test_a_banner_shows_that_the_coordinator_is_away_until_it_is_back(
     look: Callable[..., Page], servers: ExitStack, tmp_path: Path
 ) -> None:
     running = servers.enter_context(coordinator(tmp_path))
@@ -170,7 +168,7 @@ def test_every_figure_is_explained(page: Page) -> None:
     assert page.evaluate("() => document.activeElement.id") == "words-open"
 
 
-def test_fingers_find_what_they_press(look: Callable[..., Page], watched_network: Network) -> None:
+def test_controls_are_large_enough_for_fingers(look: Callable[..., Page], watched_network: Network) -> None:
     page = look(watched_network.url, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.wait_for_selector("[data-broker] .state.up")
     small = """() => [...document.querySelectorAll("button, select, input")].filter(each => {

@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 from pages import DOCS
+from reference_pages import table, typed
 
-from tocsin.cli.reference import table, typed
 from tocsin.wire.asyncapi import BROKERS, CLIENTS, Kind, schemas, summary, tag
 from tocsin.wire.close_codes import CLOSES
 

@@ -5,29 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.model.what_if import WhatIf
+from tocsin.broker.core.be_subscriptions import BESubscriptions
+from tocsin.broker.core.delivery import Delivery
 from tocsin.broker.core.events import Published
-from tocsin.broker.core.load_reports import Moves
-from tocsin.broker.core.state import BrokerState
-from tocsin.broker.upstream import protocol
-from tocsin.broker.upstream.effects import insist
+from tocsin.broker.core.load_reports import LoadReports
+from tocsin.broker.core.replay import Replay
+from tocsin.broker.upstream.effects import retry
 from tocsin.broker.upstream.protocol import UpstreamProtocol
 from tocsin.client.core.session import Session, SubscribeRequest
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.notification import Notification
 from tocsin.cluster.model import Broker
-from tocsin.cluster.notify.dispatch import (
-    Answered,
-    Delete,
-    Disconnected,
-    Dispatch,
-    Instruction,
-    OutboxRead,
-    Post,
-)
+from tocsin.cluster.notify.dispatch import Answered, Delete, Disconnected, Dispatch, Instruction, OutboxRead, Post
 from tocsin.cluster.notify.retry_policy import RetryPolicy
 from tocsin.simulation.campaign import attempt, command, shrink
 from tocsin.simulation.nodes.cluster import DataCluster
@@ -50,12 +44,12 @@ def the_client_does_not_drop_duplicates(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_broker_resumes_one_execution_too_late(patch: pytest.MonkeyPatch) -> None:
-    resume = BrokerState._resume
+    resume = Replay.resume
 
-    def too_late(self: BrokerState, back: Any, front: Any, after: int, *, quiet: bool = False) -> None:
-        resume(self, back, front, after if quiet else after + 1, quiet=quiet)
+    def too_late(self: Replay, it: Any, session: Any, execution: int, out: Any, *, quiet: bool = False) -> None:
+        resume(self, it, session, execution if quiet else execution + 1, out, quiet=quiet)
 
-    patch.setattr(BrokerState, "_resume", too_late)
+    patch.setattr(Replay, "resume", too_late)
 
 
 def the_client_breaks_before_it_makes(patch: pytest.MonkeyPatch) -> None:
@@ -77,31 +71,33 @@ def the_client_breaks_before_it_makes(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_broker_does_not_look_again_at_what_it_may_have_missed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BrokerState, "_returned", lambda self, event: None)
+    patch.setattr(Delivery, "missed", lambda self, event, out: None)
 
 
 def the_broker_lets_go_of_what_somebody_still_has(patch: pytest.MonkeyPatch) -> None:
-    def idle(self: BrokerState, back: Any) -> None:
-        if back.id and not back.live and back not in self._idle:
-            self._idle[back] = self._now + self.config.grace
+    def idle(self: BESubscriptions, it: Any) -> None:
+        if it.id and not it.live and it not in self._idle:
+            self._idle[it] = self.context.now + self.context.config.grace
 
-    patch.setattr(BrokerState, "_idle_if_unused", idle)
-    patch.setattr("tocsin.broker.core.be_subscription.BESubscription.unused", property(lambda self: not self.live))
+    patch.setattr(BESubscriptions, "idle_if_unused", idle)
+    patch.setattr(
+        "tocsin.broker.core.model.be_subscription.BESubscription.unused", property(lambda self: not self.live)
+    )
 
 
 def the_broker_does_not_say_who_has_left(patch: pytest.MonkeyPatch) -> None:
-    changes = Moves.changes
+    changes = LoadReports.changes
 
-    def silent(self: BrokerState, number: int, now: float, *, full: bool) -> Any:
+    def silent(self: LoadReports, number: int, now: float, *, full: bool) -> Any:
         report = changes(self, number, now, full=full)
         report.left.clear()
         return report
 
-    patch.setattr(Moves, "changes", silent)
+    patch.setattr(LoadReports, "changes", silent)
 
 
-def the_coordinator_forgets_moves_that_are_under_way(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Balancer, "projected", lambda self, only=None: WhatIf(self.load, self.distance))
+def the_coordinator_forgets_migrations_in_flight(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Balancer, "projected", lambda self, only=None: WhatIf(self.load))
 
 
 def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> None:
@@ -115,11 +111,11 @@ def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> N
 
 
 def the_broker_confirms_records_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
-    def commit(self: UpstreamProtocol, it: Any) -> Any:
-        self.handle(Published(it.feed))
-        yield from insist(protocol.Post(it.feed, it.records, str(self.rng.random())), 0.1, 1.0, self.rng)
+    def publish(self: UpstreamProtocol, command: Any) -> Any:
+        self.handle(Published(command.feed))
+        yield from retry(msgspec.structs.replace(command, key=str(self.rng.random())), self.rng)
 
-    patch.setattr(UpstreamProtocol, "_commit", commit)
+    patch.setattr(UpstreamProtocol, "_publish", publish)
 
 
 def the_data_cluster_does_not_say_what_was_too_late_for_an_execution(patch: pytest.MonkeyPatch) -> None:
@@ -227,7 +223,7 @@ BROKEN = [
     (a_channel_that_is_created_again_has_the_epoch_of_the_one_before, "subscriptions agree", 0),
     (a_channel_that_is_created_again_serves_the_results_of_the_one_before, "its own", 0),
     (a_client_goes_on_in_another_channel_of_the_name, "epochs are announced", 20),
-    (the_coordinator_forgets_moves_that_are_under_way, "a plan lowers the maximum", 20),
+    (the_coordinator_forgets_migrations_in_flight, "a plan lowers the maximum", 20),
 ]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tocsin.balancing.model.load import Load
 from tocsin.balancing.model.rows import Rows
-from tocsin.balancing.placement import Nearest, Newcomer, Place
-from tocsin.broker.core.rate import Rate
+from tocsin.balancing.placement import Candidate, Nearest, NewSubscriber
+from tocsin.broker.core.model.rate import Rate
 from tocsin.simulation.flow import PAPER, Execution, Run, Workload, settings, simulate
 from tocsin.simulation.flow.debs import Size, debs_simulation
 from tocsin.simulation.flow.nearest import nearest
@@ -17,7 +17,7 @@ from tocsin.simulation.flow.rates import Rates
 SMALL = Size(
     brokers=4, subscribers=120, channels=5, backs=50, seconds=200.0, fewest=3, most=12, subscribed_by=80.0, raised=3.0
 )
-EAGER = {"": {}, "ldm": {"alpha": 0.05}, "sdm": {"alpha": 0.05}, "gsh": {"gamma": 0.1}, "peal": {"gear": "repair"}}
+EAGER = {"": {}, "ldm": {"alpha": 0.05}, "sdm": {"alpha": 0.05}, "gsh": {"gamma": 0.1}, "peal": {"mode": "repair"}}
 
 
 def one_by_one(work: Workload, run: Run) -> tuple[list[int], list[int], list[int]]:
@@ -115,8 +115,8 @@ def test_rates_are_those_of_a_broker():
 def test_nearest_is_that_of_placement():
     rng = np.random.default_rng(1)
     people, brokers = rng.uniform((60, 24), (61, 26), (200, 2)), rng.uniform((60, 24), (61, 26), (7, 2))
-    places = [Place(str(j), at=tuple(at)) for j, at in enumerate(brokers.tolist())]
-    one_by_one = [Nearest().place(Newcomer(tuple(at)), places, None) for at in people.tolist()]
+    places = [Candidate(str(j), at=tuple(at)) for j, at in enumerate(brokers.tolist())]
+    one_by_one = [Nearest().place(NewSubscriber(tuple(at)), places, None) for at in people.tolist()]
     assert [str(j) for j in nearest(people, brokers)] == one_by_one
 
 

@@ -92,6 +92,6 @@ def test_every_broker_delivers_as_often(seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_everybody_gets_as_much_while_people_are_moved(seed):
     world = town(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", cool_down=2.0)
-    assert world.coordinator.moves > 0
+    assert world.coordinator.migrations > 0
     received = sum(len(each.received) for client in world.clients.values() for each in client.interests.values())
     assert int(counted(world).deliveries.sum()) == received

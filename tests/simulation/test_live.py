@@ -25,9 +25,9 @@ def log(*whys: str) -> list[dict[str, object]]:
     plan = {"kind": "plan", "time": 1_000.5, "subscriber": "", "source": "", "target": "", "text": "2 moves: LDM"}
     notes: list[dict[str, object]] = [plan]
     for n, why in enumerate(whys):
-        move = {"kind": "move", "subscriber": f"s{n}", "source": "b1", "target": "b2", "time": 1_001.0 + n}
+        move = {"kind": "migration", "subscriber": f"s{n}", "source": "b1", "target": "b2", "time": 1_001.0 + n}
         notes += [move | {"text": f"accepted: {why}"}, move | {"text": "the subscriber has arrived"}]
-    failed = {"kind": "move", "subscriber": "s9", "source": "b2", "target": "b1", "time": 1_004.0}
+    failed = {"kind": "migration", "subscriber": "s9", "source": "b2", "target": "b1", "time": 1_004.0}
     return [*notes, failed | {"text": "accepted: LDM"}, failed | {"text": "failed: it stays"}]
 
 
@@ -36,7 +36,7 @@ def test_a_live_run_is_read_from_what_the_coordinator_has_written_down():
     assert found.samples.time.tolist() == [0.0, 30.0, 60.0, 90.0, 120.0, 150.0]  # seconds of the city
     assert (found.samples.load[0] * 30).tolist() == pytest.approx([1_900.0, 1_000.0])  # and bytes in each of them
     assert found.samples.subscribers[0].tolist() == [7, 3]
-    assert [(each.time, each.source, each.target, each.why) for each in found.migrations] == [
+    assert [(each.time, each.source, each.target, each.reason) for each in found.migrations] == [
         (30.0, 0, 1, "LDM"),
         (60.0, 0, 1, "GSH"),
     ]
@@ -78,6 +78,6 @@ def test_live_runs_have_the_settings_of_the_simulated_ones_for_a_faster_city():
     _, ldm, _, shuffled, peal = (live.settings(variant, 400, 10.0) for variant in live.VARIANTS)
     assert ldm.settings == {"alpha": 0.15, "beta": 300e3} and ldm.placement == "nearest"
     assert shuffled.settings == {"scheme": "ldm", "alpha": 0.15, "beta": 300e3, "gamma": 0.5, "theta": 300e3}
-    assert (ldm.balance_every, ldm.limits.cool_down, ldm.limits.move_seconds) == (1.0, 0.0, 45.0)
+    assert (ldm.balance_every, ldm.limits.cool_down, ldm.limits.migration_timeout) == (1.0, 0.0, 45.0)
     assert live.settings(live.VARIANTS[1], 40, 10.0).settings["beta"] == 30e3
-    assert peal.settings == {"gear": "repair"} and peal.limits == CoordinatorLimits()
+    assert peal.settings == {"mode": "repair"} and peal.limits == CoordinatorLimits()

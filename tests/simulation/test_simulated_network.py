@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from tocsin.broker.upstream.effects import Lost, Pause, Refused, insist
+from tocsin.broker.core.instructions import Command
+from tocsin.broker.upstream.effects import Lost, Pause, Refused, retry
 from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.connection import BROKEN, Ended, Side, connect
 from tocsin.simulation.network.network import LinkQuality, Network, Partition
 from tocsin.simulation.network.node import Node
-from tocsin.simulation.network.process import Process, walk
+from tocsin.simulation.network.process import Process, run_effects
 from tocsin.simulation.network.trace import Trace
 
 
@@ -169,7 +170,7 @@ def test_a_close_frame_comes_after_what_was_said_before(rig):
     assert rig.a.seen == [b"last words", Ended(4102, "moved")]
 
 
-def test_productions_steps_wait_ask_again_and_hear_a_refusal(rig):
+def test_productions_effects_wait_ask_again_and_get_a_refusal(rig):
     tries, heard = [], []
 
     def question(done: Any) -> None:
@@ -182,11 +183,11 @@ def test_productions_steps_wait_ask_again_and_hear_a_refusal(rig):
     def work() -> Any:
         yield Pause(1.0)
         try:
-            yield from insist("may I?", 0.1, 5.0, Random(1))
+            yield from retry(Command(), Random(1))
         except Refused as error:
             heard.append(str(error))
 
-    Process(rig.a, walk(work(), {"may I?": question}.__getitem__))
+    Process(rig.a, run_effects(work(), {Command(): question}.__getitem__))
     rig.clock.run(10.0)
     assert heard == ["never"] and len(tries) == 3 and tries[0] == 1.0 < tries[1] < tries[2]
 

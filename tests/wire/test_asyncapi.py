@@ -115,7 +115,7 @@ def valid(made: dict[str, Any], name: str, message: Any) -> bool:
 
 
 def test_the_committed_file_is_current():
-    assert FILE.read_text() == text(), "run: python -m tocsin.cli.reference docs/reference"
+    assert FILE.read_text() == text(), "run: python tests/docs/reference_pages.py docs/reference"
 
 
 def test_it_has_the_structure_of_asyncapi_3(made):

@@ -1,8 +1,8 @@
-"""Load balancing as arithmetic: no sockets, no clock, no chance of its own.
+"""Load balancing as arithmetic: no sockets, no clock, no global random numbers.
 
-load = Load()                                   who is where with what, told by reports and subscriptions
-balancer = Balancer(load, strategies.make("peal"), Limits(moves=500))
-plan = balancer.plan(now)                       moves to begin, moves to call off, every decision with its reason
+load = Load()                                   which subscriber is at which broker with which subscriptions
+balancer = Balancer(load, strategies.make("peal"), Limits(in_flight=500))
+plan = balancer.plan(now)                       migrations to begin and to cancel, every decision with its reason
 balancer.finished(u, now), balancer.failed(u, now)
 """
 

@@ -1,8 +1,9 @@
 """Strategies suggest, the balancer decides.
 
-It shows the strategy the load as if all pending moves were done, takes its suggestions one by one, and refuses what may
-not be: a move to a broker that takes nobody, a second move of somebody who is on the way or has just arrived, more
-than the limits allow, a move that gains too little or would raise the maximum. Each decision is kept with its reason.
+It shows the strategy the load as if all pending migrations were done, takes its suggestions one by one, and refuses a
+migration to a broker that accepts no subscribers, a second migration of a subscriber that is migrating or has just
+arrived, migrations beyond the limits, and those that gain too little or would raise the maximum. It records each
+decision with its reason.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from tocsin.balancing.decisions import Decision, Limits, Plan, Reason
-from tocsin.balancing.model.arrays import Floats, Ints, Longs
+from tocsin.balancing.model.arrays import Ints, Longs
 from tocsin.balancing.model.load import Load, Status
 from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.model.what_if import WhatIf
@@ -24,23 +25,24 @@ from tocsin.balancing.strategies.strategy import Strategy
 
 #: Relative rounding error below which two loads are the same.
 ROUNDING = 1e-9
-#: Why a broker of this status takes nobody; one that is open has as many subscribers as it takes.
+#: Reason why a broker of this status accepts no subscribers; an open one that refuses has reached its maximum.
 REFUSED = {
     Status.OPEN: Reason.CROWDED,
     Status.FULL: Reason.FULL,
     Status.DRAINING: Reason.DRAINING,
     Status.GONE: Reason.GONE,
 }
-#: How often moves for which there was no room are tried again, after others have made some.
+#: How often migrations without room at the target are tried, after others have made room.
 ROUNDS = 3
-#: Suggestions in a row that the limits refuse, for each move that may be pending, after which the rest can wait.
-PATIENCE = 10
-#: Refusals that an answer carries.
+#: Consecutive refusals by a broker's limit, per migration that may be in flight, after which the rest can wait.
+FUTILE = 10
+#: Refusals that a plan made elsewhere brings back.
 REFUSALS = 1_000
 
 
 class Balancer:
-    """One strategy at work on one load. ``log`` keeps the last decisions; ``kept`` says how many."""
+    """Applies one strategy to one load. ``pending`` is the registry of all migrations that are queued or in flight;
+    ``log`` has the last decisions, at most ``log_size``."""
 
     def __init__(
         self,
@@ -48,161 +50,154 @@ class Balancer:
         strategy: Strategy,
         limits: Limits | None = None,
         *,
-        distance: Floats | None = None,
-        kept: int = 10_000,
+        log_size: int = 10_000,
     ) -> None:
-        self.load, self.strategy, self.limits, self.distance = load, strategy, limits or Limits(), distance
+        self.load, self.strategy, self.limits = load, strategy, limits or Limits()
         self.pending: dict[int, Migration] = {}
-        self.log: deque[Decision] = deque(maxlen=kept)
+        self.log: deque[Decision] = deque(maxlen=log_size)
         self.latest = Plan()
-        self.patience = RegroupGate()
-        self._rested: dict[int, float] = {}  # when each may be moved again
-        #: The status of every broker when ``ask`` was called, and the numbers that others have got since.
-        self._asked: Ints = load.status.copy()
-        self._renewed: set[int] = set()
+        self.gate = RegroupGate()
+        self._cooling: dict[int, float] = {}  # when each subscriber may migrate again
+        #: Since the last ``request_plan``: the status of every broker then, and the ids given to other subscribers.
+        self._status_then: Ints = load.status.copy()
+        self._reused: set[int] = set()
 
-    # What the coordinator tells.
+    # Results of migrations.
 
     def finished(self, u: int, now: float) -> None:
-        self._over(u, now, Reason.DONE)
+        self._end(u, now, Reason.DONE)
 
     def failed(self, u: int, now: float) -> None:
-        """It stays where it was, and is left alone for the cool-down: what failed may fail again."""
-        self._over(u, now, Reason.FAILED)
+        """The subscriber stays, and does not migrate during the cool-down: the next attempt may fail too."""
+        self._end(u, now, Reason.FAILED)
 
     def forget(self, u: int) -> None:
-        """The subscriber has left, and its number may be given to another."""
+        """The subscriber has left, and its id may be given to another."""
         self.pending.pop(u, None)
-        self._rested.pop(u, None)
-        self._renewed.add(u)
+        self._cooling.pop(u, None)
+        self._reused.add(u)
 
-    def _over(self, u: int, now: float, reason: Reason) -> None:
-        move = self.pending.pop(u, None)
-        if move is not None:
-            self._rested[u] = now + self.limits.cool_down
-            self._note(Plan(), Decision(now, move, reason, 0.0, 0.0))
+    def _end(self, u: int, now: float, reason: Reason) -> None:
+        migration = self.pending.pop(u, None)
+        if migration is not None:
+            self._cooling[u] = now + self.limits.cool_down
+            self._record(Plan(), Decision(now, migration, reason, 0.0, 0.0))
 
-    # What it answers.
+    # Plans.
 
     def projected(self, only: Iterable[Migration] | None = None) -> WhatIf:
-        """The load as if all pending moves were done; ``only``: the moves that it is needed for, if they are few."""
-        us = None if only is None else [move.subscriber for move in (*only, *self.pending.values())]
+        """The load as if all pending migrations were done. ``only``: the migrations to try on it, if they are few."""
+        us = None if only is None else [migration.subscriber for migration in (*only, *self.pending.values())]
         known = None if us is None else np.array([u for u in us if 0 <= u < len(self.load.at)], dtype=np.int64)
-        trial = WhatIf(self.load, self.distance, known)
-        for move in self.pending.values():
-            if trial.at[move.subscriber] == move.source:
-                trial.move(move.subscriber, move.target)
+        trial = WhatIf(self.load, known)
+        for migration in self.pending.values():
+            if trial.at[migration.subscriber] == migration.source:
+                trial.migrate(migration.subscriber, migration.target)
         return trial
 
     def plan(self, now: float) -> Plan:
-        """One iteration: drops what is pointless, asks the strategy, decides."""
+        """One iteration: drop pointless migrations, ask the strategy, decide."""
         self._decide(self._begin(now), self.projected(), now)
-        self._heard(now)
+        self._evaluated(now)
         return self.latest
 
-    def _heard(self, now: float) -> None:
-        self.patience.heard(now, self.latest.wish, len(self.latest.moves))
+    def _evaluated(self, now: float) -> None:
+        self.gate.evaluated(now, self.latest.proposal, len(self.latest.migrations))
 
-    def dry_run(self, now: float) -> Plan:
-        """What ``plan`` would do now, without doing it."""
-        return answer(self.question(now))
+    # The same in two halves, so that time may pass and the load may change between them.
 
-    # The same in two halves, so that between them time may pass and the load may change.
+    def snapshot(self, now: float) -> PlanRequest:
+        """``plan_for`` this makes the plan of this moment and changes nothing here."""
+        load, pending, cooling = self.load.snapshot(), dict(self.pending), dict(self._cooling)
+        return PlanRequest(load, self.strategy, self.limits, pending, cooling, now, replace(self.gate))
 
-    def question(self, now: float) -> PlanRequest:
-        load, pending, rested = self.load.snapshot(), dict(self.pending), dict(self._rested)
-        return PlanRequest(
-            load, self.strategy, self.limits, pending, rested, now, self.distance, replace(self.patience)
-        )
-
-    def ask(self, now: float) -> PlanRequest:
-        """A question whose answer will be adopted."""
+    def request_plan(self, now: float) -> PlanRequest:
+        """A request whose plan will be adopted."""
         self.latest = Plan()
         self._drop(self.latest, now)
-        self._asked, self._renewed = self.load.status.copy(), set()
-        return self.question(now)
+        self._status_then, self._reused = self.load.status.copy(), set()
+        return self.snapshot(now)
 
-    def adopt(self, answered: Plan, now: float) -> Plan:
-        """Takes the moves of the answer that are still right; each of the others is refused with its reason."""
-        plan = self.latest = Plan(wish=answered.wish)
+    def adopt(self, made: Plan, now: float) -> Plan:
+        """Accept those migrations of the plan that are still right; refuse each of the others with its reason."""
+        plan = self.latest = Plan(proposal=made.proposal)
         self._drop(plan, now)
         current = []
-        for move in answered.moves:
-            if self._outdated(move):
-                self._note(plan, Decision(now, move, Reason.POINTLESS, 0.0, 0.0))
+        for migration in made.migrations:
+            if self._outdated(migration):
+                self._record(plan, Decision(now, migration, Reason.POINTLESS, 0.0, 0.0))
             else:
-                current.append(move)
+                current.append(migration)
         self._decide(current, self.projected(current), now)
-        self._heard(now)
+        self._evaluated(now)
         return plan
 
-    def _outdated(self, move: Migration) -> bool:
-        """Its subscriber left, and the number is another's; or its broker was to be emptied, and is not any more."""
-        return move.subscriber in self._renewed or (
-            move.must and self._asked[move.source] != self.load.status[move.source]
+    def _outdated(self, migration: Migration) -> bool:
+        """The subscriber left and its id is another's, or its broker is not being drained any more."""
+        return migration.subscriber in self._reused or (
+            migration.mandatory and self._status_then[migration.source] != self.load.status[migration.source]
         )
 
-    # How it decides.
+    # Decisions.
 
     def _begin(self, now: float) -> Iterator[Migration]:
         plan = self.latest = Plan()
         self._drop(plan, now)
         view = self.projected()
-        view.stage = self.patience.stage(now)
-        return self._noting(view, plan)
+        view.permission = self.gate.permission(now)
+        return self._suggestions(view, plan)
 
-    def _noting(self, view: WhatIf, plan: Plan) -> Iterator[Migration]:
-        """The strategy's suggestions; what it has in mind beside them goes into the plan."""
-        for move in self.strategy.suggest(view):
-            plan.wish = view.wish
-            yield move
-        plan.wish = view.wish
+    def _suggestions(self, view: WhatIf, plan: Plan) -> Iterator[Migration]:
+        """The strategy's suggestions; the plan gets its proposal."""
+        for migration in self.strategy.suggest(view):
+            plan.proposal = view.proposal
+            yield migration
+        plan.proposal = view.proposal
 
     def _drop(self, plan: Plan, now: float) -> None:
-        for u, move in list(self.pending.items()):
+        for u, migration in list(self.pending.items()):
             at = int(self.load.at[u])
-            if at == move.target:
-                self._over(u, now, Reason.DONE)
-            elif at != move.source or self.load.status[move.target] >= Status.DRAINING:
+            if at == migration.target:
+                self._end(u, now, Reason.DONE)
+            elif at != migration.source or self.load.status[migration.target] >= Status.DRAINING:
                 del self.pending[u]
-                plan.dropped.append(move)
-                self._note(plan, Decision(now, move, Reason.POINTLESS, 0.0, 0.0))
-        self._rested = {u: until for u, until in self._rested.items() if until > now}
+                plan.dropped.append(migration)
+                self._record(plan, Decision(now, migration, Reason.POINTLESS, 0.0, 0.0))
+        self._cooling = {u: until for u, until in self._cooling.items() if until > now}
 
     def _decide(self, suggestions: Iterable[Migration], trial: WhatIf, now: float) -> None:
         plan = self.latest
         ceiling = trial.loads.maximum
         room = np.full((2, trial.m), self.limits.per_broker)  # to leave, to arrive
-        for move in self.pending.values():
-            room[0, move.source] -= 1
-            room[1, move.target] -= 1
-        waiting: list[Migration] = []
+        for migration in self.pending.values():
+            room[0, migration.source] -= 1
+            room[1, migration.target] -= 1
         crowded = 0
         for turn in range(ROUNDS):
             again: list[Migration] = []
-            for move in suggestions:
-                reason = self._judge(trial, move, ceiling, room, now)
+            for migration in suggestions:
+                reason = self._judge(trial, migration, ceiling, room, now)
                 if reason in (Reason.RAISES, Reason.CROWDED) and turn < ROUNDS - 1:
-                    again.append(move)
+                    again.append(migration)
                     continue
                 before = trial.loads.maximum if reason is Reason.ACCEPTED else ceiling
                 if reason is Reason.ACCEPTED:
-                    trial.move(move.subscriber, move.target)
-                    room[0, move.source] -= 1
-                    room[1, move.target] -= 1
-                    self.pending[move.subscriber] = move
-                    plan.moves.append(move)
+                    trial.migrate(migration.subscriber, migration.target)
+                    room[0, migration.source] -= 1
+                    room[1, migration.target] -= 1
+                    self.pending[migration.subscriber] = migration
+                    plan.migrations.append(migration)
                 after = trial.loads.maximum if reason is Reason.ACCEPTED else ceiling
-                self._note(plan, Decision(now, move, reason, before, after))
+                self._record(plan, Decision(now, migration, reason, before, after))
                 crowded = crowded + 1 if reason in (Reason.SOURCE, Reason.TARGET) else 0
-                if reason is Reason.MOVES or crowded > PATIENCE * self.limits.moves:
+                if reason is Reason.IN_FLIGHT or crowded > FUTILE * self.limits.in_flight:
                     return
-            waiting, suggestions = again, again
-            if not waiting:
+            suggestions = again
+            if not again:
                 return
 
-    def _judge(self, trial: WhatIf, move: Migration, ceiling: float, room: Longs, now: float) -> Reason:
-        u, source, target = move.subscriber, move.source, move.target
+    def _judge(self, trial: WhatIf, migration: Migration, ceiling: float, room: Longs, now: float) -> Reason:
+        u, source, target = migration.subscriber, migration.source, migration.target
         if not (0 <= target < trial.m and 0 <= source < trial.m and 0 <= u < len(trial.at)):
             return Reason.UNKNOWN
         if u in self.pending:
@@ -214,43 +209,43 @@ class Balancer:
         if not trial.accepts[target]:
             status = Status(int(trial.status[target]))
             return REFUSED[status]
-        if len(self.pending) >= self.limits.moves:
-            return Reason.MOVES
+        if len(self.pending) >= self.limits.in_flight:
+            return Reason.IN_FLIGHT
         if room[0, source] <= 0:
             return Reason.SOURCE
         if room[1, target] <= 0:
             return Reason.TARGET
-        if move.must:
+        if migration.mandatory:
             return Reason.ACCEPTED
-        if self._rested.get(u, now) > now:
+        if self._cooling.get(u, now) > now:
             return Reason.COOLING
-        return self._weigh(trial, move, ceiling)
+        return self._weigh(trial, migration, ceiling)
 
-    def _weigh(self, trial: WhatIf, move: Migration, ceiling: float) -> Reason:
-        u, source, target = move.subscriber, move.source, move.target
+    def _weigh(self, trial: WhatIf, migration: Migration, ceiling: float) -> Reason:
+        u, source, target = migration.subscriber, migration.source, migration.target
         arriving = float(trial.relative[target] + trial.added(u)[target] / trial.capacity[target])
         if arriving > ceiling * (1 + ROUNDING):
             return Reason.RAISES
         if self.limits.least_gain > 0:
-            # Of what a subscriber weighs on average: a share of a broker's load would be more people the more it has.
+            # Relative to a mean subscriber: a share of a broker's load would be more subscribers the more it has.
             least = self.limits.least_gain * float(trial.relative[trial.live].sum()) / max(1, int(trial.count.sum()))
             leaving = float(trial.relative[source] - trial.release(u) / trial.capacity[source])
             gain = max(trial.relative[source], trial.relative[target]) - max(leaving, arriving)
-            if gain < least and move.worth < least:
+            if gain < least and migration.gain < least:
                 return Reason.WORTHLESS
         return Reason.ACCEPTED
 
-    def _note(self, plan: Plan, decision: Decision) -> None:
+    def _record(self, plan: Plan, decision: Decision) -> None:
         plan.decisions.append(decision)
         self.log.append(decision)
 
 
-def answer(question: PlanRequest) -> Plan:
-    """The plan for the moment of the question, with the first of many refusals; nothing outside of it is touched."""
-    balancer = Balancer(question.load, question.strategy, question.limits, distance=question.distance)
-    balancer.pending, balancer._rested = dict(question.pending), dict(question.rested)
-    balancer.patience = replace(question.patience)
-    plan = balancer.plan(question.now)
+def plan_for(request: PlanRequest) -> Plan:
+    """The plan for the moment of the request, with the first refusals only."""
+    balancer = Balancer(request.load, request.strategy, request.limits)
+    balancer.pending, balancer._cooling = dict(request.pending), dict(request.cooling)
+    balancer.gate = replace(request.gate)
+    plan = balancer.plan(request.now)
     refused = [each for each in plan.decisions if not each.accepted][:REFUSALS]
     decisions = [each for each in plan.decisions if each.accepted] + refused
-    return Plan(plan.moves, plan.dropped, decisions, plan.wish)
+    return Plan(plan.migrations, plan.dropped, decisions, plan.proposal)

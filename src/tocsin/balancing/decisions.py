@@ -1,4 +1,4 @@
-"""What a balancer decides about one suggested move, why, and within which limits."""
+"""What a balancer decides about one suggested migration, for which reason, and within which limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tocsin.balancing.model.migration import Migration
-from tocsin.balancing.regroup_gate import Wish
+from tocsin.balancing.regroup_gate import Proposal
 
 
 class Reason(Enum):
@@ -16,25 +16,26 @@ class Reason(Enum):
     UNKNOWN = "there is no such broker"
     GONE = "the target is gone"
     DRAINING = "the target is being drained"
-    FULL = "the target says that it is full"
-    CROWDED = "the target has as many subscribers as it takes"
-    PENDING = "the subscriber is on its way already"
-    COOLING = "the subscriber was moved not long ago"
-    MOVES = "as many moves are pending as may be"
-    SOURCE = "as many moves from the source are pending as may be"
-    TARGET = "as many moves to the target are pending as may be"
-    RAISES = "the target would be above the highest load of now"
+    FULL = "the target reports that it is full"
+    CROWDED = "the target has its maximum of subscribers"
+    PENDING = "the subscriber is already migrating"
+    COOLING = "the subscriber migrated recently"
+    IN_FLIGHT = "the maximum of migrations is in flight"
+    SOURCE = "the maximum of migrations from the source is in flight"
+    TARGET = "the maximum of migrations to the target is in flight"
+    RAISES = "the target would exceed the present maximum load"
     WORTHLESS = "it gains too little"
     DONE = "the subscriber has arrived"
-    FAILED = "the move failed"
-    POINTLESS = "the load has changed and the move is pointless"
+    FAILED = "the migration failed"
+    POINTLESS = "the load has changed and the migration is pointless"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """``least_gain`` is a share of a mean subscriber's load: what a move takes off the higher of its two brokers."""
+    """``least_gain``: how much a migration lowers the higher of its two brokers, as a share of a mean subscriber's
+    load."""
 
-    moves: int = 1_000
+    in_flight: int = 1_000
     per_broker: int = 100
     cool_down: float = 60.0
     least_gain: float = 0.0
@@ -43,9 +44,9 @@ class Limits:
 @dataclass(frozen=True)
 class Decision:
     time: float
-    move: Migration
+    migration: Migration
     reason: Reason
-    before: float  # the highest relative load before it, pending moves counted
+    before: float  # the highest relative load before it, as if pending migrations were done
     after: float
 
     @property
@@ -55,9 +56,9 @@ class Decision:
 
 @dataclass
 class Plan:
-    """``moves`` are to begin now, ``dropped`` ones are to be called off; ``wish``: what the strategy has in mind."""
+    """Begin ``migrations`` now and cancel the ``dropped`` ones. ``proposal``: what the strategy would do later."""
 
-    moves: list[Migration] = field(default_factory=list)
+    migrations: list[Migration] = field(default_factory=list)
     dropped: list[Migration] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    wish: Wish | None = None
+    proposal: Proposal | None = None

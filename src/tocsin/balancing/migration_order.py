@@ -1,4 +1,4 @@
-"""In which order the moves of a finished plan are made, so that every beginning of it is a good plan too."""
+"""Orders the migrations of a finished plan, so that every prefix is a good plan too."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tocsin.balancing.model.what_if import WhatIf
 ROUNDING = 1 + 1e-12
 
 
-def in_order(view: WhatIf, moves: Sequence[Migration]) -> Iterator[Migration]:
-    """Always one from the broker that is then the most loaded, its most worthy first, and none above today's maximum.
+def in_order(view: WhatIf, migrations: Sequence[Migration]) -> Iterator[Migration]:
+    """Always one from the broker that is then the most loaded, greatest gain first, and none above the present maximum.
 
-    So room is made before it is needed, and the maximum falls from the first move on. Moves for which no room is ever
-    made are left out: the next plan will see the load as it is then. The view follows.
+    So room is made before it is needed, and the maximum falls from the first migration on. Migrations that never find
+    room are left out: the next plan will see the load of then. The view follows.
     """
-    if not moves:
+    if not migrations:
         return
     ceiling = view.loads.maximum * ROUNDING
-    capacity, most = view.capacity.tolist(), view.most.tolist()
+    capacity, limit = view.capacity.tolist(), view.max_subscribers.tolist()
     queues: dict[tuple[int, int], list[Migration]] = {}
-    for move in sorted(moves, key=lambda move: move.worth):  # stable; the end of a queue is its head
-        queues.setdefault((move.source, move.target), []).append(move)
-    # Of each source the heads of its queues, most worthy first; a queue whose target has no room is not among them.
+    for migration in sorted(migrations, key=lambda migration: migration.gain):  # stable; the end of a queue is its head
+        queues.setdefault((migration.source, migration.target), []).append(migration)
+    # For each source the heads of its queues, greatest gain first, without queues whose target has no room.
     heads: list[list[tuple[float, int]]] = [[] for _ in range(view.m)]
     for (j, i), queue in queues.items():
-        heapq.heappush(heads[j], (-queue[-1].worth, i))
-    # Sources by load. An entry is put in whenever a load changes, and those that are not true any more are skipped.
+        heapq.heappush(heads[j], (-queue[-1].gain, i))
+    # Sources by load. Each change of a load adds an entry; outdated entries are skipped.
     sources = [(-float(view.relative[j]), j) for j in range(view.m) if heads[j]]
     heapq.heapify(sources)
     blocked: dict[int, list[int]] = {}  # the sources that wait for room at a broker
@@ -40,19 +40,19 @@ def in_order(view: WhatIf, moves: Sequence[Migration]) -> Iterator[Migration]:
         target = heads[j][0][1]
         queue = queues[j, target]
         u = queue[-1].subscriber
-        crowded = view.count[target] >= most[target]
+        crowded = view.count[target] >= limit[target]
         if crowded or float(view.relative[target]) + view.added_at(u, target) / capacity[target] > ceiling:
             heapq.heappop(heads[j])
             blocked.setdefault(target, []).append(j)
             continue
         yield queue.pop()
-        view.move(u, target)
+        view.migrate(u, target)
         if queue:
-            heapq.heapreplace(heads[j], (-queue[-1].worth, target))
+            heapq.heapreplace(heads[j], (-queue[-1].gain, target))
         else:
             heapq.heappop(heads[j])
         for source in blocked.pop(j, []):
-            heapq.heappush(heads[source], (-queues[source, j][-1].worth, j))
+            heapq.heappush(heads[source], (-queues[source, j][-1].gain, j))
             heapq.heappush(sources, (-float(view.relative[source]), source))
         for changed in (j, target):
             if heads[changed]:

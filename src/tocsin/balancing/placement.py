@@ -1,7 +1,7 @@
-"""Where a newcomer goes: before it has subscribed to anything, so its load is not known yet (DEBS 2019, section 5.1).
+"""Chooses the broker of a new subscriber, before it has subscribed, so its load is unknown (DEBS 2019, section 5.1).
 
-All of them look only at brokers that take subscribers, and prefer strong brokers where load is compared. Chance comes
-from the caller. ``None``: no broker takes anybody.
+All placements consider only brokers that accept subscribers, and prefer strong brokers where they compare load. Random
+numbers come from the caller. ``None``: no broker accepts subscribers.
 """
 
 from __future__ import annotations
@@ -17,61 +17,57 @@ if TYPE_CHECKING:
     from random import Random
 
 #: Kilometres.
-EARTH = 6371.0
+EARTH_RADIUS = 6371.0
 
 
 @dataclass(frozen=True)
-class Place:
-    """A broker as placement sees it: the last report of its load, and who was sent there since."""
+class Candidate:
+    """A broker as placement sees it: its last reported load, and the subscribers placed there since."""
 
     broker: str
     load: float = 0.0
     capacity: float = 1.0
     subscribers: int = 0
-    most: int | None = None
+    max_subscribers: int | None = None
     open: bool = True
     at: tuple[float, float] | None = None  # latitude, longitude
 
     @property
-    def takes(self) -> bool:
-        return self.open and (self.most is None or self.subscribers < self.most)
-
-    @property
-    def relative(self) -> float:
-        return self.load / self.capacity
+    def accepts(self) -> bool:
+        return self.open and (self.max_subscribers is None or self.subscribers < self.max_subscribers)
 
     @property
     def rank(self) -> tuple[float, float]:
-        """By load, and among equals by people: before anything flows all loads are 0."""
-        return self.relative, self.subscribers / self.capacity
+        """By load, and among equals by subscribers: before the first notification all loads are 0."""
+        return self.load / self.capacity, self.subscribers / self.capacity
 
 
 @dataclass(frozen=True)
-class Newcomer:
-    """``rtt``: measured round trips in seconds by broker; they say more than coordinates where both are known."""
+class NewSubscriber:
+    """``distances``: measured round trips in milliseconds by broker; they are preferred to coordinates."""
 
     at: tuple[float, float] | None = None
-    rtt: Mapping[str, float] = field(default_factory=dict)
+    distances: Mapping[str, float] = field(default_factory=dict)
 
 
 class Placement(Protocol):
-    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None: ...
+    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None: ...
 
 
 class Nearest:
-    """NR: the shortest round trip, or the shortest way; by chance if nothing is known."""
+    """NR: the shortest round trip, or else the shortest distance on the earth; random if neither is known."""
 
-    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
-        open_ = [place for place in places if place.takes]
-        measured = [place for place in open_ if place.broker in newcomer.rtt]
+    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
+        accepting = [each for each in candidates if each.accepts]
+        measured = [each for each in accepting if each.broker in who.distances]
         if measured:
-            return min(measured, key=lambda place: (newcomer.rtt[place.broker], place.broker)).broker
-        if newcomer.at is not None:
-            here = newcomer.at
-            known = [(way(here, place.at), place.broker) for place in open_ if place.at is not None]
-            if known:
-                return min(known)[1]
-        return RandomBroker().place(newcomer, places, random)
+            return min(measured, key=lambda each: (who.distances[each.broker], each.broker)).broker
+        if who.at is not None:
+            here = who.at
+            located = [(kilometres(here, each.at), each.broker) for each in accepting if each.at is not None]
+            if located:
+                return min(located)[1]
+        return RandomBroker().place(who, candidates, random)
 
 
 class RoundRobin:
@@ -80,8 +76,8 @@ class RoundRobin:
     def __init__(self) -> None:
         self._last = ""
 
-    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
-        names = sorted(place.broker for place in places if place.takes)
+    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
+        names = sorted(each.broker for each in candidates if each.accepts)
         if not names:
             return None
         self._last = next((name for name in names if name > self._last), names[0])
@@ -89,32 +85,32 @@ class RoundRobin:
 
 
 class RandomBroker:
-    """RND: any, the strong ones more often."""
+    """RND: random, in proportion to capacity."""
 
-    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
-        open_ = [place for place in places if place.takes]
-        if not open_:
+    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
+        accepting = [each for each in candidates if each.accepts]
+        if not accepting:
             return None
-        return random.choices(open_, [place.capacity for place in open_])[0].broker
+        return random.choices(accepting, [each.capacity for each in accepting])[0].broker
 
 
 class LeastLoaded:
-    """LL: the lowest reported load. Between two reports everybody is sent to the same one: the paper's herd."""
+    """LL: the lowest reported load. Between two reports all go to the same broker: the paper's herd."""
 
-    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
-        open_ = [place for place in places if place.takes]
-        return min(open_, key=lambda place: (place.rank, place.broker)).broker if open_ else None
+    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
+        accepting = [each for each in candidates if each.accepts]
+        return min(accepting, key=lambda each: (each.rank, each.broker)).broker if accepting else None
 
 
 class TwoChoices:
-    """Two by chance, and the less loaded of them: nearly as even, and no herd however old the reports are."""
+    """The less loaded of two random brokers: nearly as even as LL, and without a herd however old the reports are."""
 
-    def place(self, newcomer: Newcomer, places: Sequence[Place], random: Random) -> str | None:
-        open_ = [place for place in places if place.takes]
-        if not open_:
+    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
+        accepting = [each for each in candidates if each.accepts]
+        if not accepting:
             return None
-        two = random.choices(open_, [place.capacity for place in open_], k=2)
-        return min(two, key=lambda place: place.rank).broker
+        two = random.choices(accepting, [each.capacity for each in accepting], k=2)
+        return min(two, key=lambda each: each.rank).broker
 
 
 PLACEMENTS: dict[str, type[Placement]] = {
@@ -132,9 +128,9 @@ def make(name: str) -> Placement:
     return PLACEMENTS[name]()
 
 
-def way(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Kilometres between two points on the earth (haversine)."""
+def kilometres(a: tuple[float, float], b: tuple[float, float]) -> float:
+    """Distance between two points on the earth (haversine)."""
     (lat1, lon1), (lat2, lon2) = a, b
     p, q = math.radians(lat1), math.radians(lat2)
     half = math.sin((q - p) / 2) ** 2 + math.cos(p) * math.cos(q) * math.sin(math.radians(lon2 - lon1) / 2) ** 2
-    return 2 * EARTH * math.asin(min(1.0, math.sqrt(half)))
+    return 2 * EARTH_RADIUS * math.asin(min(1.0, math.sqrt(half)))

@@ -1,11 +1,10 @@
-"""All that a plan depends on, apart from everything that goes on: it can be answered elsewhere, and later."""
+"""Everything that a plan depends on, as a copy: the plan can be made in another process, and later."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from tocsin.balancing.decisions import Limits
-from tocsin.balancing.model.arrays import Floats
 from tocsin.balancing.model.load import Load
 from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.regroup_gate import RegroupGate
@@ -14,13 +13,12 @@ from tocsin.balancing.strategies.strategy import Strategy
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """``load`` is a snapshot that belongs to whoever answers. ``rested``: when each subscriber may be moved again."""
+    """``load`` is a snapshot that the planner may change. ``cooling``: when each subscriber may migrate again."""
 
     load: Load
     strategy: Strategy
     limits: Limits
     pending: dict[int, Migration]
-    rested: dict[int, float]
+    cooling: dict[int, float]
     now: float
-    distance: Floats | None = None
-    patience: RegroupGate = field(default_factory=RegroupGate)
+    gate: RegroupGate = field(default_factory=RegroupGate)

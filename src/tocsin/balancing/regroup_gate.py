@@ -1,108 +1,108 @@
-"""Large plans that only pay in the long run wait until it is sure that they pay, and do not come too often.
+"""Holds large plans back until they are certain to pay, and keeps them apart in time.
 
-Repair lowers the maximum, and is never held back. Regrouping saves a few hundredths for many moves, and what it saves
-depends on rates that change all the time: whoever follows every change never comes to rest. So a strategy says that it
-has a wish, and is held back until it has had one at several looks in a row. Then it may make about as many moves as it
-wished for, and has to rest after that: the next time twice as long, as long as it has wishes again and again.
+Repair lowers the maximum and is never held back. Regrouping saves a few percent for many migrations, and its gain
+depends on rates that change all the time: a strategy that followed every change would never come to rest. So a strategy
+first only proposes such a plan. After several evaluations in a row have proposed one, the gate opens for about as many
+migrations as were proposed. Then the strategy rests; each further rest is twice as long while proposals keep coming.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
-#: Of the moves that were wished for so many may be made: while they are made the load goes on changing.
+#: The gate opens for this many times the proposed migrations: the load goes on changing while they are made.
 MARGIN = 1.25
-#: Rests are never longer than so many first ones.
+#: The longest rest, as a multiple of the first one.
 LONGEST = 8
-#: Who has looked in vain does so again after this share of a rest: to look takes long.
-VAIN = 0.1
+#: After an evaluation that found nothing the next one waits for this share of a rest, because evaluating takes long.
+FRUITLESS = 0.1
 
 
-class Stage(Enum):
+class Permission(Enum):
     """What a strategy may do with a plan that only pays in the long run."""
 
-    GO = "suggest it"
-    ASK = "say that there is one"
+    SUGGEST = "suggest it"
+    PROPOSE = "only propose it"
     REST = "do not look for one"
 
 
 @dataclass(frozen=True)
-class Wish:
-    """So many ``moves``, if they are wished for at so many ``looks`` in a row, and a rest of ``pause`` seconds then.
+class Proposal:
+    """Make ``migrations`` once ``evaluations`` in a row have proposed it, then rest for ``rest`` seconds.
 
-    None of them: it was looked for such a plan, and there is none. ``why``: what it would gain and cost, for people.
+    ``migrations == 0``: evaluated, and nothing worthwhile found. ``reason``: gain and cost, for people.
     """
 
-    moves: int
-    looks: int
-    pause: float
-    why: str = ""
+    migrations: int
+    evaluations: int
+    rest: float
+    reason: str = ""
 
 
-class Waiting(Enum):
-    """How it stands with such a plan."""
-
-    NONE = "none"
+class GateState(Enum):
+    IDLE = "idle"
     HELD = "held back"
-    GOING = "going on"
+    OPEN = "going on"
     RESTING = "resting"
-    VAIN = "in vain"
+    FRUITLESS = "nothing found"
 
 
 @dataclass(frozen=True)
-class Word:
-    """What can be said of it; ``seconds`` until it is looked for again, if that is not at the next look."""
+class GateStatus:
+    """For people. ``seconds`` until the next evaluation, if the gate delays it."""
 
-    waiting: Waiting
+    state: GateState
     text: str = ""
-    moves: int = 0
+    migrations: int = 0
     seconds: float = 0.0
 
 
 @dataclass
 class RegroupGate:
-    looks: int = 0  # in a row at which there was a wish
-    budget: int = 0  # moves that may still be made
-    until: float = float("-inf")  # no wishes before
-    rests: int = field(default=1)  # how many first ones the next one is as long as
-    wish: Wish | None = None  # that was heard last
+    agreeing: int = 0  # evaluations in a row that had a proposal
+    budget: int = 0  # migrations that may still be made
+    rest_until: float = float("-inf")
+    rest_factor: int = 1  # the next rest as a multiple of the first one
+    proposal: Proposal | None = None  # the latest
 
-    def stage(self, now: float) -> Stage:
+    def permission(self, now: float) -> Permission:
         if self.budget > 0:
-            return Stage.GO
-        return Stage.REST if now < self.until else Stage.ASK
+            return Permission.SUGGEST
+        return Permission.REST if now < self.rest_until else Permission.PROPOSE
 
-    def heard(self, now: float, wish: Wish | None, made: int) -> None:
-        """After a look: what was wished for, and how many moves are being made."""
-        if now < self.until:
+    def evaluated(self, now: float, proposal: Proposal | None, made: int) -> None:
+        """Take the result of an evaluation: its proposal, and how many migrations it begins."""
+        if now < self.rest_until:
             return
-        self.wish = wish
-        if wish is not None and not wish.moves:
-            self.until, wish = now + VAIN * wish.pause, None
+        self.proposal = proposal
+        if proposal is not None and not proposal.migrations:
+            self.rest_until, proposal = now + FRUITLESS * proposal.rest, None
         if self.budget > 0:
-            self.budget = 0 if wish is None else max(0, self.budget - made)
-            if wish is not None and self.budget == 0:
-                self.until, self.rests = now + wish.pause * self.rests, min(2 * self.rests, LONGEST)
-            self.looks = 0
-        elif wish is None:
-            self.looks, self.rests = 0, max(1, self.rests // 2)
+            self.budget = 0 if proposal is None else max(0, self.budget - made)
+            if proposal is not None and self.budget == 0:
+                self.rest_until = now + proposal.rest * self.rest_factor
+                self.rest_factor = min(2 * self.rest_factor, LONGEST)
+            self.agreeing = 0
+        elif proposal is None:
+            self.agreeing, self.rest_factor = 0, max(1, self.rest_factor // 2)
         else:
-            self.looks += 1
-            if self.looks >= wish.looks:
-                self.budget = int(MARGIN * wish.moves) + 1
+            self.agreeing += 1
+            if self.agreeing >= proposal.evaluations:
+                self.budget = int(MARGIN * proposal.migrations) + 1
 
-    def word(self, now: float) -> Word:
-        """Whether something is held back, and what has to happen before it is not."""
-        if (wish := self.wish) is None:
-            return Word(Waiting.NONE)
-        left, why = max(self.until - now, 0.0), wish.why or "a plan that pays in the long run"
-        again = f", judged again in {left:.0f} s" if left else ""
-        if not wish.moves:
-            return Word(Waiting.VAIN, f"{why}; nothing is held back{again}", seconds=left)
+    def status(self, now: float) -> GateStatus:
+        """Whether a plan is held back, and what has to happen before it is made."""
+        if (proposal := self.proposal) is None:
+            return GateStatus(GateState.IDLE)
+        left, reason = max(self.rest_until - now, 0.0), proposal.reason or "a plan that pays in the long run"
+        again = f", evaluated again in {left:.0f} s" if left else ""
+        if not proposal.migrations:
+            return GateStatus(GateState.FRUITLESS, f"{reason}; nothing is held back{again}", seconds=left)
         if left:
-            return Word(Waiting.RESTING, f"{why}; that is enough for now{again}", wish.moves, left)
+            return GateStatus(GateState.RESTING, f"{reason}; resting{again}", proposal.migrations, left)
         if self.budget > 0:
-            return Word(Waiting.GOING, f"{why}; up to {self.budget} of them may be made now", wish.moves)
-        paid = f"has paid at {self.looks} of {wish.looks} looks in a row"
-        return Word(Waiting.HELD, f"{why}; held back, {paid}", wish.moves)
+            text = f"{reason}; up to {self.budget} of them may be made now"
+            return GateStatus(GateState.OPEN, text, proposal.migrations)
+        text = f"{reason}; held back, has paid in {self.agreeing} of {proposal.evaluations} evaluations in a row"
+        return GateStatus(GateState.HELD, text, proposal.migrations)

@@ -1,4 +1,4 @@
-"""The broker's metrics, read off the state machine when somebody asks. No label names a user or a subscription."""
+"""The broker's metrics, read off the state machine on request. No label names a user or a subscription."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BrokerMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         state = self.state
         counters, cache = state.counters, state.cache
-        report = state.report(self.clock())
+        report = state.load_reports.report(self.clock())
         for name, value, meaning in (
             ("received_bytes", counters.bytes_in, "results from the data cluster, in bytes"),
             ("sent_bytes", counters.bytes_out, "to subscribers, in bytes"),
@@ -39,7 +39,7 @@ class BrokerMetrics(Collector):
             ("refusals", counters.refusals, "requests answered with an error"),
             ("published_records", counters.published, "records of subscribers that were committed"),
             ("lagged", counters.lagged, "times that a subscriber became slow"),
-            ("gaps", counters.gaps, "times that a subscriber was told of something missing"),
+            ("gaps", counters.gaps, "times that a gap was announced to a subscriber"),
             ("cache_hits", cache.hits, "catch-ups answered from recent results"),
             ("cache_misses", cache.misses, "catch-ups that needed the data cluster"),
         ):
@@ -52,13 +52,13 @@ class BrokerMetrics(Collector):
             ("connections", report.connections, "connections that are open"),
             ("subscribers_lagging", report.lagging, "subscribers that read too slowly"),
             ("subscribers_catching_up", report.catching_up, "subscriptions that get what they missed"),
-            ("executions_waiting", report.told, "executions told and not delivered yet"),
-            ("fetches", report.fetches, "catch-ups asked of the data cluster, or about to be"),
+            ("executions_waiting", report.notified, "executions notified and not delivered yet"),
+            ("fetches", report.fetches, "catch-ups asked of the data cluster, or queued"),
             ("be_subscriptions", len(report.subscriptions), "BE subscriptions"),
             ("fe_subscriptions", sum(each.subscribers for each in report.subscriptions), "FE subscriptions"),
             ("cache_bytes", cache.bytes, "recent results kept, in bytes"),
-            ("publish_waiting_bytes", state.publishing.waiting_bytes, "records that wait for the data cluster"),
-            ("lag_executions", state.furthest_behind(), "executions that the slowest subscriber is behind"),
+            ("publish_waiting_bytes", state.publications.waiting_bytes, "records that wait for the data cluster"),
+            ("lag_executions", state.load_reports.largest_lag(), "executions that the slowest subscriber lags"),
         ):
             yield GaugeMetricFamily(PREFIX + name, meaning, value=number)
         rate = GaugeMetricFamily(PREFIX + "lambda", "notifications a second, moving average", labels=["channel"])

@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from tocsin.broker.core.events import Elsewhere, UserEnded
+from tocsin.broker.core.events import UserElsewhere, UserEnded
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.handshake import PATH
-from tocsin.broker.transport.notify_endpoint import TOLD_BYTES, Ear, NotifyEndpoint
+from tocsin.broker.transport.notify_endpoint import NOTIFY_BYTES, NotificationReceiver, NotifyEndpoint
 from tocsin.broker.transport.rest import Rest
 from tocsin.broker.transport.websocket import WebSocket
 from tocsin.broker.upstream.heartbeat_http import HeartbeatClient
@@ -56,20 +56,20 @@ class HandOver(Protocol):
 
     def handle_websocket_upgrade(self) -> None:
         super().handle_websocket_upgrade()
-        # The parser and the protocol hold each other: 10 kB a connection until somebody collects them.
+        # The parser and the protocol hold each other: 10 kB a connection until they are collected.
         self.parser = self.scope = self.headers = None  # type: ignore[assignment]
 
 
 class App:
     """The ASGI application. What is inside is answered on the inner port only."""
 
-    def __init__(self, driver: Driver, link: UpstreamClient, users: UserStore, inside: int) -> None:
+    def __init__(self, driver: Driver, upstream: UpstreamClient, users: UserStore, inside: int) -> None:
         self.driver = driver
-        self.link = link
+        self.upstream = upstream
         self.inside = inside
-        self.ear = Ear(driver, link.settled)
+        self.receiver = NotificationReceiver(driver, upstream.settled)
         self.metrics = BrokerMetrics(driver.state, driver.loop.time)
-        self.rest = Rest(driver, link, users)
+        self.rest = Rest(driver, upstream.channels, users)
         self.router = Router(
             [
                 *self.rest.routes,
@@ -87,17 +87,17 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        await handle(self.told if scope["path"] == "/told" else self.router, scope, receive, send)
+        await handle(self.notify if scope["path"] == "/notify" else self.router, scope, receive, send)
 
-    async def told(self, scope: Any, receive: Any, send: Any) -> None:
-        """What came in an unusual form; see ``Inside``."""
+    async def notify(self, scope: Any, receive: Any, send: Any) -> None:
+        """Notifications in an unusual form; see ``NotifyEndpoint``."""
         if scope["server"][1] != self.inside:
-            raise NoSuchPath("there is nothing at /told", hint="GET / lists all routes")
+            raise NoSuchPath("there is nothing at /notify", hint="GET / lists all routes")
         if scope["method"] != "POST":
-            raise MethodNotAllowed(scope["method"], "/told", ["POST"])
-        body = await read_body(scope["headers"], receive, TOLD_BYTES)
-        await self.link.settled.wait()
-        self.ear.hear(body)
+            raise MethodNotAllowed(scope["method"], "/notify", ["POST"])
+        body = await read_body(scope["headers"], receive, NOTIFY_BYTES)
+        await self.upstream.settled.wait()
+        self.receiver.on_notify(body)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -109,9 +109,13 @@ class App:
         return answer({"status": "alive"})
 
     async def ready(self, request: Request) -> Response:
-        link = self.link
-        ready = link.registered.is_set() and link.last_error is None
-        facts = {"ready": ready, "registered": link.registered.is_set(), "cluster": link.last_error or "answers"}
+        upstream = self.upstream
+        ready = upstream.registered.is_set() and upstream.last_error is None
+        facts = {
+            "ready": ready,
+            "registered": upstream.registered.is_set(),
+            "cluster": upstream.last_error or "answers",
+        }
         return answer(facts, 200 if ready else 503)
 
     async def show_metrics(self, request: Request) -> Response:
@@ -121,7 +125,7 @@ class App:
         return answer(asyncapi.document())
 
     async def load(self, request: Request) -> Response:
-        return answer(self.driver.state.report(self.driver.loop.time()))
+        return answer(self.driver.state.load_reports.report(self.driver.loop.time()))
 
 
 class Server(WebServer):
@@ -148,7 +152,7 @@ class Server(WebServer):
         return WebSocket(self.driver)
 
     def web(self) -> asyncio.Protocol:
-        """What answers requests on the inner port that are not the data cluster's."""
+        """What answers requests on the inner port that are not notifications."""
         return HandOver(self.config, self.server_state, self.lifespan.state)
 
     async def main(self) -> None:
@@ -156,18 +160,18 @@ class Server(WebServer):
         loop = asyncio.get_running_loop()
         users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
         try:
-            wicket = TicketVerifier(config.name, time.time)
-            self.driver = Driver(config, loop, wicket)
+            tickets = TicketVerifier(config.name, time.time)
+            self.driver = Driver(config, loop, tickets)
             url = config.inside_url or address(self.inside)
-            link = UpstreamClient(self.driver, url.rstrip("/") + "/told")
-            self.app = App(self.driver, link, users, self.inside.getsockname()[1])
-            self.driver.start(link, users)
-            link.start()
+            upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify")
+            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1])
+            self.driver.start(upstream, users)
+            upstream.start()
             if config.coordinator:
                 public = config.public_url or address(self.public)
-                self.reporter = HeartbeatClient(self.driver, wicket, public, identity(Path(config.home), config.name))
+                self.reporter = HeartbeatClient(self.driver, tickets, public, identity(Path(config.home), config.name))
                 self.reporter.start()
-            waiting = asyncio.create_task(self._ready(link))
+            waiting = asyncio.create_task(self._ready(upstream))
             expiring = asyncio.create_task(self._expire(users))
             # What is here now stays: looking through it again and again only stops everybody.
             gc.freeze()
@@ -177,26 +181,26 @@ class Server(WebServer):
                 task.cancel()
             if self.reporter is not None:
                 await self.reporter.stop()
-            await link.stop()
+            await upstream.stop()
         finally:
             users.close()
 
-    async def _ready(self, link: UpstreamClient) -> None:
-        await link.registered.wait()
+    async def _ready(self, upstream: UpstreamClient) -> None:
+        await upstream.registered.wait()
         self.tell("ready")
 
     async def _expire(self, users: UserStore) -> None:
         while True:
             for session in await asyncio.wrap_future(users.expired()):
                 self.driver.handle(UserEnded(session))
-            for session in await asyncio.wrap_future(users.elsewhere(self.driver.state.holders())):
-                self.driver.handle(Elsewhere(session))
+            for session in await asyncio.wrap_future(users.elsewhere(self.driver.state.users.offline())):
+                self.driver.handle(UserElsewhere(session))
             await asyncio.sleep(EXPIRY)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
-        self.inner = await loop.create_server(lambda: NotifyEndpoint(self.app.ear, self.web), sock=self.inside)
+        self.inner = await loop.create_server(lambda: NotifyEndpoint(self.app.receiver, self.web), sock=self.inside)
         self.tell("listening")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -204,7 +208,7 @@ class Server(WebServer):
             await self.reporter.leave()
         self.driver.stop()
         self.inner.close()
-        self.app.ear.close()
+        self.app.receiver.close()
         await super().shutdown(sockets)
 
     def serve_until_stopped(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.broker.core import instructions as do
 from tocsin.database import Layout, open_database
 from tocsin.database import Session as Transaction
 from tocsin.errors import AlreadyExists, TocsinError, Unauthorized, UserError
@@ -38,13 +39,13 @@ CREATE TABLE users (name TEXT PRIMARY KEY, salt {bytes} NOT NULL, hash {bytes} N
 CREATE TABLE sessions (
     session TEXT PRIMARY KEY, token {bytes} UNIQUE, name TEXT NOT NULL, broker TEXT NOT NULL, expires {real} NOT NULL
 ) {plain};
-CREATE TABLE held (
+CREATE TABLE durable_subscriptions (
     session TEXT NOT NULL, subscription {int} NOT NULL, channel TEXT NOT NULL, args {bytes} NOT NULL,
     after {int} NOT NULL, PRIMARY KEY (session, subscription)
 ) {keyed};
 CREATE TABLE previous_ids (
-    session TEXT NOT NULL, subscription {int} NOT NULL, former {int} NOT NULL, until {int} NOT NULL,
-    PRIMARY KEY (session, subscription, former)
+    session TEXT NOT NULL, subscription {int} NOT NULL, previous_id {int} NOT NULL, until {int} NOT NULL,
+    PRIMARY KEY (session, subscription, previous_id)
 ) {keyed};
 """,
     schema="tocsin_users",
@@ -54,7 +55,7 @@ CREATE TABLE previous_ids (
 NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
 
 
-class Session(msgspec.Struct, frozen=True):
+class UserSession(msgspec.Struct, frozen=True):
     """One device of a user; what is kept belongs to it. ``id`` names both."""
 
     id: str
@@ -100,11 +101,11 @@ class UserStore:
 
         return self._call(add)
 
-    def login(self, user: str, password: str, device: str) -> Future[Session]:
+    def login(self, user: str, password: str, device: str) -> Future[UserSession]:
         if not 0 < len(device) <= NAME_LENGTH or not device.isprintable():
             raise UserError(f"a device's name has 1 to {NAME_LENGTH} visible characters")
 
-        def check() -> Session:
+        def check() -> UserSession:
             rows = self._open.rows("SELECT salt, hash FROM users WHERE name = ?", (user,))
             # The same work for a name that does not exist: how long it takes tells nothing.
             salt, known = rows[0] if rows else (b"", b"")
@@ -118,7 +119,7 @@ class UserStore:
                 " DO UPDATE SET token = excluded.token, broker = excluded.broker, expires = excluded.expires",
                 values,
             )
-            return Session(session, token, expires)
+            return UserSession(session, token, expires)
 
         return self._call(check)
 
@@ -126,7 +127,7 @@ class UserStore:
         return self._call(lambda: self._end(session))
 
     def _end(self, session: str) -> None:
-        for table in ("held", "previous_ids"):
+        for table in ("durable_subscriptions", "previous_ids"):
             self._open.run(f"DELETE FROM {table} WHERE session = ?", (session,))
         self._open.run("DELETE FROM sessions WHERE session = ?", (session,))
 
@@ -142,24 +143,26 @@ class UserStore:
         )
         return rows[0][0] if rows else None
 
-    def held(self, session: str) -> Future[list[DurableSubscription]]:
-        return self._call(lambda: self._held(session))
+    def durable(self, session: str) -> Future[list[DurableSubscription]]:
+        return self._call(lambda: self._durable(session))
 
-    def _held(self, session: str) -> list[DurableSubscription]:
+    def _durable(self, session: str) -> list[DurableSubscription]:
         rows = self._open.rows(
-            "SELECT subscription, channel, args, after FROM held WHERE session = ? ORDER BY subscription", (session,)
+            "SELECT subscription, channel, args, after FROM durable_subscriptions WHERE session = ?"
+            " ORDER BY subscription",
+            (session,),
         )
         return [
-            DurableSubscription(number, channel, msgspec.json.decode(args), after, self._formers(session, number))
-            for number, channel, args, after in rows
+            DurableSubscription(id, channel, msgspec.json.decode(args), after, self._previous_ids(session, id))
+            for id, channel, args, after in rows
         ]
 
-    def _formers(self, session: str, subscription: int) -> dict[int, int]:
-        text = "SELECT former, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY former"
+    def _previous_ids(self, session: str, subscription: int) -> dict[int, int]:
+        text = "SELECT previous_id, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY previous_id"
         return dict(self._open.rows(text, (session, subscription)))
 
     def expired(self) -> Future[list[str]]:
-        """Ends the sessions that nobody has used for too long."""
+        """Ends the sessions that were not used for too long."""
 
         def end() -> list[str]:
             rows = self._open.rows("SELECT session FROM sessions WHERE expires <= ?", (self.clock(),))
@@ -186,64 +189,67 @@ class UserStore:
 
         def find() -> tuple[str | None, list[DurableSubscription]]:
             session = self._session(token)
-            return session, self._held(session) if session is not None else []
+            return session, self._durable(session) if session is not None else []
 
         def done(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
             loop.call_soon_threadsafe(found, *((None, []) if future.exception() else future.result()))
 
         self._call(find).add_done_callback(done)
 
-    def everybody(self) -> list[tuple[str, list[DurableSubscription]]]:
-        """What this broker keeps, of its former life."""
+    def all_durable(self) -> list[tuple[str, list[DurableSubscription]]]:
+        """What this broker served before its restart."""
 
         def read() -> list[tuple[str, list[DurableSubscription]]]:
             rows = self._open.rows(
                 "SELECT session FROM sessions WHERE broker = ? AND expires > ?", (self.broker, self.clock())
             )
-            return [(session, self._held(session)) for (session,) in rows]
+            return [(session, self._durable(session)) for (session,) in rows]
 
         found: list[tuple[str, list[DurableSubscription]]] = self._call(read).result()
         return found
 
-    def remember(self, user: str, subscription: int, channel: str, args: Any, after: int) -> None:
-        values = (user, subscription, channel, msgspec.json.encode(args), after)
-        self._call(lambda: self._open.run("INSERT OR IGNORE INTO held VALUES (?, ?, ?, ?, ?)", values))
+    def remember(self, it: do.Remember) -> None:
+        values = (it.user, it.subscription, it.channel, msgspec.json.encode(it.args), it.position.execution)
+        text = "INSERT OR IGNORE INTO durable_subscriptions VALUES (?, ?, ?, ?, ?)"
+        self._call(lambda: self._open.run(text, values))
 
-    def renumber(self, user: str, former: int, subscription: int, until: int, through: int) -> None:
+    def change_id(self, it: do.ChangeId) -> None:
         """What was acknowledged stays so. Another broker that shares the file may have done it before."""
+        user, previous_id, subscription, until = it.user, it.previous_id, it.subscription, it.until.execution
 
         def change() -> None:
             moved = self._open.run(
-                "INSERT INTO held SELECT session, ?, channel, args, min(after, ?) FROM held"
+                "INSERT INTO durable_subscriptions"
+                " SELECT session, ?, channel, args, min(after, ?) FROM durable_subscriptions"
                 " WHERE session = ? AND subscription = ?"
                 " ON CONFLICT (session, subscription) DO UPDATE SET after = min(after, excluded.after)",
-                (subscription, through, user, former),
+                (subscription, it.position.execution, user, previous_id),
             )
             if not moved:
                 return
-            text = "INSERT OR IGNORE INTO previous_ids SELECT session, ?, former, until FROM previous_ids"
+            text = "INSERT OR IGNORE INTO previous_ids SELECT session, ?, previous_id, until FROM previous_ids"
             text += " WHERE session = ? AND subscription = ?"
-            self._open.run(text, (subscription, user, former))
-            row = (user, subscription, former, until)
+            self._open.run(text, (subscription, user, previous_id))
+            row = (user, subscription, previous_id, until)
             self._open.run("INSERT OR IGNORE INTO previous_ids VALUES (?, ?, ?, ?)", row)
-            self._forget(user, former)
+            self._forget(user, previous_id)
 
         self._call(change)
 
-    def forget(self, user: str, subscription: int) -> None:
-        self._call(lambda: self._forget(user, subscription))
+    def forget(self, it: do.Forget) -> None:
+        self._call(lambda: self._forget(it.user, it.subscription))
 
     def _forget(self, user: str, subscription: int) -> None:
-        for table in ("held", "previous_ids"):
+        for table in ("durable_subscriptions", "previous_ids"):
             values = (user, subscription)
             self._open.run(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", values)
 
-    def acknowledge(self, user: str, positions: dict[int, int]) -> None:
-        """Behind the end of a number that it had before, nothing of that number can be missing."""
-        rows = [(user, number, after) for number, after in positions.items()]
+    def acknowledge(self, it: do.Acknowledge) -> None:
+        """After the end of a previous id, no results of that id can be missing."""
+        rows = [(it.user, id, position.execution) for id, position in it.positions.items()]
 
         def note() -> None:
-            text = "UPDATE held SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
+            text = "UPDATE durable_subscriptions SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
             self._open.each(text, rows)
             self._open.each("DELETE FROM previous_ids WHERE session = ? AND subscription = ? AND until < ?", rows)
 

@@ -1,4 +1,4 @@
-"""``tocsin balance``, ``drain``, ``undrain`` and ``top``: what the coordinator sees, decided and would do."""
+"""``tocsin balance``, ``drain``, ``undrain`` and ``top``: the coordinator's decisions and its view of the network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Token = Annotated[
 ]
 BrokerName = Annotated[str, typer.Argument(help="Name of a broker.")]
 
-balance = typer.Typer(no_args_is_help=True, help="What the coordinator decided, and what it would do now.")
+balance = typer.Typer(no_args_is_help=True, help="Show the coordinator's decisions and its present plan.")
 
 
 @balance.command("log")
@@ -35,23 +35,23 @@ def show_log(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many of the newest decisions.")] = 50,
     json: Json = False,
 ) -> None:
-    """Print the newest decisions with their reasons: placements, moves, brokers that came and went.
+    """Print the newest decisions with their reasons: placements, migrations, brokers that joined and left.
 
     \b
     Example:
       tocsin balance log --limit 20
     """
     with Client(coordinator) as client:
-        found = client.call("GET", "/balance/log", params={"limit": limit})["log"]
+        entries = client.call("GET", "/balance/log", params={"limit": limit})["log"]
     if json:
-        print_json(found)
+        print_json(entries)
         return
-    if not found:
-        print_line("Nothing has been decided yet.")
+    if not entries:
+        print_line("The log is empty.")
         return
     rows = [
         [clock(each["time"]), each["kind"], each["subscriber"][:12], each["source"], each["target"], each["text"]]
-        for each in found
+        for each in entries
     ]
     print_table(["time", "what", "subscriber", "from", "to", "reason"], rows, [False] * 6)
 
@@ -59,14 +59,13 @@ def show_log(
 @balance.command("plan")
 def show_plan(
     coordinator: Where = COORDINATOR,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look; this is all that it does.")] = True,
     json: Json = False,
 ) -> None:
-    """Print what would be moved now, without moving anybody.
+    """Print the migrations that the coordinator would plan now. Nothing is carried out.
 
     \b
     Example:
-      tocsin balance plan --dry-run
+      tocsin balance plan
     """
     with Client(coordinator) as client:
         plan = client.call("GET", "/balance/plan")
@@ -74,24 +73,24 @@ def show_plan(
         print_json(plan)
         return
     before, after = plan["before"], plan["after"]
-    print_line(f"strategy {plan['strategy'] or 'none'}: {len(plan['moves'])} moves")
+    print_line(f"strategy {plan['strategy'] or 'none'}: {len(plan['migrations'])} migrations")
     rows = [[name, figure(before[name]), figure(after[name])] for name in ("maximum", "mean", "cov")] + [
         ["lower bound", figure(plan["bound"]), figure(plan["bound"])]
     ]
     print_table(["load", "now", "then"], rows, [False, True, True])
-    if plan["moves"]:
+    if plan["migrations"]:
         print_table(
-            ["subscriber", "from", "to", "why"],
-            [[each["subscriber"][:12], each["from"], each["to"], each["why"]] for each in plan["moves"][:50]],
+            ["subscriber", "from", "to", "reason"],
+            [[each["subscriber"][:12], each["from"], each["to"], each["reason"]] for each in plan["migrations"][:50]],
             [False] * 4,
         )
-    if held := plan["held"]:
-        next_look = f", judged again in {held['judged_in']:.0f} s" if held["state"] == "held back" else ""
-        print_line(held["text"] + next_look)
+    if deferred := plan["deferred"]:
+        held = deferred["state"] == "held back"
+        print_line(deferred["text"] + (f", evaluated again in {deferred['next_evaluation']:.0f} s" if held else ""))
 
 
 def drain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Token = "", json: Json = False) -> None:
-    """Empty a broker: its subscribers are moved to others, one after the other, and nobody new is placed there.
+    """Drain a broker: its subscribers migrate to others, and new subscribers are not placed there.
 
     \b
     Example:
@@ -101,7 +100,7 @@ def drain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Tok
 
 
 def undrain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Token = "", json: Json = False) -> None:
-    """Let a broker that was drained take subscribers again.
+    """Let a drained broker accept subscribers again.
 
     \b
     Example:
@@ -116,15 +115,15 @@ def _switch(broker: str, what: str, coordinator: str, token: str, json: bool) ->
     if json:
         print_json(found)
     else:
-        print_line(f"{found['broker']} is {found['state']}; tocsin top shows how it goes")
+        print_line(f"{found['broker']} is {found['state']}; tocsin top shows the progress")
 
 
 def top(
     coordinator: Where = COORDINATOR,
-    once: Annotated[bool, typer.Option("--once", help="Print it once and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
     json: Json = False,
 ) -> None:
-    """Show brokers, load, balance and moves, live. Ctrl-C ends it.
+    """Show brokers, load, balance and migrations, live. Ctrl-C ends it.
 
     \b
     Example:
@@ -153,7 +152,7 @@ def views(client: Client) -> Iterator[Any]:
 def screen(found: dict[str, Any]) -> Group:
     head = Text(
         f"{found['subscribers']:,} subscribers   cov {found['cov']:.3f}   maximum {figure(found['maximum'])} "
-        f"(bound {figure(found['bound'])})   {found['pending']} on the move   "
+        f"(bound {figure(found['bound'])})   {found['pending']} migrating   "
         f"placement {found['placement']}   strategy {found['strategy'] or 'none'}"
     )
     if not found["brokers"]:

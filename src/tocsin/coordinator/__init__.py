@@ -1,1 +1,1 @@
-"""The coordinator (the papers' BCS): knows all brokers, places newcomers, watches load, decides who moves."""
+"""The coordinator (the papers' BCS): registers brokers, places subscribers, and balances load by migrations."""

@@ -1,4 +1,4 @@
-"""Who may change the network: drain a broker, forget one, choose another strategy."""
+"""Authorises changes of the network: draining and forgetting a broker, choosing another strategy."""
 
 from __future__ import annotations
 
@@ -17,30 +17,28 @@ GIVE_IT = "send Authorization: Bearer with the coordinator's admin token (--admi
 
 
 class Admin:
-    """With a token: who knows it. Without: who is on this machine, and only if nobody else can reach the port.
-
-    ``names``: names of this machine that a browser on it may use, besides localhost.
-    """
+    """With a token, requests must carry it. Without one, only this machine may, and only if the port is not reachable
+    from others. ``names``: names of this machine that a browser on it may use, besides localhost."""
 
     def __init__(self, token: str, sock: socket.socket, names: Iterable[str] = ()) -> None:
         self._expected = b"Bearer " + token.encode() if token else None
         self._inside = loopback(sock)
-        self._by_name = sock.family != socket.AF_UNIX  # no browser gets at those
+        self._by_name = sock.family != socket.AF_UNIX  # browsers cannot reach those
         self._names = {"localhost", *(name.lower() for name in names)}
 
     def check(self, headers: Headers) -> None:
-        """Raises if the request may not change anything; every route that does begins with this."""
+        """Raise unless the request may make changes; every route that makes changes begins with this."""
         check_origin(headers)
         if self._expected is None:
             if not self._inside:
-                raise Unauthorized("nothing can be changed from outside while there is no admin token", hint=SET_IT)
+                raise Unauthorized("changes from other machines need an admin token", hint=SET_IT)
             if self._by_name and not self._ours(header(headers, b"host")):
-                raise CrossOrigin("without an admin token only this machine by its own name is answered", hint=NAME_IT)
+                raise CrossOrigin("without an admin token the request must use this machine's own name", hint=NAME_IT)
         elif not hmac.compare_digest(header(headers, b"authorization") or b"", self._expected):
-            raise Unauthorized("this needs the admin token", hint=GIVE_IT)
+            raise Unauthorized("wrong or missing admin token", hint=GIVE_IT)
 
     def _ours(self, host: bytes | None) -> bool:
-        """A page of somebody else whose name was made to mean this machine sends that name, and Origin fits to it."""
+        """Guards against DNS rebinding: a foreign page under a name that resolves to this machine sends that name."""
         try:
             given = (host or b"").decode("ascii").lower()
             found = urlsplit("//" + given)
@@ -62,7 +60,7 @@ def spelled(name: str) -> str:
 
 
 def loopback(sock: socket.socket) -> bool:
-    """Whether only this machine reaches the socket."""
+    """Whether only this machine can reach the socket."""
     if sock.family == socket.AF_UNIX:
         return True
     return ipaddress.ip_address(str(sock.getsockname()[0]).partition("%")[0]).is_loopback

@@ -1,4 +1,4 @@
-"""What an operator may ask for at run time."""
+"""Bodies of an operator's requests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class StrategyRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """`PUT /strategy`."""
 
     strategy: Annotated[str, Meta(max_length=128, description="'' for none")]
-    settings: Annotated[dict[str, float | str], Meta(max_length=32, description="what is not its default")] = field(
-        default_factory=dict
-    )
+    settings: Annotated[
+        dict[str, float | str], Meta(max_length=32, description="those that differ from the default")
+    ] = field(default_factory=dict)
 
 
 class PlacementRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Answers for those who watch: the page's files, events, the topology that waits, what others are asked for it."""
+"""The dashboard's requests: its files, the event feed, the topology, and what it reads of the data cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.balancing.strategies import registry
 from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core import reconfiguration
-from tocsin.coordinator.event_feed import PICTURE
+from tocsin.coordinator.event_feed import TOPOLOGY
 from tocsin.dashboard.files import Page
 from tocsin.errors import NoSuchPath
 from tocsin.http.forwarder import Forwarder
@@ -24,8 +24,8 @@ from tocsin.http.responses import answer, encoder, stream
 if TYPE_CHECKING:
     from tocsin.coordinator.server import Coordinator
 
-#: Seconds that an answer may wait for something to happen.
-PATIENCE = 25.0
+#: Seconds for which a request may wait for a change.
+LONGEST_WAIT = 25.0
 SSE = {"cache-control": "no-store"}
 
 
@@ -42,34 +42,34 @@ class Viewing:
     def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
         self.coordinator = coordinator
         self.admin = admin
-        self.watch = coordinator.watch
+        self.watch = coordinator.feed
         self._page = Page()
         hint = f"is it running? The coordinator was given --cluster {coordinator.config.cluster}"
         self.cluster = Forwarder("data cluster", hint)
-        self._picture: tuple[tuple[int, float], bytes] = ((0, 0.0), b"")
+        self._topology: tuple[tuple[int, float], bytes] = ((0, 0.0), b"")
 
     async def close(self) -> None:
         self.watch.close()
         await self.cluster.close()
 
     async def topology(self, request: Request) -> Response:
-        wish = from_query(request.scope["query_string"], Wait)
-        if wish.wait is not None:
-            await self.watch.until_not(wish.wait, PATIENCE)
-        return Response(self.picture(), media_type="application/json")
+        query = from_query(request.scope["query_string"], Wait)
+        if query.wait is not None:
+            await self.watch.until_not(query.wait, LONGEST_WAIT)
+        return Response(self.topology_json(), media_type="application/json")
 
-    def picture(self) -> bytes:
+    def topology_json(self) -> bytes:
         """The network as it is; made once for all who watch."""
-        now = (self.watch.version, time.time() // PICTURE)
-        if self._picture[0] != now:
+        now = (self.watch.version, time.time() // TOPOLOGY)
+        if self._topology[0] != now:
             found = {"version": self.watch.version, "time": time.time()}
-            self._picture = (now, encoder.encode(found | self.coordinator.tell(ev.Topology(None))))
-        return self._picture[1]
+            self._topology = (now, encoder.encode(found | self.coordinator.handle(ev.ShowTopology(None))))
+        return self._topology[1]
 
     async def events(self, request: Request) -> Response:
-        wish = from_query(request.scope["query_string"], Following)
-        last = request.headers.get("last-event-id", wish.after)
-        return stream(self.watch.events(last, wish.backlog, self.picture), "text/event-stream", SSE)
+        query = from_query(request.scope["query_string"], Following)
+        last = request.headers.get("last-event-id", query.after)
+        return stream(self.watch.events(last, query.backlog, self.topology_json), "text/event-stream", SSE)
 
     async def strategy(self, request: Request) -> Response:
         config = self.coordinator.state.config
@@ -96,7 +96,7 @@ class Viewing:
 
 
 def shown(parameters: dict[str, Any]) -> dict[str, float | str]:
-    """Those that have a default; a strategy of somebody else's may have others."""
+    """Those that have a default; a third-party strategy may have others."""
     return {name: value for name, value in parameters.items() if isinstance(value, int | float | str)}
 
 

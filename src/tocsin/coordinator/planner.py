@@ -1,7 +1,7 @@
-"""Plans are worked out in a process of their own: with a million subscribers one takes seconds, and reports go on.
+"""Makes plans in a process of its own: with a million subscribers a plan takes seconds, and reports go on.
 
-The process is started when the first large question comes, is asked one question at a time over its pipes, and ends
-with its parent. What is small is answered at once, here.
+The process starts with the first large request, takes one request at a time over its pipes, and ends with its parent.
+Small plans are made here, at once.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ import subprocess
 import sys
 from typing import IO, Any
 
-from tocsin.balancing.balancer import answer
+from tocsin.balancing.balancer import plan_for
 from tocsin.balancing.decisions import Plan
 from tocsin.balancing.plan_request import PlanRequest
 from tocsin.errors import SystemTrouble
 
-#: Subscriptions held below which a plan takes some milliseconds.
+#: Up to this many subscriptions a plan takes some milliseconds.
 SMALL = 5_000
-#: Seconds after which a plan is given up: whoever wrote the strategy did not think of so many.
-PATIENCE = 300.0
-#: So much less important than serving.
+#: Seconds after which planning is aborted.
+TIMEOUT = 300.0
+#: Priority of the planning process, lower than that of serving.
 NICE = 10
 
 
 class Planner:
-    def __init__(self, small: int = SMALL, patience: float = PATIENCE) -> None:
-        self.small, self.patience = small, patience
+    def __init__(self, small: int = SMALL, timeout: float = TIMEOUT) -> None:
+        self.small, self.timeout = small, timeout
         self._process: subprocess.Popen[bytes] | None = None
         self._one = asyncio.Lock()
 
-    async def answer(self, question: PlanRequest) -> Plan:
-        if question.load.rows.total <= self.small:
-            return answer(question)
+    async def plan(self, request: PlanRequest) -> Plan:
+        if request.load.rows.total <= self.small:
+            return plan_for(request)
         async with self._one:
             try:
-                asking = asyncio.to_thread(exchange, self._started(), question)
-                found = await asyncio.wait_for(asking, self.patience)
+                exchanged = asyncio.to_thread(exchange, self._started(), request)
+                found = await asyncio.wait_for(exchanged, self.timeout)
             except TimeoutError:
                 self.close()
-                raise SystemTrouble(f"it took more than {self.patience:g} s and was given up") from None
+                raise SystemTrouble(f"planning took more than {self.timeout:g} s") from None
             except Exception as error:
                 self.close()
-                raise SystemTrouble(f"the planning process broke off: {str(error) or type(error).__name__}") from error
+                raise SystemTrouble(f"the planning process failed: {str(error) or type(error).__name__}") from error
         if isinstance(found, Plan):
             return found
         raise SystemTrouble(f"the strategy failed: {found}")
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            # Where this process finds a strategy of somebody else's, the other one has to find it too.
+            # The process has to find the same strategy packages as this one.
             paths = os.pathsep.join(path for path in sys.path if path)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
@@ -73,39 +73,39 @@ class Planner:
                         pipe.close()
 
 
-def exchange(process: subprocess.Popen[bytes], question: PlanRequest) -> Any:
+def exchange(process: subprocess.Popen[bytes], request: PlanRequest) -> Any:
     assert process.stdin is not None and process.stdout is not None
-    pickle.dump(question, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+    pickle.dump(request, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
     process.stdin.flush()
     return pickle.load(process.stdout)
 
 
-def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answers until nobody asks any more."""
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Make plans until the input ends."""
     while True:
         try:
-            question = pickle.load(questions)
+            request = pickle.load(requests)
         except EOFError:
             return
         found: Any
         try:
-            found = answer(question)
+            found = plan_for(request)
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
-        del question  # as large as the network; not kept until the next one
-        pickle.dump(found, answers, protocol=pickle.HIGHEST_PROTOCOL)
-        answers.flush()
+        del request  # frees a copy of the whole network
+        pickle.dump(found, replies, protocol=pickle.HIGHEST_PROTOCOL)
+        replies.flush()
 
 
 def main() -> None:
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end is the end of this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the parent, and this ends with it
     os.nice(NICE)
-    # Whatever a strategy prints belongs into the log.
-    answers = os.fdopen(os.dup(1), "wb")
+    # What a strategy prints goes to the log.
+    replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    serve(sys.stdin.buffer, replies)
 
 
 if __name__ == "__main__":

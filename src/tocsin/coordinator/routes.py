@@ -1,4 +1,4 @@
-"""What the coordinator can be asked; the server answers these, and the reference shows them."""
+"""The coordinator's routes, for the server and for the reference page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROUTES = [
         "POST",
         "/registerbroker",
         "registerbroker",
-        "a broker comes, or comes back",
+        "a broker registers",
         reports.Registration,
         reports.Registered,
         "who knows the secret",
@@ -42,7 +42,7 @@ ROUTES = [
         "POST",
         "/requestbroker",
         "requestbroker",
-        "where is a subscriber to go?",
+        "choose the broker of a subscriber",
         reports.BrokerRequest,
         reports.Placement,
     ),
@@ -58,24 +58,38 @@ ROUTES = [
         "POST",
         "/brokers/{broker}/report",
         "report",
-        "a broker says what has changed and is told what to do",
+        "a broker reports changes and gets migrations to carry out",
         reports.LoadReport,
         reports.ReportReply,
         BROKER,
     ),
-    Described("POST", "/brokers/{broker}/leave", "leave", "a broker stops", answer="`broker`", who=BROKER),
-    Described("POST", "/brokers/{broker}/drain", "drain", "empty a broker", answer="`broker`, `state`", who=ADMIN),
     Described(
-        "POST", "/brokers/{broker}/undrain", "undrain", "let it take people again", None, "`broker`, `state`", ADMIN
+        "GET",
+        "/brokers",
+        "brokers",
+        "brokers that accept subscribers, to measure round trips",
+        None,
+        reports.BrokerList,
+    ),
+    Described("POST", "/brokers/{broker}/leave", "leave", "a broker stops", answer="`broker`", who=BROKER),
+    Described("POST", "/brokers/{broker}/drain", "drain", "drain a broker", answer="`broker`, `state`", who=ADMIN),
+    Described(
+        "POST",
+        "/brokers/{broker}/undrain",
+        "undrain",
+        "let a drained broker accept subscribers again",
+        None,
+        "`broker`, `state`",
+        ADMIN,
     ),
     Described(
-        "DELETE", "/brokers/{broker}", "forget", "a broker that is gone will not come back", None, "`broker`", ADMIN
+        "DELETE", "/brokers/{broker}", "forget", "forget a broker that is gone for good", None, "`broker`", ADMIN
     ),
     Described(
         "GET",
         "/topology",
         "topology",
-        "brokers, load, balance, moves; with `wait` once the version is another one, at the latest after 25 s",
+        "brokers, load, balance, migrations; with `wait` as soon as the version differs from it, within 25 s",
         answer="`version`, `time`, `brokers`, `subscribers`, `cov`, `mean`, `maximum`, `bound`, `pending`, `strategy`, "
         "`placement`",
     ),
@@ -96,25 +110,25 @@ ROUTES = [
         "`strategy`, `placement`",
         ADMIN,
     ),
-    Described("GET", "/placement", "placement", "how newcomers are placed", answer="`placement`, `known`"),
+    Described("GET", "/placement", "placement", "how new subscribers are placed", answer="`placement`, `known`"),
     Described(
         "PUT",
         "/placement",
         "put_placement",
-        "place newcomers in another way from now on, also after a restart",
+        "place new subscribers in another way from now on, also after a restart",
         PlacementRequest,
         "`strategy`, `placement`",
         ADMIN,
     ),
-    Described("GET", "/history", "history", "the newest `limit` looks at the balance", answer="`samples`"),
+    Described("GET", "/history", "history", "the newest `limit` samples of the balance", answer="`samples`"),
     Described(
         "GET",
         "/balance/plan",
         "plan",
-        "what would be moved now",
-        answer="`strategy`, `before`, `after`, `bound`, `moves`, `refused`, `held`",
+        "the plan of now, without carrying it out",
+        answer="`strategy`, `before`, `after`, `bound`, `migrations`, `refused`, `deferred`",
     ),
-    Described("GET", "/balance/log", "log", "the newest `limit` decisions behind number `after`", answer="`log`"),
+    Described("GET", "/balance/log", "log", "the newest `limit` decisions after number `after`", answer="`log`"),
     Described("GET", "/cluster/channels", "channels", "the channels of the data cluster", answer="what that answers"),
     Described(
         "GET",
@@ -133,6 +147,8 @@ BODIES: list[type[Struct]] = [
     reports.Registered,
     reports.BrokerRequest,
     reports.Placement,
+    reports.BrokerList,
+    reports.BrokerAddress,
     reports.User,
     reports.UserRegistered,
     reports.LoadReport,

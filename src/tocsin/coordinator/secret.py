@@ -10,7 +10,7 @@ from tocsin.errors import StorageError
 
 
 def secret_file(file: Path) -> bytes:
-    """Made once; it is nobody else's to read."""
+    """Created once, readable only by its owner."""
     try:
         return _secret(file)
     except OSError as error:
@@ -28,5 +28,5 @@ def _secret(file: Path) -> bytes:
         draft.replace(file)
     found = file.read_bytes()
     if len(found) != 32:
-        raise OSError("it is damaged; without it brokers have to register anew: delete it if it is lost")
+        raise OSError("it is damaged; restore a backup, or delete it and restart all brokers")
     return found

@@ -1,4 +1,4 @@
-"""The coordinator's process: HTTP in, the state machine, what it wants to remember into the store."""
+"""The coordinator's process: HTTP, the state machine, and the store."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ log = logging.getLogger("tocsin.server")
 
 GRACE = 5
 BODY_BYTES = 64 * 1024
-#: Passwords that are hashed, or wait for it, at the same time.
+#: Passwords that are hashed, or wait to be, at the same time.
 HASHING = 64
-#: Notes and looks at the balance from before the start that watchers can still see.
+#: Notes and samples from before the start that the event feed offers.
 PAST = 2_000
 
 
@@ -52,7 +52,7 @@ class Since(Struct, forbid_unknown_fields=True):
 
 
 class Coordinator:
-    """Drives the state machine: every call is an event, and its Reply the answer."""
+    """Drives the state machine: every request is an event, and its Reply the response."""
 
     def __init__(
         self,
@@ -62,20 +62,20 @@ class Coordinator:
         lost: Callable[[LeaseHeld], None] = lambda error: None,
     ) -> None:
         self.config = config
-        self.scribe = WriteBehind(store, lost)
+        self.persister = WriteBehind(store, lost)
         self.clock = clock
         self.state = CoordinatorState(
-            config, store.secret, random.Random(), time.time, lambda: secrets.token_urlsafe(12), apart=True
+            config, store.secret, random.Random(), time.time, lambda: secrets.token_urlsafe(12), offloaded=True
         )
         self.planner = Planner()
-        self._pondering: set[asyncio.Task[None]] = set()
-        self.watch = EventFeed()
+        self._planning: set[asyncio.Task[None]] = set()
+        self.feed = EventFeed()
         for kind, row in store.newest(PAST):
-            self.watch.publish(kind, row)
-        self.tell(ev.Restored(store.brokers(), store.choice()))
+            self.feed.publish(kind, row)
+        self.handle(ev.Restored(store.brokers(), store.choice()))
 
-    def tell(self, event: ev.Event) -> Any:
-        """The body of the reply; raises what it refuses with. Who asks with a future gets the reply in it."""
+    def handle(self, event: ev.Event) -> Any:
+        """The body of the reply; raises the error of a refusal. A call that is a future gets its own result."""
         found: Any = None
         refused: Exception | None = None
         for instruction in self.state.handle(event, self.clock()):
@@ -87,57 +87,57 @@ class Coordinator:
                     if not call.done():
                         call.set_exception(instruction.error)
                 case ev.RequestPlan():
-                    task = asyncio.get_running_loop().create_task(self._ponder(instruction))
-                    self._pondering.add(task)
-                    task.add_done_callback(self._pondering.discard)
+                    task = asyncio.get_running_loop().create_task(self._plan(instruction))
+                    self._planning.add(task)
+                    task.add_done_callback(self._planning.discard)
                 case ev.Reply():
                     found = instruction.body
                 case ev.Refuse():
                     refused = instruction.error
-                case ev.KeepBroker():
-                    self.scribe.broker(instruction.row.name, instruction.row)
-                case ev.DropBroker():
-                    self.scribe.broker(instruction.name, None)
-                case ev.KeepChoice():
-                    self.scribe.choice(instruction.choice)
+                case ev.SaveBroker():
+                    self.persister.broker(instruction.row.name, instruction.row)
+                case ev.DeleteBroker():
+                    self.persister.broker(instruction.name, None)
+                case ev.SaveChoice():
+                    self.persister.choice(instruction.choice)
                 case ev.Note():
-                    self.scribe.note(time.time(), instruction)
-                    self.watch.publish("note", {"time": time.time(), **structs.asdict(instruction)})
+                    self.persister.note(time.time(), instruction)
+                    self.feed.publish("note", {"time": time.time(), **structs.asdict(instruction)})
                 case ev.Sample():
-                    self.scribe.sample(time.time(), instruction)
-                    self.watch.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
+                    self.persister.sample(time.time(), instruction)
+                    self.feed.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
         if isinstance(event, ev.Report | ev.Place | ev.Register):
-            self.watch.changed()
+            self.feed.changed()
         if refused is not None:
             raise refused
         return found
 
-    async def ask(self, event: Callable[[ev.Call], ev.Event]) -> Any:
-        """The reply, when it comes."""
+    async def call(self, event: Callable[[ev.Call], ev.Event]) -> Any:
+        """The reply of an event that may take long."""
         call: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.tell(event(call))
+        self.handle(event(call))
         return await call
 
-    async def _ponder(self, instruction: ev.RequestPlan) -> None:
+    async def _plan(self, instruction: ev.RequestPlan) -> None:
         plan = None
         try:
-            plan = await self.planner.answer(instruction.question)
+            plan = await self.planner.plan(instruction.request)
         except Exception as error:
-            # A strategy may be anybody's; brokers are heard and people are placed all the same.
+            # A failing strategy must not stop reports and placements.
             log.error("no plan: %s", error, exc_info=None if isinstance(error, SystemTrouble) else error)
-        self.tell(ev.PlanReady(instruction.number, plan))
+        self.handle(ev.PlanReady(instruction.number, plan))
 
-    async def told(self, event: ev.Event) -> Any:
-        """The reply, once all that it rests on is remembered."""
-        found = self.tell(event)
-        await self.scribe.kept()
+    async def handle_durably(self, event: ev.Event) -> Any:
+        """The reply, once the store has all changes."""
+        found = self.handle(event)
+        await self.persister.flush()
         return found
 
     async def close(self) -> None:
-        for task in self._pondering:
+        for task in self._planning:
             task.cancel()
         self.planner.close()
-        await self.scribe.close()
+        await self.persister.close()
 
 
 class App(Viewing):
@@ -164,35 +164,40 @@ class App(Viewing):
         return answer({"status": "alive"})
 
     async def registerbroker(self, request: Request) -> Response:
-        return answer(await self.coordinator.told(ev.Register(None, await body(request, reports.Registration))))
+        return answer(
+            await self.coordinator.handle_durably(ev.Register(None, await body(request, reports.Registration)))
+        )
 
     async def requestbroker(self, request: Request) -> Response:
-        return answer(self.coordinator.tell(ev.Place(None, await body(request, reports.BrokerRequest))))
+        return answer(self.coordinator.handle(ev.Place(None, await body(request, reports.BrokerRequest))))
+
+    async def brokers(self, request: Request) -> Response:
+        return answer(self.coordinator.handle(ev.ListBrokers(None)))
 
     async def report(self, request: Request) -> Response:
         limit = self.coordinator.config.limits.report_bytes
         found = await body(request, reports.LoadReport, limit)
         token = request.headers.get("authorization", "").partition(" ")[2]
-        return answer(self.coordinator.tell(ev.Report(None, request.path_params["broker"], token, found)))
+        return answer(self.coordinator.handle(ev.Report(None, request.path_params["broker"], token, found)))
 
     async def leave(self, request: Request) -> Response:
         token = request.headers.get("authorization", "").partition(" ")[2]
-        return answer(self.coordinator.tell(ev.Leave(None, request.path_params["broker"], token)))
+        return answer(self.coordinator.handle(ev.Leave(None, request.path_params["broker"], token)))
 
     async def registeruser(self, request: Request) -> Response:
-        who, ask = await body(request, reports.User), self.coordinator.scribe.ask
-        salt, known, subscriber = await ask(lambda store: store.user(who.user))
+        who, read = await body(request, reports.User), self.coordinator.persister.read
+        salt, known, subscriber = await read(lambda store: store.user(who.user))
         hashed = await self._hash(who.password, salt)
         if known is None:
-            subscriber = await ask(lambda store: store.add_user(who.user, salt, hashed, subscriber))
+            subscriber = await read(lambda store: store.add_user(who.user, salt, hashed, subscriber))
         elif not hmac.compare_digest(known, hashed):
-            raise Unauthorized("the user exists, with another password")
+            raise Unauthorized("wrong user name or password")
         return answer(reports.UserRegistered(who.user, subscriber))
 
     async def _hash(self, password: str, salt: bytes) -> bytes:
-        """Costly on purpose: not in the loop, and not for any number at the same time."""
+        """Hashing is slow on purpose: it runs in a thread, and for a limited number at the same time."""
         if self._hashing >= HASHING:
-            raise Busy("too many users register at the same time", hint="try again in a second")
+            raise Busy("too many users are registering", hint="try again in a second")
         self._hashing += 1
         try:
             return await asyncio.to_thread(hash_password, password, salt)
@@ -201,38 +206,40 @@ class App(Viewing):
 
     async def drain(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        return answer(await self.coordinator.told(ev.Drain(None, request.path_params["broker"])))
+        return answer(await self.coordinator.handle_durably(ev.Drain(None, request.path_params["broker"])))
 
     async def undrain(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        return answer(await self.coordinator.told(ev.Drain(None, request.path_params["broker"], undo=True)))
+        return answer(await self.coordinator.handle_durably(ev.Drain(None, request.path_params["broker"], undo=True)))
 
     async def forget(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        return answer(await self.coordinator.told(ev.Forget(None, request.path_params["broker"])))
+        return answer(await self.coordinator.handle_durably(ev.Forget(None, request.path_params["broker"])))
 
     async def put_strategy(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        wish = await body(request, StrategyRequest)
-        return answer(await self.coordinator.told(ev.Switch(None, wish.strategy, wish.settings)))
+        request_body = await body(request, StrategyRequest)
+        return answer(
+            await self.coordinator.handle_durably(ev.Reconfigure(None, request_body.strategy, request_body.settings))
+        )
 
     async def put_placement(self, request: Request) -> Response:
         self.admin.check(request.scope["headers"])
-        wish = await body(request, PlacementRequest)
-        return answer(await self.coordinator.told(ev.Switch(None, placement=wish.placement)))
+        request_body = await body(request, PlacementRequest)
+        return answer(await self.coordinator.handle_durably(ev.Reconfigure(None, placement=request_body.placement)))
 
     async def history(self, request: Request) -> Response:
-        wish = from_query(request.scope["query_string"], Since)
-        await self.coordinator.scribe.kept()
-        return answer({"samples": await self.coordinator.scribe.ask(lambda store: store.samples(wish.limit))})
+        query = from_query(request.scope["query_string"], Since)
+        await self.coordinator.persister.flush()
+        return answer({"samples": await self.coordinator.persister.read(lambda store: store.samples(query.limit))})
 
     async def plan(self, request: Request) -> Response:
-        return answer(await self.coordinator.ask(ev.Plan))
+        return answer(await self.coordinator.call(ev.ShowPlan))
 
     async def log(self, request: Request) -> Response:
-        wish = from_query(request.scope["query_string"], Since)
-        await self.coordinator.scribe.kept()
-        return answer({"log": await self.coordinator.scribe.ask(lambda store: store.log(wish.after, wish.limit))})
+        query = from_query(request.scope["query_string"], Since)
+        await self.coordinator.persister.flush()
+        return answer({"log": await self.coordinator.persister.read(lambda store: store.log(query.after, query.limit))})
 
 
 async def body(request: Request, kind: type[Any], limit: int = BODY_BYTES) -> Any:
@@ -244,11 +251,11 @@ async def body(request: Request, kind: type[Any], limit: int = BODY_BYTES) -> An
 
 class Server(WebServer):
     def __init__(
-        self, config: CoordinatorConfig, sock: socket.socket, tell: Callable[[str], None] = lambda event: None
+        self, config: CoordinatorConfig, sock: socket.socket, announce: Callable[[str], None] = lambda event: None
     ) -> None:
         self.settings = config
         self.sock = sock
-        self.tell = tell
+        self.announce = announce
         self._lost: LeaseHeld | None = None
         super().__init__(self.answer, grace=GRACE)
 
@@ -272,7 +279,7 @@ class Server(WebServer):
             raise self._lost
 
     def _end(self, error: LeaseHeld) -> None:
-        """Another one has taken over: two would each know half."""
+        """Another coordinator has taken over."""
         self._lost = error
         self.should_exit = True
 
@@ -281,17 +288,17 @@ class Server(WebServer):
         while True:
             await asyncio.sleep(1.0)
             try:
-                coordinator.tell(ev.Tick())
+                coordinator.handle(ev.Tick())
             except Exception:
-                log.exception("the balance could not be looked at")
-            await coordinator.scribe.try_again()
+                log.exception("a tick failed")
+            await coordinator.persister.retry()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self.tell("listening")
+        self.announce("listening")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Before connections are waited for: a stream of events has no end of its own.
+        # Before waiting for connections: an event stream does not end by itself.
         await self.app.close()
         await super().shutdown(sockets)
 

@@ -1,4 +1,4 @@
-"""What the coordinator remembers: its secret, brokers, users, the log of decisions, the history of the balance."""
+"""The coordinator's store: its secret, brokers, users, the log of decisions, and the history of the balance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS log (
 ) {plain};
 CREATE TABLE IF NOT EXISTS history (number {count}, time {real} NOT NULL, sample {bytes} NOT NULL) {plain};
 """
-#: A server may be read by many machines; a file in home is nobody else's.
+#: With PostgreSQL the secret is in the database, so that another machine can take over; otherwise it is a file.
 SECRET = "CREATE TABLE secret (number {int} PRIMARY KEY CHECK (number = 1), secret {bytes} NOT NULL);"
 LAYOUT = Layout(
     what="store",
@@ -43,12 +43,12 @@ LAYOUT = Layout(
     elsewhere="another --home or --store",
 )
 BROKER = "INSERT INTO brokers (name, row) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET row = excluded.row"
-#: Decisions that are kept.
+#: Decisions in the log.
 LOG = 100_000
 
 
 class Changes(Struct):
-    """What is to be written together. A broker that is None is forgotten; ``choice`` is empty if it is as it was."""
+    """Changes of one transaction. A broker that is None is deleted; ``choice`` is empty if unchanged."""
 
     brokers: dict[str, BrokerRow | None] = field(default_factory=dict)
     choice: tuple[Choice | None, ...] = ()
@@ -57,7 +57,7 @@ class Changes(Struct):
 
 
 def open_store(home: str, address: str, history: int, users: int) -> Store:
-    """The only coordinator of it, until ``close`` or the end of the process."""
+    """Take the lease of the store, until ``close`` or the end of the process."""
     folder = Path(home)
     layout = msgspec.structs.replace(LAYOUT, tables=TABLES + SECRET) if is_postgres(address) else LAYOUT
     database = open_database(address, folder / "coordinator.db", layout)
@@ -71,7 +71,7 @@ def open_store(home: str, address: str, history: int, users: int) -> Store:
 
 
 def secret_row(database: Database) -> bytes:
-    """In the database, so that a coordinator on another machine can go on."""
+    """In the database, so that a coordinator on another machine can take over."""
     with database.writing() as session:
         sql = "INSERT INTO secret (number, secret) VALUES (1, ?) ON CONFLICT DO NOTHING"
         session.run(sql, (secrets.token_bytes(32),))
@@ -83,7 +83,7 @@ class Store:
 
     def __init__(self, database: Database, secret: bytes, history: int, users: int) -> None:
         self.secret = secret
-        self._db, self._history, self._most_users = database, history, users
+        self._db, self._history, self._max_users = database, history, users
 
     def close(self) -> None:
         self._db.close()
@@ -93,17 +93,17 @@ class Store:
         try:
             return [msgspec.json.decode(row, type=BrokerRow) for (row,) in rows]
         except msgspec.DecodeError as error:
-            raise StorageError(f"what is remembered of a broker is damaged: {error}", hint="restore a copy") from error
+            raise StorageError(f"a stored broker is damaged: {error}", hint="restore a backup") from error
 
     def choice(self) -> Choice | None:
         rows = self._db.query("SELECT choice FROM choice")
         try:
             return msgspec.json.decode(rows[0][0], type=Choice) if rows else None
         except msgspec.DecodeError:
-            return None  # the configuration is as good
+            return None  # use the configuration
 
     def user(self, name: str) -> tuple[bytes, bytes | None, str]:
-        """(salt, hash, subscriber); a name that is not known gets a new salt and subscriber, and no hash."""
+        """(salt, hash, subscriber); an unknown name gets a new salt and subscriber, and no hash."""
         rows = self._db.query("SELECT salt, hash, subscriber FROM users WHERE name = ?", (name,))
         if rows:
             salt, hashed, subscriber = rows[0]
@@ -112,7 +112,7 @@ class Store:
         return secrets.token_bytes(16), None, secrets.token_urlsafe(16)
 
     def add_user(self, name: str, salt: bytes, hashed: bytes, subscriber: str) -> str:
-        """The subscriber of the name: of two who register it at the same moment the first one's."""
+        """The subscriber of this user; if two register the name at the same moment, that of the first."""
         with self._db.writing() as session:
             if session.insert("users", ("name", "salt", "hash", "subscriber"), [(name, salt, hashed, subscriber)]):
                 self._refuse_more(session.rows("SELECT count(*) FROM users")[0][0] - 1)
@@ -123,11 +123,11 @@ class Store:
         return str(found)
 
     def _refuse_more(self, count: int) -> None:
-        if count >= self._most_users:
+        if count >= self._max_users:
             raise LimitExceeded(
-                f"there are {count} users, and no more are taken",
-                hint="whoever runs the coordinator can raise limits.users",
-                limit=self._most_users,
+                f"there are {count} users, which is the limit",
+                hint="the operator can raise limits.users",
+                limit=self._max_users,
             )
 
     def write(self, changes: Changes) -> None:
@@ -162,7 +162,7 @@ class Store:
         return [{"time": at, **msgspec.json.decode(sample)} for at, sample in reversed(rows)]
 
     def newest(self, limit: int) -> list[tuple[str, dict[str, Any]]]:
-        """Notes and samples together, in the order of time, as watchers get them."""
+        """Notes and samples together, in order of time, for the event feed."""
         notes = [("note", {name: it for name, it in row.items() if name != "number"}) for row in self.log(0, limit)]
         found = [*notes, *(("sample", row) for row in self.samples(limit))]
         return sorted(found, key=lambda each: float(each[1]["time"]))

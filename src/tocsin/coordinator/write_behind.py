@@ -1,8 +1,8 @@
-"""Has written down what the state machine wants remembered, apart from the loop: a database that is slow or away holds
-nobody up who needs nothing of it.
+"""Persists state changes in a background thread, so that a slow or unavailable database does not block requests that do
+not need it.
 
-What could not be written stays, and is written when the database is back. Who has to know that it is remembered waits
-for it, and gets the error otherwise.
+Changes that could not be written stay queued and are written when the database is back. A request that must be durable
+waits for it, and gets the error otherwise.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tocsin.errors import Busy, LeaseHeld, StorageError, SystemTrouble
 
 log = logging.getLogger("tocsin.server")
 
-#: Seconds that the database is waited for.
-PATIENCE = 10.0
-#: Notes that are kept while it is away.
+#: Seconds to wait for the database.
+TIMEOUT = 10.0
+#: Notes that are queued while it is unavailable.
 NOTES = 10_000
-#: Calls that wait for it, and those of them that it has to do with at the same time.
+#: Most calls that wait for it, and most that run at the same time.
 CALLS, AT_ONCE = 256, 8
 
 T = TypeVar("T")
 
 
 class WriteBehind:
-    """``lost`` is called once another coordinator has taken over."""
+    """``lost`` is called when another coordinator has taken over."""
 
     def __init__(self, store: Store, lost: Callable[[LeaseHeld], None] = lambda error: None) -> None:
         self.store = store
@@ -43,9 +43,9 @@ class WriteBehind:
         self._samples: deque[tuple[float, Sample]] = deque(maxlen=NOTES)
         self._calls, self._room = 0, asyncio.Semaphore(AT_ONCE)
         self._writing: asyncio.Task[None] | None = None
-        self._trouble = ""
+        self._last_error = ""
 
-    # -- what is to be remembered
+    # -- changes
 
     def broker(self, name: str, row: BrokerRow | None) -> None:
         self._brokers[name] = row
@@ -59,25 +59,25 @@ class WriteBehind:
     def sample(self, at: float, sample: Sample) -> None:
         self._samples.append((at, sample))
 
-    # -- and when it is
+    # -- writing
 
-    async def kept(self) -> None:
-        """Returns when all that was given is remembered; raises what hinders it, and it is tried again later."""
-        await self._patiently(self._kept())
+    async def flush(self) -> None:
+        """Return when all changes are written. Raises what prevents it; the changes stay queued."""
+        await self._in_time(self._flush())
 
-    async def _kept(self) -> None:
-        if self._writing is not None:  # has begun without what was given since
+    async def _flush(self) -> None:
+        if self._writing is not None:  # has begun without the latest changes
             await asyncio.wait([self._writing])
         if self._brokers or self._choice or self._notes or self._samples:
             if self._writing is None:
                 self._writing = _started(self._write())
             await asyncio.shield(self._writing)
 
-    async def try_again(self) -> None:
-        """For the clock: troubles are told in the log, once."""
+    async def retry(self) -> None:
+        """Called regularly; an error is logged once."""
         if self._writing is None:
             with suppress(SystemTrouble):
-                await self.kept()
+                await self.flush()
 
     async def _write(self) -> None:
         changes = Changes(self._brokers, self._choice, list(self._notes), list(self._samples))
@@ -85,53 +85,53 @@ class WriteBehind:
         self._notes.clear()
         self._samples.clear()
         try:
-            await self._apart(lambda: self.store.write(changes))
-            if self._trouble:
-                log.warning("what happens is remembered again")
-            self._trouble = ""
+            await self._in_thread(lambda: self.store.write(changes))
+            if self._last_error:
+                log.warning("the store is available again")
+            self._last_error = ""
         except Exception as error:
-            # What is newer counts. Where the commit is uncertain, a note is better there twice than not at all.
+            # Newer changes win. If the commit is uncertain, a note twice is better than none.
             self._brokers = changes.brokers | self._brokers
             self._choice = self._choice or changes.choice
             self._notes = deque([*changes.notes, *self._notes], NOTES)
             self._samples = deque([*changes.samples, *self._samples], NOTES)
-            if str(error) != self._trouble:
-                log.error("what happens cannot be remembered: %s", error)
-                self._trouble = str(error)
+            if str(error) != self._last_error:
+                log.error("cannot write to the store: %s", error)
+                self._last_error = str(error)
             if isinstance(error, LeaseHeld):
                 self._lost(error)
             raise
         finally:
             self._writing = None
 
-    async def ask(self, work: Callable[[Store], T]) -> T:
-        """What is remembered."""
+    async def read(self, work: Callable[[Store], T]) -> T:
+        """The result of this work on the store."""
         if self._calls >= CALLS:
-            raise Busy("too many ask for what is remembered", hint="ask again later")
+            raise Busy("too many requests to the store", hint="try again later")
         self._calls += 1
-        task = _started(self._ask(work))
-        task.add_done_callback(self._answered)
-        return await self._patiently(asyncio.shield(task))
+        task = _started(self._read(work))
+        task.add_done_callback(self._finished)
+        return await self._in_time(asyncio.shield(task))
 
-    async def _ask(self, work: Callable[[Store], T]) -> T:
+    async def _read(self, work: Callable[[Store], T]) -> T:
         async with self._room:
-            return await self._apart(lambda: work(self.store))
+            return await self._in_thread(lambda: work(self.store))
 
-    def _answered(self, task: asyncio.Task[T]) -> None:
+    def _finished(self, task: asyncio.Task[T]) -> None:
         self._calls -= 1
 
     @staticmethod
-    async def _patiently(answer: Awaitable[T]) -> T:
+    async def _in_time(answer: Awaitable[T]) -> T:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await answer
         except TimeoutError as error:
-            hint = "check the server of the database; what was wanted is done when it is back"
-            raise StorageError(f"the store does not answer within {PATIENCE:g} s", hint=hint) from error
+            hint = "check the database server; queued changes are written when it is back"
+            raise StorageError(f"the store does not answer within {TIMEOUT:g} s", hint=hint) from error
 
     @staticmethod
-    async def _apart(work: Callable[[], T]) -> T:
-        """In a thread that nobody waits for at the end of the process."""
+    async def _in_thread(work: Callable[[], T]) -> T:
+        """In a thread that does not delay the end of the process."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
@@ -156,13 +156,13 @@ class WriteBehind:
         return await done
 
     async def close(self) -> None:
-        """Writes what is left."""
+        """Write the remaining changes."""
         with suppress(SystemTrouble):
-            await self.kept()
+            await self.flush()
 
 
 def _started(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Goes on when nobody waits for it any more, and is not missed then."""
+    """A task that goes on when its caller has gone, and whose error is then ignored."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

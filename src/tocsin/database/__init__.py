@@ -1,4 +1,4 @@
-"""One small database behind two: a SQLite file, or a schema of a PostgreSQL server."""
+"""One interface to two databases: a SQLite file, or a schema of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_postgres(address: str) -> bool:
 
 
 def open_database(address: str, file: Path, layout: Layout) -> Database:
-    """The one that a configuration names, '' for the file; it is laid down where there is none."""
+    """Open the database of a configuration ('' means the file), and create its tables if they do not exist."""
     if not address:
         return SqliteDatabase(file, layout)
     if is_postgres(address):

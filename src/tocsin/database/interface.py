@@ -1,4 +1,4 @@
-"""The little that is asked of a database; SQL is shared, with ``?`` for parameters."""
+"""The interface of both databases. The SQL is the same for both, with ``?`` for parameters."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ class Session(Protocol):
     """One open transaction."""
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Says how many rows changed."""
+        """Return how many rows changed."""
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]: ...
 
     def each(self, sql: str, rows: Sequence[Row]) -> None:
-        """The same statement for each row of values."""
+        """Run a statement for each row of values."""
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> int:
-        """Many rows fast; those whose key is there already stay as they are. Says how many are new."""
+        """Insert many rows fast; rows whose key exists are skipped. Returns the number of new rows."""
 
 
 class Database(Protocol):
     def writing(self) -> AbstractContextManager[Session]:
-        """A transaction that is durable when the block ends and undone when it raises; one at a time."""
+        """A transaction, one at a time: durable when the block ends, rolled back if the block raises."""
 
     def reading(self) -> AbstractContextManager[Session]:
-        """A snapshot; any number at a time."""
+        """A snapshot for reading; any number at a time."""
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """One query, which is a snapshot without more ado."""
+        """Run one query, without a transaction."""
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Rows of a snapshot of their own, without holding them all."""
+        """Stream the rows of a query from one snapshot, without loading all of them."""
 
     def lease(self) -> None:
-        """Makes this process the only one that writes, until ``close`` or its end."""
+        """Make this process the only writer, until ``close`` or the end of the process."""
 
     def close(self) -> None: ...
 
@@ -54,7 +54,7 @@ C = TypeVar("C", bound=Closeable)
 
 
 class Pool(Generic[C]):
-    """Idle connections for reading: each is used by one thread at a time, and a few are kept."""
+    """A pool of connections for reading; one thread at a time uses a connection."""
 
     def __init__(self, connect: Callable[[], C], keep: int = 8) -> None:
         self._connect = connect
@@ -76,7 +76,7 @@ class Pool(Generic[C]):
         connection.close()
 
     def clear(self, *, keep: int | None = None) -> None:
-        """Closes the idle ones; with ``keep`` 0 also those that come back later."""
+        """Close idle connections; with ``keep=0`` also those that are returned later."""
         with self._lock:
             idle, self._idle = self._idle, []
             if keep is not None:
@@ -85,6 +85,6 @@ class Pool(Generic[C]):
             connection.close()
 
 
-def myself() -> dict[str, Any]:
-    """What the holder of a lease leaves behind for others to read."""
+def this_process() -> dict[str, Any]:
+    """The host and process of a lease holder, for error messages."""
     return {"host": socket.gethostname(), "pid": os.getpid()}

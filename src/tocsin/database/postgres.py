@@ -1,4 +1,4 @@
-"""A database in a PostgreSQL server, in a schema of its own."""
+"""A database in a schema of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import LockNotAvailable
 
-from tocsin.database.interface import Pool, Row, myself
+from tocsin.database.interface import Pool, Row, this_process
 from tocsin.database.layout import Layout
 from tocsin.errors import Conflict, StorageError, UserError
 
@@ -28,7 +28,7 @@ DIALECT = {
 LEASE = "CREATE TABLE lease (epoch BIGINT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL)"
 HINT = "check that the server runs and that the address is right"
 
-#: What the address may say otherwise: a server that vanished is not waited for for hours either.
+#: Defaults that the address can override; a server that disappears must not block for hours.
 CONNECTING = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -38,7 +38,7 @@ CONNECTING = {
 }
 SETTINGS = (
     "SET search_path = {schema}; SET synchronous_commit = on; SET standard_conforming_strings = on; "
-    # A machine that vanished must not hold the lease for hours.
+    # A machine that disappears must not hold the lease for hours.
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
 
@@ -50,18 +50,20 @@ def _native(sql: str) -> bytes:
 
 @contextmanager
 def _translated(what: str) -> Iterator[None]:
-    """PostgreSQL's errors as ours."""
+    """Turn errors of PostgreSQL into errors of Tocsin."""
     try:
         yield
     except psycopg.IntegrityError as error:
-        raise Conflict(f"the {what} refuses it: {error}") from error
+        raise Conflict(f"the {what} rejects the change: {error}") from error
     except (psycopg.DataError, UnicodeEncodeError, OverflowError) as error:
-        raise UserError(f"the {what} cannot hold such a value: {error}") from error
+        raise UserError(f"the {what} cannot store this value: {error}") from error
     except psycopg.Error as error:
-        # Without a state it came from the client's side; 08 and 57 are lost connections and shutdowns.
+        # An error without a state comes from the client; 08 and 57 are lost connections and shutdowns.
         state = error.sqlstate or "08000"
         if state == "53100":
-            raise StorageError(f"the disk of the {what} is full: {error}", hint="make room and try again") from error
+            raise StorageError(
+                f"the disk of the {what} is full: {error}", hint="free some space and try again"
+            ) from error
         if isinstance(error, psycopg.OperationalError) and state[:2] in ("08", "57"):
             raise StorageError(f"the {what} cannot be reached: {error}", hint=HINT) from error
         raise StorageError(f"the {what} fails: {error}") from error
@@ -92,7 +94,7 @@ class _Session:
 
 
 def _checked(values: Sequence[Any]) -> Sequence[Any]:
-    # PostgreSQL would take a larger number as a decimal, and find nothing.
+    # PostgreSQL would treat a larger number as a decimal and not find it.
     for value in values:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise OverflowError(f"{value} needs more than 64 bits")
@@ -117,9 +119,9 @@ class PostgresDatabase:
 
     def _connect(self) -> Connection[Row]:
         with _translated(self._layout.what):
-            said = conninfo_to_dict(self._url)
-            wanted = make_conninfo(self._url, **{name: it for name, it in CONNECTING.items() if name not in said})
-            connection = psycopg.connect(wanted, autocommit=True, client_encoding="utf8")
+            given = conninfo_to_dict(self._url)
+            address = make_conninfo(self._url, **{name: it for name, it in CONNECTING.items() if name not in given})
+            connection = psycopg.connect(address, autocommit=True, client_encoding="utf8")
             try:
                 connection.execute(SETTINGS.format(schema=self._layout.schema).encode())
             except BaseException:
@@ -130,7 +132,7 @@ class PostgresDatabase:
     def _create(self) -> None:
         with self._transaction() as session:
             session.run(f"SELECT pg_advisory_xact_lock({self._layout.lock + 1})")
-            # Asked first: whoever only uses one need not be allowed to make one.
+            # Check first, because a user of an existing database may lack the right to create one.
             if not session.rows("SELECT to_regclass('meta')::text")[0][0]:
                 session.run(f"CREATE SCHEMA IF NOT EXISTS {self._layout.schema}")
                 for statement in (*self._layout.statements(DIALECT), LEASE):
@@ -173,7 +175,7 @@ class PostgresDatabase:
             with _translated(self._layout.what):
                 begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
                 if self._epoch is not None:
-                    # Who took the lease meanwhile has changed the row, or waits until this transaction is done.
+                    # A process that took the lease has changed the row, or waits for the end of this transaction.
                     begin += "; SELECT epoch, host, pid FROM lease FOR SHARE"
                 before = self._writer
                 self._writer, rows = self._begin(before, begin)
@@ -231,7 +233,7 @@ class PostgresDatabase:
                     self._readers.give(connection)
 
     def lease(self) -> None:
-        """An advisory lock of a session of its own, and a row that shuts out whoever lost the lock unnoticed."""
+        """An advisory lock in a separate session, and a row that stops a process that lost the lock unnoticed."""
         with self._lock:
             if self._closed:
                 raise self._layout.closed()
@@ -239,7 +241,7 @@ class PostgresDatabase:
                 with _translated(self._layout.what):
                     connection = self._locked()
                     try:
-                        me = myself()
+                        me = this_process()
                         sql = "UPDATE lease SET epoch = epoch + 1, host = %s, pid = %s RETURNING epoch"
                         self._epoch = connection.execute(sql, (me["host"], me["pid"])).fetchall()[0][0]
                     except BaseException:
@@ -248,7 +250,7 @@ class PostgresDatabase:
                     self._leaseholder = connection
 
     def _keep_lease(self) -> None:
-        """Takes the lock again where its session died too; the row tells whether another had it meanwhile."""
+        """Take the lock again if its session died too; the row shows whether another process had it meanwhile."""
         if self._leaseholder is not None:
             try:
                 self._leaseholder.execute("SELECT 1")
@@ -261,7 +263,7 @@ class PostgresDatabase:
     def _locked(self) -> Connection[Row]:
         connection = self._connect()
         try:
-            # The server needs a moment to see that a killed holder is gone.
+            # The server needs a moment to notice that a killed process is gone.
             connection.execute("SET lock_timeout = '1s'")
             connection.execute(f"SELECT pg_advisory_lock({self._layout.lock})".encode())
             connection.execute("SET lock_timeout = 0")
@@ -286,7 +288,7 @@ class PostgresDatabase:
 
 
 def _last_rows(connection: Connection[Row], sql: str, values: Sequence[Any]) -> list[Row]:
-    # Only without values may it be several statements.
+    # Several statements are only possible without values.
     cursor = connection.execute(_native(sql), values or None)
     while cursor.nextset():
         pass
@@ -309,7 +311,7 @@ def _commit(connection: Connection[Row], what: str) -> None:
         if lost:
             raise StorageError(
                 f"uncertain: the connection to the {what} was lost during a commit: {error}",
-                hint=f"read the {what} to see whether it was done",
+                hint=f"read the {what} to see whether the change was made",
                 uncertain=True,
             ) from error
         raise

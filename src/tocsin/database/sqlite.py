@@ -1,4 +1,4 @@
-"""A database in one SQLite file: WAL, and a commit is on the disk when it returns."""
+"""A database in one SQLite file with a write-ahead log; a commit is on disk when it returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from tocsin.database.interface import Pool, Row, myself
+from tocsin.database.interface import Pool, Row, this_process
 from tocsin.database.layout import Layout
 from tocsin.errors import Conflict, StorageError, TocsinError, UserError
 
@@ -26,31 +26,31 @@ DIALECT = {
 }
 
 REASONS = {
-    sqlite3.SQLITE_FULL: ("the disk of the {what} is full", "make room and try again"),
+    sqlite3.SQLITE_FULL: ("the disk of the {what} is full", "free some space and try again"),
     sqlite3.SQLITE_READONLY: ("the {what} cannot be written", "check the permissions of the folder and the file"),
-    sqlite3.SQLITE_CANTOPEN: ("the {what} cannot be opened", "check that the folder exists and may be written"),
+    sqlite3.SQLITE_CANTOPEN: ("the {what} cannot be opened", "check that the folder exists and is writable"),
     sqlite3.SQLITE_CORRUPT: ("the {what} file is damaged", "restore it from a backup"),
     sqlite3.SQLITE_NOTADB: ("the {what} file is not a {what}", "restore it from a backup, or choose another home"),
-    sqlite3.SQLITE_BUSY: ("another process has locked the {what}", "stop whatever else has the file open"),
+    sqlite3.SQLITE_BUSY: ("another process has locked the {what}", "stop the process that has the file open"),
     sqlite3.SQLITE_IOERR: ("the disk of the {what} fails", "check the disk"),
 }
 
 
 @contextmanager
 def _translated(what: str, path: Path, *, committing: bool = False) -> Iterator[None]:
-    """SQLite's errors as ours."""
+    """Turn errors of SQLite into errors of Tocsin."""
     try:
         yield
     except sqlite3.IntegrityError as error:
-        raise Conflict(f"the {what} refuses it: {error}") from error
+        raise Conflict(f"the {what} rejects the change: {error}") from error
     except (OverflowError, UnicodeEncodeError, sqlite3.DataError) as error:
-        raise UserError(f"the {what} cannot hold such a value: {error}") from error
+        raise UserError(f"the {what} cannot store this value: {error}") from error
     except sqlite3.Error as error:
-        # The low byte is the primary code; the rest says where it happened.
+        # The low byte is the primary error code.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         reason, hint = REASONS.get(code, ("the {what} fails", ""))
         reason = reason.format(what=what)
-        # A failed write of the log is undone; a failed sync may still have reached the disk.
+        # A failed write of the log is rolled back; a failed sync may still have reached the disk.
         if committing and code == sqlite3.SQLITE_IOERR:
             raise StorageError(f"uncertain: {reason}: {error}", hint=hint, path=str(path), uncertain=True) from error
         raise StorageError(f"{reason}: {error}", hint=hint, path=str(path)) from error
@@ -86,7 +86,7 @@ class SqliteDatabase:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                f"cannot make the folder of the {layout.what}: {error}", hint="choose another home"
+                f"cannot create the folder of the {layout.what}: {error}", hint="choose another home"
             ) from error
         with _translated(self._layout.what, self._path):
             self._writer = self._connect()
@@ -130,7 +130,7 @@ class SqliteDatabase:
                 with _translated(self._layout.what, self._path, committing=True):
                     self._writer.execute("COMMIT")
             except BaseException:
-                # SQLite has undone it already where the disk is full.
+                # With a full disk, SQLite has already rolled back.
                 if self._writer.in_transaction:
                     with suppress(sqlite3.Error):
                         self._writer.execute("ROLLBACK")
@@ -172,7 +172,7 @@ class SqliteDatabase:
                 connection.close()
 
     def lease(self) -> None:
-        """A lock on a file beside it, which the kernel gives back whatever ends the process."""
+        """A lock on a file beside the database; the kernel releases it however the process ends."""
         if self._lease is not None:
             return
         path = self._path.with_suffix(".lock")
@@ -183,11 +183,11 @@ class SqliteDatabase:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps(myself()).encode(), 0)
+            os.pwrite(handle, json.dumps(this_process()).encode(), 0)
         except BlockingIOError as error:
             text = os.pread(handle, 4096, 0)
             os.close(handle)
-            # The holder may be between taking the lock and writing its name.
+            # The holder may have taken the lock but not yet written its name.
             raise self._layout.held(json.loads(text or "{}")) from error
         except OSError as error:
             os.close(handle)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from tocsin.balancing.balancer import plan_for
 from tocsin.client.core.connection_state import Stage
 from tocsin.client.core.session import Phase
 from tocsin.client.notification import Notification, Receipt
@@ -165,8 +166,8 @@ def _truth(world: Deployment) -> dict[str, list[tuple[str, list[int]]]]:
     """Subscriber: brokers that have it, with its BE subscriptions there."""
     found: dict[str, list[tuple[str, list[int]]]] = {}
     for broker in world.brokers.values():
-        for front in broker.state.fronts.values() if broker.up else ():
-            found.setdefault(front.subscriber, []).append((broker.name, sorted(front.subscriptions)))
+        for session in broker.state.sessions.by_peer.values() if broker.up else ():
+            found.setdefault(session.subscriber, []).append((broker.name, sorted(session.subscriptions)))
     return found
 
 
@@ -186,12 +187,12 @@ def _places(world: Deployment) -> Iterator[Violation]:
 def _picture(world: Deployment) -> Iterator[Violation]:
     """The coordinator knows who is where, and its loads are those of the formula."""
     state, now = world.coordinator.state, world.clock.now
-    picture, load = state.picture, state.load
+    model, load = state.model, state.load
     if not world.coordinator.up:
         yield Violation("the coordinator is right", "it is down")
         return
     numbers = {member.name: member.number for member in state.members.values()}
-    names = {number: name for name, number in numbers.items()}
+    by_number = {number: name for name, number in numbers.items()}
     for broker in world.brokers.values():
         member = state.members.get(broker.name)
         if (member is not None and member.alive) != broker.up:
@@ -199,31 +200,32 @@ def _picture(world: Deployment) -> Iterator[Violation]:
             yield Violation("the coordinator is right", f"it takes {broker.name} for {wrong}")
     truth = {subscriber: found[-1] for subscriber, found in _truth(world).items()}
     seen: dict[str, tuple[str, list[int]]] = {}
-    for subscriber in picture.subscribers:
-        u = picture.subscribers.find(subscriber)
+    for subscriber in model.subscribers:
+        u = model.subscribers.find(subscriber)
         assert u is not None
-        rows = sorted(picture.backs.name(k) for k in load.rows[u].tolist())
-        seen[subscriber] = (names.get(int(load.at[u]), "nowhere"), rows)
+        rows = sorted(model.subscriptions.name(k) for k in load.rows[u].tolist())
+        seen[subscriber] = (by_number.get(int(load.at[u]), "nowhere"), rows)
     for subscriber in sorted({*truth, *seen}):
         if truth.get(subscriber) != seen.get(subscriber):
             what = f"{subscriber} is at {truth.get(subscriber)}, and it says {seen.get(subscriber)}"
             yield Violation("the coordinator is right", what)
-    if picture.away:
-        yield Violation("the coordinator is right", f"it waits for {sorted(picture.away)}")
+    if model.in_transit:
+        yield Violation("the coordinator is right", f"it waits for {sorted(model.in_transit)}")
     yield from _loads(world, truth, numbers)
-    if state.transfers:
-        yield Violation("it settles", f"moves are under way: {sorted(state.transfers)}")
-    if now - world.coordinator.last_move < 2.5 * world.scenario.balance_every:
-        yield Violation("it settles", f"a move was decided on at {world.coordinator.last_move:.1f}")
-    elif planned := state.balancer.dry_run(now).moves:
-        yield Violation("it settles", f"{len(planned)} more moves would be made")
+    if state.balancer.pending:
+        names = [model.subscribers.name(u) for u in state.balancer.pending]
+        yield Violation("it settles", f"migrations are pending: {sorted(names)}")
+    if now - world.coordinator.last_migration < 2.5 * world.scenario.balance_every:
+        yield Violation("it settles", f"a migration was decided on at {world.coordinator.last_migration:.1f}")
+    elif planned := plan_for(state.balancer.snapshot(now)).migrations:
+        yield Violation("it settles", f"{len(planned)} more migrations would be made")
 
 
 def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: dict[str, int]) -> Iterator[Violation]:
     """F_j = Σ_k z_jk (1 + n_jk) λ_k, from who is really where; λ_k is what one of those who serve it measures."""
     state = world.coordinator.state
-    loads, picture = state.load.loads, state.picture
-    lam = {k: float(state.load.lam[picture.backs.number(k)]) for _, row in truth.values() for k in row}
+    loads, model = state.load.loads, state.model
+    lam = {k: float(state.load.lam[model.subscriptions.number(k)]) for _, row in truth.values() for k in row}
     for broker in world.brokers.values():
         if not broker.up or broker.name not in numbers:
             continue
@@ -235,8 +237,9 @@ def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: 
         told = float(loads.F[numbers[broker.name]])
         if not math.isclose(F, told, rel_tol=1e-9, abs_tol=1e-9):
             yield Violation("loads agree with the model", f"F of {broker.name} is {F}, and the coordinator says {told}")
+    up = [each for each in world.brokers.values() if each.up]
     for k, rate in lam.items():
-        serving = [each.state.backs[k] for each in world.brokers.values() if each.up and _serves(each, k)]
+        serving = [each.state.be_subscriptions.by_id[k] for each in up if _serves(each, k)]
         measured = [back.lam.bytes_per_second(world.clock.now) for back in serving]
         if measured and not any(abs(rate - each) <= STALE * max(rate, each) for each in measured):
             what = f"λ of #{k} is {' or '.join(map(str, measured))}, and the coordinator says {rate}"
@@ -244,7 +247,7 @@ def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: 
 
 
 def _serves(broker: BrokerNode, k: int) -> bool:
-    return any(k in front.subscriptions for front in broker.state.fronts.values())
+    return any(k in session.subscriptions for session in broker.state.sessions.by_peer.values())
 
 
 def _brokers(world: Deployment) -> Iterator[Violation]:
@@ -254,18 +257,19 @@ def _brokers(world: Deployment) -> Iterator[Violation]:
     for broker in world.brokers.values():
         if not broker.up:
             continue
-        state = broker.state
+        state, sessions, by_id = broker.state, broker.state.sessions.by_peer, broker.state.be_subscriptions.by_id
         if (mine := cluster.data.brokers.get(broker.name)) and (left := cluster.data.entries(mine.id, 10)):
             yield Violation("it settles", f"{broker.name} was not notified of {left}")
-        if any(channel.told for channel in state.channels.values()) or state.catchup.jobs or state.catchup.queue:
+        fetches, channels = state.replay.fetches, state.be_subscriptions.channels
+        if any(channel.queue for channel in channels.values()) or fetches.jobs or fetches.queue:
             yield Violation("it settles", f"{broker.name} has something to fetch")
-        if late := [front.subscriber for front in state.fronts.values() if front.behind or front.congested]:
+        if late := [each.subscriber for each in sessions.values() if each.not_live or each.congested]:
             yield Violation("it settles", f"{broker.name} has something left for {late}")
-        if broker.name in world.draining and open_ and state.fronts:
-            yield Violation("it settles", f"{broker.name} is drained, and has {len(state.fronts)} subscribers")
+        if broker.name in world.draining and open_ and sessions:
+            yield Violation("it settles", f"{broker.name} is drained, and has {len(sessions)} subscribers")
         held = {each.id for name in cluster.data.channels for each in cluster.data.subscriptions(name, broker.name)}
-        if held != set(state.backs):
-            what = f"{broker.name} has {sorted(state.backs)}, and the data cluster says {sorted(held)}"
+        if held != set(by_id):
+            what = f"{broker.name} has {sorted(by_id)}, and the data cluster says {sorted(held)}"
             yield Violation("subscriptions agree", what)
         if state.cache.bytes > config.cache_bytes:
             yield Violation("memory is bounded", f"{broker.name} keeps {state.cache.bytes} bytes of results")

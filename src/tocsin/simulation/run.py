@@ -101,7 +101,7 @@ def _outcome(seed: int, world: Deployment, violations: list[Violation], script: 
         world.clock.now,
         dict(Counter(fault.kind for fault in script)),
         [str(fault) for fault in script],
-        world.coordinator.moves,
+        world.coordinator.migrations,
         sum(client.state.connects for client in world.clients.values()),
         sum(len(each.received) for each in interests),
         sum(len(each.missed) for each in interests),

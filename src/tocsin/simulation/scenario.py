@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-#: Strategies and placements that are drawn; "" is no balancing. Peal in its full gear is the dearest by far.
+#: Strategies and placements that are drawn; "" is no balancing. Peal in its automatic mode is by far the slowest.
 STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("peal", {}),
-    ("peal", {"gear": "repair"}),
-    ("peal", {"gear": "repair", "trigger": 0.0}),
+    ("peal", {"mode": "repair"}),
+    ("peal", {"mode": "repair", "trigger": 0.0}),
     ("multistage", {}),
     ("ldm", {"alpha": 0.03}),
     ("sdm", {"alpha": 0.03}),

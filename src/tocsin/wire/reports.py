@@ -1,4 +1,4 @@
-"""What brokers and the coordinator say to each other: a broker reports, and the answer says what to do."""
+"""The messages between brokers, clients and the coordinator: a broker reports, and the reply orders migrations."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ Name = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[^/]+$")]
 
 
 class Registration(Struct, frozen=True, forbid_unknown_fields=True):
-    """``registerbroker``. ``secret`` is what the operator gave to both."""
+    """``registerbroker``. ``secret``: the operator gives the same one to brokers and coordinator."""
 
     broker: Name
     url: Annotated[str, Meta(min_length=1, max_length=2_000)]
     secret: str = ""
     identity: Annotated[
-        str, Meta(max_length=128, description="known to this broker only: who has registered a name keeps it")
+        str, Meta(max_length=128, description="a secret of this broker: only it can register its name again")
     ] = ""
     capacity: Annotated[float, Meta(gt=0)] = 1.0
-    most: Annotated[int, Meta(ge=1)] = 2**31 - 1
+    max_subscribers: Annotated[int, Meta(ge=1)] = 2**31 - 1
     lat: Annotated[float, Meta(ge=-90, le=90)] | None = None
     lon: Annotated[float, Meta(ge=-360, le=360)] | None = None
-    boot: Annotated[
-        str, Meta(max_length=128, description="another one each time it is started: tickets of before are void")
+    incarnation: Annotated[
+        str, Meta(max_length=128, description="changes with each start of the broker: earlier tickets become void")
     ] = ""
 
 
 class Registered(Struct, frozen=True):
-    """``key`` (hex) checks tickets; ``token`` goes with every report, so that no broker speaks for another."""
+    """``key`` (hex) verifies tickets; ``token`` authenticates the broker's reports."""
 
     broker: str
     key: str
@@ -38,14 +38,14 @@ class Registered(Struct, frozen=True):
 
 
 class FailedMigration(Struct, frozen=True):
-    """A subscriber that did not follow a move."""
+    """A subscriber that did not migrate."""
 
     ticket: str
     reason: str
 
 
 class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
-    """What has changed since the report before, or everything (``full``)."""
+    """Changes since the previous report, or everything (``full``)."""
 
     number: int
     full: bool = False
@@ -64,12 +64,12 @@ class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
     waiting: int = 0
     lagging: int = 0
     fresh: Annotated[
-        list[int], Meta(description="those of `rates` that the broker has only begun to count, so that λ is too low")
+        list[int], Meta(description="those of `rates` that the broker has only begun to measure, so that λ is too low")
     ] = field(default_factory=list)
 
 
 class MigrationOrder(Struct, frozen=True):
-    """Send this subscriber to that broker."""
+    """Migrate this subscriber to that broker."""
 
     subscriber: str
     broker: str
@@ -78,14 +78,14 @@ class MigrationOrder(Struct, frozen=True):
 
 
 class ReportReply(Struct, frozen=True):
-    """Answers a report. ``full``: the coordinator has forgotten and wants everything the next time."""
+    """The reply to a report. ``full``: the next report has to be full."""
 
     number: int
     full: bool = False
-    moves: list[MigrationOrder] = field(default_factory=list)
-    drop: Annotated[list[str], Meta(description="subscribers that are elsewhere; their connection here is old")] = (
-        field(default_factory=list)
-    )
+    migrations: list[MigrationOrder] = field(default_factory=list)
+    drop: Annotated[
+        list[str], Meta(description="subscribers that are at another broker; close their outdated connection")
+    ] = field(default_factory=list)
 
 
 class BrokerRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,15 +95,16 @@ class BrokerRequest(Struct, frozen=True, forbid_unknown_fields=True):
     lat: Annotated[float, Meta(ge=-90, le=90)] | None = None
     lon: Annotated[float, Meta(ge=-360, le=360)] | None = None
     distances: Annotated[
-        dict[str, float], Meta(max_length=1_000, description="broker: measured round trip, milliseconds")
+        dict[str, Annotated[float, Meta(ge=0)]],
+        Meta(max_length=1_000, description="broker: measured round trip in milliseconds"),
     ] = field(default_factory=dict)
-    avoid: Annotated[list[Name], Meta(max_length=100, description="brokers that did not answer just now")] = field(
+    avoid: Annotated[list[Name], Meta(max_length=100, description="brokers that did not answer")] = field(
         default_factory=list
     )
 
 
 class User(Struct, frozen=True, forbid_unknown_fields=True):
-    """``registeruser``: the same user gets the same subscriber, on whatever device it comes back."""
+    """``registeruser``: a user has the same subscriber on every device."""
 
     user: Annotated[str, Meta(min_length=1, max_length=128)]
     password: Annotated[str, Meta(min_length=8, max_length=256)]
@@ -115,8 +116,23 @@ class UserRegistered(Struct, frozen=True):
 
 
 class Placement(Struct, frozen=True):
-    """Answers ``requestbroker``."""
+    """The reply to ``requestbroker``."""
 
     broker: str
     url: str
     ticket: str
+
+
+class BrokerAddress(Struct, frozen=True):
+    """A broker that accepts subscribers."""
+
+    broker: str
+    url: Annotated[str, Meta(description="as in the reply to `requestbroker`")]
+    lat: float | None = None
+    lon: float | None = None
+
+
+class BrokerList(Struct, frozen=True):
+    """``GET /brokers``: for clients that measure round trips."""
+
+    brokers: list[BrokerAddress]

@@ -26,11 +26,11 @@ class Ticket(Struct, frozen=True):
     nonce: str
 
 
-def key_for(secret: bytes, broker: str, boot: str = "") -> bytes:
-    """``boot`` changes with each start of a broker and so makes earlier tickets invalid: a broker remembers used
+def key_for(secret: bytes, broker: str, incarnation: str = "") -> bytes:
+    """``incarnation`` changes with each start of a broker and so makes earlier tickets invalid: a broker remembers used
     tickets only while it runs.
     """
-    return hmac.new(secret, f"ticket\0{len(broker)}\0{broker}\0{boot}".encode(), hashlib.sha256).digest()
+    return hmac.new(secret, f"ticket\0{len(broker)}\0{broker}\0{incarnation}".encode(), hashlib.sha256).digest()
 
 
 def sign(ticket: Ticket, key: bytes) -> str:
@@ -63,7 +63,7 @@ class TicketVerifier:
         ticket = msgspec.json.decode(data, type=Ticket)
         now = self.clock()
         if ticket.broker != self.broker or ticket.subscriber != subscriber:
-            return "the ticket is for somebody else"
+            return "the ticket is for another subscriber or broker"
         if ticket.expires < now - SKEW:
             return "the ticket has expired"
         if ticket.nonce in self._used:

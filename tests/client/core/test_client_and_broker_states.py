@@ -22,7 +22,6 @@ from tocsin.client.core import events as ev
 from tocsin.client.notification import Gap
 from tocsin.config import BrokerConfig, BrokerLimits
 from tocsin.wire import messages as wire
-from tocsin.wire.frames import TEXT, payloads
 from tocsin.wire.position import Position
 from tocsin.wire.reports import MigrationOrder, ReportReply
 
@@ -80,16 +79,14 @@ class World(RuleBasedStateMachine):
     def tell(self, site: Site, event: Any) -> None:
         for instruction in site.state.handle(event, self.now):
             match instruction:
-                case do.Send(peers, frame):
-                    messages = [
-                        m for opcode, data in payloads(frame) if opcode == TEXT for m in wire.decode_answers(data)
-                    ]
+                case do.Send(peers, encoded):
+                    messages = [message for data in encoded for message in wire.decode_answers(data)]
                     for peer in peers:
                         if peer in self.down:
                             self.down[peer] += messages
                 case do.Close(peer, close):
                     self.broken(peer, close.code)
-                case do.Want() | do.Unwant() | do.Pull() | do.Fetch():
+                case do.Subscribe() | do.Unsubscribe() | do.Pull() | do.Fetch():
                     site.asked.append(instruction)
 
     def broken(self, peer: Peer, code: int | None) -> None:
@@ -166,7 +163,7 @@ class World(RuleBasedStateMachine):
     def told(self, name: str) -> None:
         site = self.sites[name]
         if site.tells:
-            self.tell(site, happened.Told("C", site.tells.popleft()))
+            self.tell(site, happened.Notified("C", site.tells.popleft()))
 
     def line(self, number: int, execution: int) -> happened.Line:
         return happened.Line(number, execution, 1, b"[1]")
@@ -187,19 +184,20 @@ class World(RuleBasedStateMachine):
 
     def answered(self, site: Site, place: int) -> None:
         match site.asked.pop(place):
-            case do.Want(channel, args):
+            case do.Subscribe(channel, args):
                 numbers = [self.id_of(site, each["x"] if isinstance(each, dict) else each[0]) for each in args]
-                self.tell(site, happened.Wanted(channel, numbers, len(self.log)))
-            case do.Unwant(channel, subscriptions):
+                self.tell(site, happened.Subscribed(channel, numbers, Position(0, len(self.log))))
+            case do.Unsubscribe(channel, subscriptions):
                 for number in subscriptions:
                     site.holds.pop(number, None)
-                self.tell(site, happened.Unwanted(channel))
-            case do.Pull(channel, execution):
+                self.tell(site, happened.Unsubscribed(channel))
+            case do.Pull(channel, position):
+                execution = position.execution
                 lines = [
                     self.line(number, execution) for number in sorted(self.results[execution - 1] & set(site.holds))
                 ]
-                self.tell(site, happened.Pulled(channel, execution, lines))
-            case do.Fetch(job, _, subscription, after):
+                self.tell(site, happened.Pulled(channel, position, lines))
+            case do.Fetch(job, _, subscription, (_, after)):
                 every = [e for e, hit in enumerate(self.results, 1) if e > after and subscription in hit]
                 lines = [self.line(subscription, execution) for execution in every[:FETCHED]]
                 self.tell(site, happened.Fetched(job, lines, len(every) > FETCHED))
@@ -213,7 +211,7 @@ class World(RuleBasedStateMachine):
         (other,) = [each for each in NAMES if each != name]
         ticket = f"{next(self.tickets)} {subscriber if valid else 'forged'}"
         order = MigrationOrder(subscriber, other, other, ticket)
-        self.tell(self.sites[name], happened.Ordered(ReportReply(1, moves=[order])))
+        self.tell(self.sites[name], happened.Ordered(ReportReply(1, migrations=[order])))
         if fast:
             for peer in [peer for peer in self.down if peer[0] == client]:
                 self.deliver_to(peer, 1_000)
@@ -275,7 +273,7 @@ class World(RuleBasedStateMachine):
     def work(self, site: Site) -> None:
         while site.tells or site.asked:
             while site.tells:
-                self.told(site.name)
+                self.queue(site.name)
             while site.asked:
                 self.answered(site, 0)
 
@@ -312,7 +310,7 @@ class World(RuleBasedStateMachine):
             self.broken(peer, None)
         if inherits:
             held = [(number, [x]) for number, x in sorted(site.holds.items())]
-            self.tell(site, happened.Inherited("C", held, len(self.log)))
+            self.tell(site, happened.Recovered("C", held, Position(0, len(self.log))))
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 

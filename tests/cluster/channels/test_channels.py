@@ -207,7 +207,7 @@ def test_repetitive_channels_run_by_themselves(cluster: ManualCluster) -> None:
     assert cluster.wait_results("c", me, 1) == [{"id": "1"}]
 
 
-def test_a_confirmed_subscription_is_in_the_next_execution_and_a_given_up_one_is_not(cluster: ManualCluster) -> None:
+def test_a_confirmed_subscription_is_in_the_next_execution_and_an_ended_one_is_not(cluster: ManualCluster) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} {{ SELECT r.id FROM Reports r "
         "WHERE is_new(r) AND r.kind = kind }"
@@ -224,7 +224,7 @@ def test_a_confirmed_subscription_is_in_the_next_execution_and_a_given_up_one_is
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_it_is_known_which_execution_a_subscription_came_too_late_for(
+def test_begins_after_names_the_execution_that_a_subscription_missed(
     cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch, found: bool
 ) -> None:
     cluster.execute(
@@ -240,7 +240,7 @@ def test_it_is_known_which_execution_a_subscription_came_too_late_for(
             late = cluster.subscribed("c", "flood")
             meanwhile.extend(cluster.subscription("c", number) for number in (before, late))
 
-    monkeypatch.setattr(kill_points, "reach", subscribe)
+    monkeypatch.setattr(kill_points, "hit", subscribe)
     run = cluster.run_channel("c")
     monkeypatch.undo()
     assert [each["begins_after"] for each in meanwhile] == [0, None]
@@ -258,7 +258,7 @@ def test_it_is_known_which_execution_a_subscription_came_too_late_for(
     assert cluster.results_of("c", late) == [[{"id": "3"}]]
 
 
-def test_a_run_that_failed_leaves_nobody_waiting(cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_leaves_no_subscription_waiting(cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.execute(f"CREATE REPETITIVE CHANNEL d(k string) {HOURLY} {{ SELECT r.id FROM Reports r WHERE r.kind = k }}")
     cluster.subscribed("d", "fire")
     cluster.post("ReportFeed", report("1"))
@@ -269,7 +269,7 @@ def test_a_run_that_failed_leaves_nobody_waiting(cluster: ManualCluster, monkeyp
             late.append(cluster.subscribed("d", "flood"))
             raise OSError("no space")
 
-    monkeypatch.setattr(kill_points, "reach", fail)
+    monkeypatch.setattr(kill_points, "hit", fail)
     with pytest.raises(OSError, match="no space"):
         cluster.run_channel("d")
     monkeypatch.undo()
@@ -278,7 +278,7 @@ def test_a_run_that_failed_leaves_nobody_waiting(cluster: ManualCluster, monkeyp
     assert cluster.subscription("d", late[0])["begins_after"] == 0
 
 
-def test_identical_subscriptions_of_two_brokers_are_one_and_both_are_told(
+def test_identical_subscriptions_of_two_brokers_are_one_and_both_are_notified(
     cluster: ManualCluster, listener: Listener
 ) -> None:
     other = Listener()
@@ -314,7 +314,7 @@ def test_a_push_channel_sends_the_results_along(cluster: ManualCluster, listener
     assert told["results"] == [{"subscription": me, "execution": 1, "count": 1, "results": [{"id": "1"}]}]
 
 
-def test_a_channel_that_fails_is_marked_and_the_others_run_on(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
+def test_a_failing_channel_is_marked_and_the_others_continue(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
     with running_cluster(tmp_path / "home", spark_runtime, retries=2) as cluster:
         cluster.execute(REPORTS)
         cluster.execute(
@@ -338,7 +338,7 @@ def test_a_channel_that_fails_is_marked_and_the_others_run_on(tmp_path: Path, sp
             cluster.wait_execution("bad", 1, 0.05)
 
 
-def test_results_can_be_had_from_any_offset_until_they_expire(cluster: ManualCluster) -> None:
+def test_results_can_be_read_from_any_position_until_they_expire(cluster: ManualCluster) -> None:
     cluster.execute(
         f'CREATE REPETITIVE CHANNEL c() {HOURLY} RETENTION duration("PT1M") '
         "{ SELECT r.id FROM Reports r WHERE is_new(r) }"
@@ -377,7 +377,7 @@ def test_results_too_many_for_the_driver_are_written_by_the_executors(
         assert cluster.results_of("c", flood) == [[{"id": "3"}]] * 2
 
 
-def test_a_restart_goes_on_where_the_channel_was(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
+def test_a_channel_resumes_after_a_restart(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
     with running_cluster(tmp_path / "home", spark_runtime) as cluster:
         cluster.execute(REPORTS)
         cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT r.id FROM Reports r WHERE is_new(r) }}")

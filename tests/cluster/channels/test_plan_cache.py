@@ -92,12 +92,12 @@ def test_another_text_is_another_plan(ask: Asked) -> None:
     assert ask.analysed == 2
 
 
-def test_random_numbers_are_drawn_anew(ask: Asked) -> None:
+def test_random_numbers_are_drawn_again(ask: Asked) -> None:
     text = "SELECT rand() FROM {a}"
     assert ask(text, a=people("x")) != ask(text, a=people("x"))
 
 
-def test_the_present_moment_is_that_of_the_second_query(ask: Asked) -> None:
+def test_the_current_time_is_that_of_the_second_query(ask: Asked) -> None:
     text = "SELECT current_timestamp() FROM {a}"
     assert ask(text, a=people("x")) < ask(text, a=people("x"))
     assert ask.analysed == 1

@@ -63,7 +63,7 @@ def test_a_run_that_takes_longer_than_its_period_delays_the_next_and_is_counted(
     assert plan.jobs[1].due == 140.0
 
 
-def test_a_continuous_job_is_due_when_a_dataset_it_follows_grows() -> None:
+def test_a_continuous_job_is_due_when_a_dataset_it_follows_has_a_commit() -> None:
     clock = Clock()
     plan = scheduler(clock)
     plan.add(1, job(follows=frozenset({7})))
@@ -203,7 +203,7 @@ class Cold:
         self.plan._run(self.plan.jobs[name])
 
 
-def test_first_runs_in_a_new_spark_go_one_after_the_other() -> None:
+def test_first_runs_in_a_new_spark_session_run_one_after_the_other() -> None:
     cold = Cold("abc")
     assert [cold.take(), cold.take()] == ["a", None]
     cold.end("a")
@@ -216,7 +216,7 @@ def test_jobs_that_have_run_before_do_not_wait_for_a_first_run() -> None:
     assert [cold.take(), cold.take(), cold.take()] == ["a", "c", None]
 
 
-def test_a_first_run_that_takes_long_keeps_nobody_waiting_for_ever() -> None:
+def test_a_long_first_run_does_not_block_other_first_runs_forever() -> None:
     cold = Cold("ab")
     assert [cold.take(), cold.take()] == ["a", None]
     assert cold.pause == ALONE, "a thread looks again when others may begin"
@@ -224,12 +224,12 @@ def test_a_first_run_that_takes_long_keeps_nobody_waiting_for_ever() -> None:
     assert cold.take() == "b"
 
 
-def test_where_there_are_more_cores_more_first_runs_go_side_by_side() -> None:
+def test_with_more_cores_more_first_runs_run_in_parallel() -> None:
     cold = Cold("abc", compiling=2)
     assert [cold.take(), cold.take(), cold.take()] == ["a", "b", None]
 
 
-def test_a_thread_that_may_not_begin_a_first_run_wakes_for_what_is_due_before() -> None:
+def test_a_thread_that_cannot_start_a_first_run_wakes_for_an_earlier_job() -> None:
     cold = Cold("ab")
     cold.take()
     cold.plan.add("soon", job("soon", period=2.0))

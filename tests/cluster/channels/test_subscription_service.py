@@ -47,7 +47,7 @@ def test_thousands_are_taken_in_one_request_and_identical_ones_once(cluster: Man
     assert len(wanted(cluster)) == 700
 
 
-def test_racing_brokers_end_as_the_answers_say(cluster: ManualCluster) -> None:
+def test_concurrent_changes_of_brokers_end_as_their_answers_say(cluster: ManualCluster) -> None:
     """Subscribing and leaving at the same time: memory and catalog agree, and nobody who holds one has lost it."""
     failures: list[BaseException] = []
 
@@ -69,7 +69,7 @@ def test_racing_brokers_end_as_the_answers_say(cluster: ManualCluster) -> None:
     assert list(wanted(cluster).values()) == [["a", "b"]]
 
 
-def test_a_move_is_one_step(cluster: ManualCluster) -> None:
+def test_a_migration_is_one_commit(cluster: ManualCluster) -> None:
     (number,) = cluster.subscribe("c", "a", [[1]]).result(120)
     assert cluster.migrate("c", number, None, None, "b").result(120) == number
     assert wanted(cluster) == {number: ["b"]}
@@ -78,7 +78,7 @@ def test_a_move_is_one_step(cluster: ManualCluster) -> None:
     assert wanted(cluster) == {other: ["a"]}
 
 
-def test_what_is_not_there_is_refused(cluster: ManualCluster) -> None:
+def test_an_unknown_subscription_is_refused(cluster: ManualCluster) -> None:
     (number,) = cluster.subscribe("c", "a", [[1]]).result(120)
     with pytest.raises(NotFound):
         cluster.subscribe("nothing", "a", [[1]])
@@ -95,7 +95,7 @@ def test_what_is_not_there_is_refused(cluster: ManualCluster) -> None:
     assert wanted(cluster) == {number: ["a"]}
 
 
-def test_files_of_others_in_the_segment_path_are_left_alone(tmp_path: Path) -> None:
+def test_foreign_files_in_the_segment_path_are_not_deleted(tmp_path: Path) -> None:
     home = tmp_path / "segments"
     home.mkdir()
     (home / "precious.txt").write_text("not ours")

@@ -180,8 +180,8 @@ def test_a_periodic_procedure_repeats_until_it_is_dropped(cluster: ManualCluster
     assert cluster.context.catalog.schedules() == []
 
 
-def test_subscriptions_are_made_moved_and_given_up_by_statements(cluster: ManualCluster) -> None:
-    first, second, shared, moved = cluster.execute(
+def test_statements_subscribe_migrate_and_unsubscribe(cluster: ManualCluster) -> None:
+    first, second, shared, other = cluster.execute(
         """
         CREATE BROKER one AT "http://127.0.0.1:9/one"; CREATE BROKER two AT "http://127.0.0.1:9/two";
         CREATE CONTINUOUS CHANNEL ofKind(kind string) { SELECT r.id FROM Reports r WHERE is_new(r) AND r.kind = kind };
@@ -190,7 +190,7 @@ def test_subscriptions_are_made_moved_and_given_up_by_statements(cluster: Manual
     )[3:] + cluster.execute("SUBSCRIBE TO ofKind('smoke') ON one")
     fire, flood = first.data["subscription"], second.data["subscription"]
     assert shared.data["subscription"] == fire
-    smoke = moved.data["subscription"]
+    smoke = other.data["subscription"]
     cluster.execute(f"CHANGE SUBSCRIPTION \"{smoke}\" ON ofKind('smoke') TO two")
     rows = dict(cluster.rows("SELECT kind, brokers FROM ofKindSubscriptions"))
     assert rows == {"fire": ["one", "two"], "flood": ["one"], "smoke": ["two"]}
@@ -232,7 +232,8 @@ def test_if_exists_and_if_not_exists_make_a_script_repeatable(cluster: ManualClu
         DROP CHANNEL IF EXISTS nothing; DROP BROKER IF EXISTS nothing; DROP PROCEDURE IF EXISTS nothing;
     """
     cluster.execute(script)
-    assert all("was" in outcome.message for outcome in cluster.execute(script))
+    for outcome in cluster.execute(script):
+        assert outcome.message.endswith(("existed already", "did not exist"))
 
 
 def test_dropping_what_others_need_is_refused_by_name(cluster: ManualCluster) -> None:

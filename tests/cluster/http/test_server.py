@@ -371,7 +371,7 @@ def test_readiness_says_why_not(client, cluster):
     assert answer.headers["retry-after"] == "1"
 
 
-def test_health_says_no_when_the_cluster_is_not_well(client, cluster):
+def test_health_fails_when_the_committer_has_stopped(client, cluster):
     cluster.state = {"ready": True, "spark": "up", "reason": "", "committer": False}
     answer = client.get("/healthz")
     assert code(answer) == (503, "trouble")

@@ -1,4 +1,4 @@
-"""Requests that follow before an answer: unanswered entries stay in the outbox and are sent again in order."""
+"""Requests sent before the broker has answered: unanswered entries stay in the outbox, in order."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_body_that_reaches_outside_is_refused_with_the_reason(views, text, rea
 @pytest.mark.parametrize(
     "text", ["CACHE TABLE x", "EXPLAIN SELECT 1", "SELECT 1 INTO x", "MERGE INTO a USING b ON true", "USE x"]
 )
-def test_commands_are_no_queries(views, text):
+def test_commands_are_not_queries(views, text):
     with pytest.raises((BodyRefused, ParseError)):
         compile_query(text, views)
 

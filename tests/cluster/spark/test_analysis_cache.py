@@ -35,7 +35,7 @@ CREATE PROCEDURE count_them() { SELECT count(*) AS found FROM Alarms a };
 # -- the file ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_one_has_asked_all_that_come_later_know(tmp_path: Path) -> None:
+def test_a_stored_analysis_is_found_by_later_processes(tmp_path: Path) -> None:
     first = AnalysisCache({}, tmp_path)
     assert first.find(b"SELECT 1") is None
     first.store(b"SELECT 1", COLUMNS)
@@ -46,7 +46,7 @@ def test_what_one_has_asked_all_that_come_later_know(tmp_path: Path) -> None:
         assert each.find(b"SELECT 3") is None
 
 
-def test_other_settings_of_spark_have_their_own(tmp_path: Path) -> None:
+def test_other_settings_of_spark_have_their_own_file(tmp_path: Path) -> None:
     AnalysisCache({"spark.sql.ansi.enabled": "true"}, tmp_path).store(b"SELECT 1", COLUMNS)
     assert AnalysisCache({"spark.sql.ansi.enabled": "false"}, tmp_path).find(b"SELECT 1") is None
 
@@ -66,7 +66,7 @@ def test_other_settings_of_spark_have_their_own(tmp_path: Path) -> None:
         b'["00", [{"na',
     ],
 )
-def test_a_line_that_is_torn_or_foreign_counts_for_nothing(tmp_path: Path, line: bytes) -> None:
+def test_damaged_lines_are_ignored(tmp_path: Path, line: bytes) -> None:
     cache = AnalysisCache({}, tmp_path)
     cache.store(b"before", COLUMNS)
     with cache.path.open("ab") as file:
@@ -77,14 +77,14 @@ def test_a_line_that_is_torn_or_foreign_counts_for_nothing(tmp_path: Path, line:
     assert found.find(b"a") is None
 
 
-def test_without_a_place_to_write_to_a_process_still_knows_its_own(tmp_path: Path) -> None:
+def test_without_a_writable_folder_the_cache_lasts_for_the_process(tmp_path: Path) -> None:
     cache = AnalysisCache({}, tmp_path / "nowhere")
     cache.store(b"SELECT 1", COLUMNS)
     assert cache.find(b"SELECT 1") == COLUMNS
     assert AnalysisCache({}, tmp_path / "nowhere").find(b"SELECT 1") is None
 
 
-def test_a_file_that_has_grown_too_large_is_begun_anew(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_emptied(tmp_path: Path) -> None:
     cache = AnalysisCache({}, tmp_path)
     cache.store(b"old", COLUMNS)
     with cache.path.open("ab") as file:
@@ -95,7 +95,7 @@ def test_a_file_that_has_grown_too_large_is_begun_anew(tmp_path: Path) -> None:
     assert (found.find(b"old"), found.find(b"new")) == (None, COLUMNS)
 
 
-def test_those_of_other_versions_go_after_a_month(tmp_path: Path) -> None:
+def test_files_of_other_versions_are_deleted_after_a_month(tmp_path: Path) -> None:
     old, recent, ours = (AnalysisCache({"version": each}, tmp_path) for each in ("old", "recent", "ours"))
     for each in (old, recent, ours):
         each.store(b"SELECT 1", COLUMNS)
@@ -105,7 +105,7 @@ def test_those_of_other_versions_go_after_a_month(tmp_path: Path) -> None:
     assert [each.path.exists() for each in (old, recent, ours)] == [False, True, True]
 
 
-def test_many_processes_write_side_by_side(tmp_path: Path) -> None:
+def test_many_processes_can_write_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tocsin.cluster.spark.analysis_cache import AnalysisCache; "
         "from tocsin.cluster.model import Column; v = AnalysisCache({}, Path(sys.argv[1])); "
@@ -150,7 +150,7 @@ def words(
     return compile_query(text, Known(*columns), [Parameter("least", kind)], channel=True).words(channel=channel)
 
 
-def test_the_same_words_over_the_same_columns_are_the_same_query() -> None:
+def test_the_same_text_over_the_same_columns_is_the_same_query() -> None:
     assert words() == words()
     assert words(channel=False) == words(channel=False)
 
@@ -167,7 +167,7 @@ def test_the_same_words_over_the_same_columns_are_the_same_query() -> None:
         words(channel=False),
     ],
 )
-def test_what_spark_could_tell_apart_is_another_query(other: bytes) -> None:
+def test_a_query_that_spark_can_distinguish_is_another_query(other: bytes) -> None:
     assert other != words()
 
 
@@ -198,16 +198,14 @@ def without_spark(tmp_path: Path, spark_runtime: SparkRuntime) -> Iterator[Manua
     made.close()
 
 
-def test_an_application_that_was_made_before_is_made_again_without_spark(
-    checked: Path, without_spark: ManualCluster
-) -> None:
+def test_an_application_that_was_created_before_needs_no_spark(checked: Path, without_spark: ManualCluster) -> None:
     outcomes = without_spark.execute(SCRIPT)
     assert [each.kind for each in outcomes][-3:] == ["create_function", "create_channel", "create_procedure"]
     assert without_spark.runner("OfKind").channel.columns == (Column("n", "bigint"),)
     assert without_spark.status()["spark"] == "stopped"
 
 
-def test_a_channel_that_was_made_so_answers_its_subscribers(
+def test_a_channel_created_without_spark_delivers_results(
     checked: Path, tmp_path: Path, spark_runtime: SparkRuntime
 ) -> None:
     with running_cluster(tmp_path / "second", spark_runtime) as made:
@@ -220,7 +218,7 @@ def test_a_channel_that_was_made_so_answers_its_subscribers(
         assert made.execute("EXECUTE count_them()")[0].table.to_pylist() == [{"found": 2}]
 
 
-def test_a_query_that_is_new_waits_for_spark_and_keeps_nobody_else_waiting(
+def test_a_new_query_waits_for_spark_without_delaying_other_statements(
     checked: Path, without_spark: ManualCluster, spark_runtime: SparkRuntime
 ) -> None:
     without_spark.execute(SCRIPT)
@@ -238,7 +236,7 @@ def test_a_query_that_is_new_waits_for_spark_and_keeps_nobody_else_waiting(
     assert outcomes == ["create_function"]
 
 
-def test_a_query_that_is_new_is_refused_where_spark_does_not_come(
+def test_a_new_query_is_refused_if_spark_does_not_start(
     checked: Path, without_spark: ManualCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(script, "SPARK_SECONDS", 0.01)
@@ -254,7 +252,7 @@ def test_a_query_that_is_new_is_refused_where_spark_does_not_come(
     assert not [each for each in without_spark.context.definitions.known() if "Other" in each]
 
 
-def test_what_spark_refused_is_refused_again(cache: Path, tmp_path: Path, spark_runtime: SparkRuntime) -> None:
+def test_a_query_that_spark_refused_is_refused_again(cache: Path, tmp_path: Path, spark_runtime: SparkRuntime) -> None:
     bad = "CREATE FUNCTION bad(kind string) { SELECT a.n + array(1) AS x FROM Alarms a WHERE is_new(a) }"
     for home in ("first", "second"):
         with running_cluster(tmp_path / home, spark_runtime) as made:

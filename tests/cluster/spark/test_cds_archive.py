@@ -40,7 +40,7 @@ def session(spark_home: Path, folder: Path, classes: int, version: int = 17) -> 
     return options
 
 
-def test_the_first_session_makes_what_the_second_uses(spark_home: Path, folder: Path) -> None:
+def test_the_first_session_writes_the_archive_that_the_second_uses(spark_home: Path, folder: Path) -> None:
     first, second = session(spark_home, folder, 100), session(spark_home, folder, 100)
     assert first[0].startswith("-XX:ArchiveClassesAtExit=")
     assert second == [f"-XX:SharedArchiveFile={archive(spark_home, folder).path}", "-Xshare:auto"]
@@ -55,17 +55,17 @@ def sessions(spark_home: Path, folder: Path, *classes: int) -> list[str]:
     return [session(spark_home, folder, each)[0].partition("=")[0] for each in classes]
 
 
-def test_a_session_that_needed_many_more_classes_has_the_next_one_make_another(spark_home: Path, folder: Path) -> None:
+def test_after_a_session_with_many_more_classes_the_next_one_writes_an_archive(spark_home: Path, folder: Path) -> None:
     assert sessions(spark_home, folder, 100, 200, 200, 150, 210) == [WRITES, USES, WRITES, USES, USES]
     assert [each.name.rpartition("-")[2] for each in folder.iterdir()] == ["200.jsa"]
 
 
-def test_sessions_that_do_little_do_not_take_the_place_of_a_better_archive(spark_home: Path, folder: Path) -> None:
+def test_a_smaller_archive_does_not_replace_a_larger_one(spark_home: Path, folder: Path) -> None:
     assert sessions(spark_home, folder, 100, 200, 50, 90, 200, 50) == [WRITES, USES, WRITES, WRITES, WRITES, USES]
     assert [each.name.rpartition("-")[2] for each in folder.iterdir()] == ["200.jsa"]
 
 
-def test_after_some_that_do_little_the_archive_is_good_enough(spark_home: Path, folder: Path) -> None:
+def test_after_three_small_sessions_the_archive_stays(spark_home: Path, folder: Path) -> None:
     found = sessions(spark_home, folder, 100, 200, *[50] * TRIES, 50)
     assert found == [WRITES, USES, *[WRITES] * TRIES, USES]
     assert [each.name.rpartition("-")[2] for each in folder.iterdir()] == ["100.jsa"]
@@ -81,7 +81,7 @@ def test_a_jvm_that_died_on_the_way_to_a_better_archive_leaves_the_old_one(spark
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "0"])
-def test_a_wish_that_is_none(spark_home: Path, folder: Path, text: str) -> None:
+def test_an_unreadable_request_for_a_better_archive_is_ignored(spark_home: Path, folder: Path, text: str) -> None:
     session(spark_home, folder, 100)
     path = archive(spark_home, folder).path
     assert path is not None
@@ -101,11 +101,11 @@ def test_another_java_has_its_own(spark_home: Path, folder: Path) -> None:
     assert session(spark_home, folder, 100, version=21)[0].startswith("-XX:ArchiveClassesAtExit=")
 
 
-def test_without_a_place_to_write_to_there_is_none(spark_home: Path, tmp_path: Path) -> None:
+def test_without_a_writable_folder_there_is_no_archive(spark_home: Path, tmp_path: Path) -> None:
     assert archive(spark_home, tmp_path / "not there").options() == []
 
 
-def test_what_nobody_uses_goes_after_a_month(spark_home: Path, folder: Path) -> None:
+def test_an_unused_archive_is_deleted_after_a_month(spark_home: Path, folder: Path) -> None:
     session(spark_home, folder, 100)
     path = archive(spark_home, folder).path
     assert path is not None

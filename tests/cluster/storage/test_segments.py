@@ -96,7 +96,7 @@ def test_a_folder_that_spark_wrote_is_adopted_and_read_as_one(store: SegmentStor
     assert files(store) == []
 
 
-def test_deleting_twice_is_fine(store: SegmentStore) -> None:
+def test_a_segment_can_be_deleted_twice(store: SegmentStore) -> None:
     keep, drop = store.write(numbers(1), "d"), store.write(numbers(1), "d")
     store.delete([drop.path])
     store.delete([drop.path])
@@ -109,7 +109,7 @@ def test_nothing_outside_the_root_is_deleted(store: SegmentStore, path: str) -> 
         store.delete([path])
 
 
-def test_orphans_are_what_nobody_refers_to(store: SegmentStore, tmp_path: Path) -> None:
+def test_orphans_are_files_that_are_not_referenced(store: SegmentStore, tmp_path: Path) -> None:
     kept, lost = store.write(numbers(1), "a/b"), store.write(numbers(1), "a/b")
     left_over = tmp_path / "root" / "a" / ".tmp-x.parquet"
     left_over.write_bytes(b"half")
@@ -167,7 +167,7 @@ def test_a_damaged_segment_is_named(store: SegmentStore, tmp_path: Path, damage:
     assert "damaged" in caught.value.hint
 
 
-def test_a_root_that_vanished_is_an_error_and_not_made_again(store: SegmentStore, tmp_path: Path) -> None:
+def test_a_missing_root_is_an_error_and_is_not_created_again(store: SegmentStore, tmp_path: Path) -> None:
     store.write(numbers(1), "d")
     (tmp_path / "root").rename(tmp_path / "elsewhere")
     for folder in ("d", "e/f"):
@@ -179,7 +179,7 @@ def test_a_root_that_vanished_is_an_error_and_not_made_again(store: SegmentStore
     store.write(numbers(1), "e/f")
 
 
-def test_a_folder_that_vanished_is_made_again_by_the_next_write(store: SegmentStore, tmp_path: Path) -> None:
+def test_a_missing_folder_is_created_again_by_the_next_write(store: SegmentStore, tmp_path: Path) -> None:
     store.delete([store.write(numbers(1), "d").path])
     (tmp_path / "root" / "d").rmdir()
     with pytest.raises(StorageError):
@@ -194,7 +194,7 @@ def test_a_file_in_the_way_is_a_clear_error(store: SegmentStore, tmp_path: Path)
 
 
 @pytest.mark.parametrize("root", ["/dev/null/x", "nosuchscheme://bucket/x"])
-def test_a_root_that_cannot_be_is_a_storage_error(root: str) -> None:
+def test_a_root_that_cannot_be_created_is_a_storage_error(root: str) -> None:
     with pytest.raises(StorageError, match="cannot open the segment path"):
         SegmentStore(root)
 

@@ -108,7 +108,7 @@ def test_a_null_argument_is_allowed(table: SubscriptionTable) -> None:
 # --- in memory
 
 
-def test_a_subscription_is_kept_once_with_its_brokers(table: SubscriptionTable) -> None:
+def test_a_subscription_is_stored_once_with_its_brokers(table: SubscriptionTable) -> None:
     text = table.canonical(["fire", 3])
     table.add(7, text, 1)
     table.add(7, text, 2)
@@ -116,7 +116,7 @@ def test_a_subscription_is_kept_once_with_its_brokers(table: SubscriptionTable) 
     assert table.get(7) == Subscription(7, 4, ("fire", 3), frozenset({1, 2}))
 
 
-def test_the_last_broker_takes_the_subscription_along(table: SubscriptionTable) -> None:
+def test_a_subscription_ends_with_its_last_broker(table: SubscriptionTable) -> None:
     text = table.canonical(["fire", 3])
     table.add(7, text, 1)
     table.add(7, text, 2)
@@ -130,7 +130,7 @@ def test_the_last_broker_takes_the_subscription_along(table: SubscriptionTable) 
         table.get(7)
 
 
-def test_arguments_under_a_second_id_are_a_mistake(table: SubscriptionTable) -> None:
+def test_the_same_arguments_cannot_have_a_second_id(table: SubscriptionTable) -> None:
     table.add(7, '["fire",3]', 1)
     with pytest.raises(ValueError, match="subscription 7 has these arguments"):
         table.add(8, '["fire",3]', 1)
@@ -336,7 +336,7 @@ def test_chunks_stay_few_and_complete(
 
 
 @pytest.mark.usefixtures("small")
-def test_chunks_that_are_merged_away_stay_for_those_who_read_them(
+def test_merged_chunks_stay_until_their_last_reader_is_done(
     table: SubscriptionTable, spark_runtime: SparkRuntime, store: SegmentStore
 ) -> None:
     add(table, range(1, 21))
@@ -354,7 +354,7 @@ def test_chunks_that_are_merged_away_stay_for_those_who_read_them(
 
 
 @pytest.mark.usefixtures("small")
-def test_chunks_with_many_dead_rows_are_rewritten(
+def test_chunks_with_many_deleted_rows_are_rewritten(
     table: SubscriptionTable, spark_runtime: SparkRuntime, store: SegmentStore
 ) -> None:
     add(table, range(1, 101))
@@ -379,7 +379,7 @@ def test_chunks_with_many_dead_rows_are_rewritten(
 
 
 @pytest.mark.usefixtures("small")
-def test_adds_and_removals_go_on_while_executions_read(table: SubscriptionTable, spark_runtime: SparkRuntime) -> None:
+def test_subscriptions_can_change_while_executions_read(table: SubscriptionTable, spark_runtime: SparkRuntime) -> None:
     confirmed = 0
     stop = threading.Event()
 

@@ -1,1 +1,1 @@
-"""The load model: who is where with what, and copies of it for what-if questions."""
+"""The load model: which subscriber is at which broker, and what-if copies of it."""

@@ -1,4 +1,4 @@
-"""The array types of this package, and the one sum that everything here is made of."""
+"""The array types of this package, and the grouped sum that all of it uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of subscribers, brokers and BE subscriptions as small numbers, which the arrays of the load are indexed by."""
+"""Maps names of subscribers, brokers and BE subscriptions to small integers, the indexes of the load's arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Interner(Generic[T]):
-    """Numbers are given from 0 upwards; those of forgotten names are given again, so arrays stay as small as can be."""
+    """Numbers start at 0; the numbers of forgotten names are reused, so that arrays stay small."""
 
     def __init__(self) -> None:
         self._number: dict[T, int] = {}
@@ -30,8 +30,11 @@ class Interner(Generic[T]):
     def name(self, number: int) -> T:
         return self._name[number]
 
+    def name_or(self, number: int, default: T) -> T:
+        return self._name.get(number, default)
+
     def forget(self, name: T) -> int | None:
-        """Whoever forgets a name must have taken its number out of the load before."""
+        """The caller must have removed the number from the load before."""
         number = self._number.pop(name, None)
         if number is not None:
             del self._name[number]

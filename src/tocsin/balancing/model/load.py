@@ -4,10 +4,10 @@
     n_jk = FE subscriptions of k at broker j                O_j = Σ_k n_jk λ_k       what it delivers
     F_j  = I_j + O_j = Σ_k z_jk (1 + n_jk) λ_k              cov = σ / μ of the F_j
 
-Only the whole numbers n are kept up to date; I and O are summed from them when somebody asks, and only for the brokers
-that changed. So no rounding adds up over months of updates, and an empty broker has load 0.0 and not 1e-12.
+Only the integers n are updated; I and O are summed from them on demand, and only for the brokers that changed. So no
+rounding error accumulates, and an empty broker has load 0.0 and not 1e-12.
 
-Subscribers, brokers and BE subscriptions are small numbers here; ``Names`` gives names to them.
+Subscribers, brokers and BE subscriptions are small integers here; ``Interner`` maps names to them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tocsin.balancing.model.loads import Loads
 from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.model.rows import Rows
 
-#: Broker of a subscriber that is with none.
+#: Broker of a subscriber that is at no broker.
 NOWHERE = -1
-#: ``most`` of a broker without a limit on its subscribers.
+#: ``max_subscribers`` of a broker without a limit on its subscribers.
 UNLIMITED = np.iinfo(np.int32).max
 
 
 class Status(IntEnum):
-    OPEN = 0  # takes subscribers
-    FULL = 1  # serves, and says that it takes no more
-    DRAINING = 2  # serves until everybody has left
+    OPEN = 0  # accepts subscribers
+    FULL = 1  # serves, and reports that it accepts no more
+    DRAINING = 2  # serves until all subscribers have left
     GONE = 3  # left or dead
 
 
 class Load:
-    """Who is where with what, and the load that follows. ``capacity`` is a weight: 2.0 carries twice as much as 1.0."""
+    """Which subscriber is at which broker, and the resulting load. ``capacity`` 2.0 carries twice as much as 1.0."""
 
     def __init__(self, brokers: int = 0, subscriptions: int = 0) -> None:
         self.lam: Floats = np.zeros(subscriptions)
@@ -44,7 +44,7 @@ class Load:
         self.rows = Rows()
         self.at: Ints = np.empty(0, dtype=np.int32)
         self.capacity: Floats = np.ones(brokers)
-        self.most: Longs = np.full(brokers, UNLIMITED, dtype=np.int64)
+        self.max_subscribers: Longs = np.full(brokers, UNLIMITED, dtype=np.int64)
         self.status: Ints = np.zeros(brokers, dtype=np.int32)
         self.count: Longs = np.zeros(brokers, dtype=np.int64)
         self._I: Floats = np.zeros(brokers)
@@ -68,16 +68,16 @@ class Load:
         return load
 
     def snapshot(self) -> Load:
-        """The load of this moment, apart: plans are made on it while this one goes on."""
+        """A copy: plans are made on it while this load goes on changing."""
         made = object.__new__(Load)
         for name, value in vars(self).items():
             setattr(made, name, value.copy())
         return made
 
-    # What the coordinator is told.
+    # Changes.
 
     def join(self, u: int, broker: int = NOWHERE, subscriptions: Iterable[int] = ()) -> None:
-        """A subscriber comes, with what it wants; one that is here already is replaced."""
+        """Add a subscriber with its subscriptions, or replace it."""
         self.leave(u)
         self._reach_subscriber(u)
         row = list(dict.fromkeys(subscriptions))
@@ -87,13 +87,13 @@ class Load:
         self.attach(u, broker)
 
     def leave(self, u: int) -> None:
-        """A subscriber goes, and its subscriptions with it."""
+        """Remove a subscriber and its subscriptions."""
         if u < len(self.at):
             self.attach(u, NOWHERE)
             self.rows.put(u, ())
 
     def attach(self, u: int, broker: int) -> None:
-        """A subscriber is with this broker from now on (``NOWHERE``: with none)."""
+        """Put a subscriber at this broker (``NOWHERE``: at none)."""
         row, old = self.rows[u], int(self.at[u])
         if old != NOWHERE:
             self.n[row, old] -= 1
@@ -124,28 +124,30 @@ class Load:
         self.rates([k], [lam])
 
     def rates(self, ks: Sequence[int] | Longs, lams: Sequence[float] | Floats) -> None:
-        """New data rates; the brokers that hold none of these keep their sums."""
+        """Set data rates; brokers that hold none of these keep their sums."""
         if len(ks):
             self._reach_subscription(int(np.max(ks)))
             self.lam[ks] = lams
             self._stale |= (self.n[ks] > 0).any(axis=0)
 
-    def broker(self, j: int, capacity: float = 1.0, most: int = UNLIMITED, status: Status = Status.OPEN) -> None:
-        """A broker comes, or says something new about itself."""
+    def broker(
+        self, j: int, capacity: float = 1.0, max_subscribers: int = UNLIMITED, status: Status = Status.OPEN
+    ) -> None:
+        """Add or update a broker."""
         if capacity <= 0:
             raise ValueError(f"broker {j}: capacity {capacity} is not above 0")
         self._reach_broker(j)
-        self.capacity[j], self.most[j], self.status[j] = capacity, most, status
+        self.capacity[j], self.max_subscribers[j], self.status[j] = capacity, max_subscribers, status
 
     def mark(self, j: int, status: Status) -> list[int]:
-        """A broker is open, full, draining or gone from now on. Returns who has lost its broker by that."""
+        """Set the status of a broker. Returns the subscribers that lost their broker by it."""
         self.status[j] = status
         orphans = self.subscribers(j) if status == Status.GONE else []
         for u in orphans:
             self.attach(u, NOWHERE)
         return orphans
 
-    # What follows from it.
+    # Results.
 
     @property
     def m(self) -> int:
@@ -153,7 +155,7 @@ class Load:
 
     @property
     def live(self) -> Flags:
-        return self.status <= Status.FULL.value  # NumPy takes ten times as long over an enumeration's member
+        return self.status <= Status.FULL.value  # comparing with an enum member takes NumPy ten times as long
 
     @property
     def loads(self) -> Loads:
@@ -164,9 +166,9 @@ class Load:
             self._stale[:] = False
         return Loads(self._I.copy(), self._O.copy(), self.capacity, self.live)
 
-    def as_if(self, moves: Iterable[Migration]) -> Loads:
-        """The loads after these moves, from the changed counts only; of two moves of one subscriber the last counts."""
-        last = {move.subscriber: move.target for move in moves}
+    def as_if(self, migrations: Iterable[Migration]) -> Loads:
+        """The loads after these migrations, from the changed counts only; the last one of each subscriber counts."""
+        last = {migration.subscriber: migration.target for migration in migrations}
         us = np.array([u for u in last if self.at[u] not in (NOWHERE, last[u])], dtype=np.int64)
         loads = self.loads
         if not len(us):
@@ -196,7 +198,7 @@ class Load:
         return [int(u) for u in np.flatnonzero(self.at == j)]
 
     def lower_bound(self) -> float:
-        """No assignment has a smaller maximum: everything is delivered once a subscriber and fetched at least once."""
+        """No assignment has a smaller maximum: deliveries stay, and each subscription is fetched at least once."""
         wanted = self.n.any(axis=1)
         total = float(self.loads.O.sum() + self.lam[wanted].sum())
         strength = float(self.capacity[self.live].sum())
@@ -220,8 +222,8 @@ class Load:
         if more > 0:
             self.n = np.concatenate([self.n, np.zeros((len(self.lam), more), dtype=np.int32)], axis=1)
             self.capacity = np.concatenate([self.capacity, np.ones(more)])
-            self.most = np.concatenate([self.most, np.full(more, UNLIMITED, dtype=np.int64)])
-            # A number that was skipped belongs to nobody.
+            self.max_subscribers = np.concatenate([self.max_subscribers, np.full(more, UNLIMITED, dtype=np.int64)])
+            # A skipped number belongs to no broker.
             self.status = np.concatenate([self.status, np.full(more, Status.GONE, dtype=np.int32)])
             self.count = np.concatenate([self.count, np.zeros(more, dtype=np.int64)])
             self._I, self._O = (np.concatenate([part, np.zeros(more)]) for part in (self._I, self._O))

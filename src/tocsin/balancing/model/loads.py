@@ -1,4 +1,4 @@
-"""The load of all brokers at one moment, and what the paper derives from it (equations 1 and 4 to 8)."""
+"""The load of all brokers at one moment, and the measures derived from it (equations 1 and 4 to 8 of the paper)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One subscriber from one broker to another: all that a plan consists of."""
+"""A migration of one subscriber from one broker to another."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from tocsin.balancing.model.arrays import Ints
 
 
 class Migration(NamedTuple):
-    """``worth``: how much it lowers what the strategy cares about, in units of load. ``must``: even if it adds load."""
+    """``gain``: how much it lowers the strategy's objective, in units of load. ``mandatory``: even if it adds load."""
 
     subscriber: int
     source: int
     target: int
-    worth: float = 0.0
-    must: bool = False
-    why: str = ""
+    gain: float = 0.0
+    mandatory: bool = False
+    reason: str = ""
 
 
 def collapsed(at: Ints, played: Iterable[Migration]) -> list[Migration]:
-    """Each subscriber once, from where it is (``at``) to where the last of its moves takes it, in the order of those.
+    """Each subscriber once, from its present broker (``at``) to its last target, in the order of the last migrations.
 
-    An algorithm may move a subscriber twice or back; nobody should have to reconnect twice for one plan.
+    An algorithm may migrate a subscriber twice or back; no subscriber should reconnect twice for one plan.
     """
     last: dict[int, Migration] = {}
-    for move in played:
-        last.pop(move.subscriber, None)
-        last[move.subscriber] = move
-    return [move._replace(source=int(at[u])) for u, move in last.items() if move.target != at[u]]
+    for migration in played:
+        last.pop(migration.subscriber, None)
+        last[migration.subscriber] = migration
+    return [migration._replace(source=int(at[u])) for u, migration in last.items() if migration.target != at[u]]

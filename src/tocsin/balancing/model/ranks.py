@@ -1,4 +1,4 @@
-"""The subscribers of each broker, heaviest first, while moves go on."""
+"""The subscribers of each broker, heaviest first, updated by migrations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from tocsin.balancing.model.arrays import Longs
 from tocsin.balancing.model.what_if import WhatIf
 
-#: How many are looked at together: most often the first will do, rarely nobody does.
+#: How many are examined together: usually the first fits, and rarely none does.
 STEPS = (1, 8, 64, 512, 4096)
 
 
 class Ranks:
-    """A broker's list is put in order only when it is asked for: most brokers only ever receive."""
+    """A broker's list is sorted on demand only: most brokers only receive."""
 
     def __init__(self, view: WhatIf) -> None:
         order = np.lexsort((np.arange(len(view.u)), -view.u))
@@ -37,7 +37,7 @@ class Ranks:
             yield self._order[here[begin : begin + step]]
             begin, turn = begin + step, turn + 1
 
-    def move(self, u: int, source: int, target: int) -> None:
+    def migrate(self, u: int, source: int, target: int) -> None:
         rank, here = self._rank[u], self._here[source]
         if len(here) and here[0] == rank:
             self._here[source] = here[1:]

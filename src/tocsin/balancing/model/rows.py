@@ -1,7 +1,7 @@
 """Which BE subscriptions each subscriber has (the papers' y): compressed rows that can grow and shrink.
 
-One pool of numbers holds all rows. A row that outgrows its room moves to the end of the pool; when half the pool is
-left behind like this, it is packed. So a million subscribers cost three arrays and not a million lists.
+One pool of numbers holds all rows. A row that outgrows its room is copied to the end of the pool; when half of the
+pool is unused because of this, it is packed. So a million subscribers cost three arrays and not a million lists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PART = 1 << 15
 
 
 class Rows:
-    """Row ``u`` is a set: no number is in it twice. Its order is that of arrival, until something is removed."""
+    """Row ``u`` is a set: no number is in it twice. It is in order of arrival until a number is removed."""
 
     def __init__(self, rows: Sequence[Sequence[int]] = ()) -> None:
         self.size: Longs = np.array([len(row) for row in rows], dtype=np.int64)
@@ -40,7 +40,7 @@ class Rows:
         return made
 
     def copy(self) -> Rows:
-        """As they are now; what happens to the one does not reach the other."""
+        """An independent copy."""
         made = Rows()
         made.size, made._room, made._start = self.size.copy(), self._room.copy(), self._start.copy()
         made._pool = self._pool[: self._used].copy()
@@ -51,7 +51,7 @@ class Rows:
         return len(self.size)
 
     def __getitem__(self, u: int) -> Ints:
-        """A view: whoever changes the row next must not keep it."""
+        """A view, valid until the row changes."""
         start = self._start[u]
         return self._pool[start : start + self.size[u]]
 
@@ -118,7 +118,7 @@ class Rows:
         self._pool = grown
 
     def parts(self, us: Longs) -> Iterator[tuple[slice, Longs]]:
-        """These subscribers some at a time: what is gathered for a million of them at once fills the memory."""
+        """These subscribers in parts: gathering a million rows at once would fill the memory."""
         for begin in range(0, len(us), PART):
             yield slice(begin, min(begin + PART, len(us))), us[begin : begin + PART]
 

@@ -1,11 +1,11 @@
-"""A what-if copy of the load: strategies play their moves through on it before they suggest them.
+"""A what-if copy of the load: strategies try migrations on it before they suggest them.
 
-It shares rates and subscriptions with the load it came from and copies only what a move changes. F is kept by exact
-differences, so a move costs some microseconds whatever the size of the cluster.
+It shares rates and subscriptions with the original load and copies only what a migration changes. F is updated by exact
+differences, so a migration costs microseconds whatever the size of the cluster.
 
-A move looks at one subscriber's subscriptions at two brokers: n is kept broker by broker, so that these are two short
-rows of memory and not a walk through all of it. What all brokers hold of one subscriber's subscriptions is asked for
-as often, and changes rarely: ``held`` is kept subscription by subscription.
+A migration reads one subscriber's subscriptions at two brokers: n is stored broker by broker, so that these are two
+short rows of memory. Which brokers hold one subscriber's subscriptions is read as often and changes rarely: ``held`` is
+stored subscription by subscription.
 """
 
 from __future__ import annotations
@@ -18,34 +18,31 @@ from tocsin.balancing.model.arrays import Flags, Floats, Ints, Longs, summed
 from tocsin.balancing.model.load import NOWHERE, Load, Status
 from tocsin.balancing.model.loads import Loads
 from tocsin.balancing.model.migration import Migration
-from tocsin.balancing.regroup_gate import Stage, Wish
+from tocsin.balancing.regroup_gate import Permission, Proposal
 
-#: Rows × brokers looked at in one go; bounds the memory of a large question.
+#: Rows × brokers processed at once; bounds the memory of a large query.
 CHUNK = 1 << 21
-#: From so many moves on all of n is summed anew, instead of move by move.
+#: From this many migrations on, n is summed again as a whole instead of updated one by one.
 MANY = 200
 
 
 class WhatIf:
-    """Its owner may move anybody in it. ``distance``: subscriber × broker, what is preferred among equals; optional.
+    """Its owner may migrate any subscriber in it. ``only``: the subscribers to try, if they are few; only their ``u``
+    is summed."""
 
-    ``only``: who is going to be looked at and moved, where that is few; nobody else's ``u`` is summed.
-    """
-
-    def __init__(self, load: Load, distance: Floats | None = None, only: Longs | None = None) -> None:
+    def __init__(self, load: Load, only: Longs | None = None) -> None:
         self.rows, self.lam = load.rows, load.lam
-        self.capacity, self.most, self.status = load.capacity, load.most, load.status
+        self.capacity, self.max_subscribers, self.status = load.capacity, load.max_subscribers, load.status
         self.live: Flags = load.live
-        self.distance = distance
-        #: What the strategy may do with plans that only pay in the long run, and the one that it has held back or made.
-        self.stage = Stage.GO
-        self.wish: Wish | None = None
+        #: What the strategy may do with a plan that only pays in the long run, and its proposal of one.
+        self.permission = Permission.SUGGEST
+        self.proposal: Proposal | None = None
         self._by_broker: Ints = load.n.T.copy()
         self.held: Flags = load.n > 0
         self.at = load.at.copy()
         self.count = load.count.copy()
         self._open: Flags = self.status == Status.OPEN.value
-        self._accepts: Flags = self._open & (self.count < self.most)
+        self._accepts: Flags = self._open & (self.count < self.max_subscribers)
         loads = load.loads
         self.I, self.O = loads.I, loads.O
         self.F: Floats = loads.F.copy()
@@ -56,12 +53,12 @@ class WhatIf:
         self._spread()
 
     def _spread(self) -> None:
-        """Views of the same numbers: n as everybody knows it, subscription × broker, and each broker's own."""
+        """Views of the same array: n as subscription × broker, and one row for each broker."""
         self.n: Ints = self._by_broker.T
         self._mine: list[Ints] = list(self._by_broker)
 
     def fork(self) -> WhatIf:
-        """Another one of the same state."""
+        """A copy of this state."""
         other = object.__new__(WhatIf)
         other.__dict__.update(self.__dict__)
         for name in ("_by_broker", "held", "at", "count", "_accepts", "I", "O", "F", "relative"):
@@ -69,16 +66,16 @@ class WhatIf:
         other._spread()
         return other
 
-    def after(self, moves: Iterable[Migration]) -> WhatIf:
-        """Another one in which these moves are made; of two moves of one subscriber the last counts."""
-        last = {move.subscriber: move.target for move in moves}
+    def after(self, migrations: Iterable[Migration]) -> WhatIf:
+        """A copy with these migrations made; of two migrations of one subscriber the last counts."""
+        last = {migration.subscriber: migration.target for migration in migrations}
         other = self.fork()
-        other.move_all(np.array(list(last), dtype=np.int64), np.array(list(last.values()), dtype=np.int64))
+        other.migrate_all(np.array(list(last), dtype=np.int64), np.array(list(last.values()), dtype=np.int64))
         return other
 
     @property
     def by_broker(self) -> Ints:
-        """n as it is kept: broker × subscription; not to be written to."""
+        """n as it is stored, broker × subscription; read-only."""
         return self._by_broker
 
     @property
@@ -87,7 +84,7 @@ class WhatIf:
 
     @property
     def accepts(self) -> Flags:
-        """Which brokers take one more subscriber."""
+        """Which brokers accept one more subscriber."""
         return self._accepts.copy()
 
     @property
@@ -97,7 +94,7 @@ class WhatIf:
     def subscribers(self, j: int) -> Longs:
         return np.flatnonzero(self.at == j)
 
-    def move(self, u: int, target: int) -> None:
+    def migrate(self, u: int, target: int) -> None:
         row, source = self.rows[u], int(self.at[u])
         weight = float(self.u[u])
         if source != NOWHERE:
@@ -125,7 +122,7 @@ class WhatIf:
     def _changed(self, j: int, incoming: float, outgoing: float, count: int) -> None:
         here = int(self.count[j]) + count
         self.count[j] = here
-        self._accepts[j] = self._open[j] and here < self.most[j]
+        self._accepts[j] = self._open[j] and here < self.max_subscribers[j]
         if here == 0:
             self.I[j] = self.O[j] = self.F[j] = self.relative[j] = 0.0
             return
@@ -133,11 +130,11 @@ class WhatIf:
         self.I[j], self.O[j], self.F[j] = fetched, delivered, fetched + delivered
         self.relative[j] = (fetched + delivered) / float(self.capacity[j])
 
-    def move_all(self, us: Longs, targets: Longs) -> None:
-        """Each of these to its target."""
+    def migrate_all(self, us: Longs, targets: Longs) -> None:
+        """Migrate each of these to its target."""
         if len(us) < MANY:
             for u, target in zip(us.tolist(), targets.tolist(), strict=True):
-                self.move(u, target)
+                self.migrate(u, target)
             return
         q, cells = len(self.lam), self._by_broker.size
         for part, some in self.rows.parts(us):
@@ -150,13 +147,13 @@ class WhatIf:
         self.at[us] = targets
         self.held = np.ascontiguousarray(self.n > 0)
         self.count = np.bincount(self.at[self.at != NOWHERE], minlength=self.m).astype(np.int64)
-        self._accepts = self._open & (self.count < self.most)
+        self._accepts = self._open & (self.count < self.max_subscribers)
         self.I, self.O = self.lam @ self.held, self._by_broker @ self.lam
         self.F = self.I + self.O
         self.relative = self.F / self.capacity
 
     def release(self, u: int) -> float:
-        """How much load its broker loses if u leaves: what is delivered to it, and what only it wanted."""
+        """How much load its broker loses if u leaves: its deliveries, and fetches that only u needs."""
         row = self.rows[u]
         return float(self.u[u] + self.lam[row[self._mine[self.at[u]][row] == 1]].sum())
 
@@ -166,7 +163,7 @@ class WhatIf:
         return np.asarray(self.lam[row] @ self.held[row], dtype=np.float64)
 
     def added(self, u: int) -> Floats:
-        """For each broker, the load that u would bring to it: delivered, and fetched as far as not held yet."""
+        """For each broker, the load that u would add: its deliveries, and fetches of what is not held there yet."""
         row = self.rows[u]
         return np.asarray(self.u[u] + self.lam[row] @ ~self.held[row], dtype=np.float64)
 
@@ -181,13 +178,13 @@ class WhatIf:
 
     @property
     def mean(self) -> float:
-        """The relative load that every live broker would have if they could share to the last byte."""
+        """The relative load of every live broker if the load could be shared to the last byte."""
         strength = float(self.capacity[self.live].sum())
         return float(self.F[self.live].sum()) / strength if strength else 0.0
 
     @property
     def bound(self) -> float:
-        """The lower bound on the maximum: as ``mean``, if everything was fetched by one broker only."""
+        """The lower bound on the maximum: ``mean`` if only one broker fetched each subscription."""
         strength = float(self.capacity[self.live].sum())
         fetched = float(self.lam[self.held[:, self.live].any(axis=1)].sum())
         return (float(self.O[self.live].sum()) + fetched) / strength if strength else 0.0
@@ -215,7 +212,7 @@ class WhatIf:
     def added_all(self, us: Longs) -> Floats:
         """``added`` of many at every broker: subscribers × brokers."""
         out = np.empty((len(us), self.m))
-        # For few subscribers their own rows are fewer than all subscriptions.
+        # A few subscribers have fewer rows than there are subscriptions.
         few = 40 * len(us) < len(self.lam)
         missing = np.empty(0) if few else ~self.held * self.lam[:, None]
         step = max(1, CHUNK // (self.m * max(1, int(self.rows.size[us].mean()) if len(us) else 1)))

@@ -1,7 +1,7 @@
-"""Emptying brokers that are to be stopped is a strategy like any other: it suggests a place for each of their people.
+"""Drains brokers that are to be stopped: suggests a target for each of their subscribers.
 
-Its objective is not balance but that nobody is left there, so its moves are musts. Among the places it takes the one
-whose relative load is the lowest afterwards: one that holds the subscriber's subscriptions already is lower.
+Its objective is not balance but an empty broker, so its migrations are mandatory. The target is the broker with the
+lowest relative load afterwards, which favours brokers that already hold the subscriber's subscriptions.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Drain:
             source = int(view.at[u])
             after = np.where(accepts, view.relative + view.added(u) / view.capacity, np.inf)
             target = int(np.argmin(after))
-            view.move(u, target)
+            view.migrate(u, target)
             yield Migration(
-                u, source, target, worth=float(view.u[u]), must=True, why="drain: its broker is to be stopped"
+                u, source, target, gain=float(view.u[u]), mandatory=True, reason="drain: its broker is draining"
             )
 
     def objective(self, view: WhatIf) -> float:
-        """How many are left."""
+        """How many subscribers are left there."""
         return float(view.count[view.status == Status.DRAINING].sum())

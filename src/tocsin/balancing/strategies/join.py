@@ -1,7 +1,7 @@
-"""A newcomer takes its share: brokers far below the mean are filled up to it from the most loaded ones.
+"""A new broker takes its share: brokers far below the mean are filled up to it from the most loaded ones.
 
-Everybody else stays. Of the heavy subscribers of the most loaded broker those go first that relieve it most for what
-they cost the newcomer, so an empty broker fills up with people who share subscriptions.
+No other subscriber migrates. Of the heavy subscribers of the most loaded broker those go first that relieve it most
+for what they cost the new broker, so an empty broker fills with subscribers that share subscriptions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tocsin.balancing.model.ranks import Ranks
 from tocsin.balancing.model.what_if import WhatIf
 from tocsin.balancing.strategies.strategy import MinMax
 
-#: Of how many of the heaviest the best is taken.
+#: The best of this many of the heaviest is taken.
 CHOICE = 64
 
 
 @dataclass
 class Join(MinMax):
-    """A broker below ``share`` of the mean is a newcomer."""
+    """A broker below ``share`` of the mean counts as new."""
 
     share: float = 0.5
 
@@ -30,22 +30,22 @@ class Join(MinMax):
         if not view.live.any():
             return
         mean = float(view.F[view.live].sum() / view.capacity[view.live].sum())
-        newcomers = set(np.flatnonzero(view.accepts & (view.relative < self.share * mean)).tolist())
+        new = set(np.flatnonzero(view.accepts & (view.relative < self.share * mean)).tolist())
         givers = view.live.copy()
-        givers[list(newcomers)] = False
+        givers[list(new)] = False
         ranks = Ranks(view)
-        while newcomers and givers.any():
-            target = min(newcomers, key=lambda j: (view.relative[j], j))
+        while new and givers.any():
+            target = min(new, key=lambda j: (view.relative[j], j))
             source = int(np.argmax(np.where(givers, view.relative, -np.inf)))
             found = self._pick(view, ranks, source, target, mean) if view.accepts[target] else None
             if view.relative[source] <= mean or found is None:
-                newcomers.discard(target)
+                new.discard(target)
                 continue
-            worth = float(view.relative[source])
-            view.move(found, target)
-            ranks.move(found, source, target)
-            worth -= float(max(view.relative[source], view.relative[target]))
-            yield Migration(found, source, target, worth, why="join: the newcomer's share")
+            gain = float(view.relative[source])
+            view.migrate(found, target)
+            ranks.migrate(found, source, target)
+            gain -= float(max(view.relative[source], view.relative[target]))
+            yield Migration(found, source, target, gain, reason="join: the new broker's share")
 
     def _pick(self, view: WhatIf, ranks: Ranks, source: int, target: int, mean: float) -> int | None:
         for us in ranks.chunks(source, CHOICE):

@@ -1,4 +1,4 @@
-"""Strategies by name. A third party registers its own as an entry point of the group ``tocsin.strategies``."""
+"""Strategies by name. A package registers its own as an entry point of the group ``tocsin.strategies``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin.errors import NotFound, UserError
 
 GROUP = "tocsin.strategies"
 
-#: Where the built-in ones are, written as an entry point would be.
+#: The built-in ones, written like entry points.
 BUILT_IN = {
     "ldm": "tocsin.balancing.strategies.debs2019.ldm:LDM",
     "sdm": "tocsin.balancing.strategies.debs2019.sdm:SDM",
@@ -28,7 +28,7 @@ _registered: dict[str, Callable[..., Strategy]] = {}
 
 
 def register(name: str, factory: Callable[..., Strategy]) -> None:
-    """For strategies of one's own program; a name that exists is replaced."""
+    """For strategies of your own program; an existing name is replaced."""
     _registered[name] = factory
 
 

@@ -1,4 +1,4 @@
-"""What a strategy is: it looks at the load and suggests moves. Whether they happen is the balancer's decision."""
+"""A strategy reads the load and suggests migrations; the balancer decides about each of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tocsin.balancing.model.what_if import WhatIf
 
 
 class Strategy(Protocol):
-    """``view`` is the load as if all pending moves were done; it belongs to the strategy, which may move in it freely.
+    """``view`` is the load as if all pending migrations were done; it belongs to the strategy, which may change it.
 
-    The moves are asked for one by one and may be stopped at any time, so the best come first.
+    The balancer takes the suggestions one by one and may stop at any time, so the best come first.
     """
 
     def suggest(self, view: WhatIf) -> Iterator[Migration]: ...
 
     def objective(self, view: WhatIf) -> float:
-        """What the strategy never makes worse, smaller is better: the contract test holds it to that."""
+        """What the strategy never makes worse; smaller is better. The contract test checks it."""
 
 
 class MinMax:

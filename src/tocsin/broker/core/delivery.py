@@ -1,86 +1,140 @@
-"""From being told of an execution to the frames that go out."""
+"""From the notification of an execution to the messages for subscribers."""
 
 from __future__ import annotations
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.be_subscription import Channel
-from tocsin.broker.core.channel_lifecycle import Endings
+from tocsin.broker.core.be_subscriptions import BESubscriptions
+from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Line
 from tocsin.broker.core.instructions import Pull, Send
-from tocsin.wire.frames import frame
+from tocsin.broker.core.model.be_subscription import Channel
+from tocsin.broker.core.model.session import LIVE
+from tocsin.broker.core.replay import Replay
 
-#: Notifications that may be delivered and not booked; one of more bytes than this is booked at once.
+#: Deliveries that may wait to be booked; a message of more bytes than this is booked at once.
 UNBOOKED = 256
 UNBOOKED_BYTES = 4096
 
 
-class Executions(Endings):
-    """Each execution is pulled once, and delivered in the order of the numbers of its channel."""
+class Delivery:
+    """Pulls each execution once, and delivers in the order of the executions of its channel."""
 
-    def _told(self, event: ev.Told) -> None:
-        channel = self.channels.get(event.channel.lower())
+    def __init__(self, context: Context, be_subscriptions: BESubscriptions, replay: Replay) -> None:
+        self.context = context
+        self.be_subscriptions = be_subscriptions
+        self.replay = replay
+
+    def notified(self, event: ev.Notified, out: Out) -> None:
+        channels = self.be_subscriptions.channels
+        channel = channels.get(event.channel.lower())
         if channel is None:
-            channel = self._channel(event.channel)
+            channel = self.be_subscriptions.channel(event.channel)
         if event.epoch != channel.epoch:
-            present = self._present(channel, event.epoch)
-            if present is None:
+            current = self.be_subscriptions.current(channel, event.epoch, out)
+            if current is None:
                 return
-            channel = present
+            channel = current
         execution, lines = event.execution, event.lines
         if channel.name != event.channel:
-            channel.spell(event.channel)  # as the data cluster does, not as the first who asked
-        if execution <= channel.newest:
-            return  # told again
-        channel.newest = execution
-        if lines is not None and not channel.told:
-            self._deliver(lines)
-            channel.position = execution
+            channel.spell(event.channel)  # as the data cluster does, not as the first subscriber
+        if execution <= channel.notified:
+            return  # a duplicate
+        channel.notified = execution
+        if lines is not None and not channel.queue:
+            self._deliver(lines, out)
+            channel.delivered = execution
         else:
-            channel.told.append((execution, lines))
-            self._pull(channel)
-        if not channel.backs:
-            self._tidy(channel)
+            channel.queue.append((execution, lines))
+            self._pull(channel, out)
+        if not channel.be_subscriptions:
+            self.be_subscriptions.remove_unused(channel)
 
-    def _pull(self, channel: Channel) -> None:
-        while channel.told and not channel.pulling:
-            execution, lines = channel.told[0]
+    def _pull(self, channel: Channel, out: Out) -> None:
+        while channel.queue and not channel.pulling:
+            execution, lines = channel.queue[0]
             if lines is None:
                 channel.pulling = True
-                self._out.append(Pull(channel.name, execution, channel.epoch))
+                out.append(Pull(channel.name, channel.position(execution)))
             else:
-                channel.told.popleft()
-                self._deliver(lines)
-                channel.position = max(channel.position, execution)
+                channel.queue.popleft()
+                self._deliver(lines, out)
+                channel.delivered = max(channel.delivered, execution)
 
-    def _pulled(self, event: ev.Pulled) -> None:
-        channel = self._channel(event.channel)
-        if not channel.pulling or not channel.told or channel.told[0][0] != event.execution:
+    def pulled(self, event: ev.Pulled, out: Out) -> None:
+        channel = self.be_subscriptions.channel(event.channel)
+        epoch, execution = event.position
+        if not channel.pulling or not channel.queue or channel.queue[0][0] != execution:
             return
-        if event.epoch and event.epoch != channel.epoch:
+        if epoch and epoch != channel.epoch:
             return
-        self._deliver(event.lines)
+        self._deliver(event.lines, out)
         if event.last:
-            channel.told.popleft()
+            channel.queue.popleft()
             channel.pulling = False
-            channel.position = max(channel.position, event.execution)
-            self._pull(channel)
-            self._tidy(channel)
+            channel.delivered = max(channel.delivered, execution)
+            self._pull(channel, out)
+            self.be_subscriptions.remove_unused(channel)
 
-    def _deliver(self, lines: list[Line]) -> None:
-        """Runs for every subscription of every execution: what is touched here is cold, and costs."""
-        backs, ledger, now = self.backs, self._ledger, self._now
+    def _deliver(self, lines: list[Line], out: Out) -> None:
+        """Runs for every BE subscription of every execution: what is touched here is cold, and costs."""
+        ledger = self.context.ledger
+        by_id, entries, now = self.be_subscriptions.by_id, ledger.entries, self.context.now
         for line in lines:
-            number, execution, results = line.subscription, line.execution, line.results
-            back = backs.get(number)
-            if back is None or execution <= back.start or execution <= back.last:
-                self._counters.bytes_in += len(memoryview(results))
+            id, execution, results = line.subscription, line.execution, line.results
+            subscription = by_id.get(id)
+            if subscription is None or execution <= subscription.live_after or execution <= subscription.last_delivered:
+                ledger.ignored(results)
                 continue
-            back.last = execution
-            data = frame(back.channel.template % (number, execution, line.rows, results))
-            peers = back.audience or back.targets()
-            ledger.append((back, execution, data, results, len(peers), now))
+            subscription.last_delivered = execution
+            message = subscription.channel.template % (id, execution, line.rows, results)
+            peers = subscription.audience or subscription.targets()
+            entries.append((subscription, execution, message, results, len(peers), now))
             if peers:
-                self._out.append(Send(peers, data))
-            if len(ledger) >= UNBOOKED or len(data) > UNBOOKED_BYTES:
-                self._enter()
-                ledger = self._ledger
+                out.append(Send(peers, (message,)))
+            if len(entries) >= UNBOOKED or len(message) > UNBOOKED_BYTES:
+                ledger.book()
+                entries = ledger.entries
+
+    def missed(self, event: ev.Missed, out: Out) -> None:
+        """Live subscribers of these channels are replayed what they may have missed."""
+        before: dict[int, int] = {}
+        for name, (epoch, execution) in event.positions.items():
+            channel = self.be_subscriptions.channels.get(name.lower())
+            if channel is None or (epoch and epoch != channel.epoch):
+                continue
+            channel.missed = max(channel.missed, execution)
+            if execution <= channel.delivered:
+                continue
+            for subscription in channel.be_subscriptions.values():
+                if subscription.delivered < execution:
+                    before[subscription.id] = subscription.delivered
+                    self.context.ledger.cache.forget(subscription.recent)
+                    subscription.live_after = subscription.recent.complete_after = execution
+            channel.notified = max(channel.notified, execution)
+        self._replay(before, out)
+
+    def recover(self, event: ev.Notified | ev.Pulled, out: Out) -> None:
+        """The handler of the event failed, and its messages are dropped: live subscribers are replayed."""
+        channel = self.be_subscriptions.channels.get(event.channel.lower())
+        if channel is None:
+            return
+        execution = event.execution if isinstance(event, ev.Notified) else event.position.execution
+        channel.delivered = min(channel.delivered, execution - 1)
+        channel.notified = max(channel.notified, execution)
+        channel.queue.clear()
+        channel.pulling = False
+        before: dict[int, int] = {}
+        for subscription in channel.be_subscriptions.values():
+            before[subscription.id] = max(subscription.live_after, channel.delivered)
+            subscription.live_after = max(subscription.live_after, channel.notified)
+            self.context.ledger.cache.forget(subscription.recent)
+            subscription.recent.complete_after = subscription.delivered
+        self._replay(before, out)
+
+    def _replay(self, before: dict[int, int], out: Out) -> None:
+        """Live subscribers of these BE subscriptions resume after the given executions."""
+        for session in self.context.sessions.values() if before else ():
+            for id in [id for id, execution in session.subscriptions.items() if execution == LIVE and id in before]:
+                subscription = self.be_subscriptions.by_id[id]
+                self.replay.stop_live(subscription, session)
+                self.replay.resume(subscription, session, before[id], out)

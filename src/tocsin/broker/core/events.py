@@ -1,4 +1,4 @@
-"""What can happen to a broker. A ``peer`` is whatever the driver names a connection by: it is only compared."""
+"""The events of the broker's state machine. A ``peer`` names a connection for the driver: it is only compared."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from tocsin.wire.messages import DurableSubscription, FromClient
+from tocsin.wire.position import START, Position
 from tocsin.wire.reports import ReportReply
 
 Peer = Hashable
@@ -15,7 +16,7 @@ Args = list[Any] | dict[str, Any]
 
 
 class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
-    """The results of one execution for one BE subscription; ``results`` is a JSON array that nobody looks at."""
+    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread."""
 
     subscription: int
     execution: int
@@ -39,8 +40,8 @@ class Opened(Struct, frozen=True):
     address: str = ""
 
 
-class Assumed(Struct, frozen=True):
-    """The driver vouches for a peer: a request of a user over REST. It has no place of its own among the devices."""
+class OpenedForUser(Struct, frozen=True):
+    """A request of an authenticated user over REST. Several may be open beside the user's WebSocket."""
 
     peer: Peer
     user: str
@@ -58,7 +59,7 @@ class Received(Struct, frozen=True):
 
 
 class Unreadable(Struct, frozen=True):
-    """A frame that holds no message of the protocol; ``id`` is the request's where it could be told."""
+    """A frame that does not hold a message of the protocol; ``id`` is the request's where it could be read."""
 
     peer: Peer
     problem: str
@@ -66,13 +67,13 @@ class Unreadable(Struct, frozen=True):
 
 
 class Congested(Struct, frozen=True):
-    """More is on its way to the peer than the bound allows."""
+    """The peer's outgoing buffer is over its bound."""
 
     peer: Peer
 
 
 class Drained(Struct, frozen=True):
-    """The peer has read what was on its way."""
+    """The peer has read its outgoing buffer."""
 
     peer: Peer
 
@@ -85,24 +86,24 @@ class Authenticated(Struct, frozen=True):
 
     peer: Peer
     user: str | None
-    held: list[DurableSubscription] = []
+    durable: list[DurableSubscription] = []
 
 
 class Restored(Struct, frozen=True):
-    """What is kept for a user, from the broker's former life or from another process that shares the store."""
+    """A user's durable subscriptions, as the store has them."""
 
     user: str
-    held: list[DurableSubscription]
+    durable: list[DurableSubscription]
 
 
 class UserEnded(Struct, frozen=True):
-    """Logged out, or expired: nothing is kept for the user any more."""
+    """Logged out, or expired: the durable subscriptions end."""
 
     user: str
 
 
-class Elsewhere(Struct, frozen=True):
-    """Another broker that shares the store keeps what is kept for the user, or nothing is kept any more."""
+class UserElsewhere(Struct, frozen=True):
+    """Another broker that shares the store serves the user's durable subscriptions."""
 
     user: str
 
@@ -110,11 +111,8 @@ class Elsewhere(Struct, frozen=True):
 # -- the data cluster --------------------------------------------------------------------------------------------------
 
 
-class Told(Struct, frozen=True, gc=False, rename={"lines": "results"}):
-    """There is an execution with results for this broker; a push channel sends them along.
-
-    ``epoch``, here and below: which of the channels that had the name one after the other. 0 if that is not known.
-    """
+class Notified(Struct, frozen=True, gc=False, rename={"lines": "results"}):
+    """An execution has results for this broker; a push channel sends them along. Flat, as in the JSON."""
 
     channel: str
     execution: int
@@ -123,61 +121,58 @@ class Told(Struct, frozen=True, gc=False, rename={"lines": "results"}):
 
 
 class Pulled(Struct, frozen=True):
-    """A part of what Pull brings. A pull that broke off begins again from its start."""
+    """A part of the answer to Pull. A pull that broke off begins again from its start."""
 
     channel: str
-    execution: int
+    position: Position
     lines: list[Line]
     last: bool = True
-    epoch: int = 0
 
 
-class Wanted(Struct, frozen=True):
-    """Answers Want: a number or a problem for each, in order.
+class Subscribed(Struct, frozen=True):
+    """Answers Subscribe: an id or a problem for each, in order.
 
-    Every execution behind ``position`` that has something for one of them will be told to this broker.
+    The data cluster notifies this broker of every execution after ``position`` that has results for one of them.
     """
 
     channel: str
     outcomes: list[int | Problem]
-    position: int = 0
-    epoch: int = 0
+    position: Position = START
 
 
-class Unwanted(Struct, frozen=True):
-    """Answers Unwant."""
+class Unsubscribed(Struct, frozen=True):
+    """Answers Unsubscribe."""
 
     channel: str
 
 
-class Inherited(Struct, frozen=True):
-    """BE subscriptions that the data cluster still keeps for this broker from its former life."""
+class Recovered(Struct, frozen=True):
+    """BE subscriptions that the data cluster kept for this broker while it was down."""
 
     channel: str
     subscriptions: list[tuple[int, list[Any]]]
-    position: int
-    epoch: int = 0
+    position: Position
 
 
 class Fetched(Struct, frozen=True):
-    """Answers Fetch. ``more``: there is more behind the last line. ``begin`` is there if it was asked for: every
-    execution behind it has seen the subscription."""
+    """Answers Fetch. ``more``: there is more after the last line. ``begins_after`` is there if it was asked for: every
+    later execution has seen the subscription."""
 
     job: int
     lines: list[Line]
     more: bool = False
-    begin: int = 0
+    begins_after: Position = START
 
 
 class FetchGap(Struct, frozen=True):
-    """Answers Fetch: results before execution ``first`` are not kept any more."""
+    """Answers Fetch: results before ``first`` are not retained any more."""
 
     job: int
-    first: int
+    first: Position
 
 
 class FetchEarly(Struct, frozen=True):
-    """Answers Fetch: an execution is under way that began before the subscription was there. Ask again."""
+    """Answers Fetch: an execution is running that began before the subscription existed. Ask again."""
 
     job: int
 
@@ -189,23 +184,22 @@ class Dropped(Struct, frozen=True):
     epoch: int = 0
 
 
-class Returned(Struct, frozen=True):
-    """Results up to these executions may have passed by: the data cluster had given this broker up, or kept them no
-    longer than it took to pull them."""
+class Missed(Struct, frozen=True):
+    """Notifications up to these positions may not have arrived: the data cluster had declared this broker gone, or the
+    results expired before they were pulled."""
 
-    positions: dict[str, int]
-    epoch: int = 0
+    positions: dict[str, Position]
 
 
 class Published(Struct, frozen=True):
-    """Answers Commit: the records are durable, except those refused (by their place in the batch)."""
+    """Answers Publish: the records are durable, except those refused (by their place in the batch)."""
 
     feed: str
     refused: list[tuple[int, str, str]] = []
 
 
 class PublishFailed(Struct, frozen=True):
-    """Answers Commit: none of the records was taken."""
+    """Answers Publish: none of the records was taken."""
 
     feed: str
     problem: Problem
@@ -222,12 +216,12 @@ class Tick(Struct, frozen=True):
 
 
 class Stopping(Struct, frozen=True):
-    """The broker is to end: everybody is sent away, to come back or to go elsewhere."""
+    """The broker ends: every client is sent away, to reconnect here or elsewhere."""
 
 
 Event = (
     Opened
-    | Assumed
+    | OpenedForUser
     | Closed
     | Received
     | Unreadable
@@ -236,17 +230,17 @@ Event = (
     | Authenticated
     | Restored
     | UserEnded
-    | Elsewhere
-    | Told
+    | UserElsewhere
+    | Notified
     | Pulled
-    | Wanted
-    | Unwanted
-    | Inherited
+    | Subscribed
+    | Unsubscribed
+    | Recovered
     | Fetched
     | FetchGap
     | FetchEarly
     | Dropped
-    | Returned
+    | Missed
     | Published
     | PublishFailed
     | Ordered

@@ -1,24 +1,38 @@
-"""What a broker's state machine asks its driver to do. Instructions are carried out in their order."""
+"""What the broker's state machine asks its driver to do. Instructions are carried out in their order."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from msgspec import Raw, Struct
 
 from tocsin.broker.core.events import Args, Peer
 from tocsin.wire.close_codes import Close as CloseCode
+from tocsin.wire.position import Position
+
+# -- to subscribers ----------------------------------------------------------------------------------------------------
 
 
 class Send(Struct, frozen=True):
-    """The same frame to all of them. The tuple is the same object as long as the audience is the same."""
+    """The same encoded messages to all of them. The tuple is the same object as long as the audience is the same."""
 
     peers: tuple[Peer, ...]
-    frame: bytes
+    messages: tuple[bytes, ...]
 
 
 class Close(Struct, frozen=True):
     peer: Peer
     close: CloseCode
     reason: str = ""
+
+
+class Failed(Struct, frozen=True):
+    """The handler of a notification failed; its subscribers are replayed. The driver logs the error."""
+
+    error: Exception
+
+
+# -- to the store of users ---------------------------------------------------------------------------------------------
 
 
 class Authenticate(Struct, frozen=True):
@@ -29,24 +43,24 @@ class Authenticate(Struct, frozen=True):
 
 
 class Remember(Struct, frozen=True):
-    """Keep this for the user, durably."""
+    """Store a durable subscription of the user."""
 
     user: str
     subscription: int
     channel: str
     args: Args
-    after: int
+    position: Position
 
 
-class Renumber(Struct, frozen=True):
-    """What is kept for the user as ``former`` is ``subscription`` now. ``former`` got nothing behind ``until``; both
-    count from the same beginning, and it is not further than ``through``."""
+class ChangeId(Struct, frozen=True):
+    """The user's durable subscription ``previous_id`` is ``subscription`` now. ``previous_id`` has no results after
+    ``until``; the user is not further than ``position``."""
 
     user: str
-    former: int
+    previous_id: int
     subscription: int
-    until: int
-    through: int
+    until: Position
+    position: Position
 
 
 class Forget(Struct, frozen=True):
@@ -56,50 +70,68 @@ class Forget(Struct, frozen=True):
 
 class Acknowledge(Struct, frozen=True):
     user: str
-    positions: dict[int, int]
+    positions: dict[int, Position]
 
 
-class Want(Struct, frozen=True):
-    """BE subscriptions; tried until the data cluster answers. Answered by Wanted."""
+# -- to the data cluster -----------------------------------------------------------------------------------------------
+
+
+class RetryPolicy(Struct, frozen=True):
+    """A request without an answer is repeated until there is one, after pauses that grow between these seconds."""
+
+    least: float
+    most: float
+
+
+class Command(Struct, frozen=True):
+    """A request to the data cluster."""
+
+    retry: ClassVar[RetryPolicy] = RetryPolicy(0.1, 5.0)
+
+
+class Subscribe(Command, frozen=True):
+    """BE subscriptions. Answered by Subscribed."""
 
     channel: str
     args: list[Args]
 
 
-class Unwant(Struct, frozen=True):
-    """Answered by Unwanted."""
+class Unsubscribe(Command, frozen=True):
+    """Answered by Unsubscribed."""
 
     channel: str
     subscriptions: list[int]
 
 
-class Pull(Struct, frozen=True):
-    """The results of an execution; tried until they are here or have expired. Answered by Pulled, in parts."""
+class Pull(Command, frozen=True):
+    """The results of one execution for this broker. Answered by Pulled, in parts."""
 
     channel: str
-    execution: int
-    epoch: int = 0
+    position: Position
 
 
-class Fetch(Struct, frozen=True):
-    """What a BE subscription got behind an execution. Answered by Fetched or FetchGap.
+class Fetch(Command, frozen=True):
+    """The results of a BE subscription after a position. Answered by Fetched or FetchGap.
 
-    ``begin``: and where its results begin. Answered by FetchEarly too.
+    ``find_begin``: and where its results begin. Answered by FetchEarly too.
     """
 
     job: int
     channel: str
     subscription: int
-    after: int
-    begin: bool = False
+    position: Position
+    find_begin: bool = False
 
 
-class Commit(Struct, frozen=True):
-    """Records for a feed, all in one post. Answered by Published or PublishFailed."""
+class Publish(Command, frozen=True):
+    """Records for a feed, all in one post; posts with the same ``key`` count once. Answered by Published or
+    PublishFailed."""
 
     feed: str
     records: list[Raw]
+    key: str = ""
 
 
-Kept = Remember | Renumber | Forget | Acknowledge
-Instruction = Send | Close | Authenticate | Kept | Want | Unwant | Pull | Fetch | Commit
+Stored = Remember | ChangeId | Forget | Acknowledge
+Upstream = Subscribe | Unsubscribe | Pull | Fetch | Publish
+Instruction = Send | Close | Failed | Authenticate | Stored | Upstream

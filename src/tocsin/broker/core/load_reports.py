@@ -1,44 +1,53 @@
-"""What the coordinator wants to know of subscribers, and what it wants of them."""
+"""Load reports to the coordinator, and the migrations that it orders."""
 
 from __future__ import annotations
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.session import Session
-from tocsin.broker.core.user_sessions import Users
+from tocsin.broker.core.be_subscriptions import BESubscriptions
+from tocsin.broker.core.context import Context, Out
+from tocsin.broker.core.model.be_subscription import BESubscription
+from tocsin.broker.core.model.load import BESubscriptionLoad, Report
+from tocsin.broker.core.model.session import LIVE, Session
+from tocsin.broker.core.sessions import Sessions
+from tocsin.broker.core.user_sessions import UserSessions
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.reports import FailedMigration, LoadReport
 
-#: A rate that changed by less than this share is not news.
+#: A rate that changed by less than this share is not reported.
 NEWS = 0.02
-#: Reports within which every rate is said once, news or not: the coordinator may have gone by another broker's.
+#: Reports within which every rate is reported once: the coordinator may have used another broker's.
 ROUND = 32
 
 
-class Moves(Users):
+class LoadReports:
     """Changes are gathered between two reports; a report that did not arrive is put back."""
 
+    def __init__(
+        self, context: Context, sessions: Sessions, be_subscriptions: BESubscriptions, users: UserSessions
+    ) -> None:
+        self.context, self.sessions = context, sessions
+        self.be_subscriptions, self.users = be_subscriptions, users
+        self._outcomes: list[FailedMigration] = []
+        self._reported_users: set[str] = set()  # over REST, as the coordinator knows them
+        self._last_users: list[str] = []  # of whom the last report spoke
+
     def changes(self, number: int, now: float, *, full: bool) -> LoadReport:
-        """What has changed since it was asked for the last time; ``full`` for everything."""
-        changed = self._subscribers if full else self._changed
-        subscribers, left = {}, []
-        for name in changed:
-            peer = self._subscribers.get(name)
-            if peer is None:
-                left.append(name)
-            else:
-                subscribers[name] = list(self.fronts[peer].subscriptions)
-        counters = self.counters  # books what was delivered, which λ needs
+        """What has changed since the report before; ``full`` for everything."""
+        context = self.context
+        counters = context.ledger.counters  # books the deliveries, which λ needs
+        subscribers, left = self._subscribers(full=full)
         rates, fresh = {}, []
-        for back in self.backs.values():
-            rate = back.lam.bytes_per_second(now)
-            due = full or back.id % ROUND == number % ROUND
-            if due or abs(rate - back.reported) > NEWS * max(rate, back.reported):
-                rates[back.id] = back.reported = rate
-                if back.lam.fresh(now):
-                    fresh.append(back.id)
-        self._changed = {}
+        for each in self.be_subscriptions.by_id.values():
+            rate = each.lam.bytes_per_second(now)
+            due = full or each.id % ROUND == number % ROUND
+            if due or abs(rate - each.reported) > NEWS * max(rate, each.reported):
+                rates[each.id] = each.reported = rate
+                if each.lam.fresh(now):
+                    fresh.append(each.id)
+        context.changed, context.changed_users = {}, {}
         outcomes, self._outcomes = self._outcomes, []
+        sessions, channels = context.sessions.values(), self.be_subscriptions.channels.values()
         return LoadReport(
             number,
             full,
@@ -46,38 +55,119 @@ class Moves(Users):
             left,
             rates,
             outcomes,
-            len(self.fronts),
+            len(sessions),
             counters.bytes_in,
             counters.bytes_out,
             counters.deliveries,
-            sum(len(channel.told) for channel in self.channels.values()),
-            sum(front.congested for front in self.fronts.values()),
+            sum(len(channel.queue) for channel in channels),
+            sum(session.congested for session in sessions),
             fresh,
         )
 
+    def _subscribers(self, *, full: bool) -> tuple[dict[str, list[int]], list[str]]:
+        """The BE subscriptions of each that changed, and those that left. Users over REST are subscribers too."""
+        subscribers, left = {}, []
+        by_subscriber = self.sessions.by_subscriber
+        for name in by_subscriber if full else self.context.changed:
+            peer = by_subscriber.get(name)
+            if peer is None:
+                left.append(name)
+            else:
+                subscribers[name] = list(self.context.sessions[peer].subscriptions)
+        users = self._last_users = list(self.users.rest_users() if full else self.context.changed_users)
+        for user in users:
+            if self.users.served_over_rest(user):
+                subscribers[user] = self.users.subscriptions(user)
+                self._reported_users.add(user)
+            elif user in self._reported_users:
+                self._reported_users.discard(user)
+                left.append(user)
+        return subscribers, left
+
     def put_back(self, report: LoadReport) -> None:
         """It did not arrive."""
-        self._changed = dict.fromkeys([*report.subscribers, *report.left]) | self._changed
+        changed = dict.fromkeys([*report.subscribers, *report.left])
+        for user in self._last_users:
+            if user in changed:
+                del changed[user]
+                self._reported_users.add(user)
+                self.context.changed_users[user] = None
+        self.context.changed = changed | self.context.changed
         self._outcomes = report.outcomes + self._outcomes
-        for number in report.rates:
-            if number in self.backs:
-                self.backs[number].reported = -1.0
+        for id in report.rates:
+            if id in self.be_subscriptions.by_id:
+                self.be_subscriptions.by_id[id].reported = -1.0
 
-    def _ordered(self, event: ev.Ordered) -> None:
-        for order in event.orders.moves:
-            peer = self._subscribers.get(order.subscriber)
-            if peer is None:
-                self._outcomes.append(FailedMigration(order.ticket, "the subscriber is not here"))
+    def ordered(self, event: ev.Ordered, out: Out) -> None:
+        for order in event.orders.migrations:
+            name = order.subscriber
+            peer = self.sessions.by_subscriber.get(name)
+            message = wire.Migrate(order.broker, order.url, order.ticket)
+            if peer is not None:
+                self.context.send(self.context.sessions[peer], message, out)
+            elif self.users.served_over_rest(name):
+                self.users.migrate(name, message, out)
             else:
-                self._send(self.fronts[peer], wire.Migrate(order.broker, order.url, order.ticket))
+                self._outcomes.append(FailedMigration(order.ticket, "the subscriber is not here"))
         for name in event.orders.drop:
-            if name in self._subscribers:
-                peer = self._subscribers[name]
-                user = self.fronts[peer].user
-                self._close(peer, close_codes.MIGRATED, "served by another broker")
+            if name in self.sessions.by_subscriber:
+                peer = self.sessions.by_subscriber[name]
+                user = self.context.sessions[peer].user
+                self.sessions.close(peer, close_codes.MIGRATED, "served by another broker", out)
                 if user is not None:
-                    self._elsewhere(ev.Elsewhere(user))
+                    self.users.elsewhere(ev.UserElsewhere(user), out)
+            elif self.users.served_over_rest(name):
+                self.users.drop(name, out)
 
-    def _stay(self, front: Session, message: wire.MigrationFailed) -> None:
+    def migration_failed(self, session: Session, message: wire.MigrationFailed, out: Out) -> None:
         if len(self._outcomes) < 10_000:
             self._outcomes.append(FailedMigration(message.ticket, message.reason or "the subscriber stays"))
+
+    # -- for the operator
+
+    def largest_lag(self) -> int:
+        """Executions that the slowest subscriber has still to get; counts those without results for it too."""
+        by_id = self.be_subscriptions.by_id
+        lags = [
+            by_id[id].delivered - execution
+            for session in self.context.sessions.values()
+            if session.not_live
+            for id, execution in session.subscriptions.items()
+            if execution != LIVE
+        ]
+        return max(lags, default=0)
+
+    def report(self, now: float) -> Report:
+        """The load at this moment."""
+        counters, sessions = self.context.ledger.counters, self.context.sessions.values()
+        by_id, fetches = self.be_subscriptions.by_id, self.be_subscriptions.replay.fetches
+        return Report(
+            self.context.config.name,
+            len(sessions),
+            sum(session.congested for session in sessions),
+            sum(len(each.waiting) for each in by_id.values()),
+            sum(len(channel.queue) for channel in self.be_subscriptions.channels.values()),
+            len(fetches.jobs) + len(fetches.queue),
+            counters.bytes_in,
+            counters.bytes_out,
+            counters.deliveries,
+            counters.notifications,
+            [
+                BESubscriptionLoad(
+                    each.id,
+                    each.channel.name,
+                    self._receivers(each),
+                    each.lam.per_second(now),
+                    each.lam.bytes_per_second(now),
+                )
+                for each in by_id.values()
+            ],
+        )
+
+    def _receivers(self, subscription: BESubscription) -> int:
+        """n: connected subscribers, and users over REST, each counted once."""
+        sessions = self.context.sessions
+        connected = sum(
+            not sessions[peer].rest for peers in (subscription.live, subscription.waiting) for peer in peers
+        )
+        return connected + sum(self.users.served_over_rest(user) for user in subscription.users)

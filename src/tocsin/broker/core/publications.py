@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct, field
 
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Peer, Problem
-from tocsin.broker.core.instructions import Commit
+from tocsin.broker.core.model.session import Session
 from tocsin.wire.messages import Error, Message, Publish, Published, Refused
 
 #: Records in one post: the data cluster gives at most a thousand reasons for refusing some.
@@ -26,38 +29,39 @@ class _Entry(Struct, frozen=True):
 class _Feed(Struct, eq=False):
     name: str
     busy: bool = False
-    entries: list[_Entry] = field(default_factory=list)  # of the post under way
+    entries: list[_Entry] = field(default_factory=list)  # of the post in flight
     waiting: list[tuple[_Entry, list[Raw]]] = field(default_factory=list)
 
 
-class Publishing:
-    """``waiting_bytes`` counts what was taken from subscribers and has no answer yet."""
+class Publications:
+    """``waiting_bytes`` counts the records that were received and have no answer yet."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, context: Context) -> None:
+        self.context = context
         self.waiting_bytes = 0
-        self.records = 0
         self._feeds: dict[str, _Feed] = {}
 
-    def take(self, peer: Peer, request: Publish) -> Commit | Error | None:
+    def publish(self, session: Session, request: Publish, out: Out) -> None:
         size = sum(len(memoryview(record)) + EACH for record in request.records)
-        if self.waiting_bytes + size > self.most_bytes:
+        if self.waiting_bytes + size > self.context.limits.publish_bytes:
             hint = "wait for the answers before sending more"
-            return Error(request.id, "busy", "more records wait for the data cluster than this broker holds", hint)
+            message = "more records wait for the data cluster than this broker holds"
+            self.context.refuse(session, request.id, Problem("busy", message, hint), out)
+            return
         self.waiting_bytes += size
         feed = self._feeds.get(request.feed)
         if feed is None:
             feed = self._feeds[request.feed] = _Feed(request.feed)
         # A copy: a piece of the frame would keep the whole frame.
         records = [record.copy() for record in request.records]
-        feed.waiting.append((_Entry(peer, request.id, len(records), size), records))
-        return None if feed.busy else self._next(feed)
+        feed.waiting.append((_Entry(session.peer, request.id, len(records), size), records))
+        if not feed.busy:
+            out.append(self._next(feed))
 
-    def published(self, name: str, refused: list[tuple[int, str, str]]) -> tuple[list[tuple[Peer, Message]], int]:
-        """The answers, and how many records were taken."""
-        feed = self._feeds[name]
+    def published(self, event: ev.Published, out: Out) -> None:
+        feed = self._feeds[event.feed]
+        by_place = sorted(event.refused)
         answers: list[tuple[Peer, Message]] = []
-        by_place = sorted(refused)
         at = first = 0
         for entry in feed.entries:
             mine = []
@@ -67,27 +71,31 @@ class Publishing:
                 first += 1
             answers.append((entry.peer, Published(entry.id, entry.count - len(mine), mine)))
             at += entry.count
-        self.records += at - len(refused)
-        self._done(feed)
-        return answers, at - len(refused)
+        self.context.ledger.counters.published += at - len(event.refused)
+        self._answered(feed, answers, out)
 
-    def failed(self, name: str, problem: Problem) -> list[tuple[Peer, Message]]:
-        feed = self._feeds[name]
+    def failed(self, event: ev.PublishFailed, out: Out) -> None:
+        feed, problem = self._feeds[event.feed], event.problem
         answers: list[tuple[Peer, Message]] = [
             (entry.peer, Error(entry.id, problem.code, problem.message, problem.hint)) for entry in feed.entries
         ]
-        self._done(feed)
-        return answers
+        self._answered(feed, answers, out)
 
-    def following(self, name: str) -> Commit | None:
-        """The next post of a feed whose last one has been answered."""
-        feed = self._feeds[name]
+    def _answered(self, feed: _Feed, answers: list[tuple[Peer, Message]], out: Out) -> None:
+        """The answers, and the next post of the feed."""
+        for peer, message in answers:
+            session = self.context.sessions.get(peer)
+            if session is not None:
+                self.context.send(session, message, out)
+        self.waiting_bytes -= sum(entry.size for entry in feed.entries)
+        feed.entries = []
+        feed.busy = False
         if feed.waiting:
-            return self._next(feed)
-        del self._feeds[name]
-        return None
+            out.append(self._next(feed))
+        else:
+            del self._feeds[feed.name]
 
-    def _next(self, feed: _Feed) -> Commit:
+    def _next(self, feed: _Feed) -> do.Publish:
         records: list[Raw] = []
         size = taken = 0
         for entry, some in feed.waiting:
@@ -99,9 +107,4 @@ class Publishing:
         feed.entries = [entry for entry, _ in feed.waiting[:taken]]
         del feed.waiting[:taken]
         feed.busy = True
-        return Commit(feed.name, records)
-
-    def _done(self, feed: _Feed) -> None:
-        self.waiting_bytes -= sum(entry.size for entry in feed.entries)
-        feed.entries = []
-        feed.busy = False
+        return do.Publish(feed.name, records)

@@ -1,187 +1,187 @@
-"""Those who are behind, because they came back, are slow, or the broker itself was cut off."""
+"""Replay: subscribers that resume or lag get what they missed, from the cache or from the data cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.base import Core
-from tocsin.broker.core.be_subscription import BESubscription
-from tocsin.broker.core.catchup import Job
-from tocsin.broker.core.session import LIVE, Session
+from tocsin.broker.core.context import Context, Out
+from tocsin.broker.core.fetch_queue import FetchQueue, Job
+from tocsin.broker.core.model.be_subscription import BESubscription
+from tocsin.broker.core.model.session import LIVE, Session
 from tocsin.wire import messages as wire
 
 
-class Behind(Core):
-    """Gets subscribers from where they are to where everybody is."""
+class Replay:
+    """``by_id``: the BE subscriptions."""
 
-    def _resume(self, back: BESubscription, front: Session, after: int, *, quiet: bool = False) -> None:
-        """Sends what came after ``after`` and goes live, or waits for the data cluster."""
-        back.slow.pop(front.peer, None)
-        if front.congested:
-            front.subscriptions[back.id] = after
-            back.slow[front.peer] = None
-        elif after >= back.recent.floor or after >= back.through:
-            if after < back.through:
-                self.cache.hits += 1
-                missed = back.recent.after(after)
+    def __init__(self, context: Context, by_id: Mapping[int, BESubscription]) -> None:
+        self.context = context
+        self.by_id = by_id
+        self.fetches = FetchQueue(context.config.fetches)
+
+    def start_fetches(self, out: Out) -> None:
+        if self.fetches.queue:
+            out += self.fetches.start()
+
+    def resume(
+        self, subscription: BESubscription, session: Session, execution: int, out: Out, *, quiet: bool = False
+    ) -> None:
+        """Sends what came after ``execution`` and goes live, or waits for the data cluster."""
+        subscription.congested.pop(session.peer, None)
+        if session.congested:
+            session.subscriptions[subscription.id] = execution
+            subscription.congested[session.peer] = None
+        elif self._near(subscription, execution):
+            if execution < subscription.delivered:
+                self.context.ledger.cache.hits += 1
+                missed = subscription.recent.after(execution)
                 if missed:
-                    self._notify((front.peer,), b"".join(missed), len(missed))
-            self._live(back, front, quiet)
+                    self.context.deliver((session.peer,), tuple(missed), out)
+            self._go_live(subscription, session, out, quiet=quiet)
         else:
-            self.cache.misses += 1
-            front.subscriptions[back.id] = after
-            self.catchup.wait(back, front.peer, after)
+            self.context.ledger.cache.misses += 1
+            session.subscriptions[subscription.id] = execution
+            self.fetches.wait(subscription, session.peer, execution)
 
-    def _live(self, back: BESubscription, front: Session, quiet: bool = False) -> None:
-        front.subscriptions[back.id] = LIVE
-        front.behind -= 1
-        back.live[front.peer] = None
-        back.audience = None
+    def _near(self, subscription: BESubscription, execution: int) -> bool:
+        return execution >= subscription.recent.complete_after or execution >= subscription.delivered
+
+    def _go_live(self, subscription: BESubscription, session: Session, out: Out, *, quiet: bool) -> None:
+        session.subscriptions[subscription.id] = LIVE
+        session.not_live -= 1
+        subscription.live[session.peer] = None
+        subscription.audience = None
         if not quiet:
-            self._send(front, wire.Live(back.id, back.through))
+            self.context.send(session, wire.Live(subscription.id, subscription.delivered), out)
 
-    def _congested(self, event: ev.Congested) -> None:
-        front = self.fronts.get(event.peer)
-        if front is None or front.congested:
+    def stop_live(self, subscription: BESubscription, session: Session) -> None:
+        del subscription.live[session.peer]
+        subscription.audience = None
+        session.not_live += 1
+
+    # -- slow subscribers
+
+    def congested(self, event: ev.Congested, out: Out) -> None:
+        session = self.context.sessions.get(event.peer)
+        if session is None or session.congested:
             return
-        front.congested = True
-        self.counters.lagged += 1
-        for number, after in front.subscriptions.items():
-            back = self.backs[number]
-            if after == LIVE:
-                del back.live[front.peer]
-                back.audience = None
-                front.subscriptions[number] = back.through
-                front.behind += 1
+        session.congested = True
+        self.context.ledger.counters.lagged += 1
+        for id, execution in session.subscriptions.items():
+            subscription = self.by_id[id]
+            if execution == LIVE:
+                self.stop_live(subscription, session)
+                session.subscriptions[id] = subscription.delivered
             else:
-                front.subscriptions[number] = back.waiting.pop(front.peer, after)
-            back.slow[front.peer] = None
-            self._send(front, wire.Lagging(number, front.subscriptions[number]))
+                session.subscriptions[id] = subscription.waiting.pop(session.peer, execution)
+            subscription.congested[session.peer] = None
+            self.context.send(session, wire.Lagging(id, session.subscriptions[id]), out)
 
-    def _drained(self, event: ev.Drained) -> None:
-        front = self.fronts.get(event.peer)
-        if front is None or not front.congested:
+    def drained(self, event: ev.Drained, out: Out) -> None:
+        session = self.context.sessions.get(event.peer)
+        if session is None or not session.congested:
             return
-        front.congested = False
-        for number, after in list(front.subscriptions.items()):
-            back = self.backs[number]
-            if after == LIVE:
+        session.congested = False
+        for id, execution in list(session.subscriptions.items()):
+            if execution == LIVE:
                 continue
-            back.slow.pop(front.peer, None)
-            if front.peer in back.former:
-                self.catchup.again_former(back, front.peer, after)
+            subscription = self.by_id[id]
+            subscription.congested.pop(session.peer, None)
+            if session.peer in subscription.previous:
+                self.fetches.fetch_previous_again(subscription, session.peer, execution)
             else:
-                self._resume(back, front, after)
+                self.resume(subscription, session, execution, out)
 
-    def _fetched(self, event: ev.Fetched) -> None:
-        job = self.catchup.jobs.get(event.job)
+    # -- answers of the data cluster
+
+    def fetched(self, event: ev.Fetched, out: Out) -> None:
+        job = self.fetches.jobs.get(event.job)
         if job is None:
             return
         if job.peer is not None:
-            self._fetched_former(job, event)
+            self._fetched_previous(job, event, out)
             return
-        job, shares = self.catchup.fetched(event.job, event.lines, event.more)
-        back = job.back
+        job, shares = self.fetches.fetched(event.job, event.lines, event.more)
         for share in shares:
             if share.lines:
-                self._notify_lines(back, share.peers, share.lines)
-        self._go_on(back)
+                self.context.deliver_lines(job.subscription, share.peers, share.lines, out)
+        self._go_on(job.subscription, out)
 
-    def _go_on(self, back: BESubscription) -> None:
-        """Whoever is near enough now goes live; the others wait for the next fetch."""
-        for peer, after in list(back.waiting.items()):
-            front = self.fronts[peer]
-            front.subscriptions[back.id] = after
-            if after >= back.recent.floor or after >= back.through:
-                del back.waiting[peer]
-                self._resume(back, front, after)
-        self.catchup.again(back)
+    def _go_on(self, subscription: BESubscription, out: Out) -> None:
+        """Those near enough go live; the others wait for the next fetch."""
+        for peer, execution in list(subscription.waiting.items()):
+            session = self.context.sessions[peer]
+            session.subscriptions[subscription.id] = execution
+            if self._near(subscription, execution):
+                del subscription.waiting[peer]
+                self.resume(subscription, session, execution, out)
+        self.fetches.again(subscription)
 
-    def _fetched_former(self, job: Job, event: ev.Fetched) -> None:
-        """First the rest of the former numbers; then a look at where the results of the present one begin."""
-        front = self._heir(job)
-        if front is None:
+    def _fetched_previous(self, job: Job, event: ev.Fetched, out: Out) -> None:
+        """First the rest of the previous ids; then where the results of the present one begin."""
+        session = self._session_of(job)
+        if session is None:
             return
-        back, lines = job.back, event.lines
-        if job.begin:
-            next = min(lines[0].execution if lines else event.begin + 1, event.begin + 1)
-            if next > job.after + 1:
-                self._gap(front, back, job.after, next, "released")
-            del back.former[front.peer]
-            self._resume(back, front, max(job.after, next - 1))
+        subscription, lines = job.subscription, event.lines
+        if job.find_begin:
+            begins_after = event.begins_after.execution
+            next = min(lines[0].execution if lines else begins_after + 1, begins_after + 1)
+            if next > job.execution + 1:
+                self._gap(session, subscription, job.execution, next, "released", out)
+            del subscription.previous[session.peer]
+            self.resume(subscription, session, max(job.execution, next - 1), out)
             return
-        numbers, _, between = back.former[front.peer]
-        after = lines[-1].execution if lines else job.after
+        ids, _, released = subscription.previous[session.peer]
+        execution = lines[-1].execution if lines else job.execution
         if lines:
-            if between and lines[0].execution > job.after + 1:
-                self._gap(front, back, job.after, lines[0].execution, "released")
-            self._notify_lines(back, (front.peer,), lines)
-        front.subscriptions[back.id] = after
+            if released and lines[0].execution > job.execution + 1:
+                self._gap(session, subscription, job.execution, lines[0].execution, "released", out)
+            self.context.deliver_lines(subscription, (session.peer,), lines, out)
+        session.subscriptions[subscription.id] = execution
         if event.more:
-            self.catchup.former(back, front.peer, numbers, after)
+            self.fetches.fetch_previous(subscription, session.peer, ids, execution)
         else:
-            self.catchup.following(job, after)
+            self.fetches.fetch_next(job, execution)
 
-    def _fetch_early(self, event: ev.FetchEarly) -> None:
-        """The gap that is to be announced ends with an execution that has no number yet: the next tick asks again."""
-        if event.job in self.catchup.jobs:
-            self.catchup.postpone(event.job)
+    def fetch_early(self, event: ev.FetchEarly, out: Out) -> None:
+        """The gap to announce ends with an execution that has no number yet: the next tick asks again."""
+        if event.job in self.fetches.jobs:
+            self.fetches.postpone(event.job)
 
-    def _heir(self, job: Job) -> Session | None:
-        """The one whom a job was for; None if it has left or asked for something else. Who is congested asks again."""
-        del self.catchup.jobs[job.id]
-        front = self.fronts.get(job.peer)
-        return None if front is None or front.congested or not self.catchup.current(job) else front
+    def _session_of(self, job: Job) -> Session | None:
+        """None if it has left or asked for something else. A congested one asks again when it is drained."""
+        del self.fetches.jobs[job.id]
+        session = self.context.sessions.get(job.peer)
+        return None if session is None or session.congested or not self.fetches.current(job) else session
 
-    def _fetch_gap(self, event: ev.FetchGap) -> None:
-        job = self.catchup.jobs.get(event.job)
+    def fetch_gap(self, event: ev.FetchGap, out: Out) -> None:
+        job, first = self.fetches.jobs.get(event.job), event.first.execution
         if job is None:
             return
         if job.peer is not None:
-            self._former_gap(job, event.first)
+            self._previous_gap(job, first, out)
             return
-        job, missing = self.catchup.gone_before(event.job, event.first)
-        for peer, after in missing:
-            self._gap(self.fronts[peer], job.back, after, event.first, "retention")
-        self._go_on(job.back)
+        job, missing = self.fetches.expired_before(event.job, first)
+        for peer, execution in missing:
+            self._gap(self.context.sessions[peer], job.subscription, execution, first, "retention", out)
+        self._go_on(job.subscription, out)
 
-    def _former_gap(self, job: Job, first: int) -> None:
-        front = self._heir(job)
-        if front is None:
+    def _previous_gap(self, job: Job, first: int, out: Out) -> None:
+        session = self._session_of(job)
+        if session is None:
             return
-        back, after = job.back, first - 1
-        self._gap(front, back, job.after, first, "retention")
-        front.subscriptions[back.id] = after
-        if after <= back.born:
-            self.catchup.again_former(back, front.peer, after)
+        subscription, execution = job.subscription, first - 1
+        self._gap(session, subscription, job.execution, first, "retention", out)
+        session.subscriptions[subscription.id] = execution
+        if execution <= subscription.confirmed_at:
+            self.fetches.fetch_previous_again(subscription, session.peer, execution)
         else:
-            del back.former[front.peer]
-            self._resume(back, front, after)
+            del subscription.previous[session.peer]
+            self.resume(subscription, session, execution, out)
 
-    def _gap(self, front: Session, back: BESubscription, after: int, next: int, reason: str) -> None:
-        self.counters.gaps += 1
-        self._send(front, wire.Gap(back.id, after, next, reason))
-
-    def _returned(self, event: ev.Returned) -> None:
-        """Tells were lost: everybody of these channels looks at the results again."""
-        before: dict[int, int] = {}
-        for name, position in event.positions.items():
-            channel = self.channels.get(name.lower())
-            if channel is None or (event.epoch and event.epoch != channel.epoch):
-                continue
-            channel.lost = max(channel.lost, position)
-            if position <= channel.position:
-                continue
-            for back in channel.backs.values():
-                if back.through < position:
-                    before[back.id] = back.through
-                    self.cache.forget(back.recent)
-                    back.start = back.recent.floor = position
-            channel.newest = max(channel.newest, position)
-        for front in self.fronts.values() if before else ():
-            for number in [number for number, after in front.subscriptions.items() if after == LIVE]:
-                if number in before:
-                    back = self.backs[number]
-                    del back.live[front.peer]
-                    back.audience = None
-                    front.behind += 1
-                    self._resume(back, front, before[number])
+    def _gap(
+        self, session: Session, subscription: BESubscription, execution: int, next: int, reason: str, out: Out
+    ) -> None:
+        self.context.ledger.counters.gaps += 1
+        self.context.send(session, wire.Gap(subscription.id, execution, next, reason), out)

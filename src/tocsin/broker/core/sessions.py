@@ -1,4 +1,4 @@
-"""Connections: who may come in, what they say first, and how they leave."""
+"""Sessions: who may connect, the hello, heartbeats, and how connections end."""
 
 from __future__ import annotations
 
@@ -7,141 +7,209 @@ from math import ceil
 from typing import Any
 
 from tocsin.broker.core import events as ev
+from tocsin.broker.core.be_subscriptions import BESubscriptions
+from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Peer, Problem
 from tocsin.broker.core.instructions import Authenticate, Close
-from tocsin.broker.core.session import Session
-from tocsin.broker.core.subscriptions import Subscriptions
+from tocsin.broker.core.model.session import Session
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import DurableSubscription
 
-#: Clients that come back in a tenth of a second if the broker vanishes, and the seconds that this may take at most.
+#: Clients that reconnect in a tenth of a second if the broker vanishes, and the seconds that this may take at most.
 RETURNING, LONGEST = 100, 10.0
+#: Seconds between two ticks after which the broker must have slept; they come every second.
+LATE = 2.5
+
+Requests = dict[type[Any], Callable[[Session, Any, Out], None]]
 
 
-class Connections(Subscriptions):
-    """The life of a connection. ``_requests`` says who answers which message."""
+class Sessions:
+    """``requests``: the handlers of the messages of a client, by type; the state machine fills it."""
 
-    _requests: dict[type[Any], Callable[[Session, Any], None]]
+    def __init__(
+        self, context: Context, be_subscriptions: BESubscriptions, refuses_ticket: Callable[[str, str], str | None]
+    ) -> None:
+        self.context = context
+        self.be_subscriptions = be_subscriptions
+        self.refuses_ticket = refuses_ticket
+        self.requests: Requests = {}
+        self.by_peer = context.sessions
+        self.by_subscriber: dict[str, Peer] = {}
+        self.by_user: dict[str, Peer] = {}
+        self.rest: dict[str, dict[Peer, None]] = {}  # requests of users over REST
+        self._anonymous = 0
+        self._hello_deadlines: dict[Peer, float] = {}
+        self._addresses: dict[str, int] = {}
+        self._beat = 0
+        self._beats: list[dict[Peer, Session]] = [{} for _ in range(max(1, round(context.config.heartbeat)))]
+        self._ticked: float | None = None
+        self._woke = float("-inf")  # when it last found that it had slept
 
-    def _opened(self, event: ev.Opened) -> None:
-        address = event.address
+    # -- the life of a connection
+
+    def opened(self, event: ev.Opened, out: Out) -> None:
+        context, address = self.context, event.address
+        limits, sessions = context.limits, context.sessions
         here = self._addresses.get(address, 0)
-        if len(self.fronts) >= self.limits.connections or here >= self.limits.connections_per_address:
-            what = "connections" if here < self.limits.connections_per_address else f"connections from {address}"
-            self._close(event.peer, close_codes.TRY_LATER, f"too many {what}")
+        if len(sessions) >= limits.connections or here >= limits.connections_per_address:
+            what = "connections" if here < limits.connections_per_address else f"connections from {address}"
+            self.close(event.peer, close_codes.TRY_LATER, f"too many {what}", out)
             return
         self._addresses[address] = here + 1
-        front = self.fronts[event.peer] = Session(event.peer, address, self._now, {})
-        self._greeting[event.peer] = self._now + self.config.hello_timeout
-        self._beats[len(self.fronts) % len(self._beats)][event.peer] = front
+        session = sessions[event.peer] = Session(event.peer, address, context.now, {})
+        self._hello_deadlines[event.peer] = context.now + context.config.hello_timeout
+        self._beats[len(sessions) % len(self._beats)][event.peer] = session
 
-    def _assumed(self, event: ev.Assumed) -> None:
-        self.fronts[event.peer] = Session(event.peer, "", self._now, {}, user=event.user, greeted=True, brief=True)
-        self._callers.setdefault(event.user, {})[event.peer] = None
+    def open_for_user(self, peer: Peer, user: str) -> Session:
+        """A request over REST, which the driver has authenticated."""
+        session = Session(peer, "", self.context.now, {}, user=user, welcomed=True, rest=True)
+        self.context.sessions[peer] = session
+        self.rest.setdefault(user, {})[peer] = None
+        return session
 
-    def _closed(self, event: ev.Closed) -> None:
-        front = self.fronts.pop(event.peer, None)
-        if front is None:
+    def closed(self, event: ev.Closed, out: Out) -> None:
+        session = self.context.sessions.pop(event.peer, None)
+        if session is None:
             return
-        self._greeting.pop(front.peer, None)
+        self._hello_deadlines.pop(session.peer, None)
         for beat in self._beats:
-            if beat.pop(front.peer, None) is not None:
+            if beat.pop(session.peer, None) is not None:
                 break
-        if front.brief:
-            self._forget_caller(front)
+        if session.rest:
+            assert session.user is not None
+            mine = self.rest[session.user]
+            del mine[session.peer]
+            if not mine:
+                del self.rest[session.user]
         else:
-            left = self._addresses[front.address] - 1
+            left = self._addresses[session.address] - 1
             if left:
-                self._addresses[front.address] = left
+                self._addresses[session.address] = left
             else:
-                del self._addresses[front.address]
-        if front.user is not None and self._users.get(front.user) == front.peer:
-            del self._users[front.user]
-        for number in front.subscriptions:
-            self._detach(self.backs[number], front.peer)
-        if front.subscriber and self._subscribers.get(front.subscriber) == front.peer:
-            del self._subscribers[front.subscriber]
-            self._touch(front)
+                del self._addresses[session.address]
+        if session.user is not None and self.by_user.get(session.user) == session.peer:
+            del self.by_user[session.user]
+            self.context.changed_users[session.user] = None
+        self.be_subscriptions.detach_session(session)
+        if session.subscriber and self.by_subscriber.get(session.subscriber) == session.peer:
+            del self.by_subscriber[session.subscriber]
+            self.context.touch(session)
 
-    def _forget_caller(self, front: Session) -> None:
-        assert front.user is not None
-        callers = self._callers[front.user]
-        del callers[front.peer]
-        if not callers:
-            del self._callers[front.user]
+    def close(self, peer: Peer, close: close_codes.Close, reason: str, out: Out) -> None:
+        closes = self.context.ledger.counters.closes
+        closes[close.code] = closes.get(close.code, 0) + 1
+        out.append(Close(peer, close, reason))
+        self.closed(ev.Closed(peer), out)
 
-    def _close(self, peer: Peer, close: close_codes.Close, reason: str = "") -> None:
-        self.counters.closes[close.code] = self.counters.closes.get(close.code, 0) + 1
-        self._out.append(Close(peer, close, reason))
-        self._closed(ev.Closed(peer))
+    def stopping(self, event: ev.Stopping, out: Out) -> None:
+        for peer in list(self.context.sessions):
+            self.close(peer, close_codes.GOING_AWAY, "the broker stops", out)
 
-    def _received(self, event: ev.Received) -> None:
-        front = self.fronts.get(event.peer)
-        if front is None:
+    # -- messages
+
+    def received(self, event: ev.Received, out: Out) -> None:
+        context, peer = self.context, event.peer
+        session = context.sessions.get(peer)
+        if session is None:
             return
-        front.heard = self._now
+        session.last_received = context.now
         for place, message in enumerate(event.messages):
-            if front.waiting is not None:
-                front.waiting += event.messages[place:]
-                if len(front.waiting) > self.limits.unanswered + self.limits.subscriptions:
-                    self._close(front.peer, close_codes.FLOOD, "too many requests before the welcome")
+            if session.queued is not None:
+                session.queued += event.messages[place:]
+                if len(session.queued) > context.limits.unanswered + context.limits.subscriptions:
+                    self.close(peer, close_codes.FLOOD, "too many requests before the welcome", out)
                 return
-            if front.greeted is isinstance(message, wire.Hello):
-                reason = "hello comes once" if front.greeted else "hello comes first"
-                self._close(front.peer, close_codes.NO_HELLO, reason)
+            if session.welcomed is isinstance(message, wire.Hello):
+                reason = "hello comes once" if session.welcomed else "hello comes first"
+                self.close(peer, close_codes.NO_HELLO, reason, out)
                 return
-            self.counters.requests += 1
-            self._requests[type(message)](front, message)
-            if event.peer not in self.fronts:
+            context.ledger.counters.requests += 1
+            self.requests[type(message)](session, message, out)
+            if peer not in context.sessions:
                 return
 
-    def _unreadable(self, event: ev.Unreadable) -> None:
-        front = self.fronts.get(event.peer)
-        if front is None:
+    def unreadable(self, event: ev.Unreadable, out: Out) -> None:
+        session = self.context.sessions.get(event.peer)
+        if session is None:
             return
-        front.heard = self._now
-        if event.id is None or not front.greeted:
-            self._close(front.peer, close_codes.MALFORMED, event.problem)
+        session.last_received = self.context.now
+        if event.id is None or not session.welcomed:
+            self.close(session.peer, close_codes.MALFORMED, event.problem, out)
         else:
-            self._refuse(front, event.id, Problem("malformed", event.problem))
+            self.context.refuse(session, event.id, Problem("malformed", event.problem), out)
 
-    def _hello(self, front: Session, message: wire.Hello) -> None:
+    def hello(self, session: Session, message: wire.Hello, out: Out) -> None:
         if message.ticket is not None:
-            problem = self._refuses_ticket(message.ticket, message.subscriber or "")
+            problem = self.refuses_ticket(message.ticket, message.subscriber or "")
             if problem is not None:
-                self._close(front.peer, close_codes.BAD_TICKET, problem)
+                self.close(session.peer, close_codes.BAD_TICKET, problem, out)
                 return
-        self._identify(front, message.subscriber)
+        self._identify(session, message.subscriber, out)
         if message.token is None:
-            self._welcome(front, message.id, [])
+            self.welcome(session, message.id, [], out)
         else:
-            front.waiting = [message]
-            self._out.append(Authenticate(front.peer, message.token))
+            session.queued = [message]
+            out.append(Authenticate(session.peer, message.token))
 
-    def _identify(self, front: Session, name: str | None) -> None:
-        """A subscriber is here once: who comes again has lost the connection that it had."""
+    def _identify(self, session: Session, name: str | None, out: Out) -> None:
+        """A subscriber has one session: one that connects again has lost the connection that it had."""
         if name is None:
-            self._strangers += 1
-            name = f"{self.config.name}:{self._strangers}"
-        before = self._subscribers.get(name)
+            self._anonymous += 1
+            name = f"{self.context.config.name}:{self._anonymous}"
+        before = self.by_subscriber.get(name)
         if before is not None:
-            self._close(before, close_codes.REPLACED, "connected again")
-        front.subscriber = name
-        self._subscribers[name] = front.peer
-        self._touch(front)
+            self.close(before, close_codes.REPLACED, "connected again", out)
+        session.subscriber = name
+        self.by_subscriber[name] = session.peer
+        self.context.touch(session)
 
-    def _welcome(self, front: Session, id: int, held: list[DurableSubscription]) -> None:
-        front.greeted = True
-        self._greeting.pop(front.peer, None)
-        config = self.config
-        reconnect_within = min(LONGEST, ceil(len(self.fronts) / RETURNING) / 10)
-        self._send(
-            front,
-            wire.Welcome(
-                id, config.name, config.heartbeat, self.limits.frame_bytes, front.user, held, reconnect_within
-            ),
+    def welcome(self, session: Session, id: int, durable: list[DurableSubscription], out: Out) -> None:
+        session.welcomed = True
+        self._hello_deadlines.pop(session.peer, None)
+        config, limits = self.context.config, self.context.limits
+        reconnect_within = min(LONGEST, ceil(len(self.context.sessions) / RETURNING) / 10)
+        message = wire.Welcome(
+            id, config.name, config.heartbeat, limits.frame_bytes, session.user, durable, reconnect_within
         )
+        self.context.send(session, message, out)
 
-    def _ping(self, front: Session, message: wire.Ping) -> None:
-        self._send(front, wire.Pong())
+    def ping(self, session: Session, message: wire.Ping, out: Out) -> None:
+        self.context.send(session, wire.Pong(), out)
+
+    def pong(self, session: Session, message: wire.Pong, out: Out) -> None:
+        """Received: that is all it says."""
+
+    # -- time
+
+    def tick(self, out: Out) -> None:
+        now = self.context.now
+        if self._ticked is not None and now - self._ticked > LATE:
+            # A broker that slept cannot say that its clients were silent: their messages wait to be read.
+            self._woke = now
+        self._ticked = now
+        for peer, deadline in list(self._hello_deadlines.items()):
+            if deadline > now or self._woke == now:
+                break
+            self.close(peer, close_codes.HELLO_TIMEOUT, "no hello", out)
+
+    def beat(self, out: Out) -> None:
+        """Pings a part of the connections at each tick, so that the load is even."""
+        beat = self.context.config.heartbeat
+        if beat <= 0:
+            return
+        self._beat = (self._beat + 1) % len(self._beats)
+        sessions = self._beats[self._beat]
+        limit = self.context.now - 3 * beat
+        silent = [each for each in sessions.values() if max(each.last_received, self._woke - 2 * beat) < limit]
+        for session in silent:
+            self.close(session.peer, close_codes.SILENT, "nothing was heard for too long", out)
+        welcomed = [session for session in sessions.values() if session.welcomed]
+        channels = self.be_subscriptions.channels.values()
+        positions = {channel.name: channel.delivered for channel in channels if channel.delivered}
+        for message, peers in (
+            (wire.Ping(positions), tuple(session.peer for session in welcomed if not session.not_live)),
+            (wire.Ping(), tuple(session.peer for session in welcomed if session.not_live)),
+        ):
+            if peers:
+                self.context.send_all(peers, message, out)

@@ -1,8 +1,8 @@
-"""The broker as a pure state machine: ``handle(event, now) -> [instruction]``. No sockets, no clock, no chance.
+"""The broker as a pure state machine: ``handle(event, now) -> [instruction]``. No sockets, no clock, no random numbers.
 
 FE subscriptions (a subscriber's) with the same channel and arguments share one BE subscription (the data cluster's).
-What the data cluster has committed is the truth: live delivery is a short cut, and whoever missed something, for
-whatever reason, gets it from there by its number.
+What the data cluster has committed is the truth: live delivery is a short cut, and a subscriber that missed something,
+for whatever reason, gets it from there by its position.
 """
 
 from __future__ import annotations
@@ -11,186 +11,133 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.events import Peer
-from tocsin.broker.core.instructions import Commit, Instruction, Send
-from tocsin.broker.core.load import BESubscriptionLoad, Report
-from tocsin.broker.core.load_reports import Moves
-from tocsin.broker.core.session import LIVE, Session
+from tocsin.broker.core.be_subscriptions import BESubscriptions
+from tocsin.broker.core.context import Context, Out
+from tocsin.broker.core.delivery import Delivery
+from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
+from tocsin.broker.core.instructions import Failed, Instruction
+from tocsin.broker.core.load_reports import LoadReports
+from tocsin.broker.core.model.cache import Cache
+from tocsin.broker.core.model.load import Counters
+from tocsin.broker.core.publications import Publications
+from tocsin.broker.core.sessions import Sessions
+from tocsin.broker.core.user_sessions import UserSessions
 from tocsin.config import BrokerConfig
-from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
-from tocsin.wire.frames import frame
-from tocsin.wire.messages import Message
-
-#: Seconds between two ticks after which the broker must have slept; they come every second.
-LATE = 2.5
 
 
-class BrokerState(Moves):
-    """``refuses_ticket`` says what is wrong with a subscriber's ticket; without a coordinator, each of them is."""
+class BrokerState:
+    """Owns the parts, and gives each event to one of them. Instructions are gathered in a list of the call, so that a
+    handler that fails leaves none of them to the next call.
+
+    ``refuses_ticket`` says what is wrong with a subscriber's ticket; without a coordinator, each of them is wrong.
+    """
 
     def __init__(
         self,
         config: BrokerConfig,
         refuses_ticket: Callable[[str, str], str | None] = lambda ticket, subscriber: "there is no coordinator",
     ) -> None:
-        super().__init__(config, refuses_ticket)
-        self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            ev.Opened: self._opened,
-            ev.Assumed: self._assumed,
-            ev.Closed: self._closed,
-            ev.Received: self._received,
-            ev.Unreadable: self._unreadable,
-            ev.Congested: self._congested,
-            ev.Drained: self._drained,
-            ev.Authenticated: self._authenticated,
-            ev.Restored: self._restored,
-            ev.UserEnded: self._user_ended,
-            ev.Elsewhere: self._elsewhere,
-            ev.Told: self._told,
-            ev.Pulled: self._pulled,
-            ev.Wanted: self._wanted,
-            ev.Unwanted: self._unwanted,
-            ev.Inherited: self._inherited,
-            ev.Fetched: self._fetched,
-            ev.FetchGap: self._fetch_gap,
-            ev.FetchEarly: self._fetch_early,
-            ev.Dropped: self._dropped,
-            ev.Returned: self._returned,
-            ev.Published: self._published,
-            ev.PublishFailed: self._publish_failed,
-            ev.Ordered: self._ordered,
+        self.config = config
+        self.context = Context(config)
+        self.be_subscriptions = BESubscriptions(self.context, DurableSubscriptions(self.context))
+        self.replay = self.be_subscriptions.replay
+        self.delivery = Delivery(self.context, self.be_subscriptions, self.replay)
+        self.sessions = Sessions(self.context, self.be_subscriptions, refuses_ticket)
+        self.users = UserSessions(self.context, self.sessions, self.be_subscriptions)
+        self.load_reports = LoadReports(self.context, self.sessions, self.be_subscriptions, self.users)
+        self.publications = Publications(self.context)
+        self._handlers: dict[type[Any], Callable[[Any, Out], None]] = {
+            ev.Opened: self.sessions.opened,
+            ev.OpenedForUser: self.users.opened,
+            ev.Closed: self.sessions.closed,
+            ev.Received: self.sessions.received,
+            ev.Unreadable: self.sessions.unreadable,
+            ev.Congested: self.replay.congested,
+            ev.Drained: self.replay.drained,
+            ev.Authenticated: self.users.authenticated,
+            ev.Restored: self.users.restored,
+            ev.UserEnded: self.users.ended,
+            ev.UserElsewhere: self.users.elsewhere,
+            ev.Notified: self.delivery.notified,
+            ev.Pulled: self.delivery.pulled,
+            ev.Missed: self.delivery.missed,
+            ev.Subscribed: self.be_subscriptions.subscribed,
+            ev.Unsubscribed: self.be_subscriptions.unsubscribed,
+            ev.Recovered: self.be_subscriptions.recovered,
+            ev.Dropped: self.be_subscriptions.dropped,
+            ev.Fetched: self.replay.fetched,
+            ev.FetchGap: self.replay.fetch_gap,
+            ev.FetchEarly: self.replay.fetch_early,
+            ev.Published: self.publications.published,
+            ev.PublishFailed: self.publications.failed,
+            ev.Ordered: self.load_reports.ordered,
             ev.Tick: self._tick,
-            ev.Stopping: self._stopping,
+            ev.Stopping: self.sessions.stopping,
         }
-        self._requests: dict[type[Any], Callable[[Session, Any], None]] = {
-            wire.Hello: self._hello,
-            wire.Subscribe: self._subscribe,
-            wire.Unsubscribe: self._unsubscribe,
-            wire.Publish: self._publish,
-            wire.Ack: self._ack,
-            wire.MigrationFailed: self._stay,
-            wire.Ping: self._ping,
-            wire.Pong: lambda front, message: None,
-        }
+        self.sessions.requests.update(
+            {
+                wire.Hello: self.sessions.hello,
+                wire.Subscribe: self.be_subscriptions.subscribe,
+                wire.Unsubscribe: self.be_subscriptions.unsubscribe,
+                wire.Publish: self.publications.publish,
+                wire.Ack: self.users.ack,
+                wire.MigrationFailed: self.load_reports.migration_failed,
+                wire.Ping: self.sessions.ping,
+                wire.Pong: self.sessions.pong,
+            }
+        )
+
+    @property
+    def counters(self) -> Counters:
+        return self.context.ledger.counters
+
+    @property
+    def cache(self) -> Cache:
+        return self.context.ledger.cache
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
-        """What has to be done about it. The same events at the same times give the same instructions."""
-        self._enter()
-        self._now = max(self._now, now)  # a clock that jumps back does not bring anything back
-        self._handlers[type(event)](event)
-        if self.catchup.queue:
-            self._out += self.catchup.start()
-        self._enter()
-        out, self._out = self._out, []
+        """The same events at the same times give the same instructions."""
+        context = self.context
+        context.ledger.book()
+        context.now = max(context.now, now)  # a clock that jumps back does not bring anything back
+        out: Out = []
+        try:
+            self._handlers[type(event)](event, out)
+        except Exception as error:
+            if not isinstance(event, ev.Notified | ev.Pulled):
+                raise
+            self._recover(event, error, out, 0)
+        self.replay.start_fetches(out)
+        context.ledger.book()
         return out
 
-    def hear(self, tells: Sequence[ev.Told], now: float) -> list[Instruction]:
-        """As ``handle`` does, of several at once. Nothing is as frequent, so what it can put off is put off."""
-        if now > self._now:
-            self._now = now
-        for tell in tells:
-            self._told(tell)
-        if self.catchup.queue:
-            self._out += self.catchup.start()
-        out, self._out = self._out, []
+    def on_notify(self, notifications: Sequence[ev.Notified], now: float) -> list[Instruction]:
+        """As ``handle`` of each. Nothing is as frequent, so the ledger waits."""
+        context = self.context
+        if now > context.now:
+            context.now = now
+        out: Out = []
+        notified = self.delivery.notified
+        for notification in notifications:
+            before = len(out)
+            try:
+                notified(notification, out)
+            except Exception as error:
+                self._recover(notification, error, out, before)
+        if self.replay.fetches.queue:
+            self.replay.start_fetches(out)
         return out
 
-    def _publish(self, front: Session, message: wire.Publish) -> None:
-        found = self.publishing.take(front.peer, message)
-        if isinstance(found, Commit):
-            self._out.append(found)
-        elif found is not None:
-            self.counters.refusals += 1
-            self._send(front, found)
+    def _recover(self, event: ev.Notified | ev.Pulled, error: Exception, out: Out, before: int) -> None:
+        """The data cluster would not repeat it, so that its subscribers would miss it."""
+        del out[before:]
+        out.append(Failed(error))
+        self.delivery.recover(event, out)
 
-    def _published(self, event: ev.Published) -> None:
-        answers, taken = self.publishing.published(event.feed, event.refused)
-        self.counters.published += taken
-        self._answer(event.feed, answers)
-
-    def _publish_failed(self, event: ev.PublishFailed) -> None:
-        self._answer(event.feed, self.publishing.failed(event.feed, event.problem))
-
-    def _answer(self, feed: str, answers: list[tuple[Peer, Message]]) -> None:
-        for peer, message in answers:
-            front = self.fronts.get(peer)
-            if front is not None:
-                self._send(front, message)
-        following = self.publishing.following(feed)
-        if following is not None:
-            self._out.append(following)
-
-    def _tick(self, event: ev.Tick) -> None:
-        if self._ticked is not None and self._now - self._ticked > LATE:
-            # Whoever slept cannot say that the others were silent: what they said waits to be read.
-            self._awake = self._now
-        self._ticked = self._now
-        for peer, deadline in list(self._greeting.items()):
-            if deadline > self._now or self._awake == self._now:
-                break
-            self._close(peer, close_codes.HELLO_TIMEOUT, "no hello")
-        self._release()
-        self.catchup.retry()
-        if self.config.heartbeat > 0:
-            self._beat_hearts()
-
-    def _beat_hearts(self) -> None:
-        """A part of the connections at each tick, so that the whole never speaks at once."""
-        self._beat = (self._beat + 1) % len(self._beats)
-        fronts = self._beats[self._beat]
-        beat = self.config.heartbeat
-        silent = self._now - 3 * beat
-        for front in [front for front in fronts.values() if max(front.heard, self._awake - 2 * beat) < silent]:
-            self._close(front.peer, close_codes.SILENT, "nothing was heard for too long")
-        greeted = [front for front in fronts.values() if front.greeted]
-        positions = {channel.name: channel.position for channel in self.channels.values() if channel.position}
-        for message, peers in (
-            (wire.Ping(positions), tuple(front.peer for front in greeted if not front.behind)),
-            (wire.Ping(), tuple(front.peer for front in greeted if front.behind)),
-        ):
-            if peers:
-                data = frame(wire.encode(message))
-                self.counters.bytes_out += len(data) * len(peers)
-                self._out.append(Send(peers, data))
-
-    def _stopping(self, event: ev.Stopping) -> None:
-        for peer in list(self.fronts):
-            self._close(peer, close_codes.GOING_AWAY, "the broker stops")
-
-    def furthest_behind(self) -> int:
-        """How many executions the slowest subscriber has still to get; counts those of other subscriptions too."""
-        lags = [
-            self.backs[number].through - after
-            for front in self.fronts.values()
-            if front.behind
-            for number, after in front.subscriptions.items()
-            if after != LIVE
-        ]
-        return max(lags, default=0)
-
-    def report(self, now: float) -> Report:
-        """Queue depth is the executions told and not delivered; lag is in subscribers."""
-        counters = self.counters
-        return Report(
-            self.config.name,
-            len(self.fronts),
-            sum(front.congested for front in self.fronts.values()),
-            sum(len(back.waiting) for back in self.backs.values()),
-            sum(len(channel.told) for channel in self.channels.values()),
-            len(self.catchup.jobs) + len(self.catchup.queue),
-            counters.bytes_in,
-            counters.bytes_out,
-            counters.deliveries,
-            counters.notifications,
-            [
-                BESubscriptionLoad(
-                    back.id,
-                    back.channel.name,
-                    len(back.live) + len(back.waiting),
-                    back.lam.per_second(now),
-                    back.lam.bytes_per_second(now),
-                )
-                for back in self.backs.values()
-            ],
-        )
+    def _tick(self, event: ev.Tick, out: Out) -> None:
+        self.sessions.tick(out)
+        self.users.tick()
+        self.be_subscriptions.expire(out)
+        self.replay.fetches.retry()
+        self.sessions.beat(out)

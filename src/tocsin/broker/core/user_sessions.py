@@ -1,76 +1,144 @@
-"""What is kept for users who are away."""
+"""Sessions of users: what is durable for them here, their requests over REST, and their migrations."""
 
 from __future__ import annotations
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.be_subscription import Holder
+from tocsin.broker.core.be_subscriptions import BESubscriptions
+from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.instructions import Acknowledge
-from tocsin.broker.core.session import Session
-from tocsin.broker.core.sessions import Connections
+from tocsin.broker.core.model.be_subscription import DurableRequest
+from tocsin.broker.core.model.session import Session
+from tocsin.broker.core.sessions import Sessions
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import DurableSubscription
 
+#: Seconds without a request over REST after which a user counts as offline.
+REST_IDLE = 120.0
+#: Seconds for which a user is asked to migrate: as long as the coordinator waits for its arrival.
+MIGRATION_SECONDS = 45.0
 
-class Users(Connections):
-    """A user's subscriptions stay subscribed to until they end, whether or not the user is here."""
 
-    def _authenticated(self, event: ev.Authenticated) -> None:
-        front = self.fronts.get(event.peer)
-        if front is None or front.waiting is None:
+class UserSessions:
+    """A user over REST has no connection: it is a subscriber of this broker while its requests come."""
+
+    def __init__(self, context: Context, sessions: Sessions, be_subscriptions: BESubscriptions) -> None:
+        self.context = context
+        self.sessions = sessions
+        self.be_subscriptions = be_subscriptions
+        self.durable = be_subscriptions.durable
+        self._last_request: dict[str, float] = {}  # over REST; the latest is the last
+        self._migrations: dict[str, tuple[float, wire.Migrate]] = {}  # until when
+
+    # -- sessions
+
+    def authenticated(self, event: ev.Authenticated, out: Out) -> None:
+        session = self.context.sessions.get(event.peer)
+        if session is None or session.queued is None:
             return
         if event.user is None:
-            self._close(front.peer, close_codes.UNAUTHORIZED, "the token is unknown or has expired")
+            self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token is unknown or has expired", out)
             return
-        before = self._users.get(event.user)
+        before = self.sessions.by_user.get(event.user)
         if before is not None:
-            self._close(before, close_codes.REPLACED, "connected again")
-        (hello, *waiting), front.waiting = front.waiting, None
+            self.sessions.close(before, close_codes.REPLACED, "connected again", out)
+        (hello, *queued), session.queued = session.queued, None
         assert isinstance(hello, wire.Hello)
-        front.user = event.user
-        self._users[event.user] = front.peer
-        self._hold(event.user, event.held)
-        self._welcome(front, hello.id, event.held)
-        self._received(ev.Received(front.peer, waiting))
+        session.user = event.user
+        self.sessions.by_user[event.user] = session.peer
+        self._rest_ended(event.user)
+        self._restore(event.user, event.durable, out)
+        self.sessions.welcome(session, hello.id, event.durable, out)
+        self.sessions.received(ev.Received(session.peer, queued), out)
 
-    def _restored(self, event: ev.Restored) -> None:
-        self._hold(event.user, event.held)
-
-    def _hold(self, user: str, held: list[DurableSubscription]) -> None:
-        """Sees to it that what is kept for a user is subscribed to."""
-        mine = self._held.get(user, {})
-        for each in held:
-            if each.subscription not in mine:
-                self._ask(each.channel, each.args, Holder(user, each.subscription, each.after, each.previous_ids))
-
-    def _user_ended(self, event: ev.UserEnded) -> None:
+    def opened(self, event: ev.OpenedForUser, out: Out) -> None:
         user = event.user
-        here = [self._users[user]] if user in self._users else []
-        for peer in [*here, *self._callers.get(user, ())]:
-            self._close(peer, close_codes.LOGGED_OUT)
-        self._hold_no_more(user)
+        session = self.sessions.open_for_user(event.peer, user)
+        if self._last_request.pop(user, None) is None:
+            self.context.changed_users[user] = None
+        self._last_request[user] = self.context.now
+        if user in self._migrations:
+            self.context.send(session, self._migrations[user][1], out)
 
-    def holders(self) -> list[str]:
-        """Those for whom something is kept here, and who are not here themselves."""
-        return [user for user in self._held if user not in self._users and user not in self._callers]
+    def restored(self, event: ev.Restored, out: Out) -> None:
+        self._restore(event.user, event.durable, out)
 
-    def _elsewhere(self, event: ev.Elsewhere) -> None:
-        """What is written down stays as it is: it is the other broker's."""
-        if event.user not in self._users and event.user not in self._callers:
-            self._hold_no_more(event.user)
+    def _restore(self, user: str, durable: list[DurableSubscription], out: Out) -> None:
+        """Subscribes to what is durable for the user."""
+        for each in durable:
+            if not self.durable.has(user, each.subscription):
+                request = DurableRequest(user, each.subscription, each.after, each.previous_ids)
+                self.be_subscriptions.request(each.channel, each.args, request, out)
 
-    def _hold_no_more(self, user: str) -> None:
-        for channel in self.channels.values():  # nobody asks for it any more
-            for back in [*channel.wanted.values(), *channel.asked]:
-                back.asking = [each for each in back.asking if not isinstance(each, Holder) or each.user != user]
-        for back in self._held.pop(user, {}).values():
-            back.holders.pop(user, None)
-            self._idle_if_unused(back)
+    def ended(self, event: ev.UserEnded, out: Out) -> None:
+        user = event.user
+        connected = [self.sessions.by_user[user]] if user in self.sessions.by_user else []
+        for peer in [*connected, *self.sessions.rest.get(user, ())]:
+            self.sessions.close(peer, close_codes.LOGGED_OUT, "", out)
+        self._release(user)
 
-    def _ack(self, front: Session, message: wire.Ack) -> None:
-        if front.user is None:
+    def offline(self) -> list[str]:
+        """Users whose durable subscriptions are served here, and who are not connected."""
+        connected, rest = self.sessions.by_user, self.sessions.rest
+        return [user for user in self.durable.by_user if user not in connected and user not in rest]
+
+    def elsewhere(self, event: ev.UserElsewhere, out: Out) -> None:
+        """The store stays as it is: it is the other broker's now."""
+        if event.user not in self.sessions.by_user and event.user not in self.sessions.rest:
+            self._release(event.user)
+
+    def _release(self, user: str) -> None:
+        self._rest_ended(user)
+        self.be_subscriptions.release_user(user)
+
+    def ack(self, session: Session, message: wire.Ack, out: Out) -> None:
+        if session.user is None:
             return
-        mine = self._held.get(front.user, {})
-        positions = {number: execution for number, execution in message.positions.items() if number in mine}
+        mine = self.durable.by_user.get(session.user, {})
+        positions = {
+            id: mine[id].channel.position(execution) for id, execution in message.positions.items() if id in mine
+        }
         if positions:
-            self._out.append(Acknowledge(front.user, positions))
+            out.append(Acknowledge(session.user, positions))
+
+    # -- users over REST as subscribers
+
+    def served_over_rest(self, user: str) -> bool:
+        return user in self._last_request and user in self.durable.by_user and user not in self.sessions.by_user
+
+    def rest_users(self) -> list[str]:
+        return [user for user in self._last_request if self.served_over_rest(user)]
+
+    def subscriptions(self, user: str) -> list[int]:
+        return list(self.durable.by_user[user])
+
+    def migrate(self, user: str, message: wire.Migrate, out: Out) -> None:
+        """Answers the requests of the user that are open, and those that come."""
+        self._migrations[user] = (self.context.now + MIGRATION_SECONDS, message)
+        for peer in self.sessions.rest.get(user, ()):
+            self.context.send(self.context.sessions[peer], message, out)
+
+    def drop(self, user: str, out: Out) -> None:
+        """Another broker serves the user."""
+        for peer in list(self.sessions.rest.get(user, ())):
+            self.sessions.close(peer, close_codes.MIGRATED, "served by another broker", out)
+        self._release(user)
+
+    def tick(self) -> None:
+        now = self.context.now
+        for user, (deadline, _) in list(self._migrations.items()):
+            if deadline <= now:
+                del self._migrations[user]
+        for user, last in list(self._last_request.items()):
+            if last > now - REST_IDLE:
+                break
+            if user in self.sessions.rest:  # a long poll or a stream
+                del self._last_request[user]
+                self._last_request[user] = now
+            else:
+                self._rest_ended(user)
+
+    def _rest_ended(self, user: str) -> None:
+        self._migrations.pop(user, None)
+        self._last_request.pop(user, None)
+        self.context.changed_users[user] = None

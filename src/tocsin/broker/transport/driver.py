@@ -1,14 +1,15 @@
-"""Drives the broker's state machine: events in, instructions carried out. All frames of a tick go out together."""
+"""Drives the broker's state machine: events in, instructions carried out. All messages of a tick go out together."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from tocsin.broker.core import instructions as do
-from tocsin.broker.core.events import Authenticated, Event, Restored, Stopping, Tick, Told
+from tocsin.broker.core.events import Authenticated, Event, Notified, Restored, Stopping, Tick
 from tocsin.broker.core.state import BrokerState
 from tocsin.broker.transport.frame_writer import FrameWriter
 from tocsin.config import BrokerConfig
@@ -16,65 +17,69 @@ from tocsin.wire.close_codes import Close
 from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.tickets import TicketVerifier
 
+log = logging.getLogger(__name__)
+
 
 class Connection(Protocol):
-    """What a peer of the state machine is here; ``fd`` is -1 where frames have to go through ``write``."""
+    """A peer of the state machine; ``fd`` is -1 where messages have to go through ``send``."""
 
     fd: int
 
-    def write(self, data: bytes) -> None: ...
+    def send(self, messages: tuple[bytes, ...], frames: bytes) -> None:
+        """The messages, and the same as WebSocket frames, which are shared with other connections."""
+
     def close(self, close: Close, reason: str = "") -> None: ...
 
 
-class Cluster(Protocol):
-    """The road to the data cluster; answers come back as events."""
+class Upstream(Protocol):
+    """The data cluster; answers come back as events."""
 
-    def carry_out(self, instruction: do.Want | do.Unwant | do.Pull | do.Fetch | do.Commit) -> None: ...
+    def carry_out(self, command: do.Upstream) -> None: ...
 
 
 class Store(Protocol):
-    """What is kept for users. Calls come back at once; ``look_up`` later."""
+    """Durable subscriptions of users. Calls return at once; ``look_up`` answers later."""
 
     def look_up(self, token: str, found: Callable[[str | None, list[DurableSubscription]], None]) -> None: ...
-    def remember(self, user: str, subscription: int, channel: str, args: Any, after: int) -> None: ...
-    def renumber(self, user: str, former: int, subscription: int, until: int, through: int) -> None: ...
-    def forget(self, user: str, subscription: int) -> None: ...
-    def acknowledge(self, user: str, positions: dict[int, int]) -> None: ...
-    def everybody(self) -> list[tuple[str, list[DurableSubscription]]]: ...
+    def remember(self, it: do.Remember) -> None: ...
+    def change_id(self, it: do.ChangeId) -> None: ...
+    def forget(self, it: do.Forget) -> None: ...
+    def acknowledge(self, it: do.Acknowledge) -> None: ...
+    def all_durable(self) -> list[tuple[str, list[DurableSubscription]]]: ...
 
 
 class Driver:
     """One state machine on one loop."""
 
     def __init__(
-        self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, wicket: TicketVerifier | None = None
+        self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, tickets: TicketVerifier | None = None
     ) -> None:
         self.config = config
         self.loop = loop
-        self.state = BrokerState(config, (wicket or TicketVerifier(config.name, time.time)).refuses)
-        self.cluster: Cluster
-        self.store: Store
+        self.state = BrokerState(config, (tickets or TicketVerifier(config.name, time.time)).refuses)
         self.writer = FrameWriter()
         self._sends: list[do.Send] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._carry_out: dict[type[Any], Callable[[Any], None]] = {
             do.Send: self._send,
             do.Close: self._close,
-            do.Authenticate: self._authenticate,
-            do.Remember: lambda it: self.store.remember(it.user, it.subscription, it.channel, it.args, it.after),
-            do.Renumber: lambda it: self.store.renumber(it.user, it.former, it.subscription, it.until, it.through),
-            do.Forget: lambda it: self.store.forget(it.user, it.subscription),
-            do.Acknowledge: lambda it: self.store.acknowledge(it.user, it.positions),
-            **{
-                kind: lambda it: self.cluster.carry_out(it)
-                for kind in (do.Want, do.Unwant, do.Pull, do.Fetch, do.Commit)
-            },
+            do.Failed: lambda it: log.error("a notification could not be delivered", exc_info=it.error),
         }
 
-    def start(self, cluster: Cluster, store: Store) -> None:
-        self.cluster, self.store = cluster, store
-        for user, held in store.everybody():
-            self.handle(Restored(user, held))
+    def start(self, upstream: Upstream, store: Store) -> None:
+        def authenticate(it: do.Authenticate) -> None:
+            store.look_up(it.token, lambda user, durable: self.handle(Authenticated(it.peer, user, durable)))
+
+        stored: dict[type[Any], Callable[[Any], None]] = {
+            do.Authenticate: authenticate,
+            do.Remember: store.remember,
+            do.ChangeId: store.change_id,
+            do.Forget: store.forget,
+            do.Acknowledge: store.acknowledge,
+        }
+        self._carry_out |= stored | dict.fromkeys(get_args(do.Upstream), upstream.carry_out)
+        for user, durable in store.all_durable():
+            self.handle(Restored(user, durable))
         self._tick()
 
     def stop(self) -> None:
@@ -88,11 +93,11 @@ class Driver:
         for instruction in self.state.handle(event, self.loop.time()):
             carry_out[type(instruction)](instruction)
 
-    def hear(self, tells: Sequence[Told]) -> None:
+    def on_notify(self, notifications: Sequence[Notified]) -> None:
         """What they cause goes out together, and at once."""
-        found = self.state.hear(tells, self.loop.time())
+        found = self.state.on_notify(notifications, self.loop.time())
         if len(found) == 1 and type(found[0]) is do.Send and not self._sends:
-            self.writer.write(found[0].peers, found[0].frame)
+            self.writer.write(found[0].peers, found[0].messages)
             return
         for instruction in found:
             if type(instruction) is do.Send:
@@ -105,11 +110,8 @@ class Driver:
         self.handle(Tick())
         self._ticking = self.loop.call_later(1.0, self._tick)
 
-    def _authenticate(self, it: do.Authenticate) -> None:
-        self.store.look_up(it.token, lambda user, held: self.handle(Authenticated(it.peer, user, held)))
-
     def _close(self, it: do.Close) -> None:
-        self.flush()  # what was said before comes before the end
+        self.flush()  # what was sent before comes before the end
         peer: Any = it.peer
         peer.close(it.close, it.reason)
 
@@ -119,9 +121,9 @@ class Driver:
         self._sends.append(it)
 
     def flush(self) -> None:
-        """One write a connection, whatever has gathered."""
+        """One write a connection."""
         sends, self._sends = self._sends, []
         if len(sends) == 1:
-            self.writer.write(sends[0].peers, sends[0].frame)
+            self.writer.write(sends[0].peers, sends[0].messages)
         elif sends:
-            self.writer.write_together([(send.peers, send.frame) for send in sends])
+            self.writer.write_together(sends)

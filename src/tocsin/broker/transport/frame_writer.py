@@ -1,4 +1,4 @@
-"""Frames to sockets: straight, by their numbers, without a look at each connection or a step of Python for each write.
+"""Messages to sockets: framed once, and written by file descriptor, without a step of Python for each connection.
 
 After some writes little is left in the processor's caches: a message to few is cheap by what is not touched for it.
 """
@@ -11,15 +11,17 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
-from tocsin.broker.core.audience import Audience
+from tocsin.broker.core.instructions import Send
+from tocsin.broker.core.model.audience import Audience
+from tocsin.wire.frames import frame
 
-#: Where more than this share of the frames is alone on its way to somebody, gathering costs more than it saves.
+#: Where more than this share of the frames is the only one for its connection, gathering costs more than it saves.
 APART = 0.9
 
 
 class Way:
-    """To an audience, which it does not hold: garbage in a circle stays for long. ``fds`` are the sockets of those who
-    have one; ``others`` have something waiting, or no socket at all."""
+    """To an audience, which it does not hold: a reference cycle would stay for long. ``fds`` are the sockets of the
+    peers that have one; ``others`` have data waiting, or no socket at all."""
 
     __slots__ = ("_some", "changes", "fds", "others")
 
@@ -53,57 +55,59 @@ class FrameWriter:
             way = peers.way = Way(peers, self.changes)
         return way
 
-    def write(self, peers: Sequence[Any], data: bytes) -> None:
+    def write(self, peers: Sequence[Any], messages: tuple[bytes, ...]) -> None:
         """The same to all of them."""
+        data = frame(messages[0]) if len(messages) == 1 else b"".join(map(frame, messages))
         if len(peers) == 1:
-            self.one_by_one(peers, data)
+            self.one_by_one(peers, messages, data)
             return
         way = self.way(peers)
         written: list[int] = []
         try:
             written.extend(map(os.write, way.fds, repeat(data)))
         except OSError:  # what was written before it is in the list
-            self._finish(way.direct(peers), written, data)
+            self._finish(way.direct(peers), written, messages, data)
         else:
             if written.count(len(data)) != len(written):
-                self._finish(way.direct(peers), written, data)
+                self._finish(way.direct(peers), written, messages, data)
         for peer in way.others:
-            peer.write(data)
+            peer.send(messages, data)
 
-    def _finish(self, peers: Sequence[Any], written: Sequence[int], data: bytes) -> None:
-        """What somebody took a part of, and all behind one that took nothing."""
+    def _finish(self, peers: Sequence[Any], written: Sequence[int], messages: tuple[bytes, ...], data: bytes) -> None:
+        """The rest for those that took a part, and all for those after one that took nothing."""
         for peer, count in zip(peers, written, strict=False):
             if count != len(data):
                 peer.write(data[count:])
-        self.one_by_one(peers[len(written) :], data)
+        self.one_by_one(peers[len(written) :], messages, data)
 
     @staticmethod
-    def one_by_one(peers: Iterable[Any], data: bytes) -> None:
-        """One that takes no more, or has no number, writes by itself."""
+    def one_by_one(peers: Iterable[Any], messages: tuple[bytes, ...], data: bytes) -> None:
+        """One that takes no more, or has no socket, sends by itself."""
         write, size = os.write, len(data)
         for peer in peers:
             try:
                 written = write(peer.fd, data)
             except OSError:
-                peer.write(data)
+                peer.send(messages, data)
             else:
                 if written != size:
                     peer.write(data[written:])
 
-    def write_together(self, sends: Sequence[tuple[Sequence[Any], bytes]]) -> None:
+    def write_together(self, sends: Sequence[Send]) -> None:
         """One write a connection. A write costs far more than everything else here."""
-        first = sends[0][0]
-        if all(peers is first for peers, _ in sends):
+        first: Sequence[Any] = sends[0].peers
+        if all(send.peers is first for send in sends):
             # A burst to one audience: even joining is done once.
-            self.write(first, b"".join([data for _, data in sends]))
+            self.write(first, tuple(message for send in sends for message in send.messages))
             return
-        ways = [self.way(peers) for peers, _ in sends]
+        ways = [self.way(send.peers) for send in sends]
         if len(set().union(*[way.fds for way in ways])) > sum([len(way.fds) for way in ways]) * APART:
-            for peers, data in sends:
-                self.write(peers, data)
+            for send in sends:
+                self.write(send.peers, send.messages)
             return
+        framed = [b"".join(map(frame, send.messages)) for send in sends]
         gathered: dict[int, list[bytes]] = {}
-        for way, (_, data) in zip(ways, sends, strict=True):
+        for way, data in zip(ways, framed, strict=True):
             for fd in way.fds:
                 found = gathered.get(fd)
                 if found is None:
@@ -121,10 +125,10 @@ class FrameWriter:
             if written != len(data):
                 owners = owners or {
                     fd: peer
-                    for way, (peers, _) in zip(ways, sends, strict=True)
-                    for fd, peer in zip(way.fds, way.direct(peers), strict=True)
+                    for way, send in zip(ways, sends, strict=True)
+                    for fd, peer in zip(way.fds, way.direct(send.peers), strict=True)
                 }
                 owners[fd].write(data[written:])
-        for way, (_, data) in zip(ways, sends, strict=True):
+        for way, send, data in zip(ways, sends, framed, strict=True):
             for peer in way.others:
-                peer.write(data)
+                peer.send(send.messages, data)

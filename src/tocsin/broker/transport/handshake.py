@@ -26,7 +26,7 @@ _DECIDING = frozenset(
 
 
 def plain_answer(request: bytes) -> bytes | None:
-    """The answer to a whole request of the usual kind; None: somebody else has to look at it.
+    """The answer to a whole request of the usual kind; None: the library has to read it.
 
     Extensions that are offered are not taken, so that frames can be shared.
     """

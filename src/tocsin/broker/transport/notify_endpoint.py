@@ -1,4 +1,4 @@
-"""The inner port, where the data cluster tells of executions: little between the bytes and the state machine.
+"""The inner port, where the data cluster notifies of executions: little between the bytes and the state machine.
 
 What costs there is not the work but the code it runs through: each piece of it is cold again after thousands of writes.
 So a request of the usual kind is read here, and all others are left to the web server.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tocsin.broker.core.events import Told
+from tocsin.broker.core.events import Notified
 from tocsin.errors import Conflict, Malformed
 from tocsin.http.responses import error_answer
 from tocsin.wire import notify_headers
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from tocsin.broker.transport.driver import Driver
 
 #: A message may hold all results of an execution (a push channel).
-TOLD_BYTES = 256 * 1024 * 1024
+NOTIFY_BYTES = 256 * 1024 * 1024
 #: Heads that were read before: one client's differ by their lengths only.
 HEADS = 256
 
-#: Requests that may be unanswered on a connection. Those that may be answered later are, together: so many at most, and
-#: the first of them after so many seconds at most. Half of what is allowed, so that nobody has to wait for an answer.
+#: Requests that may be unanswered on a connection. Those that may be answered later are, together:
+#: at most TOGETHER, and the first of them after at most SECONDS. Half of what is allowed, so that the sender never
+#: waits for an answer.
 UNANSWERED = 32
 TOGETHER = UNANSWERED // 2
 SECONDS = 0.005
 
-_REQUEST = b"POST /told HTTP/1.1"
+_REQUEST = b"POST /notify HTTP/1.1"
 _ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 _ANSWER_NOW = b"HTTP/1.1 204 No Content\r\n%b: %d\r\n\r\n" % (notify_headers.UNANSWERED, UNANSWERED)
 _REFUSAL = b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
@@ -40,13 +41,13 @@ _REFUSAL = b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\nconnection
 _UNUSUAL = frozenset((b"transfer-encoding", b"connection", b"expect", b"upgrade", b"content-encoding"))
 
 
-class Tell(Told, frozen=True, gc=False, kw_only=True):
-    """What the data cluster tells of an execution."""
+class Notification(Notified, frozen=True, gc=False, kw_only=True):
+    """As the data cluster sends it."""
 
     broker: str
 
 
-_told = msgspec.json.Decoder(Tell | list[Tell])
+_notifications = msgspec.json.Decoder(Notification | list[Notification])
 
 
 class Head(NamedTuple):
@@ -56,38 +57,38 @@ class Head(NamedTuple):
     later: bool
 
 
-class Ear:
-    """Takes what is told. ``settled`` says whether it is known that nothing before it was lost."""
+class NotificationReceiver:
+    """``settled``: it is known whether an earlier notification was missed."""
 
     def __init__(self, driver: Driver, settled: asyncio.Event) -> None:
         self.driver = driver
         self._name = driver.config.name
         self.settled = settled
-        self.listening: set[NotifyEndpoint] = set()
+        self.connections: set[NotifyEndpoint] = set()
 
-    def hear(self, body: bytes | bytearray) -> None:
+    def on_notify(self, body: bytes | bytearray) -> None:
         """Raises what is wrong with it. What it causes goes out at once."""
         name = self._name
         try:
-            found = _told.decode(body)
+            found = _notifications.decode(body)
         except msgspec.DecodeError as error:
             raise Malformed(str(error)) from None
-        heard = found if type(found) is list else [found]
-        for tell in heard:
-            if tell.broker != name:
-                raise Conflict(f"this is {name}, not {tell.broker}")
-        self.driver.hear(heard)
+        notifications = found if type(found) is list else [found]
+        for each in notifications:
+            if each.broker != name:
+                raise Conflict(f"this is {name}, not {each.broker}")
+        self.driver.on_notify(notifications)
 
     def close(self) -> None:
-        for each in list(self.listening):
+        for each in list(self.connections):
             each.close()
 
 
 class NotifyEndpoint(asyncio.Protocol):
     """A connection of the data cluster. ``web`` makes the protocol that answers everything unusual."""
 
-    def __init__(self, ear: Ear, web: Callable[[], asyncio.Protocol]) -> None:
-        self._ear = ear
+    def __init__(self, receiver: NotificationReceiver, web: Callable[[], asyncio.Protocol]) -> None:
+        self._receiver = receiver
         self._web = web
         self._rest = bytearray()
         self._waiting: asyncio.Task[None] | None = None
@@ -101,19 +102,19 @@ class NotifyEndpoint(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         self._fd = transport.get_extra_info("socket").fileno()
-        self._ear.listening.add(self)
+        self._receiver.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fd = -1
         self._closed = True
-        self._ear.listening.discard(self)
+        self._receiver.connections.discard(self)
         if self._waiting is not None:
             self._waiting.cancel()
         if self._timer is not None:
             self._timer.cancel()
 
     def close(self) -> None:
-        """What was heard is answered before."""
+        """What was received is answered before."""
         self._answer()
         self._fd = -1
         self._closed = True
@@ -127,13 +128,13 @@ class NotifyEndpoint(asyncio.Protocol):
             return
         head = self._head
         if len(data) == self._whole and data.startswith(head):
-            self._told(data[len(head) :], self._later)
+            self._notified(data[len(head) :], self._later)
             return
         end = data.find(b"\r\n\r\n") + 4
         found = self._find(data[:end]) if end > 3 else None
         if found is not None and len(data) == end + found.size:
             self._head, self._whole, self._later = data[:end], end + found.size, found.later
-            self._told(data[end:], found.later)
+            self._notified(data[end:], found.later)
         else:
             self._rest += data
             self._read()
@@ -153,10 +154,10 @@ class NotifyEndpoint(asyncio.Protocol):
                 return
             body = bytes(memoryview(rest)[end:whole])
             del rest[:whole]
-            self._told(body, head.later)
+            self._notified(body, head.later)
 
     def _find(self, head: bytes) -> Head | None:
-        """None: somebody else has to look at it."""
+        """None: the web server has to read it."""
         found = self._heads.get(head)
         if found is None:
             found = plain_head(head)
@@ -166,14 +167,14 @@ class NotifyEndpoint(asyncio.Protocol):
                 self._heads[head] = found
         return found
 
-    def _told(self, body: bytes, later: bool) -> None:
-        if not self._ear.settled.is_set():
+    def _notified(self, body: bytes, later: bool) -> None:
+        if not self._receiver.settled.is_set():
             # What follows waits in the socket: it may be more than is to be kept here.
             self._transport.pause_reading()
             self._waiting = asyncio.get_running_loop().create_task(self._wait(body, later))
             return
         try:
-            self._ear.hear(body)
+            self._receiver.on_notify(body)
         except Exception as error:
             self._refuse(error)
             return
@@ -183,13 +184,13 @@ class NotifyEndpoint(asyncio.Protocol):
         elif self._owed >= TOGETHER:
             self._answer()
         elif self._timer is None:
-            self._timer = self._ear.driver.loop.call_later(SECONDS, self._due)
+            self._timer = self._receiver.driver.loop.call_later(SECONDS, self._due)
 
     async def _wait(self, body: bytes, later: bool) -> None:
-        await self._ear.settled.wait()
+        await self._receiver.settled.wait()
         self._waiting = None
         self._transport.resume_reading()
-        self._told(body, later)
+        self._notified(body, later)
         self._read()
 
     def _due(self) -> None:
@@ -208,13 +209,13 @@ class NotifyEndpoint(asyncio.Protocol):
         except OSError:
             sent = 0
         if sent < len(data):
-            self._fd = -1  # something waits now, and what follows has to come behind it
+            self._fd = -1  # something waits now, and what follows comes after it
             self._transport.write(data[sent:])
 
     def _refuse(self, error: Exception) -> None:
-        """Nothing behind it is heard: it would be taken for what was told again when this one comes in order."""
+        """Nothing after it is taken: when this one is repeated, in order, it would be a duplicate."""
         self._answer()
-        answer = error_answer(error, "POST /told")
+        answer = error_answer(error, "POST /notify")
         self._transport.write(_REFUSAL % (answer.status_code, len(answer.body)) + bytes(answer.body))
         self.close()
 
@@ -223,7 +224,7 @@ class NotifyEndpoint(asyncio.Protocol):
         self._fd = -1
         if self._timer is not None:
             self._timer.cancel()
-        self._ear.listening.discard(self)
+        self._receiver.connections.discard(self)
         protocol: Any = self._web()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
@@ -231,7 +232,7 @@ class NotifyEndpoint(asyncio.Protocol):
 
 
 def plain_head(head: bytes) -> Head | None:
-    """Of a request to tell of something, where it says nothing unusual."""
+    """Of a notification, where it says nothing unusual."""
     first, *lines = head.split(b"\r\n")
     if first != _REQUEST:
         return None
@@ -246,4 +247,4 @@ def plain_head(head: bytes) -> Head | None:
             return None
         elif name == notify_headers.ANSWER:
             later = value == notify_headers.LATER
-    return Head(size, later) if size is not None and size <= TOLD_BYTES else None
+    return Head(size, later) if size is not None and size <= NOTIFY_BYTES else None

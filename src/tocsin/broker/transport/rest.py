@@ -1,8 +1,9 @@
-"""REST with the papers' names, for those who cannot hold a WebSocket; through the same state machine."""
+"""REST with the papers' names, for clients that cannot hold a WebSocket; through the same state machine."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -11,16 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Restored, UserEnded
 from tocsin.broker.transport.driver import Driver
-from tocsin.broker.transport.virtual_peers import Caller, Stream
-from tocsin.broker.upstream.http_client import UpstreamClient
+from tocsin.broker.transport.virtual_peers import EventStream, RestRequest
 from tocsin.broker.user_store import UserStore
 from tocsin.errors import Malformed, NotFound, Unauthorized
 from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer
 from tocsin.wire import messages as wire
-from tocsin.wire.remote_errors import remote_error
+from tocsin.wire.position import Position
 
 BODY_BYTES = 1024 * 1024
 #: Longest long poll.
@@ -33,22 +34,27 @@ class Credentials(Struct, forbid_unknown_fields=True):
     device: str = "default"
 
 
-class Subscribing(Struct, forbid_unknown_fields=True):
+class SubscribeRequest(Struct, forbid_unknown_fields=True):
     channel: wire.Name
     args: wire.Arguments = msgspec.field(default_factory=list)
     after: wire.Execution | None = None
 
 
-class Unsubscribing(Struct, forbid_unknown_fields=True):
+class UnsubscribeRequest(Struct, forbid_unknown_fields=True):
     subscription: wire.SubscriptionId
 
 
-class Acknowledging(Struct, forbid_unknown_fields=True):
+class Acknowledgement(Struct, forbid_unknown_fields=True):
     subscription: wire.SubscriptionId
     execution: wire.Execution
 
 
-class Results(Struct, forbid_unknown_fields=True):
+class Publication(Struct, forbid_unknown_fields=True):
+    feed: wire.Name
+    records: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=wire.MOST_RECORDS)]
+
+
+class ResultsQuery(Struct, forbid_unknown_fields=True):
     subscription: wire.SubscriptionId
     after: wire.Execution | None = None
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
@@ -56,11 +62,13 @@ class Results(Struct, forbid_unknown_fields=True):
 
 
 class Rest:
-    """The papers' calls. ``routes`` is what the server puts up."""
+    """The papers' calls. ``list_channels`` asks the data cluster."""
 
-    def __init__(self, driver: Driver, link: UpstreamClient, users: UserStore) -> None:
+    def __init__(
+        self, driver: Driver, list_channels: Callable[[], Awaitable[list[dict[str, Any]]]], users: UserStore
+    ) -> None:
         self.driver = driver
-        self.link = link
+        self.list_channels = list_channels
         self.users = users
         self.routes = [
             Route("/registeruser", self.registeruser, methods=["POST"]),
@@ -72,6 +80,7 @@ class Rest:
             Route("/listchannels", self.listchannels, methods=["GET"]),
             Route("/getresults", self.getresults, methods=["GET"]),
             Route("/ackresults", self.ackresults, methods=["POST"]),
+            Route("/publish", self.publish, methods=["POST"]),
             Route("/events", self.events, methods=["GET"]),
         ]
 
@@ -85,7 +94,7 @@ class Rest:
     async def login(self, request: Request) -> Response:
         who = await body(request, Credentials)
         session = await asyncio.wrap_future(self.users.login(who.user, who.password, who.device))
-        await self.keep(session.id)
+        await self.restore(session.id)
         return answer({"token": session.token, "expires": session.expires})
 
     async def logout(self, request: Request) -> Response:
@@ -101,48 +110,48 @@ class Rest:
         found = await asyncio.wrap_future(self.users.session(token.strip()))
         if found is None:
             raise Unauthorized("the token is unknown or has expired", hint="POST /login again")
-        await self.keep(found)
+        await self.restore(found)
         return found
 
-    async def keep(self, session: str) -> None:
-        """Whoever calls here is kept for here: another broker that shares the store lets go of it."""
-        self.driver.handle(Restored(session, await asyncio.wrap_future(self.users.held(session))))
+    async def restore(self, session: str) -> None:
+        """This broker serves the durable subscriptions from now on: another one that shares the store releases them."""
+        self.driver.handle(Restored(session, await asyncio.wrap_future(self.users.durable(session))))
 
     # -- subscriptions
 
     async def subscribe(self, request: Request) -> Response:
         session = await self.session(request)
-        wish = await body(request, Subscribing)
-        with Caller(self.driver, session) as caller:
-            caller.send(wire.Subscribe(1, wish.channel, wish.args, wish.after))
-            done = await caller.answer(1)
+        asked = await body(request, SubscribeRequest)
+        with RestRequest(self.driver, session) as peer:
+            peer.request(wire.Subscribe(1, asked.channel, asked.args, asked.after))
+            done = await peer.answer(1)
         await asyncio.wrap_future(self.users.written())
         return answer({"subscription": done.subscription, "channel": done.channel, "after": done.after}, 201)
 
     async def unsubscribe(self, request: Request) -> Response:
         session = await self.session(request)
-        wish = await body(request, Unsubscribing)
-        held = await self.mine(session, wish.subscription)
-        with Caller(self.driver, session) as caller:
-            caller.send(wire.Unsubscribe(1, held.subscription))
-            await caller.answer(1)
+        asked = await body(request, UnsubscribeRequest)
+        durable = await self.mine(session, asked.subscription)
+        with RestRequest(self.driver, session) as peer:
+            peer.request(wire.Unsubscribe(1, durable.subscription))
+            await peer.answer(1)
         await asyncio.wrap_future(self.users.written())
-        return answer({"subscription": held.subscription})
+        return answer({"subscription": durable.subscription})
 
     async def listsubscriptions(self, request: Request) -> Response:
         session = await self.session(request)
-        held = await asyncio.wrap_future(self.users.held(session))
-        return answer({"subscriptions": held})
+        durable = await asyncio.wrap_future(self.users.durable(session))
+        return answer({"subscriptions": durable})
 
     async def listchannels(self, request: Request) -> Response:
         shown = ("name", "kind", "parameters", "period", "retention", "columns")
-        channels = await self.link.channels()
+        channels = await self.list_channels()
         return answer({"channels": [{name: each[name] for name in shown} for each in channels]})
 
     async def mine(self, session: str, subscription: int) -> wire.DurableSubscription:
-        """By its number, or by one that it had before as long as that has something that was not acknowledged."""
-        held = await asyncio.wrap_future(self.users.held(session))
-        found = next((each for each in held if subscription in (each.subscription, *each.previous_ids)), None)
+        """By its id, or by a previous id as long as results under that are not acknowledged."""
+        durable = await asyncio.wrap_future(self.users.durable(session))
+        found = next((each for each in durable if subscription in (each.subscription, *each.previous_ids)), None)
         if found is None:
             raise NotFound("subscription", str(subscription), hint="GET /listsubscriptions lists them")
         return found
@@ -151,72 +160,84 @@ class Rest:
 
     async def getresults(self, request: Request) -> Response:
         session = await self.session(request)
-        wish = from_query(request.scope["query_string"], Results)
-        held = await self.mine(session, wish.subscription)
-        after = held.after if wish.after is None else wish.after
+        asked = from_query(request.scope["query_string"], ResultsQuery)
+        durable = await self.mine(session, asked.subscription)
+        after = durable.after if asked.after is None else asked.after
         found: list[msgspec.Raw] = []
         gaps: list[wire.Gap] = []
-        with Caller(self.driver, session) as caller:
-            caller.send(wire.Subscribe(1, held.channel, held.args, after, held.subscription))
+        migrate: wire.Migrate | None = None
+        with RestRequest(self.driver, session) as peer:
+            peer.request(wire.Subscribe(1, durable.channel, durable.args, after, durable.subscription))
             live = False
-            loop = asyncio.get_running_loop()
-            end = loop.time() + wish.wait
-            while len(found) < wish.limit:
+            end = asyncio.get_running_loop().time() + asked.wait
+            while len(found) < asked.limit:
                 try:
                     # Until it is live, what it missed is on its way, however long the data cluster takes.
                     async with asyncio.timeout_at(end if live else None):
-                        text = await caller.next()
+                        head, text = await peer.next()
                 except TimeoutError:
                     break
-                for message in wire.decode_answers(text):
-                    if isinstance(message, wire.Notify) and message.execution > after:
-                        found.append(msgspec.Raw(text))
-                        after = message.execution
-                    elif isinstance(message, wire.Gap):
-                        gaps.append(message)
-                        after = max(after, message.next - 1)
-                    elif isinstance(message, wire.Error):
-                        raise remote_error(message.code, message.message, message.hint)
-                    elif isinstance(message, wire.Live):
-                        live = True
-                if live and (found or not wish.wait):
+                if head.type == "notify" and head.execution > after:
+                    found.append(msgspec.Raw(text))
+                    after = head.execution
+                elif head.type == "gap":
+                    gaps.append(peer.decode(text))
+                    after = max(after, head.next - 1)
+                elif head.type == "error":
+                    peer.decode(text)
+                elif head.type == "migrate":
+                    migrate = peer.decode(text)
+                elif head.type == "live":
+                    live = True
+                if live and (found or migrate or not asked.wait):
                     break
-        return answer({"subscription": held.subscription, "after": after, "results": found, "gaps": gaps})
+        results = {"subscription": durable.subscription, "after": after, "results": found, "gaps": gaps}
+        return answer(results if migrate is None else results | {"migrate": migrate})
 
     async def ackresults(self, request: Request) -> Response:
         session = await self.session(request)
-        wish = await body(request, Acknowledging)
-        held = await self.mine(session, wish.subscription)
-        self.users.acknowledge(session, {held.subscription: wish.execution})
+        asked = await body(request, Acknowledgement)
+        durable = await self.mine(session, asked.subscription)
+        self.users.acknowledge(do.Acknowledge(session, {durable.subscription: Position(0, asked.execution)}))
         await asyncio.wrap_future(self.users.written())
-        return answer({"subscription": held.subscription, "execution": wish.execution})
+        return answer({"subscription": durable.subscription, "execution": asked.execution})
+
+    async def publish(self, request: Request) -> Response:
+        """Answered when the records are durable."""
+        session = await self.session(request)
+        asked = await body(request, Publication)
+        with RestRequest(self.driver, session) as peer:
+            peer.request(wire.Publish(1, asked.feed, asked.records))
+            done = await peer.answer(1)
+        return answer({"taken": done.taken, "refused": done.refused}, 201)
 
     async def events(self, request: Request) -> Response:
-        """With a token all that is kept for the user; without one the channel and arguments of the query string."""
+        """With a token all durable subscriptions of the user; without one the channel and arguments of the query."""
         before = last_event(request.headers.get("last-event-id", ""))
-        wishes: list[wire.Subscribe] = []
+        requests: list[wire.Subscribe] = []
         user: str | None = None
-        former: int | None = None
+        previous_id: int | None = None
         if "authorization" in request.headers:
             user = await self.session(request)
-            held = await asyncio.wrap_future(self.users.held(user))
-            for number, each in enumerate(held, 1):
+            durable = await asyncio.wrap_future(self.users.durable(user))
+            for id, each in enumerate(durable, 1):
                 after = max(each.after, *(before.get(one, 0) for one in (each.subscription, *each.previous_ids)))
-                wishes.append(wire.Subscribe(number, each.channel, each.args, after, each.subscription))
+                requests.append(wire.Subscribe(id, each.channel, each.args, after, each.subscription))
         else:
             args = dict(request.query_params)
             channel = args.pop("channel", "")
             if not channel:
                 raise Malformed("say which channel: /events?channel=NAME&parameter=value")
-            former = next(iter(before), None)
-            wishes.append(wire.Subscribe(1, channel, args, None if former is None else before[former], former))
-        stream = Stream(self.driver, user)
+            previous_id = next(iter(before), None)
+            position = None if previous_id is None else before[previous_id]
+            requests.append(wire.Subscribe(1, channel, args, position, previous_id))
+        stream = EventStream(self.driver, user)
         stream.begin()
         try:
-            stream.send(*wishes)
+            stream.request(*requests)
             if user is None:
                 first = await stream.answer(1)
-                stream.start(first.subscription, first.after, former)
+                stream.start(first.subscription, first.after, previous_id)
         except BaseException:
             stream.end()
             raise
@@ -234,10 +255,10 @@ class Rest:
 
 
 def last_event(text: str) -> dict[int, int]:
-    """``subscription:execution`` of each, as ``Stream.events`` writes them."""
+    """``subscription:execution`` of each, as ``EventStream.events`` writes them."""
     try:
         pairs = [pair.split(":") for pair in text.split(",") if pair]
-        return {int(number): int(execution) for number, execution in pairs}
+        return {int(id): int(execution) for id, execution in pairs}
     except ValueError:
         raise Malformed("this Last-Event-ID is not one of ours") from None
 

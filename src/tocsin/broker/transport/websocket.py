@@ -27,7 +27,7 @@ CLOSING = 5.0
 
 
 class WebSocket(asyncio.Protocol):
-    """A peer of the state machine. ``write`` takes whole frames.
+    """A peer of the state machine.
 
     ``fd`` is the socket as long as nothing waits to be written: then frames may go to it directly, which is cheaper by
     a tenth than through the loop. Otherwise it is -1.
@@ -128,7 +128,7 @@ class WebSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if not self._closing:
-            # It is still read from, or its pongs would not be heard; but its requests make more to write.
+            # It is still read from, or its pongs would not arrive; but its requests make more to write.
             self._most = self._transport.get_write_buffer_size() + self._driver.config.buffer_bytes
             self._driver.handle(Congested(self))
 
@@ -138,6 +138,9 @@ class WebSocket(asyncio.Protocol):
             self._driver.handle(Drained(self))
 
     # -- from the driver
+
+    def send(self, messages: tuple[bytes, ...], frames: bytes) -> None:
+        self.write(frames)
 
     def write(self, data: bytes) -> None:
         """Through the loop, which keeps what the socket does not take now."""

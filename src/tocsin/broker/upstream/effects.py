@@ -1,6 +1,6 @@
-"""Work in steps: generators that yield what they need, a pause or a request, and are sent what came of it.
+"""Effects: generators that yield what they need, a pause or a request, and are sent its outcome.
 
-Nothing here waits or speaks. asyncio walks the steps in production, and the simulator under a clock of its own.
+Nothing here waits or does I/O. asyncio runs the effects in production, and the simulator under its own clock.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tocsin.broker.core.events import Problem
+from tocsin.broker.core.instructions import Command
 from tocsin.wire.backoff import backoff
 
 T = TypeVar("T")
-Steps = Generator[Any, Any, T]
+Effects = Generator[Any, Any, T]
 
 
 class Pause(Struct, frozen=True):
@@ -23,7 +24,7 @@ class Pause(Struct, frozen=True):
 
 
 class Lost(Exception):
-    """No answer came, or none that says anything: it may have been done all the same."""
+    """No answer came, or an unreadable one: the request may have been carried out all the same."""
 
 
 class Refused(Exception):
@@ -40,32 +41,32 @@ class Refused(Exception):
         return Problem(str(error.get("code", "refused")), str(error.get("message", "")), str(error.get("hint", "")))
 
     def no(self, kind: str) -> bool:
-        """Whether it says that there is none of this kind by that name."""
+        """Whether it says that something of this kind does not exist."""
         return self.status == 404 and self.error.get("kind") == kind
 
 
-def insist(request: Any, least: float, most: float, rng: Random) -> Steps[Any]:
-    """Asks until there is an answer; a refusal is one."""
+def retry(command: Command, rng: Random) -> Effects[Any]:
+    """Asks by the command's retry policy until there is an answer; a refusal is an answer."""
     failures = 0
     while True:
         try:
-            return (yield request)
+            return (yield command)
         except Lost:
             failures += 1
-            yield Pause(backoff(failures, least, most, rng))
+            yield Pause(backoff(failures, command.retry.least, command.retry.most, rng))
 
 
-async def walk(steps: Steps[T], perform: Callable[[Any], Awaitable[Any]]) -> T:
+async def run_effects(effects: Effects[T], perform: Callable[[Any], Awaitable[Any]]) -> T:
     value: Any = None
     error: Exception | None = None
     while True:
         try:
-            wish = steps.send(value) if error is None else steps.throw(error)
+            effect = effects.send(value) if error is None else effects.throw(error)
         except StopIteration as end:
             found: T = end.value
             return found
         value = error = None
         try:
-            value = await perform(wish)
+            value = await perform(effect)
         except (Lost, Refused) as trouble:
             error = trouble

@@ -1,4 +1,4 @@
-"""Reports to the coordinator, step by step. While it is away, everything else goes on."""
+"""The heartbeat: load reports to the coordinator. While the coordinator is down, everything else goes on."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from msgspec import Struct
 
 from tocsin.broker.core.events import Event, Ordered
-from tocsin.broker.core.load_reports import Moves
-from tocsin.broker.upstream.effects import Lost, Pause, Refused, Steps
+from tocsin.broker.core.load_reports import LoadReports
+from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused
 from tocsin.wire.backoff import backoff
 from tocsin.wire.reports import LoadReport, Registered, Registration, ReportReply
 
 MIN_BACKOFF, MAX_BACKOFF = 0.2, 5.0
 
 
-class Enrol(Struct, frozen=True):
+class RegisterBroker(Struct, frozen=True):
     """Answered by Registered."""
 
-    place: Registration
+    registration: Registration
 
 
-class Account(Struct, frozen=True):
-    """Answered by Orders."""
+class SendReport(Struct, frozen=True):
+    """Answered by ReportReply."""
 
     report: LoadReport
     token: str
@@ -35,24 +35,25 @@ class Heartbeat:
 
     def __init__(
         self,
-        state: Moves,
-        place: Registration,
+        load_reports: LoadReports,
+        registration: Registration,
         handle: Callable[[Event], Any],
         now: Callable[[], float],
         rng: Random,
         *,
-        enrolled: Callable[[Registered], None],
+        registered_as: Callable[[Registered], None],
     ) -> None:
-        self.state, self.place, self.handle, self.now, self.rng = state, place, handle, now, rng
-        self.enrolled = enrolled
+        self.load_reports, self.registration = load_reports, registration
+        self.handle, self.now, self.rng = handle, now, rng
+        self.registered_as = registered_as
         self.registered = False
 
-    def run(self) -> Steps[None]:
+    def run(self) -> Effects[None]:
         failures = 0
         while True:
             try:
-                about: Registered = yield Enrol(self.place)
-                self.enrolled(about)
+                about: Registered = yield RegisterBroker(self.registration)
+                self.registered_as(about)
                 failures, self.registered = 0, True
                 yield from self._report(about)
             except (Lost, Refused):
@@ -60,18 +61,18 @@ class Heartbeat:
             self.registered = False
             yield Pause(backoff(failures + 1, MIN_BACKOFF, MAX_BACKOFF, self.rng))
 
-    def _report(self, about: Registered) -> Steps[None]:
+    def _report(self, about: Registered) -> Effects[None]:
         """Until the coordinator fails or does not know this broker any more."""
         number, full = 0, True
         while True:
             number += 1
-            report = self.state.changes(number, self.now(), full=full)
+            report = self.load_reports.changes(number, self.now(), full=full)
             try:
-                orders: ReportReply = yield Account(report, about.token)
+                orders: ReportReply = yield SendReport(report, about.token)
             except BaseException:
-                self.state.put_back(report)
+                self.load_reports.put_back(report)
                 raise
             full = orders.full
-            if orders.moves or orders.drop:
+            if orders.migrations or orders.drop:
                 self.handle(Ordered(orders))
             yield Pause(0.0 if full else about.interval)

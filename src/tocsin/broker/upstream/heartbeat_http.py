@@ -1,4 +1,4 @@
-"""Reports to the coordinator over HTTP: asyncio walks the steps of ``rounds``."""
+"""The heartbeat over HTTP."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import httpx
 import msgspec
 
 from tocsin.broker.transport.driver import Driver
-from tocsin.broker.upstream.effects import Lost, Pause, walk
-from tocsin.broker.upstream.heartbeat import Enrol, Heartbeat
+from tocsin.broker.upstream.effects import Lost, Pause, run_effects
+from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker
 from tocsin.wire.reports import Registered, Registration, ReportReply
 from tocsin.wire.tickets import TicketVerifier
 
@@ -26,12 +26,12 @@ class HeartbeatClient:
     """``identity`` is what the broker keeps to itself, so that no other one can register under its name."""
 
     def __init__(
-        self, driver: Driver, wicket: TicketVerifier, url: str, identity: str, rng: random.Random | None = None
+        self, driver: Driver, tickets: TicketVerifier, url: str, identity: str, rng: random.Random | None = None
     ) -> None:
         self.driver = driver
-        self.wicket = wicket
+        self.tickets = tickets
         config = driver.config
-        place = Registration(
+        registration = Registration(
             config.name,
             url,
             config.secret,
@@ -42,8 +42,13 @@ class HeartbeatClient:
             config.longitude,
             secrets.token_urlsafe(12),
         )
-        self.rounds = Heartbeat(
-            driver.state, place, driver.handle, driver.loop.time, rng or random.Random(), enrolled=self._enrolled
+        self.heartbeat = Heartbeat(
+            driver.state.load_reports,
+            registration,
+            driver.handle,
+            driver.loop.time,
+            rng or random.Random(),
+            registered_as=self._registered_as,
         )
         self._token = ""
         self._silent = False
@@ -52,13 +57,13 @@ class HeartbeatClient:
 
     @property
     def registered(self) -> bool:
-        return self.rounds.registered
+        return self.heartbeat.registered
 
     def start(self) -> None:
-        self._task = self.driver.loop.create_task(walk(self.rounds.run(), self._perform))
+        self._task = self.driver.loop.create_task(run_effects(self.heartbeat.run(), self._perform))
 
     async def leave(self) -> None:
-        """The broker stops: nobody is to be placed here any more. One try."""
+        """The broker stops: no subscriber is placed here any more. One try."""
         if self._task is not None:
             self._task.cancel()
         if self._token:
@@ -71,18 +76,19 @@ class HeartbeatClient:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._client.aclose()
 
-    def _enrolled(self, about: Registered) -> None:
-        self.wicket.key = bytes.fromhex(about.key)
+    def _registered_as(self, about: Registered) -> None:
+        self.tickets.key = bytes.fromhex(about.key)
         self._token = about.token
 
-    async def _perform(self, wish: Any) -> Any:
-        if isinstance(wish, Pause):
-            return await asyncio.sleep(wish.seconds)
+    async def _perform(self, effect: Any) -> Any:
+        if isinstance(effect, Pause):
+            return await asyncio.sleep(effect.seconds)
         try:
-            if isinstance(wish, Enrol):
-                found: Any = msgspec.json.decode(await self._post("/registerbroker", wish.place), type=Registered)
+            if isinstance(effect, RegisterBroker):
+                body = await self._post("/registerbroker", effect.registration)
+                found: Any = msgspec.json.decode(body, type=Registered)
             else:
-                body = await self._post(f"{self._path}/report", wish.report, wish.token)
+                body = await self._post(f"{self._path}/report", effect.report, effect.token)
                 found = msgspec.json.decode(body, type=ReportReply)
         except (httpx.HTTPError, OSError, msgspec.DecodeError) as error:
             if not self._silent:

@@ -1,4 +1,4 @@
-"""The road to the data cluster over HTTP: asyncio walks the steps of ``road``."""
+"""The upstream protocol over HTTP."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Line
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream import protocol
-from tocsin.broker.upstream.effects import Lost, Pause, Refused, Steps, walk
+from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, run_effects
 from tocsin.broker.upstream.protocol import UpstreamProtocol
 from tocsin.http.client import HttpClient
+from tocsin.wire.position import Position
 
 log = logging.getLogger(__name__)
 
@@ -36,18 +37,18 @@ class _Enough(Exception):
 
 
 class UpstreamClient:
-    """Carries out what the state machine wants of the data cluster, and tells it what exists there."""
+    """Carries out the state machine's commands to the data cluster."""
 
-    def __init__(self, driver: Driver, told_url: str, rng: random.Random | None = None) -> None:
+    def __init__(self, driver: Driver, notify_url: str, rng: random.Random | None = None) -> None:
         self.driver = driver
         self.name = driver.config.name
-        self.told_url = told_url
+        self.notify_url = notify_url
         self.registered = asyncio.Event()
         self.settled = asyncio.Event()
         self.last_error: str | None = None
-        self.road = UpstreamProtocol(
+        self.protocol = UpstreamProtocol(
             driver.handle,
-            lambda: driver.state.channels,
+            lambda: driver.state.be_subscriptions.channels,
             rng or random.Random(),
             settle=lambda settled: self.settled.set() if settled else self.settled.clear(),
             ready=self.registered.set,
@@ -60,7 +61,7 @@ class UpstreamClient:
         self._caller = HttpClient(driver.config.cluster)
 
     def start(self) -> None:
-        self._spawn(self.road.look())
+        self._spawn(self.protocol.poll())
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -69,30 +70,30 @@ class UpstreamClient:
         self._caller.close()
         await self._client.aclose()
 
-    def carry_out(self, instruction: do.Want | do.Unwant | do.Pull | do.Fetch | do.Commit) -> None:
-        self._spawn(self.road.carry_out(instruction))
+    def carry_out(self, command: do.Upstream) -> None:
+        self._spawn(self.protocol.carry_out(command))
 
-    def _spawn(self, steps: Steps[None]) -> None:
-        task = self.driver.loop.create_task(walk(steps, self._perform))
+    def _spawn(self, effects: Effects[None]) -> None:
+        task = self.driver.loop.create_task(run_effects(effects, self._perform))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.error("a task of the link failed", exc_info=task.exception())
+            log.error("a task of the upstream client failed", exc_info=task.exception())
 
-    # -- what a step needs
+    # -- effects
 
-    async def _perform(self, wish: Any) -> Any:
-        if type(wish) is Pause:
-            return await asyncio.sleep(wish.seconds)
-        if type(wish) is protocol.UntilRegistered:
+    async def _perform(self, effect: Any) -> Any:
+        if type(effect) is Pause:
+            return await asyncio.sleep(effect.seconds)
+        if type(effect) is protocol.UntilRegistered:
             return await self.registered.wait()
         try:
-            found = await self._ask(wish)
+            found = await self._ask(effect)
         except Refused as error:
-            log.info("the data cluster refuses to %s: %s", type(wish).__name__.lower(), error)
+            log.info("the data cluster refuses to %s: %s", type(effect).__name__.lower(), error)
             raise
         except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
             if self.last_error is None:
@@ -104,52 +105,55 @@ class UpstreamClient:
         self.last_error = None
         return found
 
-    async def _ask(self, wish: Any) -> Any:
-        match wish:
-            case protocol.Pull():
-                return await self._pull(wish)
-            case protocol.Fetch():
-                return await self._fetch(wish)
-            case protocol.Subscribe():
-                body = {"broker": self.name, "subscriptions": wish.args}
-                answer = await self._json("POST", f"{_path(wish.channel)}/subscriptions", body)
-                return answer["subscriptions"], answer["position"], answer.get("epoch", 0)
-            case protocol.Unsubscribe():
-                body = {"broker": self.name, "subscriptions": wish.subscriptions}
-                return await self._json("POST", f"{_path(wish.channel)}/unsubscribe", body)
+    async def _ask(self, command: Any) -> Any:
+        match command:
+            case do.Pull():
+                return await self._pull(command)
+            case do.Fetch():
+                return await self._fetch(command)
+            case do.Subscribe():
+                answer = await self._json("POST", f"{_path(command.channel)}/subscriptions", self._body(command.args))
+                return answer["subscriptions"], Position(answer.get("epoch", 0), answer["position"])
+            case do.Unsubscribe():
+                body = self._body(command.subscriptions)
+                return await self._json("POST", f"{_path(command.channel)}/unsubscribe", body)
+            case do.Publish():
+                return await self._publish(command)
             case protocol.Register():
-                answer = await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", {"url": self.told_url})
+                answer = await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", {"url": self.notify_url})
                 if answer["returned"]:
                     log.warning("the data cluster had declared this broker gone")
                 return answer["returned"]
-            case protocol.Look():
+            case protocol.ListChannels():
                 return [
-                    protocol.Seen(each["name"], each["last_execution"], each.get("epoch", 0))
+                    protocol.ChannelState(each["name"], Position(each.get("epoch", 0), each["last_execution"]))
                     for each in await self.channels()
                 ]
-            case protocol.Inherit():
-                mine = f"after={wish.after}&limit={protocol.PAGE}&broker={quote(self.name, safe='')}"
-                answer = await self._get(f"{_path(wish.channel)}/subscriptions?{mine}")
+            case protocol.ListSubscriptions():
+                query = f"after={command.after_id}&limit={protocol.PAGE}&broker={quote(self.name, safe='')}"
+                answer = await self._get(f"{_path(command.channel)}/subscriptions?{query}")
                 return [(each["subscription"], each["args"]) for each in answer["subscriptions"]]
-            case protocol.Begin():
-                return (await self._get(f"{_path(wish.channel)}/subscriptions/{wish.subscription}"))["begins_after"]
-            case protocol.Post():
-                return await self._post(wish)
-        raise AssertionError(wish)
+            case protocol.FindBegin():
+                path = f"{_path(command.channel)}/subscriptions/{command.subscription}"
+                return (await self._get(path))["begins_after"]
+        raise AssertionError(command)
 
-    async def _pull(self, wish: protocol.Pull) -> None:
+    def _body(self, subscriptions: list[Any]) -> dict[str, Any]:
+        return {"broker": self.name, "subscriptions": subscriptions}
+
+    async def _pull(self, command: do.Pull) -> None:
         rest = b""
 
         def take(piece: bytes) -> None:
             nonlocal rest
             *whole, rest = (rest + piece).split(b"\n")
             if whole:
-                wish.take([as_line(text) for text in whole])
+                self.protocol.pulled(command, [as_line(text) for text in whole])
 
-        path = f"{_path(wish.channel)}/executions/{wish.execution}/results?broker={quote(self.name, safe='')}"
-        await self._stream(path, take)
+        path = f"{_path(command.channel)}/executions/{command.position.execution}/results"
+        await self._stream(f"{path}?broker={quote(self.name, safe='')}", take)
 
-    async def _fetch(self, wish: protocol.Fetch) -> tuple[list[Line], bool]:
+    async def _fetch(self, command: do.Fetch) -> tuple[list[Line], bool]:
         lines: list[Line] = []
         rest, size = b"", 0
 
@@ -161,18 +165,18 @@ class UpstreamClient:
             if size >= FETCH_BYTES and lines:
                 raise _Enough
 
-        path = f"{_path(wish.channel)}/subscriptions/{wish.subscription}/results"
+        path = f"{_path(command.channel)}/subscriptions/{command.subscription}/results"
         try:
-            await self._stream(f"{path}?after={wish.after}&limit={FETCH_LINES}&strict=true", take)
+            await self._stream(f"{path}?after={command.position.execution}&limit={FETCH_LINES}&strict=true", take)
         except _Enough:
             return lines, True
         return lines, len(lines) >= FETCH_LINES
 
-    async def _post(self, wish: protocol.Post) -> list[tuple[int, str, str]]:
-        body = b"\n".join([bytes(record).replace(b"\n", b" ") for record in wish.records])
+    async def _publish(self, command: do.Publish) -> list[tuple[int, str, str]]:
+        body = b"\n".join([bytes(record).replace(b"\n", b" ") for record in command.records])
         # With a key a post whose answer was lost can be repeated.
-        headers = {"content-type": "application/x-ndjson", "idempotency-key": wish.key}
-        answer = await self._client.post(f"/feeds/{quote(wish.feed, safe='')}", content=body, headers=headers)
+        headers = {"content-type": "application/x-ndjson", "idempotency-key": command.key}
+        answer = await self._client.post(f"/feeds/{quote(command.feed, safe='')}", content=body, headers=headers)
         _check(answer.status_code, answer.content)
         return [(each["index"], each["code"], each["reason"]) for each in answer.json()["refused"]]
 

@@ -1,6 +1,6 @@
-"""The road to the data cluster, step by step: what is asked in which order, and what is done about each answer.
+"""The upstream protocol: the requests to the data cluster, in which order, and the events that their answers become.
 
-Whatever is lost there is asked again; only what the data cluster refuses is a problem.
+The state machine's commands are the requests. Each is retried until it is answered; only a refusal is a problem.
 """
 
 from __future__ import annotations
@@ -10,107 +10,57 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from msgspec import Raw, Struct
+import msgspec
+from msgspec import Struct
 
-from tocsin.broker.core import instructions as do
-from tocsin.broker.core.be_subscription import Channel
-from tocsin.broker.core.events import (
-    Dropped,
-    Event,
-    FetchEarly,
-    Fetched,
-    FetchGap,
-    Inherited,
-    Line,
-    Problem,
-    Published,
-    PublishFailed,
-    Pulled,
-    Returned,
-    Unwanted,
-    Wanted,
-)
-from tocsin.broker.upstream.effects import Lost, Pause, Refused, Steps, insist
+from tocsin.broker.core import events as ev
+from tocsin.broker.core.events import Event, Line, Problem
+from tocsin.broker.core.instructions import Command, Fetch, Publish, Pull, Subscribe, Unsubscribe, Upstream
+from tocsin.broker.core.model.be_subscription import Channel
+from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, retry
 from tocsin.wire.backoff import backoff
+from tocsin.wire.position import START, Position
 
-MIN_BACKOFF, MAX_BACKOFF = 0.1, 5.0
-#: Seconds between two looks at what exists there.
-LOOK = 5.0
-#: Subscriptions in one answer to what is inherited.
+#: Seconds between two polls of the data cluster's channels.
+POLL = 5.0
+#: Subscriptions in one answer to ListSubscriptions.
 PAGE = 1_000
 
 
-class Register(Struct, frozen=True):
-    """Answered by whether the data cluster had given this broker up."""
+class Register(Command, frozen=True):
+    """Answered by whether the data cluster had declared this broker gone."""
 
 
-class Look(Struct, frozen=True):
-    """Answered by the channels there are."""
+class ListChannels(Command, frozen=True):
+    """Answered by a list of ChannelState."""
 
 
-class Seen(Struct, frozen=True):
+class ChannelState(Struct, frozen=True):
     name: str
-    position: int
-    epoch: int
+    position: Position
 
 
-class Inherit(Struct, frozen=True):
-    """Answered by at most PAGE of this broker's (subscription, args) behind a number."""
-
-    channel: str
-    after: int
-
-
-class Subscribe(Struct, frozen=True):
-    """Answered by numbers, position and epoch."""
+class ListSubscriptions(Command, frozen=True):
+    """Answered by at most PAGE of this broker's (subscription, args) with a higher id."""
 
     channel: str
-    args: list[Any]
+    after_id: int
 
 
-class Unsubscribe(Struct, frozen=True):
-    channel: str
-    subscriptions: list[int]
-
-
-class Begin(Struct, frozen=True):
-    """Answered by the execution behind which a subscription begins; None while that is not known."""
+class FindBegin(Command, frozen=True):
+    """Answered by the execution after which a subscription begins; None while that is not known."""
 
     channel: str
     subscription: int
-
-
-class Pull(Struct, frozen=True):
-    """``take`` gets the lines as they come. One that breaks off begins again from its start."""
-
-    channel: str
-    execution: int
-    take: Callable[[list[Line]], None]
-
-
-class Fetch(Struct, frozen=True):
-    """Answered by lines, and whether there are more."""
-
-    channel: str
-    subscription: int
-    after: int
-
-
-class Post(Struct, frozen=True):
-    """Answered by (place, code, reason) of the records that were refused. It counts once for its ``key``."""
-
-    feed: str
-    records: list[Raw]
-    key: str
 
 
 class UntilRegistered(Struct, frozen=True):
-    """Waits until it is known what is inherited."""
+    """Waits until the BE subscriptions of before the start are recovered."""
 
 
 class UpstreamProtocol:
-    """``channels`` are the state machine's. ``settle`` hears whether it is known that nothing was lost before what is
-    told now, and ``ready`` that everything inherited is known."""
+    """``settle`` is called with whether it is known that no notification was missed, and ``ready`` when the BE
+    subscriptions of before are recovered. The client that performs a Pull gives its lines to ``pulled``."""
 
     def __init__(
         self,
@@ -123,156 +73,161 @@ class UpstreamProtocol:
     ) -> None:
         self.handle, self.channels, self.rng = handle, channels, rng
         self.settle, self.ready = settle, ready
+        self._procedures: dict[type[Any], Callable[[Any], Effects[None]]] = {
+            Subscribe: self._subscribe,
+            Unsubscribe: self._unsubscribe,
+            Pull: self._pull,
+            Fetch: self._fetch,
+            Publish: self._publish,
+        }
 
-    def carry_out(self, it: do.Want | do.Unwant | do.Pull | do.Fetch | do.Commit) -> Steps[None]:
-        match it:
-            case do.Want():
-                return self._want(it)
-            case do.Unwant():
-                return self._unwant(it)
-            case do.Pull():
-                return self._pull(it)
-            case do.Fetch():
-                return self._fetch(it)
-            case do.Commit():
-                return self._commit(it)
+    def carry_out(self, command: Upstream) -> Effects[None]:
+        return self._procedures[type(command)](command)
 
-    def _insist(self, request: Any) -> Steps[Any]:
-        return insist(request, MIN_BACKOFF, MAX_BACKOFF, self.rng)
+    def _retry(self, command: Command) -> Effects[Any]:
+        return retry(command, self.rng)
 
-    # -- what exists there
+    # -- the channels of the data cluster
 
-    def look(self) -> Steps[None]:
+    def poll(self) -> Effects[None]:
         first = True
         while True:
-            # What is told from here on waits until it is known whether something before it was lost.
+            # Notifications from here on wait until it is known whether an earlier one was missed.
             self.settle(False)
             returned = yield from self._register()
             if not first and not returned:
                 self.settle(True)
-            # Before looking: what is subscribed to meanwhile may be newer than what is seen.
-            mine = {name: channel.epoch for name, channel in self.channels().items() if channel.backs}
-            found: list[Seen] = yield from self._insist(Look())
+            # Before the request: what is subscribed to meanwhile may be newer than its answer.
+            mine = {name: channel.epoch for name, channel in self.channels().items() if channel.be_subscriptions}
+            found: list[ChannelState] = yield from self._retry(ListChannels())
             if first:
                 for each in found:
-                    yield from self._inherit(each)
+                    yield from self._recover(each)
                 self.ready()
-            known = {each.name.lower(): each.epoch for each in found}
+            known = {each.name.lower(): each.position.epoch for each in found}
             for name, epoch in mine.items():
                 if name not in known or (epoch and known[name] != epoch):
-                    self.handle(Dropped(name, epoch))
+                    self.handle(ev.Dropped(name, epoch))
             if returned:  # the first time too: something may have been subscribed to before it was registered
-                self.handle(Returned({each.name: each.position for each in found}))
+                # Of any epoch: a channel whose Subscribe is in flight does not know its epoch yet.
+                positions = {each.name: Position(START.epoch, each.position.execution) for each in found}
+                self.handle(ev.Missed(positions))
             self.settle(True)
             first = False
-            yield Pause(LOOK)
+            yield Pause(POLL)
 
-    def _register(self) -> Steps[bool]:
-        """Whether the data cluster had given this broker up, or may have: it says so once, and answers get lost."""
+    def _register(self) -> Effects[bool]:
+        """Whether the data cluster had declared this broker gone, or may have: it says so once, and answers get
+        lost."""
+        register = Register()
         tries = 0
         while True:
             tries += 1
             try:
-                returned: bool = yield Register()
+                returned: bool = yield register
             except Lost:
-                yield Pause(backoff(tries, MIN_BACKOFF, MAX_BACKOFF, self.rng))
+                yield Pause(backoff(tries, register.retry.least, register.retry.most, self.rng))
                 continue
             return returned or tries > 1
 
-    def _inherit(self, channel: Seen) -> Steps[None]:
-        after = 0
+    def _recover(self, channel: ChannelState) -> Effects[None]:
+        after_id = 0
         while True:
             try:
-                found = yield from self._insist(Inherit(channel.name, after))
+                found = yield from self._retry(ListSubscriptions(channel.name, after_id))
             except Refused:
                 return
-            self.handle(Inherited(channel.name, found, channel.position, channel.epoch))
+            self.handle(ev.Recovered(channel.name, found, channel.position))
             if len(found) < PAGE:
                 return
-            after = found[-1][0]
+            after_id = found[-1][0]
 
     # -- subscriptions
 
-    def _want(self, it: do.Want) -> Steps[None]:
-        found = yield from self._subscribe(it.channel, it.args)
-        self.handle(Wanted(it.channel, *found))
+    def _subscribe(self, command: Subscribe) -> Effects[None]:
+        outcomes, position = yield from self._outcomes(command)
+        self.handle(ev.Subscribed(command.channel, outcomes, position))
 
-    def _subscribe(self, channel: str, args: list[Any]) -> Steps[tuple[list[int | Problem], int, int]]:
-        """Numbers or problems, the position, and the epoch."""
+    def _outcomes(self, command: Subscribe) -> Effects[tuple[list[int | Problem], Position]]:
+        """An id or a problem for each."""
+        channel, args = command.channel, command.args
         try:
-            found: tuple[list[int | Problem], int, int] = yield from self._insist(Subscribe(channel, args))
+            found: tuple[list[int | Problem], Position] = yield from self._retry(command)
             return found
         except Refused as error:
             if error.no("broker"):
-                yield from self._insist(Register())
-                return (yield from self._subscribe(channel, args))
+                yield from self._retry(Register())
+                return (yield from self._outcomes(command))
             if error.no("channel") or len(args) == 1:
-                return [error.problem] * len(args), 0, 0
-        # One of them is wrong, and nobody else is to suffer for it.
+                return [error.problem] * len(args), START
+        # One of them is wrong: the others must not suffer for it.
         half = len(args) // 2
-        left, first, epoch = yield from self._subscribe(channel, args[:half])
-        right, second, later = yield from self._subscribe(channel, args[half:])
-        # Made anew in between: the older one's are told to be gone when the newer one is heard of.
-        return left + right, max(first, second), min(epoch or later, later or epoch)
+        left, first = yield from self._outcomes(Subscribe(channel, args[:half]))
+        right, second = yield from self._outcomes(Subscribe(channel, args[half:]))
+        # Created again in between: those of the older epoch end when a notification shows the newer one.
+        epoch = min(first.epoch or second.epoch, second.epoch or first.epoch)
+        return left + right, Position(epoch, max(first.execution, second.execution))
 
-    def _unwant(self, it: do.Unwant) -> Steps[None]:
-        yield UntilRegistered()  # nothing is let go that may be on the list of what is inherited
-        yield from self._unsubscribe(it.channel, it.subscriptions)
-        self.handle(Unwanted(it.channel))
+    def _unsubscribe(self, command: Unsubscribe) -> Effects[None]:
+        yield UntilRegistered()  # nothing ends that may be among what is recovered
+        yield from self._end(command)
+        self.handle(ev.Unsubscribed(command.channel))
 
-    def _unsubscribe(self, channel: str, numbers: list[int]) -> Steps[None]:
+    def _end(self, command: Unsubscribe) -> Effects[None]:
+        channel, ids = command.channel, command.subscriptions
         try:
-            yield from self._insist(Unsubscribe(channel, numbers))
+            yield from self._retry(command)
         except Refused as error:
-            if error.no("subscription") and len(numbers) > 1:
-                half = len(numbers) // 2
-                yield from self._unsubscribe(channel, numbers[:half])
-                yield from self._unsubscribe(channel, numbers[half:])
+            if error.no("subscription") and len(ids) > 1:
+                half = len(ids) // 2
+                yield from self._end(Unsubscribe(channel, ids[:half]))
+                yield from self._end(Unsubscribe(channel, ids[half:]))
 
     # -- results
 
-    def _pull(self, it: do.Pull) -> Steps[None]:
-        channel, execution, epoch = it.channel, it.execution, it.epoch
-
-        def take(lines: list[Line]) -> None:
-            self.handle(Pulled(channel, execution, lines, last=False, epoch=epoch))
-
+    def _pull(self, command: Pull) -> Effects[None]:
+        channel, position = command.channel, command.position
         try:
-            yield from self._insist(Pull(channel, execution, take))
+            yield from self._retry(command)
         except Refused as error:
-            # Expired or dropped: who missed it will be told so when it asks.
+            # Expired or dropped: subscribers that missed it learn so when they fetch.
             if error.no("channel"):
-                self.handle(Dropped(channel, epoch))
+                self.handle(ev.Dropped(channel, position.epoch))
             else:
-                self.handle(Returned({channel: execution}, epoch))
-        self.handle(Pulled(channel, execution, [], epoch=epoch))
+                self.handle(ev.Missed({channel: position}))
+        self.handle(ev.Pulled(channel, position, []))
 
-    def _fetch(self, it: do.Fetch) -> Steps[None]:
-        begin = 0
-        if it.begin:
-            with suppress(Refused):  # nobody has it any more, or nobody ever again
-                begin = yield from self._insist(Begin(it.channel, it.subscription))
-            if begin is None:
-                self.handle(FetchEarly(it.job))
+    def pulled(self, command: Pull, lines: list[Line]) -> None:
+        """The lines as they come. A pull that breaks off begins again from its start."""
+        self.handle(ev.Pulled(command.channel, command.position, lines, last=False))
+
+    def _fetch(self, command: Fetch) -> Effects[None]:
+        epoch, begins_after = command.position.epoch, 0
+        if command.find_begin:
+            with suppress(Refused):  # it does not exist any more
+                begins_after = yield from self._retry(FindBegin(command.channel, command.subscription))
+            if begins_after is None:
+                self.handle(ev.FetchEarly(command.job))
                 return
         try:
-            lines, more = yield from self._insist(Fetch(it.channel, it.subscription, it.after))
+            lines, more = yield from self._retry(command)
         except Refused as error:
             if error.no("execution") and "first" in error.error:
-                self.handle(FetchGap(it.job, int(error.error["first"])))
+                self.handle(ev.FetchGap(command.job, Position(epoch, int(error.error["first"]))))
             else:
-                self.handle(Fetched(it.job, []))
+                self.handle(ev.Fetched(command.job, []))
                 if error.no("channel"):
-                    self.handle(Dropped(it.channel))
+                    self.handle(ev.Dropped(command.channel))
             return
-        self.handle(Fetched(it.job, lines, more, begin))
+        self.handle(ev.Fetched(command.job, lines, more, Position(epoch, begins_after)))
 
-    # -- publishing
+    # -- publications
 
-    def _commit(self, it: do.Commit) -> Steps[None]:
+    def _publish(self, command: Publish) -> Effects[None]:
+        keyed = msgspec.structs.replace(command, key=f"{self.rng.getrandbits(128):032x}")
         try:
-            refused = yield from self._insist(Post(it.feed, it.records, f"{self.rng.getrandbits(128):032x}"))
+            refused = yield from self._retry(keyed)
         except Refused as error:
-            self.handle(PublishFailed(it.feed, error.problem))
+            self.handle(ev.PublishFailed(command.feed, error.problem))
         else:
-            self.handle(Published(it.feed, refused))
+            self.handle(ev.Published(command.feed, refused))

@@ -1,4 +1,4 @@
-"""What can happen to the coordinator, and what its state machine asks its driver to do."""
+"""Events of the coordinator's state machine, and the instructions that it returns to its driver."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from tocsin.balancing.decisions import Plan as BalancePlan
+from tocsin.balancing.decisions import Plan
 from tocsin.balancing.plan_request import PlanRequest
 from tocsin.errors import TocsinError
 from tocsin.wire.reports import BrokerRequest, LoadReport, Registration
@@ -16,20 +16,20 @@ Call = Hashable
 
 
 class BrokerRow(Struct, frozen=True):
-    """What is remembered of a broker."""
+    """A registered broker, as the store keeps it."""
 
     name: str
     url: str
     capacity: float
-    most: int
+    max_subscribers: int
     lat: float | None = None
     lon: float | None = None
     draining: bool = False
-    identity: str = ""  # a hash of what only the broker knows
+    identity: str = ""  # hash of a secret that only the broker knows
 
 
 class Choice(Struct, frozen=True):
-    """What was chosen at run time, instead of ``configured``: if the configuration says something else, that counts."""
+    """Settings chosen at run time to replace ``configured``; void once the configuration differs from that."""
 
     strategy: str
     settings: dict[str, float | str]
@@ -37,11 +37,11 @@ class Choice(Struct, frozen=True):
     configured: tuple[str, dict[str, float | str], str]
 
 
-# -- events; those with a ``call`` are answered by one Reply or Refuse
+# -- events; each event with a ``call`` leads to one Reply or Refuse
 
 
 class Restored(Struct, frozen=True):
-    """The coordinator starts again, with what it remembers."""
+    """The coordinator starts with the contents of its store."""
 
     brokers: list[BrokerRow]
     choice: Choice | None = None
@@ -60,7 +60,7 @@ class Report(Struct, frozen=True):
 
 
 class Leave(Struct, frozen=True):
-    """A broker stops, and says so."""
+    """A broker stops."""
 
     call: Call
     broker: str
@@ -79,14 +79,14 @@ class Drain(Struct, frozen=True):
 
 
 class Forget(Struct, frozen=True):
-    """A broker that will not come back."""
+    """A broker will not come back."""
 
     call: Call
     broker: str
 
 
-class Switch(Struct, frozen=True):
-    """Another strategy with these settings, or another placement; None leaves it."""
+class Reconfigure(Struct, frozen=True):
+    """Use another strategy with these settings, or another placement; None keeps the present one."""
 
     call: Call
     strategy: str | None = None
@@ -94,28 +94,48 @@ class Switch(Struct, frozen=True):
     placement: str | None = None
 
 
-class Plan(Struct, frozen=True):
-    """What would be moved now?"""
+class ShowPlan(Struct, frozen=True):
+    """Show the plan of now without carrying it out."""
 
     call: Call
 
 
 class PlanReady(Struct, frozen=True):
-    """The answer to a Ponder; without a plan if there was trouble."""
+    """The result of a RequestPlan; None if planning failed."""
 
     number: int
-    plan: BalancePlan | None
+    plan: Plan | None
 
 
-class Topology(Struct, frozen=True):
+class ShowTopology(Struct, frozen=True):
+    call: Call
+
+
+class ListBrokers(Struct, frozen=True):
+    """The brokers that accept subscribers, for clients that measure round trips."""
+
     call: Call
 
 
 class Tick(Struct, frozen=True):
-    """Time has passed; about once a second."""
+    """About once a second."""
 
 
-Event = Restored | Register | Report | Leave | Place | Drain | Forget | Switch | Plan | PlanReady | Topology | Tick
+Event = (
+    Restored
+    | Register
+    | Report
+    | Leave
+    | Place
+    | Drain
+    | Forget
+    | Reconfigure
+    | ShowPlan
+    | PlanReady
+    | ShowTopology
+    | ListBrokers
+    | Tick
+)
 
 
 # -- instructions
@@ -131,16 +151,16 @@ class Refuse(Struct, frozen=True):
     error: TocsinError
 
 
-class KeepBroker(Struct, frozen=True):
+class SaveBroker(Struct, frozen=True):
     row: BrokerRow
 
 
-class DropBroker(Struct, frozen=True):
+class DeleteBroker(Struct, frozen=True):
     name: str
 
 
-class KeepChoice(Struct, frozen=True):
-    """None: the configuration counts again."""
+class SaveChoice(Struct, frozen=True):
+    """None: use the configuration again."""
 
     choice: Choice | None
 
@@ -154,8 +174,8 @@ NoteKind = Literal[
     "forgotten",
     "placed",
     "plan",
-    "held",
-    "move",
+    "deferred",
+    "migration",
     "refused",
     "order",
     "strategy",
@@ -164,7 +184,7 @@ NoteKind = Literal[
 
 
 class Note(Struct, frozen=True):
-    """Something for the log of decisions."""
+    """An entry of the log of decisions."""
 
     kind: NoteKind
     text: str
@@ -174,7 +194,7 @@ class Note(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """A look at the balance, for the history."""
+    """The balance at one moment, for the history."""
 
     mean: float
     maximum: float
@@ -185,10 +205,10 @@ class Sample(Struct, frozen=True):
 
 
 class RequestPlan(Struct, frozen=True):
-    """Work out a plan, for as long as it takes, and bring it as a Pondered; the question belongs to who answers it."""
+    """Make a plan and return it as a PlanReady; the planner may change the request."""
 
     number: int
-    question: PlanRequest
+    request: PlanRequest
 
 
-Instruction = Reply | Refuse | KeepBroker | DropBroker | KeepChoice | Note | Sample | RequestPlan
+Instruction = Reply | Refuse | SaveBroker | DeleteBroker | SaveChoice | Note | Sample | RequestPlan

@@ -1,59 +1,73 @@
-"""What brokers report, and what they are answered."""
+"""Takes the brokers' load reports, and replies with migrations to begin."""
 
 from __future__ import annotations
 
 from tocsin.coordinator.core import events as ev
-from tocsin.coordinator.core.events import Note, Reply
-from tocsin.coordinator.core.members import Member
-from tocsin.coordinator.core.placement import Placing
+from tocsin.coordinator.core.events import Instruction, Note, Reply
+from tocsin.coordinator.core.members import Member, Members
+from tocsin.coordinator.core.membership import Membership
+from tocsin.coordinator.core.migrations import Migrations
+from tocsin.coordinator.core.network_model import NetworkModel
+from tocsin.coordinator.core.tickets import Tickets
 from tocsin.wire.reports import LoadReport, ReportReply
 
 
-class Reporting(Placing):
-    def _report(self, event: ev.Report) -> None:
-        member, report = self._authentic(event.call, event.broker, event.token), event.report
-        if member is None:
-            return
+class LoadReports:
+    def __init__(
+        self,
+        model: NetworkModel,
+        members: Members,
+        membership: Membership,
+        migrations: Migrations,
+        tickets: Tickets,
+    ) -> None:
+        self._model, self._members, self._membership = model, members, membership
+        self._migrations, self._tickets = migrations, tickets
+
+    def report(self, event: ev.Report, now: float) -> list[Instruction]:
+        member, report = self._members.authenticated(event.broker, event.token), event.report
         if report.number <= member.report:
-            # Late, or a second time: what is newer has been heard already.
-            self._out.append(Reply(event.call, ReportReply(report.number)))
-            return
-        in_order = report.number == member.report + 1 and not member.behind
+            # Late or repeated: a newer report has been taken already.
+            return [Reply(event.call, ReportReply(report.number))]
+        in_order = report.number == member.report + 1 and not member.needs_full
         member.report = report.number
         if not report.full and not in_order:
-            member.behind = True
-            self._out.append(Reply(event.call, ReportReply(report.number, full=True)))
-            return
+            member.needs_full = True
+            return [Reply(event.call, ReportReply(report.number, full=True))]
         alive = member.alive
-        self._alive(member)
-        member.reported(self._now, alive)
-        member.behind, member.last, member.promised = False, report, 0
-        self._take(member, report)
-        drop = [name for name in member.drop if self.picture.is_older(name, member.number)]
-        member.drop = {}
-        self._out.append(Reply(event.call, ReportReply(report.number, False, self._hand_out(member), drop)))
+        out = self._membership.revive(member)
+        member.reported(now, alive)
+        member.needs_full, member.last, member.placed = False, report, 0
+        out += self._take(member, report, now)
+        drop = [name for name in member.superseded if self._model.is_superseded(name, member.number)]
+        member.superseded = {}
+        orders, begun = self._migrations.hand_out(member, now)
+        return [*out, *begun, Reply(event.call, ReportReply(report.number, False, orders, drop))]
 
-    def _take(self, member: Member, report: LoadReport) -> None:
+    def _take(self, member: Member, report: LoadReport, now: float) -> list[Instruction]:
+        out: list[Instruction] = []
         if report.full:
-            for name in self.picture.claimed(member.number):
+            for name in self._model.claimed(member.number):
                 if name not in report.subscribers:
-                    self._left(member, name)
-        for name, numbers in report.subscribers.items():
-            before = self.picture.at(name)
-            if self.picture.join(name, member.number, numbers, self._now, self._sent(name, member)):
-                self._look_after(name)
+                    out += self._migrations.left(member, name, now)
+        for name, subscriptions in report.subscribers.items():
+            before = self._model.at(name)
+            expected = self._tickets.expects(name, member, now)
+            if self._model.join(name, member.number, subscriptions, now, expected):
+                out += self._migrations.follow(name, now)
             else:
-                other = self._by_number[before].name
-                text = f"{member.name} says that it has a subscriber of {other}, and was not sent it"
-                self._out.append(Note("refused", text, name, other, member.name))
+                other = self._members.by_number(before).name
+                text = f"{member.name} reports a subscriber of {other} that was not sent to it"
+                out.append(Note("refused", text, name, other, member.name))
         for name in report.left:
-            self._left(member, name)
+            out += self._migrations.left(member, name, now)
         if report.rates:
-            self.picture.rates(report.rates, member.number, report.fresh)
+            self._model.rates(report.rates, member.number, report.fresh)
         for outcome in report.outcomes:
-            self._failed(outcome.ticket, outcome.reason)
+            out += self._migrations.fail(outcome.ticket, outcome.reason, now)
+        return out
 
-    def _settle(self) -> None:
-        """Whoever is with two brokers for too long is dropped by the older one, which is asked again until it has."""
-        for name, number in self.picture.overdue(self._now):
-            self._by_number[number].drop[name] = None
+    def resolve_claims(self, now: float) -> None:
+        """A subscriber that two brokers report for too long is dropped by the first, at its next report."""
+        for name, number in self._model.overdue(now):
+            self._members.by_number(number).superseded[name] = None

@@ -1,103 +1,129 @@
-"""Moves, from the plan to their end: every one is done, fails or is dropped."""
+"""Carries out migrations, from the plan to their end: each one is done, fails or is cancelled."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
+from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.decisions import Reason
 from tocsin.balancing.model.migration import Migration
-from tocsin.coordinator.core.base import Core
-from tocsin.coordinator.core.events import Note
-from tocsin.coordinator.core.members import Member, Transfer
+from tocsin.config import CoordinatorLimits
+from tocsin.coordinator.core.events import Instruction, Note
+from tocsin.coordinator.core.members import Member, Members
+from tocsin.coordinator.core.network_model import NetworkModel
+from tocsin.coordinator.core.tickets import Tickets
 from tocsin.wire.reports import MigrationOrder
 
 
-class Moving(Core):
-    """A move is queued at its source, handed out as fast as the limits allow, and looked after until it ends."""
+class InFlight(NamedTuple):
+    subscriber: int
+    deadline: float
 
-    def _queue(self, move: Migration) -> None:
-        name = self.picture.subscribers.name(move.subscriber)
-        transfer = Transfer(name, move, self._by_number[move.source], self._by_number[move.target])
-        self.transfers[name] = transfer
-        transfer.source.orders[name] = transfer
 
-    def _hand_out(self, member: Member) -> list[MigrationOrder]:
-        """What may begin now. Its ticket is written only here: until now the target may have moved or filled up."""
-        member.fill(self._now, self.config.limits.per_second)
-        arriving = Counter(each.target.number for each in self._by_ticket.values())
-        found = []
-        while member.orders and member.allowance >= 1.0:
-            name = next(iter(member.orders))
-            transfer = member.orders.pop(name)
-            target = transfer.target
-            if not self.picture.takes(target.number, arriving[target.number]):
-                self._call_off(transfer, f"{target.name} takes nobody any more")
+class Migrations:
+    """A migration is pending from the plan on, and in flight from its ticket until its deadline.
+
+    The balancer's ``pending`` is the only registry of them; here are only the tickets.
+    """
+
+    def __init__(
+        self, limits: CoordinatorLimits, balancer: Balancer, model: NetworkModel, members: Members, tickets: Tickets
+    ) -> None:
+        self._limits, self._balancer, self._model = limits, balancer, model
+        self._members, self._tickets = members, tickets
+        self._in_flight: dict[str, InFlight] = {}  # by ticket
+        self._ticket_of: dict[int, str] = {}
+
+    @property
+    def pending(self) -> dict[int, Migration]:
+        return self._balancer.pending
+
+    def arriving(self) -> Counter[int]:
+        """Pending migrations by target."""
+        return Counter(each.target for each in self.pending.values())
+
+    def hand_out(self, member: Member, now: float) -> tuple[list[MigrationOrder], list[Instruction]]:
+        """Begin what may begin. The ticket is issued only now, because the target may have changed since the plan."""
+        member.budget.refill(now, self._limits.per_second)
+        arriving = Counter(each.target for u, each in self.pending.items() if u in self._ticket_of)
+        orders: list[MigrationOrder] = []
+        out: list[Instruction] = []
+        waiting = [u for u, each in self.pending.items() if each.source == member.number and u not in self._ticket_of]
+        for u in waiting:
+            if member.budget.tokens < 1.0:
+                break
+            target = self._members.by_number(self.pending[u].target)
+            if not self._model.accepts(target.number, arriving[target.number]):
+                out += self.cancel(u, f"{target.name} accepts no more subscribers")
                 continue
-            member.allowance -= 1.0
+            member.budget.tokens -= 1.0
             arriving[target.number] += 1
-            seconds = self.config.limits.move_seconds
-            transfer.ticket, transfer.deadline = self._ticket(name, target, seconds), self._now + seconds
-            self._by_ticket[transfer.ticket] = transfer
-            self._out.append(Note("order", "begins", name, member.name, target.name))
-            found.append(MigrationOrder(name, target.name, target.row.url, transfer.ticket))
-        return found
+            name = self._model.subscribers.name(u)
+            ticket = self._tickets.issue(name, target, self._limits.migration_timeout, now)
+            self._in_flight[ticket] = InFlight(u, now + self._limits.migration_timeout)
+            self._ticket_of[u] = ticket
+            out.append(Note("order", "begins", name, member.name, target.name))
+            orders.append(MigrationOrder(name, target.name, target.row.url, ticket))
+        return orders, out
 
-    def _look_after(self, name: str) -> None:
-        """Somebody has come or gone: what does it mean for the move?"""
-        transfer = self.transfers.get(name)
-        if transfer is None:
-            return
-        at = self.picture.at(name)
-        if at == transfer.target.number:
-            self.balancer.finished(transfer.move.subscriber, self._now)
-            self._end(transfer, self.balancer.log[-1].reason.value)
-        elif at != transfer.source.number:
-            self._call_off(transfer, "it went elsewhere by itself")
+    def follow(self, name: str, now: float) -> list[Instruction]:
+        """The subscriber has arrived at a broker or left one: end its migration if that decides it."""
+        u = self._model.subscribers.find(name)
+        migration = None if u is None else self.pending.get(u)
+        if u is None or migration is None:
+            return []
+        at = self._model.at(name)
+        if at == migration.target:
+            self._balancer.finished(u, now)
+            return self._end(migration, Reason.DONE.value)
+        return self.cancel(u, "the subscriber connected elsewhere") if at != migration.source else []
 
-    def _failed(self, ticket: str, reason: str) -> None:
-        transfer = self._by_ticket.get(ticket)
-        if transfer is not None:
-            self.balancer.failed(transfer.move.subscriber, self._now)
-            self._end(transfer, f"failed: {reason}")
+    def fail(self, ticket: str, reason: str, now: float) -> list[Instruction]:
+        ended = self._in_flight.pop(ticket, None)
+        migration = None if ended is None else self.pending.get(ended.subscriber)
+        if migration is None:
+            return []
+        self._balancer.failed(migration.subscriber, now)
+        return self._end(migration, f"failed: {reason}")
 
-    def _call_off(self, transfer: Transfer, reason: str) -> None:
-        """One that is not under way does not begin; one that is ends by itself, and is seen like any newcomer."""
-        self.balancer.pending.pop(transfer.move.subscriber, None)
-        self._end(transfer, f"dropped: {reason}")
+    def cancel(self, u: int, reason: str) -> list[Instruction]:
+        """One without a ticket does not begin; one that is in flight ends by itself, like any new connection."""
+        return self._end(self.pending.pop(u), f"cancelled: {reason}")
 
-    def _call_off_all(self, which: Callable[[Transfer], bool], reason: str) -> None:
-        for transfer in [each for each in self.transfers.values() if which(each)]:
-            self._call_off(transfer, reason)
+    def cancel_all(self, which: Callable[[Migration], bool], reason: str) -> list[Instruction]:
+        chosen = [each.subscriber for each in self.pending.values() if which(each)]
+        return [instruction for u in chosen for instruction in self.cancel(u, reason)]
 
-    def _end(self, transfer: Transfer, text: str) -> None:
-        name = transfer.name
-        del self.transfers[name]
-        self._by_ticket.pop(transfer.ticket, None)
-        transfer.source.orders.pop(name, None)
-        self._out.append(Note("move", text, name, transfer.source.name, transfer.target.name))
-        if name in self.picture.away:
-            self._remove(name)
+    def _end(self, migration: Migration, text: str) -> list[Instruction]:
+        u = migration.subscriber
+        self._in_flight.pop(self._ticket_of.pop(u, ""), None)
+        name, source, target = self._model.names(migration)
+        out: list[Instruction] = [Note("migration", text, name, source, target)]
+        return out + self.remove(name) if name in self._model.in_transit else out
 
-    def _give_up(self) -> None:
-        """Moves whose time is over."""
-        for ticket, transfer in list(self._by_ticket.items()):
-            if transfer.deadline <= self._now:
-                self._failed(ticket, "it did not arrive in time")
+    def expire(self, now: float) -> list[Instruction]:
+        late = [ticket for ticket, each in self._in_flight.items() if each.deadline <= now]
+        return [instruction for ticket in late for instruction in self.fail(ticket, "it timed out", now)]
 
-    def _left(self, member: Member, name: str) -> None:
-        if not self.picture.leave(name, member.number):
-            self._look_after(name)
-        elif name in self.transfers and self.transfers[name].ticket:
-            self.picture.away.add(name)  # the other broker will tell, or the time runs out
-        else:
-            self._remove(name)
+    def left(self, member: Member, name: str, now: float) -> list[Instruction]:
+        """A broker has this subscriber no longer."""
+        if not self._model.leave(name, member.number):
+            return self.follow(name, now)
+        if self._model.subscribers.find(name) in self._ticket_of:
+            self._model.in_transit.add(name)  # the target will report it, or the migration times out
+            return []
+        return self.remove(name)
 
-    def _remove(self, name: str) -> None:
-        """Nobody has it any more; its number may be another's from now on."""
-        if name in self.transfers:
-            self.picture.away.discard(name)
-            self._call_off(self.transfers[name], "the subscriber has left")
-        u = self.picture.subscribers.find(name)
+    def remove(self, name: str) -> list[Instruction]:
+        """No broker has this subscriber any more; its number may be reused."""
+        out: list[Instruction] = []
+        u = self._model.subscribers.find(name)
         if u is not None:
-            self.balancer.forget(u)
-            self.picture.remove(name)
+            if u in self.pending:
+                self._model.in_transit.discard(name)
+                out = self.cancel(u, "the subscriber has left")
+            self._balancer.forget(u)
+            self._model.remove(name)
+        return out

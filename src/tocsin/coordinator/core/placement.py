@@ -1,53 +1,83 @@
-"""Where a newcomer goes."""
+"""Chooses the broker of a new subscriber."""
 
 from __future__ import annotations
 
-from collections import Counter
+import random
 
-from tocsin.balancing.placement import Newcomer, Place
+from tocsin.balancing import placement
+from tocsin.balancing.placement import Candidate, NewSubscriber
 from tocsin.coordinator.core import events as ev
-from tocsin.coordinator.core.events import Note, Refuse, Reply
-from tocsin.coordinator.core.membership import Membership
+from tocsin.coordinator.core.events import Instruction, Note, Reply
+from tocsin.coordinator.core.members import Members
+from tocsin.coordinator.core.migrations import Migrations
+from tocsin.coordinator.core.network_model import NetworkModel
+from tocsin.coordinator.core.tickets import Tickets
 from tocsin.errors import Busy
-from tocsin.wire.reports import Placement
+from tocsin.wire import reports
 
-#: Seconds for which a newcomer's ticket is good.
+#: Seconds for which the ticket of a new subscriber is valid.
 TICKET = 60.0
 
 
-class Placing(Membership):
-    def _place(self, event: ev.Place) -> None:
-        wish = event.request
-        where = (wish.lat, wish.lon) if wish.lat is not None and wish.lon is not None else None
-        newcomer, places = Newcomer(where, wish.distances), self._places()
-        avoid = {*wish.avoid, *(each.name for each in self.members.values() if self._missed(each))}
-        chosen = self.placement.place(newcomer, [each for each in places if each.broker not in avoid], self.rng)
-        if chosen is None:
-            # What did not answer just now may answer again, and there is no other.
-            chosen = self.placement.place(newcomer, places, self.rng)
-        if chosen is None:
-            hint = "start a broker" if not self.members else "all brokers are gone, full or draining"
-            self._out.append(Refuse(event.call, Busy("no broker can take anybody", hint=hint)))
-            return
-        member = self.members[chosen]
-        member.promised += 1
-        ticket = self._ticket(wish.subscriber, member, TICKET)
-        self._out.append(Note("placed", self.config.placement, wish.subscriber, target=member.name))
-        self._out.append(Reply(event.call, Placement(member.name, member.row.url, ticket)))
+class Placement:
+    def __init__(
+        self,
+        name: str,
+        rng: random.Random,
+        model: NetworkModel,
+        members: Members,
+        migrations: Migrations,
+        tickets: Tickets,
+    ) -> None:
+        self.name, self._policy, self._rng = name, placement.make(name), rng
+        self._model, self._members = model, members
+        self._migrations, self._tickets = migrations, tickets
 
-    def _places(self) -> list[Place]:
-        """Those on their way to a broker count as if they were there."""
-        load, count = self.load.loads.F, self.load.count
-        arriving = Counter(each.target.number for each in self.transfers.values())
+    def use(self, name: str) -> None:
+        if name != self.name:
+            self.name, self._policy = name, placement.make(name)
+
+    def place(self, event: ev.Place, now: float) -> list[Instruction]:
+        request = event.request
+        position = (request.lat, request.lon) if request.lat is not None and request.lon is not None else None
+        who, candidates = NewSubscriber(position, request.distances), self._candidates()
+        avoid = {*request.avoid, *(each.name for each in self._members.values() if self._members.missed(each, now))}
+        preferred = [each for each in candidates if each.broker not in avoid]
+        chosen = self._policy.place(who, preferred, self._rng)
+        if chosen is None:
+            # A broker that did not answer a moment ago may answer again, and there is no other.
+            chosen = self._policy.place(who, candidates, self._rng)
+        if chosen is None:
+            hint = "all brokers are gone, full or draining" if self._members else "start a broker"
+            raise Busy("no broker accepts subscribers", hint=hint)
+        member = self._members[chosen]
+        member.placed += 1
+        ticket = self._tickets.issue(request.subscriber, member, TICKET, now)
         return [
-            Place(
+            Note("placed", self.name, request.subscriber, target=member.name),
+            Reply(event.call, reports.Placement(member.name, member.row.url, ticket)),
+        ]
+
+    def list_brokers(self, event: ev.ListBrokers, now: float) -> list[Instruction]:
+        brokers = []
+        for each in sorted(self._candidates(), key=lambda each: each.broker):
+            member = self._members[each.broker]
+            if each.accepts and not self._members.missed(member, now):
+                brokers.append(reports.BrokerAddress(member.name, member.row.url, member.row.lat, member.row.lon))
+        return [Reply(event.call, reports.BrokerList(brokers))]
+
+    def _candidates(self) -> list[Candidate]:
+        """Subscribers on their way to a broker count as if they were there."""
+        load, count, arriving = self._model.load.loads.F, self._model.load.count, self._migrations.arriving()
+        return [
+            Candidate(
                 each.name,
                 float(load[each.number]),
                 each.row.capacity,
-                int(count[each.number]) + each.promised + arriving[each.number],
-                each.row.most,
+                int(count[each.number]) + each.placed + arriving[each.number],
+                each.row.max_subscribers,
                 each.state == "up",
-                (each.row.lat, each.row.lon) if each.row.lat is not None and each.row.lon is not None else None,
+                each.position,
             )
-            for each in self.members.values()
+            for each in self._members.values()
         ]

@@ -1,165 +1,64 @@
-"""What the coordinator shows: the plan of now, the network, the balance."""
+"""The network and its balance, as the coordinator shows them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
 from typing import Any
 
-from tocsin.balancing.decisions import Decision, Plan
-from tocsin.balancing.model.load import NOWHERE
-from tocsin.balancing.model.migration import Migration
-from tocsin.balancing.plan_request import PlanRequest
-from tocsin.balancing.regroup_gate import Waiting, Wish
 from tocsin.coordinator.core import events as ev
-from tocsin.coordinator.core.events import Note, Refuse, Reply, RequestPlan, Sample
-from tocsin.coordinator.core.load_reports import Reporting
-from tocsin.coordinator.core.members import Member
-from tocsin.errors import SystemTrouble
+from tocsin.coordinator.core.events import Instruction, Reply, Sample
+from tocsin.coordinator.core.members import Member, Members
+from tocsin.coordinator.core.migrations import Migrations
+from tocsin.coordinator.core.network_model import NetworkModel
+from tocsin.coordinator.core.placement import Placement
+from tocsin.coordinator.core.plans import Plans
 
 
-class Looking(Reporting):
-    def _plan(self, event: ev.Plan) -> None:
-        """Who asks while an answer is being worked out gets that one."""
-        if not self.apart:
-            self._out.append(Reply(event.call, self._shown(self.balancer.dry_run(self._now))))
-            return
-        self._lookers.append(event.call)
-        if self._looked is None:
-            self._looked = self._ponder(self.balancer.question(self._now))
+class Queries:
+    def __init__(
+        self, model: NetworkModel, members: Members, migrations: Migrations, plans: Plans, placement: Placement
+    ) -> None:
+        self._model, self._members, self._migrations = model, members, migrations
+        self._plans, self._placement = plans, placement
 
-    def _ponder(self, question: PlanRequest) -> int:
-        self._questions += 1
-        self._out.append(RequestPlan(self._questions, question))
-        return self._questions
-
-    def _show(self, plan: Plan | None) -> None:
-        lookers, self._lookers, self._looked = self._lookers, [], None
-        if plan is None:
-            trouble = SystemTrouble("the plan could not be made", hint="the coordinator's log says why")
-            self._out += [Refuse(call, trouble) for call in lookers]
-        else:
-            body = self._shown(plan)
-            self._out += [Reply(call, body) for call in lookers]
-
-    def _shown(self, plan: Plan) -> dict[str, Any]:
-        # Since it was asked for some may have left, and brokers may have been forgotten.
-        planned = [each for each in plan.moves if self._stands(each)]
-        dropped = {move.subscriber for move in plan.dropped}
-        going_on = [move for u, move in self.balancer.pending.items() if u not in dropped]
-        after, before = self.load.as_if([*going_on, *planned]), self.load.loads
-        moves = [
-            {
-                "subscriber": self._name(move.subscriber),
-                "from": self._by_number[move.source].name,
-                "to": self._by_number[move.target].name,
-                "worth": move.worth,
-                "why": move.why or self.config.strategy,
-            }
-            for move in planned
-        ]
-        refused = [
-            {"subscriber": self._name(each.move.subscriber), "reason": each.reason.value}
-            for each in plan.decisions
-            if not each.accepted
-        ]
-        return {
-            "strategy": self.config.strategy,
-            "before": {"cov": before.cov, "maximum": before.maximum, "mean": before.mu},
-            "after": {"cov": after.cov, "maximum": after.maximum, "mean": after.mu},
-            "bound": self.load.lower_bound(),
-            "moves": moves,
-            "refused": refused,
-            "held": self._held(plan.wish),
-        }
-
-    def _held(self, wish: Wish | None) -> dict[str, Any] | None:
-        """What is not done now because it only pays in the long run, and what has to happen before it is."""
-        patience = self.balancer.patience
-        word = replace(patience, wish=wish or patience.wish).word(self._now)
-        if word.waiting is Waiting.NONE:
-            return None
-        seconds = max(word.seconds, self._balanced + self.config.balance_every - self._now, 0.0)
-        return {"state": word.waiting.value, "moves": word.moves, "judged_in": seconds, "text": word.text}
-
-    def _note_patience(self) -> None:
-        """Into the log when it has changed; that there is nothing to gain is only worth knowing after there was."""
-        word, before = self.balancer.patience.word(self._now), self._word
-        self._word = word.waiting
-        if word.waiting is not before and word.text and {word.waiting, before} != {Waiting.NONE, Waiting.VAIN}:
-            self._out.append(Note("held", word.text))
-
-    def _stands(self, move: Migration) -> bool:
-        known = bool(self._name(move.subscriber)) and move.target in self._by_number
-        return known and int(self.load.at[move.subscriber]) == move.source
-
-    def _topology(self, event: ev.Topology) -> None:
-        loads = self.load.loads
+    def topology(self, event: ev.ShowTopology, now: float) -> list[Instruction]:
+        loads = self._model.load.loads
         body = {
-            "brokers": [self._row(each) for each in self.members.values()],
-            "subscribers": len(self.picture.subscribers),
+            "brokers": [self._row(each, now) for each in self._members.values()],
+            "subscribers": len(self._model.subscribers),
             "cov": loads.cov,
             "mean": loads.mu,
             "maximum": loads.maximum,
-            "bound": self.load.lower_bound(),
-            "pending": len(self.transfers),
-            "strategy": self.config.strategy,
-            "placement": self.config.placement,
+            "bound": self._model.load.lower_bound(),
+            "pending": len(self._migrations.pending),
+            "strategy": self._plans.strategy,
+            "placement": self._placement.name,
         }
-        self._out.append(Reply(event.call, body))
+        return [Reply(event.call, body)]
 
-    def _row(self, member: Member) -> dict[str, Any]:
-        loads, last = self.load.loads, member.last
+    def _row(self, member: Member, now: float) -> dict[str, Any]:
+        load, last = self._model.load, member.last
         return {
             "name": member.name,
             "url": member.row.url,
             "state": member.state,
             "capacity": member.row.capacity,
-            "subscribers": int(self.load.count[member.number]),
-            "load_in": float(loads.I[member.number]),
-            "load_out": float(loads.O[member.number]),
+            "subscribers": int(load.count[member.number]),
+            "load_in": float(load.loads.I[member.number]),
+            "load_out": float(load.loads.O[member.number]),
             "connections": last.connections if last is not None else 0,
             "deliveries": last.deliveries if last is not None else 0,
             "waiting": last.waiting if last is not None else 0,
             "lagging": last.lagging if last is not None else 0,
-            "heard": None if member.heard is None else self._now - member.heard,
-            "leaving": sum(each.source is member for each in self.transfers.values()),
+            "last_report": None if member.reported_at is None else now - member.reported_at,
+            "leaving": sum(each.source == member.number for each in self._migrations.pending.values()),
         }
 
-    def _sample(self) -> Sample:
-        loads, count = self.load.loads, self.load.count
+    def sample(self) -> Sample:
+        load, loads = self._model.load, self._model.load.loads
         brokers = {
-            each.name: (float(loads.I[each.number]), float(loads.O[each.number]), int(count[each.number]))
-            for each in self.members.values()
+            each.name: (float(loads.I[each.number]), float(loads.O[each.number]), int(load.count[each.number]))
+            for each in self._members.values()
             if each.alive
         }
-        return Sample(loads.mu, loads.maximum, loads.cov, self.load.lower_bound(), brokers, len(self.transfers))
-
-    def _name(self, u: int) -> str:
-        """A strategy of somebody else's may suggest whom it likes."""
-        known = 0 <= u < len(self.load.at) and self.load.at[u] != NOWHERE
-        return self.picture.subscribers.name(u) if known else ""
-
-    def _note(self, decision: Decision) -> Note:
-        move = decision.move
-        source, target = (self._by_number.get(number) for number in (move.source, move.target))
-        text = f"{decision.reason.value}: {move.why or self.config.strategy}"
-        return Note(
-            "move" if decision.accepted else "refused",
-            text,
-            self._name(move.subscriber),
-            source.name if source is not None else "",
-            target.name if target is not None else "",
-        )
-
-    def _summary(self, moves: list[Migration], before: float) -> Note:
-        """One line for all that a look at the balance has decided."""
-        reasons = Counter(move.why or self.config.strategy for move in moves)
-        why = "; ".join(f"{count} × {text}" for text, count in reasons.most_common(3))
-        return Note(
-            "plan", f"{len(moves)} move{'s' if len(moves) != 1 else ''}, cov {before:.3f} to {self._cov():.3f}: {why}"
-        )
-
-    def _cov(self) -> float:
-        """As if all pending moves were done."""
-        return self.balancer.projected(()).loads.cov
+        pending = len(self._migrations.pending)
+        return Sample(loads.mu, loads.maximum, loads.cov, load.lower_bound(), brokers, pending)

@@ -1,4 +1,4 @@
-"""Another strategy or placement at run time, kept across a restart."""
+"""Changes strategy and placement at run time; the choice survives a restart."""
 
 from __future__ import annotations
 
@@ -6,68 +6,68 @@ import inspect
 
 import msgspec
 
-from tocsin.balancing import placement
-from tocsin.balancing.regroup_gate import RegroupGate
+from tocsin.balancing import placement as placements
 from tocsin.balancing.strategies import registry
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core import events as ev
-from tocsin.coordinator.core.events import Choice, Note, Refuse, Reply
-from tocsin.coordinator.core.queries import Looking
-from tocsin.coordinator.core.strategy_chain import stages
+from tocsin.coordinator.core.events import Choice, Instruction, Note, Reply
+from tocsin.coordinator.core.placement import Placement
+from tocsin.coordinator.core.plans import Plans
+from tocsin.coordinator.core.strategy_chain import strategy_chain
 from tocsin.errors import NotFound, TocsinError, UserError
 
 
-class Switching(Looking):
-    def _restored(self, event: ev.Restored) -> None:
-        super()._restored(event)
-        self._configured = as_configured(self.config)
-        kept = event.choice
-        if kept is None:
-            return
-        try:
-            if kept.configured == self._configured:
-                self._use(kept.strategy, kept.settings, kept.placement)
-            else:
-                self._out.append(ev.KeepChoice(None))
-        except TocsinError as error:
-            # A strategy of somebody else's may not be installed any more.
-            self._out.append(Note("strategy", f"as configured, not as chosen: {error}"))
-            self._out.append(ev.KeepChoice(None))
+class Reconfiguration:
+    """``config`` is the configuration in use."""
 
-    def _switch(self, event: ev.Switch) -> None:
+    def __init__(self, config: CoordinatorConfig, plans: Plans, placement: Placement) -> None:
+        self.config, self._plans, self._placement = config, plans, placement
+        self._configured = changeable(config)
+
+    def restore(self, choice: Choice | None) -> list[Instruction]:
+        if choice is None:
+            return []
+        if choice.configured != self._configured:
+            return [ev.SaveChoice(None)]
+        try:
+            self._use(choice.strategy, choice.settings, choice.placement)
+        except TocsinError as error:
+            # A strategy from another package may have been uninstalled.
+            return [
+                Note("strategy", f"using the configuration, because the choice fails: {error}"),
+                ev.SaveChoice(None),
+            ]
+        return []
+
+    def reconfigure(self, event: ev.Reconfigure, now: float) -> list[Instruction]:
         before = self.config
-        placing = before.placement if event.placement is None else event.placement
-        try:
-            if event.strategy is None:
-                self._use(before.strategy, before.settings, placing)
-            else:
-                self._use(event.strategy, event.settings, placing)
-        except TocsinError as error:
-            self._out.append(Refuse(event.call, error))
-            return
-        now = self.config
+        placement = before.placement if event.placement is None else event.placement
+        if event.strategy is None:
+            self._use(before.strategy, before.settings, placement)
+        else:
+            self._use(event.strategy, event.settings, placement)
+        used, out = self.config, list[Instruction]()
         if event.strategy is not None:
-            self._balanced = float("-inf")  # look at the balance with the next tick
-            given = ", ".join(f"{name} {value}" for name, value in now.settings.items())
-            self._out.append(Note("strategy", f"{now.strategy or 'none'}{' with ' if given else ''}{given}"))
+            self._plans.evaluate_soon()
+            given = ", ".join(f"{name} {value}" for name, value in used.settings.items())
+            out.append(Note("strategy", f"{used.strategy or 'none'}{' with ' if given else ''}{given}"))
         if event.placement is not None:
-            self._out.append(Note("placement", now.placement))
-        choice = Choice(now.strategy, dict(now.settings), now.placement, self._configured)
-        self._out.append(ev.KeepChoice(None if as_configured(now) == self._configured else choice))
-        self._out.append(Reply(event.call, {"strategy": now.strategy, "placement": now.placement}))
+            out.append(Note("placement", used.placement))
+        choice = Choice(used.strategy, dict(used.settings), used.placement, self._configured)
+        out.append(ev.SaveChoice(None if changeable(used) == self._configured else choice))
+        return [*out, Reply(event.call, {"strategy": used.strategy, "placement": used.placement})]
 
-    def _use(self, strategy: str, settings: dict[str, float | str], placing: str) -> None:
+    def _use(self, strategy: str, settings: dict[str, float | str], placement: str) -> None:
         check(strategy, settings)
-        config = msgspec.structs.replace(self.config, strategy=strategy, settings=settings, placement=placing)
-        made, places = stages(config), placement.make(placing)
-        self.balancer.strategy, self.balancer.patience = made, RegroupGate()
-        self._asked = None  # what is being worked out is the other one's
-        if placing != self.config.placement:
-            self.placement = places
+        config = msgspec.structs.replace(self.config, strategy=strategy, settings=settings, placement=placement)
+        chain = strategy_chain(config)
+        placements.make(placement)  # raises before anything has changed
+        self._plans.use(strategy, chain)
+        self._placement.use(placement)
         self.config = config
 
 
-def as_configured(config: CoordinatorConfig) -> tuple[str, dict[str, float | str], str]:
+def changeable(config: CoordinatorConfig) -> tuple[str, dict[str, float | str], str]:
     return config.strategy, dict(config.settings), config.placement
 
 
@@ -77,10 +77,10 @@ def known() -> list[str]:
 
 
 def check(strategy: str, settings: dict[str, float | str]) -> None:
-    """What ``strategies.make`` would take without a word, and fail at with the first look at the balance."""
+    """Refuse what ``registry.make`` would accept and the first evaluation would fail with."""
     if not strategy:
         if settings:
-            raise UserError("no strategy has no settings", hint="leave settings out, or name a strategy")
+            raise UserError("settings require a strategy", hint="leave settings out, or name a strategy")
         return
     if strategy not in known():
         raise NotFound("strategy", strategy, hint=f"there are: {', '.join(known())}, and '' for none")
@@ -88,5 +88,5 @@ def check(strategy: str, settings: dict[str, float | str]) -> None:
     for name, value in settings.items():
         default = parameters.get(name, inspect.Parameter.empty)
         if default is not inspect.Parameter.empty and isinstance(default, str) != isinstance(value, str):
-            kind = "a word" if isinstance(default, str) else "a number"
+            kind = "a text" if isinstance(default, str) else "a number"
             raise UserError(f"{name} of {strategy} is {kind}, not {value!r}", hint=f"its default is {default!r}")

@@ -1,112 +1,129 @@
 """The coordinator as a pure state machine: ``handle(event, now) -> [instruction]``.
 
-It believes brokers about who is with them, and the newest of two that claim the same subscriber. Nothing it knows of
-subscribers is kept: after a restart brokers report everything again, and nobody is moved before all of them have.
+Brokers report their subscribers; of two brokers that claim the same subscriber the latest claim counts. The store keeps
+nothing about subscribers: after a restart the brokers report everything again, and no subscriber migrates before all of
+them have.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
-from tocsin.balancing.decisions import Plan
+from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.decisions import Limits
+from tocsin.balancing.model.load import Load
+from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core import events as ev
-from tocsin.coordinator.core.events import Instruction
-from tocsin.coordinator.core.reconfiguration import Switching
+from tocsin.coordinator.core.events import Instruction, Refuse
+from tocsin.coordinator.core.load_reports import LoadReports
+from tocsin.coordinator.core.members import Members
+from tocsin.coordinator.core.membership import Membership
+from tocsin.coordinator.core.migrations import Migrations
+from tocsin.coordinator.core.network_model import NetworkModel
+from tocsin.coordinator.core.placement import Placement
+from tocsin.coordinator.core.plans import Plans
+from tocsin.coordinator.core.queries import Queries
+from tocsin.coordinator.core.reconfiguration import Reconfiguration
+from tocsin.coordinator.core.strategy_chain import strategy_chain
+from tocsin.coordinator.core.tickets import Tickets
+from tocsin.errors import TocsinError
 
-#: Seconds between two ticks after which the coordinator must have slept; they come every second.
-LATE = 2.5
-TICK = 1.0
-#: Seconds between two looks for what can be forgotten.
-TIDY = 60.0
-#: How much of what it was late is still counted a tick later.
-CALMING = 0.8
+#: Seconds between two removals of expired state.
+EXPIRY = 60.0
 
 
-class CoordinatorState(Switching):
-    """The whole: events to their handlers, and what happens as time passes."""
+class CoordinatorState:
+    """Owns the parts and passes each event to one of them.
+
+    Handlers return their instructions, so that one that raises emits nothing. ``wall_clock`` dates tickets and
+    ``nonce`` makes them unique. ``offloaded``: the driver makes plans elsewhere.
+    """
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        secret: bytes,
+        rng: random.Random,
+        wall_clock: Callable[[], float],
+        nonce: Callable[[], str],
+        *,
+        offloaded: bool = False,
+    ) -> None:
+        limits = config.limits
+        self.model = NetworkModel()
+        self.members = Members(config, self.model)
+        self.balancer = Balancer(
+            self.model.load,
+            strategy_chain(config),
+            Limits(limits.in_flight, limits.per_broker, limits.cool_down, limits.least_gain),
+        )
+        tickets = self._tickets = Tickets(secret, wall_clock, nonce)
+        self.migrations = Migrations(limits, self.balancer, self.model, self.members, tickets)
+        self.membership = Membership(config, secret, nonce, self.model, self.members, self.migrations)
+        self.placement = Placement(config.placement, rng, self.model, self.members, self.migrations, tickets)
+        self.load_reports = LoadReports(self.model, self.members, self.membership, self.migrations, tickets)
+        self.plans = Plans(config, self.balancer, self.model, offloaded)
+        self.queries = Queries(self.model, self.members, self.migrations, self.plans, self.placement)
+        self.reconfiguration = Reconfiguration(config, self.plans, self.placement)
+        self._now = 0.0
+        self._expired_at = 0.0
+        self._handlers: dict[type[Any], Callable[[Any, float], list[Instruction]]] = {
+            ev.Restored: self._restored,
+            ev.Register: self.membership.register,
+            ev.Report: self.load_reports.report,
+            ev.Leave: self.membership.leave,
+            ev.Place: self.placement.place,
+            ev.Drain: self._drain,
+            ev.Forget: self.membership.forget,
+            ev.Reconfigure: self.reconfiguration.reconfigure,
+            ev.ShowPlan: self.plans.show,
+            ev.PlanReady: self.plans.ready,
+            ev.ShowTopology: self.queries.topology,
+            ev.ListBrokers: self.placement.list_brokers,
+            ev.Tick: self._tick,
+        }
+
+    @property
+    def load(self) -> Load:
+        return self.model.load
+
+    @property
+    def config(self) -> CoordinatorConfig:
+        """The configuration in use, with changes at run time."""
+        return self.reconfiguration.config
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
-        self._now = max(self._now, now)
-        if self._started is None:
-            self._started = self._now
-        # What an event left that ended in an error belongs to nobody else's answer.
-        self._out = []
-        _HANDLERS[type(event)](self, event)
-        return self._out
+        self._now = now = max(self._now, now)
+        if self.members.started is None:
+            self.members.started = now
+        try:
+            return self._handlers[type(event)](event, now)
+        except TocsinError as error:
+            if isinstance(event, ev.Restored | ev.PlanReady | ev.Tick):
+                raise
+            return [Refuse(event.call, error)]
 
-    def _tick(self, event: ev.Tick) -> None:
-        self._wake()
-        self._bury()
-        self._give_up()
-        self._settle()
-        if self._now - self._tidied >= TIDY:
-            self._tidied = self._now
-            self.picture.tidy(self._now)
-            self._expect_no_more()
-        if self._now - self._balanced >= self.config.balance_every and self._complete():
-            self._balanced = self._now
-            self._balance()
-            self._out.append(self._sample())
+    def _restored(self, event: ev.Restored, now: float) -> list[Instruction]:
+        self.membership.restore(event.brokers)
+        return self.reconfiguration.restore(event.choice)
 
-    def _wake(self) -> None:
-        """Whoever slept cannot say that the others were silent: their reports wait to be read."""
-        slept = 0.0 if self._ticked is None else self._now - self._ticked
-        self._ticked = self._now
-        self._lag = max(slept - TICK, self._lag * CALMING)
-        if slept > LATE:
-            for member in self.members.values():
-                member.heard = None if member.heard is None else min(self._now, member.heard + slept)
+    def _drain(self, event: ev.Drain, now: float) -> list[Instruction]:
+        out = self.membership.drain(event, now)
+        self.plans.evaluate_soon()
+        return out
 
-    def _complete(self) -> bool:
-        """Whether all brokers have reported, or had the time to: half a picture would move half a city."""
-        assert self._started is not None
-        patient = self._now - self._started < self.config.gone_after
-        missing = any(each.heard is None for each in self.members.values())
-        if patient and missing:
-            return False
-        return not any((each.alive and each.behind) or self._missed(each) for each in self.members.values())
-
-    def _balance(self) -> None:
-        # It finds nothing to drop: what became pointless was called off when it did.
-        if not self.apart:
-            before = self._cov()
-            self._begin(self.balancer.plan(self._now), before)
-        elif self._asked is None:
-            self._asked = self._ponder(self.balancer.ask(self._now))
-
-    def _pondered(self, event: ev.PlanReady) -> None:
-        if event.number == self._looked:
-            self._show(event.plan)
-        elif event.number == self._asked:
-            self._asked = None
-            if event.plan is not None:
-                before = self._cov()
-                plan = self.balancer.adopt(event.plan, self._now)
-                self._begin(plan, before)
-                # They were right when the plan was made; that they are not any more is worth knowing.
-                self._out += [self._note(each) for each in plan.decisions if not each.accepted]
-
-    def _begin(self, plan: Plan, before: float) -> None:
-        for move in plan.moves:
-            self._queue(move)
-        if plan.moves:
-            self._out.append(self._summary(plan.moves, before))
-        self._out += [self._note(each) for each in plan.decisions if each.accepted]
-        self._note_patience()
-
-
-_HANDLERS: dict[type[Any], Callable[[CoordinatorState, Any], None]] = {
-    ev.Restored: CoordinatorState._restored,
-    ev.Register: CoordinatorState._register,
-    ev.Report: CoordinatorState._report,
-    ev.Leave: CoordinatorState._leave,
-    ev.Place: CoordinatorState._place,
-    ev.Drain: CoordinatorState._drain,
-    ev.Forget: CoordinatorState._forget,
-    ev.Switch: CoordinatorState._switch,
-    ev.Plan: CoordinatorState._plan,
-    ev.PlanReady: CoordinatorState._pondered,
-    ev.Topology: CoordinatorState._topology,
-    ev.Tick: CoordinatorState._tick,
-}
+    def _tick(self, event: ev.Tick, now: float) -> list[Instruction]:
+        self.members.tick(now)
+        out = self.membership.evict_silent(now)
+        out += self.migrations.expire(now)
+        self.load_reports.resolve_claims(now)
+        if now - self._expired_at >= EXPIRY:
+            self._expired_at = now
+            self.model.expire(now)
+            self._tickets.expire(now)
+        if self.plans.due(now) and self.members.complete(now):
+            out += self.plans.evaluate(now)
+            out.append(self.queries.sample())
+        return out

@@ -1,4 +1,4 @@
-"""Several strategies one after the other: emptying a broker comes before balance."""
+"""Several strategies one after the other: draining comes before balance."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tocsin.config import CoordinatorConfig
 
 
 class StrategyChain:
-    """The view is shared: a later one sees the load as if the moves of the earlier ones were done."""
+    """The view is shared: each strategy sees the load as if the migrations of the earlier ones were done."""
 
-    def __init__(self, stages: Sequence[Strategy]) -> None:
-        self.stages = stages
+    def __init__(self, strategies: Sequence[Strategy]) -> None:
+        self.strategies = strategies
 
     def suggest(self, view: WhatIf) -> Iterator[Migration]:
-        for stage in self.stages:
-            yield from stage.suggest(view)
+        for strategy in self.strategies:
+            yield from strategy.suggest(view)
 
     def objective(self, view: WhatIf) -> float:
-        return self.stages[0].objective(view)
+        return self.strategies[0].objective(view)
 
 
-def stages(config: CoordinatorConfig) -> StrategyChain:
-    main = [registry.make(config.strategy, **config.settings)] if config.strategy else []
-    return StrategyChain([registry.make("drain"), *main])
+def strategy_chain(config: CoordinatorConfig) -> StrategyChain:
+    chosen = [registry.make(config.strategy, **config.settings)] if config.strategy else []
+    return StrategyChain([registry.make("drain"), *chosen])

@@ -24,7 +24,7 @@ def checks(runs: Runs) -> list[Check]:
 def early(runs: Runs, variant: Variant) -> Check:
     """Within the eight minutes in which people subscribe."""
     times = [
-        next((each.time / 60 for each in run.migrations if each.why.startswith("GSH")), float("inf"))
+        next((each.time / 60 for each in run.migrations if each.reason.startswith("GSH")), float("inf"))
         for run in runs.of(variant)
     ]
     count = spread(runs.of(variant), shuffled)

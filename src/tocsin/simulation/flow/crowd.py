@@ -1,4 +1,4 @@
-"""The truth of a flow simulation: a load in which thousands come, subscribe and move at once."""
+"""The true load of a flow simulation: a load in which thousands connect, subscribe and migrate at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Crowd(Load):
         np.add.at(self.n, (ks, at), 1)
         self._stale[at] = True
 
-    def move(self, us: Longs, brokers: Longs) -> None:
+    def migrate(self, us: Longs, brokers: Longs) -> None:
         """Each with all that it wants."""
         size, items = self.rows.gather(us)
         source = self.at[us]

@@ -1,7 +1,7 @@
 """The run itself: what happens at one moment after the other, and what it amounts to.
 
 At one moment newcomers come first, then subscriptions are made, then who was on the way arrives, then channels run,
-then brokers report and the coordinator looks. Nothing happens between two moments, so no account is a guess.
+then brokers report and the coordinator evaluates. Nothing happens between two moments, so all counts are exact.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from tocsin.balancing.model.arrays import Longs
 from tocsin.simulation.flow.crowd import Crowd
-from tocsin.simulation.flow.decision_makers import Deciding, Order, Parts, Whole
+from tocsin.simulation.flow.decision_makers import DecisionMaker, Order, Parts, Whole
 from tocsin.simulation.flow.rates import Rates
 from tocsin.simulation.flow.results import Migration, Run, Samples
 from tocsin.simulation.flow.settings import Settings
 from tocsin.simulation.flow.workload import Execution, Workload
 
-#: Told the simulated seconds that have passed.
+#: Called with the simulated seconds that have passed.
 Progress = Callable[[float], None]
 
 
@@ -35,7 +35,7 @@ class Flow:
         self.work, self.how = work, how
         self.crowd = Crowd(work)
         self.rates = Rates(work.backs)
-        self.deciding: Deciding = (Whole if how.whole else Parts)(how.config, work, self.crowd, rng)
+        self.decisions: DecisionMaker = (Whole if how.whole else Parts)(how.config, work, self.crowd, rng)
         m = work.brokers
         self.deliveries: Longs = np.zeros(m, dtype=np.int64)
         self.bytes_in: Longs = np.zeros(m, dtype=np.int64)
@@ -50,7 +50,8 @@ class Flow:
         self._changed: list[Longs] = []
         self._left: list[tuple[int, int]] = []
         self._series: dict[str, list[Any]] = {
-            key: [] for key in ("time", "incoming", "outgoing", "subscribers", "fetched", "delivered", "moved", "bound")
+            key: []
+            for key in ("time", "incoming", "outgoing", "subscribers", "fetched", "delivered", "migrated", "bound")
         }
         self._before = (self.bytes_in.copy(), self.bytes_out.copy())
 
@@ -61,7 +62,7 @@ class Flow:
             done = self._run_channels(done, report)
             self._happen(report)
             self._report(report)
-            self.deciding.tick(report)
+            self.decisions.tick(report)
             if report >= look:
                 self._sample(report)
                 look += config.balance_every
@@ -96,7 +97,7 @@ class Flow:
         end = int(np.searchsorted(self._login_times, now, side="right"))
         if end > self._logins:
             us = self.work.logins[self._logins : end]
-            self.crowd.come(us, self.deciding.place(us, now))
+            self.crowd.come(us, self.decisions.place(us, now))
             self._changed.append(us)
             self._logins = end
 
@@ -109,7 +110,7 @@ class Flow:
             self.migrations.append(Migration(time, *order))
         if arrived:
             us = np.array([order.subscriber for order in arrived])
-            self.crowd.move(us, np.array([order.target for order in arrived]))
+            self.crowd.migrate(us, np.array([order.target for order in arrived]))
             self._changed.append(us)
 
     def _execute(self, execution: Execution) -> None:
@@ -123,17 +124,17 @@ class Flow:
         self.bytes_in += held @ holds
         self.executions += int(holds.any(axis=1).sum())
 
-    # What the coordinator is told.
+    # Reports to the coordinator.
 
     def _report(self, now: float) -> None:
         changed = np.unique(np.concatenate(self._changed)) if self._changed else np.empty(0, dtype=np.int64)
         news = self.rates.news(now)
         self.crowd.rates(news, self.rates.reported[news])
-        orders = self.deciding.report(changed, self._left, news, now)
+        orders = self.decisions.report(changed, self._left, news, now)
         self._changed, self._left = [], []
         for order in orders:
             self._orders += 1
-            heapq.heappush(self._under_way, (now + self.how.way, self._orders, order))
+            heapq.heappush(self._under_way, (now + self.how.delay, self._orders, order))
 
     def _sample(self, now: float) -> None:
         loads = self.crowd.loads
@@ -145,7 +146,7 @@ class Flow:
         series["subscribers"].append(self.crowd.count.copy())
         series["fetched"].append(self.bytes_in - fetched)
         series["delivered"].append(self.bytes_out - delivered)
-        series["moved"].append(len(self.migrations))
+        series["migrated"].append(len(self.migrations))
         series["bound"].append(self.crowd.lower_bound())
         self._before = (self.bytes_in.copy(), self.bytes_out.copy())
 
@@ -158,7 +159,7 @@ class Flow:
             series["subscribers"],
             series["fetched"],
             series["delivered"],
-            series["moved"],
+            series["migrated"],
             series["bound"],
             self.work.capacity,
         )

@@ -23,7 +23,7 @@ def grid(count: int) -> Floats:
 
 
 def around(rng: Generator, sites: Floats, weights: Floats, count: int) -> Floats:
-    """People around these sites, so many around each as the weights say."""
+    """Subscribers around these sites, in proportion to the weights."""
     chosen = rng.choice(len(sites), count, p=weights / weights.sum())
     offset = rng.normal(0.0, SPREAD * SPACING, (count, 2)) * (1.0, 2.0)
     return np.asarray(sites[chosen] + offset, dtype=np.float64)
@@ -35,9 +35,9 @@ def falling(count: int, last: float) -> Floats:
 
 
 def distinct(rng: Generator, size: Longs, backs: int, popularity: Floats | None = None) -> Ints:
-    """For each subscriber so many BE subscriptions, none of them twice; by popularity, or each as likely."""
+    """For each subscriber ``size`` distinct BE subscriptions; by popularity, or equally likely."""
     if int(size.max(initial=0)) > backs:
-        raise ValueError(f"nobody can want {int(size.max())} of {backs}")
+        raise ValueError(f"a subscriber cannot have {int(size.max())} of {backs} BE subscriptions")
     owner = np.repeat(np.arange(len(size), dtype=np.int64), size)
     edges = None if popularity is None else np.cumsum(popularity / popularity.sum())
 

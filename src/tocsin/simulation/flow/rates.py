@@ -1,4 +1,4 @@
-"""λ of all BE subscriptions at once: what ``tocsin.broker.core.rate.Rate`` measures for one."""
+"""λ of all BE subscriptions at once: what ``tocsin.broker.core.model.rate.Rate`` measures for one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from tocsin.balancing.model.arrays import Floats, Longs
 from tocsin.broker.core.load_reports import NEWS
-from tocsin.broker.core.rate import WINDOW, seconds
+from tocsin.broker.core.model.rate import WINDOW, seconds
 
 
 class Rates:
-    """Counted from 0 on. ``reported``: what the coordinator knows; a change of less than ``NEWS`` is no news to it."""
+    """Counted from 0 on. ``reported``: what the coordinator knows; a change of less than ``NEWS`` is not reported."""
 
     def __init__(self, count: int) -> None:
         self._sum: Floats = np.zeros(count)

@@ -1,4 +1,4 @@
-"""What a flow simulation has counted."""
+"""The results of a flow simulation."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Migration(NamedTuple):
     subscriber: int
     source: int
     target: int
-    why: str
+    reason: str
 
 
 @dataclass
 class Samples:
-    """One look at the balance after the other: looks × brokers, or looks."""
+    """One sample for each evaluation: samples × brokers, or samples."""
 
     time: Floats
     incoming: Floats  # I, from the reported rates
     outgoing: Floats  # O
     subscribers: Longs
-    fetched: Longs  # bytes since the last look, exactly
+    fetched: Longs  # bytes since the last sample, exactly
     delivered: Longs
     migrations: Longs  # arrived so far
     bound: Floats
@@ -66,6 +66,6 @@ class Run:
     deliveries: Longs
     bytes_in: Longs
     bytes_out: Longs
-    executions: int  # of BE subscriptions that somebody wanted
+    executions: int  # of BE subscriptions that had subscribers
     at: Longs  # where everybody is in the end
     migrations: list[Migration] = field(default_factory=list)

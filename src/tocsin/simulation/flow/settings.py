@@ -1,4 +1,4 @@
-"""Who decides in a flow simulation, and how: the coordinator's own configuration, and the time a move takes."""
+"""Settings of a flow simulation: the coordinator's configuration, and the time a migration takes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from msgspec import Struct
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
 
 NO_LIMIT = 2**31 - 1
-#: The paper's system carries out a whole plan at once and lets nobody rest.
+#: The paper's system carries out a whole plan at once, without a cool-down.
 PAPER = CoordinatorLimits(
-    moves=NO_LIMIT, per_broker=NO_LIMIT, per_second=float(NO_LIMIT), cool_down=0.0, least_gain=0.0, move_seconds=3600.0
+    in_flight=NO_LIMIT,
+    per_broker=NO_LIMIT,
+    per_second=float(NO_LIMIT),
+    cool_down=0.0,
+    least_gain=0.0,
+    migration_timeout=3600.0,
 )
 
 
 class Settings(Struct, frozen=True):
-    """``way``: seconds from an order to the subscriber's arrival. ``whole``: through the coordinator's state machine
-    and its reports, instead of the parts that it is made of."""
+    """``delay``: seconds from an order to the subscriber's arrival. ``whole``: through the coordinator's state machine
+    and its reports, instead of its parts."""
 
     config: CoordinatorConfig
-    way: float = 0.5
+    delay: float = 0.5
     whole: bool = False
 
 
@@ -29,7 +34,7 @@ def settings(
     placement: str = "two-choices",
     *,
     limits: CoordinatorLimits | None = None,
-    way: float = 0.5,
+    delay: float = 0.5,
     whole: bool = False,
     interval: float = 2.0,
     balance_every: float = 10.0,
@@ -44,4 +49,4 @@ def settings(
         balance_every=balance_every,
         limits=limits or CoordinatorLimits(),
     )
-    return Settings(config, way, whole)
+    return Settings(config, delay, whole)

@@ -1,4 +1,4 @@
-"""What happens whatever the coordinator decides: who comes when, who wants what from when on, what channels find."""
+"""The input of a flow simulation: logins, subscriptions, and the results of channels, all with their times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin.balancing.model.arrays import Floats, Ints, Longs
 
 
 class Execution(NamedTuple):
-    """A channel runs at this time and finds for each of these BE subscriptions so many bytes; 0: nothing."""
+    """A channel runs at this time and finds ``sizes`` bytes for each of these BE subscriptions."""
 
     time: float
     subscriptions: Longs
@@ -43,10 +43,10 @@ class Workload:
         if len(self.wanted) != len(self.made) or len(self.wanted) != int(self.size.sum()):
             raise ValueError("sizes, wanted and made do not fit together")
         if np.any(self.made < self.login[owner]):
-            raise ValueError("somebody subscribes before it has logged in")
+            raise ValueError("a subscriber subscribes before its login")
         same = owner[1:] == owner[:-1]
         if np.any(self.made[1:][same] < self.made[:-1][same]):
-            raise ValueError("the subscriptions of somebody are not in the order of time")
+            raise ValueError("the subscriptions of a subscriber are not in order of time")
         if any(a.time > b.time for a, b in zip(self.executions, self.executions[1:], strict=False)):
             raise ValueError("executions are not in the order of time")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from tocsin.broker.upstream.effects import Lost, Pause, Refused, Steps
+from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused
 from tocsin.simulation.network.node import Node
 
 #: Called with the result: a value, or an error.
@@ -37,17 +37,17 @@ class Process:
             self._node.take(self._step, value, error)
 
 
-def walk(steps: Steps[Any], perform: Callable[[Any], float | Request]) -> Work:
-    """Runs the production code's steps: carries out the sleep or request of each."""
+def run_effects(effects: Effects[Any], perform: Callable[[Any], float | Request]) -> Work:
+    """Production's effects as work: each is slept or asked here."""
     value: Any = None
     error: Exception | None = None
     while True:
         try:
-            step = steps.send(value) if error is None else steps.throw(error)
+            effect = effects.send(value) if error is None else effects.throw(error)
         except StopIteration as end:
             return end.value
         value = error = None
         try:
-            value = yield step.seconds if isinstance(step, Pause) else perform(step)
-        except (Lost, Refused) as failure:
-            error = failure
+            value = yield effect.seconds if isinstance(effect, Pause) else perform(effect)
+        except (Lost, Refused) as trouble:
+            error = trouble

@@ -21,7 +21,7 @@ from tocsin.simulation.nodes.notifier import Tell
 from tocsin.simulation.nodes.reporter import Reporter
 from tocsin.simulation.nodes.upstream import Upstream
 from tocsin.wire import close_codes
-from tocsin.wire.frames import FrameDecoder
+from tocsin.wire.frames import FrameDecoder, frame
 from tocsin.wire.messages import decode
 from tocsin.wire.reports import MigrationOrder
 from tocsin.wire.tickets import TicketVerifier
@@ -64,11 +64,11 @@ class BrokerNode(Node):
     def boot(self) -> None:
         super().boot()
         self.sides = {}
-        self.wicket = TicketVerifier(self.name, lambda: EPOCH + self.clock.now)
-        self.state = self.machine(self.config, self.wicket.refuses)
-        self.link = Upstream(self, self.cluster, self.rng)
+        self.tickets = TicketVerifier(self.name, lambda: EPOCH + self.clock.now)
+        self.state = self.machine(self.config, self.tickets.refuses)
+        self.upstream = Upstream(self, self.cluster, self.rng)
         self.reporter = Reporter(self, self.coordinator, self.rng)
-        self.link.start()
+        self.upstream.start()
         self.reporter.start()
         self._tick()
         self.network.retry_stalled()
@@ -84,7 +84,7 @@ class BrokerNode(Node):
             side.abort()
 
     def stop(self) -> None:
-        """As it should be: everybody is told."""
+        """As it should be: every client is sent away."""
         self.reporter.leave()
         self.handle(ev.Stopping())
         self.die()
@@ -96,18 +96,27 @@ class BrokerNode(Node):
     # -- the state machine
 
     def handle(self, event: ev.Event) -> None:
-        cost = self.service
+        self._carry_out(self.state.handle(event, self.clock.now), self.service)
+
+    def on_notify(self, notifications: list[ev.Notified]) -> None:
+        self._carry_out(self.state.on_notify(notifications, self.clock.now), self.service * len(notifications))
+
+    def _carry_out(self, instructions: list[do.Instruction], cost: float) -> None:
         writes: dict[int, list[bytes]] = {}
-        for it in self.state.handle(event, self.clock.now):
+        for it in instructions:
             if isinstance(it, do.Send):
                 cost += self.delivery * len(it.peers)
                 for peer in it.peers:
-                    writes.setdefault(peer, []).append(it.frame)  # type: ignore[arg-type]
+                    writes.setdefault(peer, []).extend(map(frame, it.messages))  # type: ignore[arg-type]
             elif isinstance(it, do.Close):
-                self._flush(writes)  # what was said before comes before the end
+                self._flush(writes)  # what was sent before comes before the end
                 self._close(it)
+            elif isinstance(it, do.Failed):
+                raise it.error
+            elif isinstance(it, do.Upstream):
+                self.upstream.carry_out(it)
             else:
-                self.link.carry_out(it)
+                raise AssertionError("there are no users here")
         self.busy_until = max(self.busy_until, self.clock.now) + cost
         self._flush(writes)
 
@@ -148,11 +157,11 @@ class BrokerNode(Node):
         self.sides.pop(side.number, None)
         side.close(Ended(code, reason), CLOSING)
 
-    def told(self, tells: list[Tell], done: Done) -> None:
-        for tell in tells if self.trace else ():
-            with_results = " with results" if tell.lines is not None else ""
-            self.trace.say("cluster", f"told of {tell.channel}/{tell.execution}{with_results}", self.name)
-        self.link.told(tells, done)
+    def notify(self, notifications: list[Tell], done: Done) -> None:
+        for each in notifications if self.trace else ():
+            with_results = " with results" if each.lines is not None else ""
+            self.trace.say("cluster", f"notifies of {each.channel}/{each.execution}{with_results}", self.name)
+        self.upstream.notify(notifications, done)
 
     # -- subscribers
 

@@ -10,9 +10,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tocsin.broker.core.events import Line
+from tocsin.broker.core.instructions import Publish
 from tocsin.broker.upstream.effects import Refused
-from tocsin.broker.upstream.protocol import PAGE as INHERITED
-from tocsin.broker.upstream.protocol import Post, Seen
+from tocsin.broker.upstream.protocol import PAGE as SUBSCRIPTIONS
+from tocsin.broker.upstream.protocol import ChannelState
 from tocsin.cluster.model import Broker, OutboxEntry
 from tocsin.errors import NotFound, TocsinError
 from tocsin.simulation.network.network import Network
@@ -21,6 +22,7 @@ from tocsin.simulation.network.process import Done
 from tocsin.simulation.nodes.notifier import Notifier, Tell
 from tocsin.simulation.nodes.publisher import FEED, Record
 from tocsin.simulation.reference_cluster import Channel, ReferenceCluster, Result, canonical
+from tocsin.wire.position import Position
 
 #: Lines that one answer to a catch-up holds: few, so that there are many answers.
 PAGE = 4
@@ -132,13 +134,14 @@ class DataCluster(Node):
         done(returned, None)
 
     def list_channels(self, body: None, done: Done) -> None:
-        done([Seen(channel.name, channel.last, channel.epoch) for channel in self.data.channels.values()], None)
+        channels = self.data.channels.values()
+        done([ChannelState(each.name, Position(each.epoch, each.last)) for each in channels], None)
 
     def list_subscriptions(self, body: tuple[str, str, int], done: Done) -> None:
         name, broker, after = body
 
         def find() -> list[tuple[int, list[Any]]]:
-            found = self.data.subscriptions(name, broker, after, INHERITED)
+            found = self.data.subscriptions(name, broker, after, SUBSCRIPTIONS)
             return [(each.id, msgspec.json.decode(each.args)) for each in found]
 
         self._answer(find, done)
@@ -146,12 +149,12 @@ class DataCluster(Node):
     def subscribe(self, body: tuple[str, str, list[Any]], done: Done) -> None:
         broker, name, args = body
 
-        def subscribe() -> tuple[list[int], int, int]:
+        def subscribe() -> tuple[list[int], Position]:
             ids = self.data.subscribe(name, broker, args)
             channel = self.data.channel(name)
             for id, each in zip(ids, args, strict=True):
                 self.names[id] = (channel, str(each[0]))
-            return ids, channel.last, channel.epoch
+            return ids, Position(channel.epoch, channel.last)
 
         self._answer(subscribe, done)
 
@@ -166,7 +169,7 @@ class DataCluster(Node):
         broker, name, ids = body
         self._answer(lambda: self.data.unsubscribe(name, ids, broker), done)
 
-    def post(self, request: Post, done: Done) -> None:
+    def post(self, request: Publish, done: Done) -> None:
         def publish() -> list[tuple[int, str, str]]:
             records = [msgspec.json.decode(record, type=Record) for record in request.records]
             receipt = self.data.publish(request.feed, records, request.key)

@@ -1,4 +1,4 @@
-"""The coordinator: the production state machine, and what its store keeps from one life to the next."""
+"""The coordinator: the production state machine, and a durable store that survives a restart."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from tocsin.balancing.balancer import answer
+from tocsin.balancing.balancer import plan_for
+from tocsin.balancing.model.migration import Migration
 from tocsin.broker.upstream.effects import Refused
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core import events as ev
-from tocsin.coordinator.core.members import Transfer
 from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
@@ -25,7 +25,7 @@ _request = msgspec.json.Decoder(reports.BrokerRequest)
 
 
 class Refusal(Refused):
-    """With the error that the client is to hear."""
+    """With the error for the client."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__({"message": str(error)})
@@ -43,9 +43,9 @@ class CoordinatorNode(Node):
         self.secret = rng.randbytes(32)
         self.rows: dict[str, ev.BrokerRow] = {}  # the durable store
         self.choice: ev.Choice | None = None
-        self.moves = 0
-        self.complaints: list[str] = []  # about what it decided
-        self.last_move = 0.0
+        self.migrations = 0
+        self.complaints: list[str] = []  # about its decisions
+        self.last_migration = 0.0
 
     def boot(self) -> None:
         super().boot()
@@ -55,75 +55,77 @@ class CoordinatorNode(Node):
             self.rng,
             lambda: EPOCH + self.clock.now,
             lambda: self.rng.randbytes(9).hex(),
-            apart=True,
+            offloaded=True,
         )
-        self.tell(ev.Restored([self.rows[name] for name in sorted(self.rows)], self.choice))
+        self.handle(ev.Restored([self.rows[name] for name in sorted(self.rows)], self.choice))
         self.later(1.0, self._tick)
 
     def _tick(self) -> None:
-        self.tell(ev.Tick())
+        self.handle(ev.Tick())
         self.later(1.0, self._tick)
 
-    def tell(self, event: ev.Event) -> tuple[Any, Exception | None]:
-        """The reply, or what it refuses with."""
+    def handle(self, event: ev.Event) -> tuple[Any, Exception | None]:
+        """The reply, or the error of a refusal."""
         reply: Any = None
         error: Exception | None = None
-        before = dict(self.state.transfers)
+        before = dict(self.state.balancer.pending)
         for it in self.state.handle(event, self.clock.now):
             match it:
                 case ev.Reply():
                     reply = it.body
                 case ev.Refuse():
                     error = Refusal(it.error)
-                case ev.KeepBroker():
+                case ev.SaveBroker():
                     self.rows[it.row.name] = it.row
-                case ev.DropBroker():
+                case ev.DeleteBroker():
                     self.rows.pop(it.name, None)
-                case ev.KeepChoice():
+                case ev.SaveChoice():
                     self.choice = it.choice
                 case ev.Note():
                     self._note(it)
                 case ev.RequestPlan():
-                    # It takes its time, as it does in a process of its own, and the load goes on changing.
-                    self.later(self.rng.choice((0.0, 0.05, 1.5)), self._pondered, it)
+                    # It takes time, as in a process of its own, and the load goes on changing.
+                    self.later(self.rng.choice((0.0, 0.05, 1.5)), self._plan_made, it)
         if isinstance(event, ev.PlanReady):
-            self._weigh(before)
+            self._check(before)
         return reply, error
 
-    def _pondered(self, it: ev.RequestPlan) -> None:
-        self.tell(ev.PlanReady(it.number, answer(it.question)))
+    def _plan_made(self, it: ev.RequestPlan) -> None:
+        self.handle(ev.PlanReady(it.number, plan_for(it.request)))
 
-    def _weigh(self, before: dict[str, Transfer]) -> None:
-        """A plan counts on the load as if all moves under way were done, and never raises the highest of it.
+    def _check(self, before: dict[int, Migration]) -> None:
+        """A plan is made for the load as if all pending migrations were done, and does not raise its maximum.
 
-        Emptying a broker may.
+        Draining a broker may.
         """
-        now, load = self.state.transfers, self.state.load
-        old = [each.move for name, each in before.items() if now.get(name) is each]
-        new = [each.move for name, each in now.items() if before.get(name) is not each]
+        now, load = self.state.balancer.pending, self.state.load
+        old = [each for u, each in before.items() if now.get(u) is each]
+        new = [each for u, each in now.items() if before.get(u) is not each]
         if not new:
             return
-        was = load.as_if(move for move in old if load.at[move.subscriber] == move.source).maximum
-        then = load.as_if(move for move in old + new if load.at[move.subscriber] == move.source).maximum
+        was = load.as_if(each for each in old if load.at[each.subscriber] == each.source).maximum
+        then = load.as_if(each for each in old + new if load.at[each.subscriber] == each.source).maximum
         counted = next(each.before for each in self.state.balancer.latest.decisions if each.accepted)
         if abs(counted - was) > 1e-9 * was:
-            self.complaints.append(f"at {self.clock.now:.1f} a plan takes the highest load for {counted}, it is {was}")
-        if then > was * (1 + 1e-9) and not any(move.must for move in old + new):
+            self.complaints.append(
+                f"at {self.clock.now:.1f} a plan assumes a highest load of {counted}, but it is {was}"
+            )
+        if then > was * (1 + 1e-9) and not any(each.mandatory for each in old + new):
             self.complaints.append(f"at {self.clock.now:.1f} a plan raises the highest load from {was} to {then}")
 
     def order(self, event: ev.Event) -> None:
-        """What an operator wants; whether it is refused is the operator's business."""
-        self.tell(event)
+        """A request of an operator; a refusal is ignored."""
+        self.handle(event)
 
     def _note(self, note: ev.Note) -> None:
-        if note.kind == "move" and note.text.startswith("accepted"):
-            self.moves += 1
-            self.last_move = self.clock.now
+        if note.kind == "migration" and note.text.startswith("accepted"):
+            self.migrations += 1
+            self.last_migration = self.clock.now
         if self.trace:
             way = f" {note.source or '?'} to {note.target}" if note.subscriber and note.target else ""
             self.trace.say(self.name, f"{note.kind} {note.subscriber}{way}: {note.text}")
 
-    # -- what it is asked; bodies are JSON
+    # -- requests; bodies are JSON
 
     def register(self, body: bytes, done: Done) -> None:
         self._answer(ev.Register(None, _registration.decode(body)), done)
@@ -139,5 +141,5 @@ class CoordinatorNode(Node):
         self._answer(ev.Place(None, _request.decode(body)), done)
 
     def _answer(self, event: ev.Event, done: Done) -> None:
-        reply, error = self.tell(event)
+        reply, error = self.handle(event)
         done(None if error is not None else msgspec.json.encode(reply), error)

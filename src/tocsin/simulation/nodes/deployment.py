@@ -166,5 +166,7 @@ class Deployment:
             interval=scenario.interval,
             gone_after=scenario.gone_after,
             balance_every=scenario.balance_every,
-            limits=CoordinatorLimits(cool_down=scenario.cool_down, per_second=scenario.per_second, move_seconds=15.0),
+            limits=CoordinatorLimits(
+                cool_down=scenario.cool_down, per_second=scenario.per_second, migration_timeout=15.0
+            ),
         )

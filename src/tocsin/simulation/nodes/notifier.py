@@ -218,7 +218,7 @@ class _Endpoint:
                 if side.alive:
                     self._taken(defer)
 
-            self.node.told(found if isinstance(found, list) else [found], done)
+            self.node.notify(found if isinstance(found, list) else [found], done)
 
     def _taken(self, defer: bool) -> None:
         self._taking = False

@@ -1,4 +1,4 @@
-"""A broker's reports to the coordinator: the production steps, asked over the simulated network."""
+"""A broker's heartbeat: the production protocol over the simulated network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tocsin.broker.core.events import Event, Ordered
-from tocsin.broker.upstream.heartbeat import Enrol, Heartbeat
-from tocsin.simulation.network.process import Done, Process, Request, walk
+from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker
+from tocsin.simulation.network.process import Done, Process, Request, run_effects
 from tocsin.wire.reports import Registered, Registration, ReportReply
 
 if TYPE_CHECKING:
@@ -25,27 +25,34 @@ class Reporter:
         self.node, self.coordinator = node, coordinator
         self.token = ""
         config = node.config
-        place = Registration(
+        registration = Registration(
             config.name,
             node.url,
             config.secret,
             f"identity of {config.name}",
             config.capacity,
             config.limits.connections,
-            boot=f"life {node.life} of {config.name}",
+            incarnation=f"life {node.life} of {config.name}",
         )
-        self.rounds = Heartbeat(node.state, place, self._handle, lambda: node.clock.now, rng, enrolled=self._enrolled)
+        self.heartbeat = Heartbeat(
+            node.state.load_reports,
+            registration,
+            self._handle,
+            lambda: node.clock.now,
+            rng,
+            registered_as=self._registered_as,
+        )
 
     def start(self) -> None:
-        Process(self.node, walk(self.rounds.run(), self._perform))
+        Process(self.node, run_effects(self.heartbeat.run(), self._perform))
 
     def leave(self) -> None:
         """One try, and nobody waits for the answer."""
         if self.token:
             self._ask(self.coordinator.leave, (self.node.name, self.token), None)(lambda value, error: None)
 
-    def _enrolled(self, about: Registered) -> None:
-        self.node.wicket.key = bytes.fromhex(about.key)
+    def _registered_as(self, about: Registered) -> None:
+        self.node.tickets.key = bytes.fromhex(about.key)
         self.token = about.token
 
     def _handle(self, event: Event) -> None:
@@ -53,13 +60,13 @@ class Reporter:
         if self.node.trace:
             self.node.trace.say(self.node.name, _said(event.orders), "orders")
         self.node.handle(event)
-        for order in event.orders.moves:
+        for order in event.orders.migrations:
             self.node.moving(order)
 
-    def _perform(self, wish: Any) -> Request:
-        if isinstance(wish, Enrol):
-            return self._ask(self.coordinator.register, msgspec.json.encode(wish.place), Registered)
-        body = (self.node.name, wish.token, msgspec.json.encode(wish.report))
+    def _perform(self, effect: Any) -> Request:
+        if isinstance(effect, RegisterBroker):
+            return self._ask(self.coordinator.register, msgspec.json.encode(effect.registration), Registered)
+        body = (self.node.name, effect.token, msgspec.json.encode(effect.report))
         return self._ask(self.coordinator.report, body, ReportReply)
 
     def _ask(self, serve: Callable[[Any, Done], None], body: Any, kind: type[Any] | None) -> Request:
@@ -77,5 +84,5 @@ class Reporter:
 
 
 def _said(orders: ReportReply) -> str:
-    moves = [f"{each.subscriber} is to move to {each.broker}" for each in orders.moves]
-    return "; ".join([*moves, *[f"{name} is to be dropped" for name in orders.drop]])
+    migrations = [f"{each.subscriber} is to migrate to {each.broker}" for each in orders.migrations]
+    return "; ".join([*migrations, *[f"{name} is to be dropped" for name in orders.drop]])

@@ -1,4 +1,4 @@
-"""A broker's road to the data cluster: the production steps, asked over the simulated network."""
+"""A broker's upstream: the production protocol over the simulated network."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tocsin.broker.core import events as ev
-from tocsin.broker.core.events import Line
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import Line, Notified
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost
 from tocsin.broker.upstream.protocol import UpstreamProtocol
-from tocsin.simulation.network.process import Done, Process, Request, walk
+from tocsin.simulation.network.process import Done, Process, Request, run_effects
 from tocsin.simulation.nodes.notifier import Tell
 
 if TYPE_CHECKING:
@@ -19,36 +19,35 @@ if TYPE_CHECKING:
     from tocsin.simulation.nodes.cluster import DataCluster
 
 TIMEOUT = 10.0
-#: Seconds between two looks of those who wait until the broker is registered.
-PATIENCE = 0.1
-#: Of the pulls that bring anything, so many break off in the middle.
+#: Seconds between two checks whether the broker is registered.
+REGISTERED_CHECK = 0.1
+#: The share of pulls with results that break off in the middle.
 BREAKS = 0.02
 
 
 class Upstream:
-    """``settled``: it is known whether something was lost before what is told now."""
+    """``settled``: it is known whether an earlier notification was missed."""
 
     def __init__(self, node: BrokerNode, cluster: DataCluster, rng: Random) -> None:
         self.node, self.cluster, self.rng = node, cluster, rng
         self.registered = self.settled = False
-        self.road = UpstreamProtocol(
-            node.handle, lambda: node.state.channels, rng, settle=self._settle, ready=self._ready
+        self.protocol = UpstreamProtocol(
+            node.handle, lambda: node.state.be_subscriptions.channels, rng, settle=self._settle, ready=self._ready
         )
         self._waiting: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        Process(self.node, walk(self.road.look(), self._perform))
+        Process(self.node, run_effects(self.protocol.poll(), self._perform))
 
-    def carry_out(self, it: Any) -> None:
-        Process(self.node, walk(self.road.carry_out(it), self._perform))
+    def carry_out(self, command: do.Upstream) -> None:
+        Process(self.node, run_effects(self.protocol.carry_out(command), self._perform))
 
-    def told(self, tells: list[Tell], done: Done) -> None:
-        """What comes too early waits with its answer."""
+    def notify(self, notifications: list[Tell], done: Done) -> None:
+        """Notifications that come too early wait with their answer."""
         if not self.settled:
-            self._waiting.append(lambda: self.told(tells, done))
+            self._waiting.append(lambda: self.notify(notifications, done))
             return
-        for tell in tells:
-            self.node.handle(ev.Told(tell.channel, tell.execution, tell.lines, tell.epoch))
+        self.node.on_notify([Notified(each.channel, each.execution, each.lines, each.epoch) for each in notifications])
         done(None, None)
 
     def _settle(self, settled: bool) -> None:
@@ -62,30 +61,31 @@ class Upstream:
         self.registered = True
         self.node.ready()
 
-    def _perform(self, wish: Any) -> float | Request:
+    def _perform(self, command: Any) -> float | Request:
         cluster, me = self.cluster, self.node.name
-        match wish:
+        match command:
+            case do.Subscribe():
+                return self._ask(cluster.subscribe, (me, command.channel, command.args))
+            case do.Unsubscribe():
+                return self._ask(cluster.unsubscribe, (me, command.channel, command.subscriptions))
+            case do.Pull():
+                return self._pull(command)
+            case do.Fetch():
+                body = (command.channel, command.subscription, command.position.execution)
+                return self._ask(cluster.results, body)
+            case do.Publish():
+                return self._ask(cluster.post, command)
             case protocol.UntilRegistered():
                 return self._until_registered
             case protocol.Register():
                 return self._ask(cluster.register, me)
-            case protocol.Look():
+            case protocol.ListChannels():
                 return self._ask(cluster.list_channels, None)
-            case protocol.Inherit():
-                return self._ask(cluster.list_subscriptions, (wish.channel, me, wish.after))
-            case protocol.Subscribe():
-                return self._ask(cluster.subscribe, (me, wish.channel, wish.args))
-            case protocol.Unsubscribe():
-                return self._ask(cluster.unsubscribe, (me, wish.channel, wish.subscriptions))
-            case protocol.Begin():
-                return self._ask(cluster.subscription, wish.subscription)
-            case protocol.Fetch():
-                return self._ask(cluster.results, (wish.channel, wish.subscription, wish.after))
-            case protocol.Post():
-                return self._ask(cluster.post, wish)
-            case protocol.Pull():
-                return self._pull(wish)
-        raise AssertionError(wish)
+            case protocol.ListSubscriptions():
+                return self._ask(cluster.list_subscriptions, (command.channel, me, command.after_id))
+            case protocol.FindBegin():
+                return self._ask(cluster.subscription, command.subscription)
+        raise AssertionError(command)
 
     def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Request:
         return self.node.network.request(self.node, self.cluster, serve, body, TIMEOUT)
@@ -94,24 +94,27 @@ class Upstream:
         if self.registered:
             done(None, None)
         else:
-            self.node.later(PATIENCE, self._until_registered, done)
+            self.node.later(REGISTERED_CHECK, self._until_registered, done)
 
-    def _pull(self, wish: protocol.Pull) -> Request:
+    def _pull(self, command: do.Pull) -> Request:
         """Lines come in two parts, and the second part not always."""
         node, life = self.node, self.node.life
+
+        def take(lines: list[Line]) -> None:
+            node.take(self.protocol.pulled, command, lines)
 
         def question(done: Done) -> None:
             def answered(lines: list[Line] | None, error: Exception | None) -> None:
                 if error is None and lines and node.life == life:
                     half = len(lines) // 2
                     if half:
-                        node.take(wish.take, lines[:half])
+                        take(lines[:half])
                     if self.rng.random() < BREAKS:
                         lines, error = None, Lost("it broke off")
                     else:
-                        node.take(wish.take, lines[half:])
+                        take(lines[half:])
                 done(lines, error)
 
-            self._ask(self.cluster.pull, (node.name, wish.channel, wish.execution))(answered)
+            self._ask(self.cluster.pull, (node.name, command.channel, command.position.execution))(answered)
 
         return question

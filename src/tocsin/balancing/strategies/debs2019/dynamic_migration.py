@@ -1,21 +1,21 @@
 """Dynamic migration, what LDM and SDM have in common: Algorithm 1 of the DEBS paper, lines 5 to 25.
 
-While cov > α and μ > β, the heaviest subscriber of the most loaded broker that has a valid migration is moved. The two
+While cov > α and μ > β, the heaviest subscriber of the most loaded broker that has a valid migration migrates. The two
 schemes differ only in the brokers that may be the destination b'.
 
 What the printed pseudocode leaves open, and what we do:
 
 - Line 17 compares the present loads. The text says that the destination *after* the migration may not exceed the
   original load of the source: the text is followed.
-- A destination that ends exactly at the source's original load would exchange the two brokers' roles and the loop would
-  go on for ever (two brokers, one subscriber). It has to end below.
-- If the most loaded broker has no valid migration, the printed loop never ends. We stop: what is above all others
-  cannot be lowered, which is the goal. The text agrees ("until no further subscriber migration can be performed").
-- A subscriber that causes no load could be moved for ever as well; it stays.
+- A destination that ends exactly at the source's original load would exchange the two brokers' roles, and the loop
+  would not end (two brokers, one subscriber). It has to end below.
+- If the most loaded broker has no valid migration, the printed loop never ends. We stop, because the maximum cannot be
+  lowered. The text agrees ("until no further subscriber migration can be performed").
+- A subscriber without load could migrate endlessly too; it stays.
 - Equal brokers: the lower number. Equal subscribers: the lower number. Equal similarity: the less loaded broker.
-- A subscriber that is moved twice goes straight to the last destination.
-- Loads are relative to capacity. Brokers that are full, draining or gone are no destinations, draining and gone ones do
-  not count in cov and μ either: emptying them is the work of another strategy.
+- A subscriber that migrates twice goes straight to the last destination.
+- Loads are relative to capacity. Brokers that are full, draining or gone are not destinations; draining and gone ones
+  do not count in cov and μ either, because another strategy empties them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tocsin.balancing.model.ranks import Ranks
 from tocsin.balancing.model.what_if import WhatIf
 from tocsin.balancing.strategies.strategy import MinMax
 
-#: Below this share of a load another is less; rounding alone could exchange two loads for ever.
+#: A load counts as lower below this share of another; otherwise rounding could swap two loads endlessly.
 LESS = 1 - 1e-9
 
 
@@ -49,7 +49,7 @@ class DynamicMigration(MinMax, ABC):
         yield from collapsed(at, self.play(view))
 
     def play(self, view: WhatIf) -> Iterator[Migration]:
-        """The moves as the algorithm makes them; the view follows."""
+        """The migrations as the algorithm makes them; the view follows."""
         ranks, relative = Ranks(view), view.relative
         lives = np.flatnonzero(view.live)
         while self.unbalanced(relative if len(lives) == view.m else relative[lives]):
@@ -58,11 +58,11 @@ class DynamicMigration(MinMax, ABC):
             if found is None:
                 return
             u, target = found
-            worth = float(relative[b])
-            view.move(u, target)
-            ranks.move(u, b, target)
-            worth -= max(float(relative[b]), float(relative[target]))
-            yield Migration(u, b, target, worth, why=self._why)
+            gain = float(relative[b])
+            view.migrate(u, target)
+            ranks.migrate(u, b, target)
+            gain -= max(float(relative[b]), float(relative[target]))
+            yield Migration(u, b, target, gain, reason=self._reason)
 
     def unbalanced(self, relative: Floats) -> bool:
         """By the loads of the brokers that count."""
@@ -96,7 +96,7 @@ class DynamicMigration(MinMax, ABC):
                 return int(us[valid[0]]), int(targets[valid[0]])
         return None
 
-    _why = ""
+    _reason = ""
 
     @abstractmethod
     def _goals(self, view: WhatIf, open_: Flags) -> Longs:

@@ -1,13 +1,13 @@
-"""GSH, the greedy shuffle (DEBS 2019): everybody is placed anew, heaviest first, each at the least loaded broker.
+"""GSH, the greedy shuffle (DEBS 2019): places all subscribers again, heaviest first, each at the least loaded broker.
 
 What the paper leaves open, and what we do:
 
 - The shuffle starts from empty brokers, so nothing keeps its result below the present maximum. If it is not below, no
-  move is suggested: a plan must never raise the maximum.
-- It says nothing of the order of the moves. Those come first that leave the broker which has then the most left, so
-  that room is made before it is needed and a plan that is cut short has done something.
-- Brokers that are full, draining or gone keep who they have; the others are shuffled among the others. A broker's limit
-  of subscribers holds. Loads are relative to capacity.
+  migration is suggested: a plan must never raise the maximum.
+- It says nothing about the order of the migrations. The next one always leaves the broker with the most load left, so
+  that room is made before it is needed and a plan that is cut short has an effect.
+- Brokers that are full, draining or gone keep their subscribers; the other brokers share theirs. A broker's maximum of
+  subscribers holds. Loads are relative to capacity.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.model.what_if import WhatIf
 from tocsin.balancing.strategies.strategy import MinMax
 
-WHY = "GSH: placed anew"
+REASON = "GSH: placed again"
 #: Below this share of the present maximum a shuffle counts as better; rounding alone does not.
 BETTER = 1 - 1e-9
 
@@ -49,13 +49,13 @@ class GSH(MinMax):
             return
         us, targets, maximum = shuffled
         if maximum < loads.maximum * BETTER:
-            moving = np.flatnonzero(view.at[us] != targets)
-            us, targets = us[moving], targets[moving]
+            leaving = np.flatnonzero(view.at[us] != targets)
+            us, targets = us[leaving], targets[leaving]
             sources = view.at[us]
             order = fullest_first(view, us, sources)
-            view.move_all(us, targets)
+            view.migrate_all(us, targets)
             columns = (each[order].tolist() for each in (us, sources, targets))
-            yield from map(Migration._make, zip(*columns, repeat(0.0), repeat(False), repeat(WHY), strict=False))
+            yield from map(Migration._make, zip(*columns, repeat(0.0), repeat(False), repeat(REASON), strict=False))
 
 
 def shuffle(view: WhatIf) -> tuple[Longs, Longs, float] | None:
@@ -63,13 +63,13 @@ def shuffle(view: WhatIf) -> tuple[Longs, Longs, float] | None:
     open_ = view.status == Status.OPEN
     brokers = np.flatnonzero(open_)
     here = np.flatnonzero((view.at >= 0) & open_[view.at])
-    if not len(brokers) or view.most[brokers].sum() < len(here):
+    if not len(brokers) or view.max_subscribers[brokers].sum() < len(here):
         return None
     us = here[np.argsort(-view.u[here], kind="stable")]
     lam = view.lam
     lacks = [np.ones(len(lam), dtype=np.bool_) for _ in range(view.m)]
-    missing = [len(lam)] * view.m  # how many each broker lacks; one that holds everything need not be asked again
-    load, room, capacity = [0.0] * view.m, view.most.tolist(), view.capacity.tolist()
+    missing = [len(lam)] * view.m  # how many each broker lacks; 0 needs no further check
+    load, room, capacity = [0.0] * view.m, view.max_subscribers.tolist(), view.capacity.tolist()
     heap = [(0.0, j) for j in brokers.tolist()]  # sorted, hence a heap
     targets: list[int] = []
     for _, some in view.rows.parts(us):
@@ -98,10 +98,10 @@ def shuffle(view: WhatIf) -> tuple[Longs, Longs, float] | None:
 
 
 def fullest_first(view: WhatIf, us: Longs, sources: Ints) -> Longs:
-    """The order of these moves: always one from the broker that has then the most left of those it had, heaviest first.
+    """The order of these migrations: always one from the broker with most of its original load left, heaviest first.
 
-    Whoever has come is not counted. A shuffle sends people to all brokers alike, so the maximum falls all the same, and
-    what each broker has left before each of its moves is a sum, without a step for each. ``us`` are the heaviest first.
+    Arriving subscribers are not counted: a shuffle sends them to all brokers alike, so the maximum falls all the same,
+    and the load left before each migration is a cumulative sum. ``us`` are sorted, heaviest first.
     """
     order = np.argsort(sources, kind="stable")
     weight, at = view.u[us[order]], sources[order]

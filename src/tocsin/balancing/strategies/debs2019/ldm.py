@@ -13,7 +13,7 @@ from tocsin.balancing.strategies.debs2019.dynamic_migration import DynamicMigrat
 
 @dataclass
 class LDM(DynamicMigration):
-    _why = "LDM: heaviest of the most loaded to the least loaded"
+    _reason = "LDM: heaviest of the most loaded to the least loaded"
 
     def _goals(self, view: WhatIf, open_: Flags) -> Longs:
         return np.array([np.where(open_, view.relative, np.inf).argmin()]) if open_.any() else np.empty(0, np.int64)

@@ -1,7 +1,7 @@
 """The paper's combination (DEBS 2019, Algorithm 1): a shuffle in an extreme imbalance, then migration in a medium one.
 
-As printed, the second condition is looked at after the first stage: a shuffle that has left cov above α is followed by
-migrations in the same plan. Placement, the first of the paper's stages, happens when a subscriber comes (placement.py).
+As printed, the second condition is tested after the first stage: a shuffle that leaves cov above α is followed by
+migrations in the same plan. Placement, the paper's first stage, happens when a subscriber connects (placement.py).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tocsin.balancing.strategies.debs2019.dynamic_migration import DynamicMigrat
 
 @dataclass
 class SDM(DynamicMigration):
-    _why = "SDM: heaviest of the most loaded to the most similar below the mean"
+    _reason = "SDM: heaviest of the most loaded to the most similar below the mean"
 
     def _goals(self, view: WhatIf, open_: Flags) -> Longs:
         below = np.flatnonzero(open_ & (view.relative < view.relative[view.live].mean()))

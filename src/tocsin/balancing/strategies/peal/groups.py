@@ -1,9 +1,9 @@
-"""Which BE subscriptions are wanted together, and hence which subscribers belong together.
+"""Finds BE subscriptions that the same subscribers have, and hence groups of subscribers.
 
-Subscriptions that the same people have are merged pair by pair: each looks for the partner it shares most people with,
-two who choose each other become one, and this is repeated with what has come out. Two are merged only if they share
-more people than chance would give them (modularity), and only up to a size that fits a broker. Each round is a few
-sorts, and there are about as many rounds as the number of subscriptions has binary digits.
+Subscriptions are merged pair by pair: each chooses the partner with which it shares most subscribers, two that choose
+each other become one, and the result is merged again. Two are merged only if they share more subscribers than expected
+at random (modularity), and only up to a size that fits a broker. Each round is a few sorts, and the number of rounds is
+about the logarithm of the number of subscriptions.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 from tocsin.balancing.model.arrays import Floats, Longs, summed
 from tocsin.balancing.model.what_if import WhatIf
 
-#: People asked for what they want together: this many for each subscription, within limits.
+#: Size of the sample of subscribers: this many for each subscription, within limits.
 SAMPLE, FEWEST, MOST = 4, 2_000, 20_000
-#: Subscriptions looked at of each of them: pairs grow with the square.
+#: Subscriptions examined of each of them: pairs grow with the square.
 WIDTH = 16
 #: Pairs beyond which those seen only once are left out.
 MANY = 50_000
-#: Subscribers × groups looked at in one go.
+#: Subscribers × groups processed at once.
 CELLS = 1 << 20
-#: The share of what is asked for below which a sample decides.
+#: Below this share of the required cohesion the sample decides.
 CLEARLY = 0.8
 #: Rounds after which nothing is left to merge.
 ROUNDS = 40
@@ -31,21 +31,21 @@ ROUNDS = 40
 
 @dataclass(frozen=True)
 class Groups:
-    """``of_subscription[k]`` and ``of_subscriber[u]`` are numbers below ``count``; -1 for nobody's and nothing's."""
+    """``of_subscription[k]`` and ``of_subscriber[u]`` are numbers below ``count``; -1 for no group."""
 
     of_subscription: Longs
     of_subscriber: Longs
     count: int
-    cohesion: float  # the share of all that is delivered that goes to people of the subscription's own group
+    cohesion: float  # the share of all deliveries that go to subscribers of the subscription's own group
 
 
 def find_groups(view: WhatIf, largest: float, least: float) -> Groups | None:
-    """``largest``: the most that one group may have of all that is delivered, as a share. None: below ``least``."""
+    """None if the cohesion is below ``least``. ``largest``: the largest share of all deliveries in one group."""
     here = np.flatnonzero((view.at >= 0) & (view.rows.size > 0))
     sample = sampled(view, here)
     label = merged(*together(view, sample), weights(view), largest)
     _, label = np.unique(label, return_inverse=True)
-    # Where there are no groups a part of the people shows it.
+    # A sample is enough to see that there are no groups.
     if cohesion(view, sample, belonging(view, sample, label)[1]) < least * CLEARLY:
         return None
     own, inside = belonging(view, here, label)
@@ -61,19 +61,19 @@ def cohesion(view: WhatIf, us: Longs, inside: float) -> float:
 
 
 def sampled(view: WhatIf, here: Longs) -> Longs:
-    wanted = min(max(SAMPLE * len(view.lam), FEWEST), MOST)
-    return here[:: max(1, -(-len(here) // wanted))]
+    size = min(max(SAMPLE * len(view.lam), FEWEST), MOST)
+    return here[:: max(1, -(-len(here) // size))]
 
 
 def weights(view: WhatIf) -> Floats:
-    """What each subscription contributes to what is delivered."""
+    """What each subscription contributes to the deliveries."""
     return np.asarray(view.n.sum(axis=1) * view.lam, dtype=np.float64)
 
 
 def together(view: WhatIf, sample: Longs) -> tuple[Longs, Longs, Floats]:
     """Pairs of subscriptions a < b and how many of the sample have both."""
     size, items = view.rows.gather(sample)
-    # Which ones are left out of a long row must not depend on their order in it.
+    # The choice among a long row must not depend on its order.
     rank = np.concatenate([np.arange(n) for n in size.tolist()]) if len(items) else np.empty(0, dtype=np.int64)
     width = np.repeat(size, size)
     keep = (rank * WIDTH // np.maximum(width, 1)) != ((rank - 1) * WIDTH // np.maximum(width, 1))
@@ -91,7 +91,7 @@ def together(view: WhatIf, sample: Longs) -> tuple[Longs, Longs, Floats]:
             keys.append(np.minimum(a, b) * q + np.maximum(a, b))
     pairs, count = np.unique(np.concatenate(keys), return_counts=True)
     if len(pairs) > MANY:
-        # What was seen together once only is chance, and most of the pairs where there are no groups.
+        # Pairs seen only once are random, and most of all pairs where there are no groups.
         pairs, count = pairs[count > 1], count[count > 1]
     return pairs // q, pairs % q, count.astype(np.float64)
 
@@ -105,8 +105,8 @@ def merged(a: Longs, b: Longs, weight: Floats, mass: Floats, largest: float) -> 
     degree = summed(a, weight, q) + summed(b, weight, q)
     total = max(float(degree.sum()), 1.0)
     for _ in range(ROUNDS):
-        chance = degree[a] * degree[b] / total
-        good = (weight > chance) & (mass[a] + mass[b] <= limit)
+        expected = degree[a] * degree[b] / total
+        good = (weight > expected) & (mass[a] + mass[b] <= limit)
         if not good.any():
             break
         x, y = np.concatenate([a[good], b[good]]), np.concatenate([b[good], a[good]])
@@ -129,7 +129,7 @@ def merged(a: Longs, b: Longs, weight: Floats, mass: Floats, largest: float) -> 
 
 
 def combined(a: Longs, b: Longs, weight: Floats, q: int) -> tuple[Longs, Longs, Floats]:
-    """The pairs of the merged, each once, none of one with itself."""
+    """The pairs after merging, each once, without pairs of one with itself."""
     apart = a != b
     low, high = np.minimum(a, b)[apart], np.maximum(a, b)[apart]
     pairs, place = np.unique(low * q + high, return_inverse=True)
@@ -137,7 +137,7 @@ def combined(a: Longs, b: Longs, weight: Floats, q: int) -> tuple[Longs, Longs, 
 
 
 def belonging(view: WhatIf, us: Longs, label: Longs) -> tuple[Longs, float]:
-    """The group of each of these, the one that most of its load belongs to; and how much load that is in all."""
+    """The group of each of these, to which most of its load belongs; and the total of that load."""
     out, count, inside = np.empty(len(us), dtype=np.int64), int(label.max(initial=-1)) + 1, 0.0
     step = max(1, CELLS // max(count, 1))
     for begin in range(0, len(us), step):

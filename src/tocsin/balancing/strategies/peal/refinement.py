@@ -1,10 +1,10 @@
-"""Peal's second gear, finely: everybody goes where what it wants is fetched anyway, while the brokers stay even.
+"""Peal's regrouping, fine step: subscribers go where their subscriptions are fetched anyway, while brokers stay even.
 
-What a subscriber costs a broker is what nobody else there wants. Taken literally that hides what is worth doing: the
-first of five who leave saves nothing. So a subscription that few want counts in part, λ exp(-n / T), and T falls from
-sweep to sweep until only the truth is left. In each sweep a part of the people looks, all at the same time, at the
-brokers that hold most of their group, and those who gain most go first, as far as there is room. Brokers that too many
-want to go to have a price that rises, and the others' falls.
+A subscriber costs a broker what no other subscriber there needs. Taken literally, that hides good migrations: the first
+of five that leave saves nothing. So a subscription that few others have counts in part, λ exp(-n / T), and T falls from
+sweep to sweep until the exact cost is left. In each sweep a share of the subscribers compares, all at the same time,
+the brokers that hold most of their group; those that gain most go first, as far as there is room. The price of a broker
+rises while too many subscribers choose it, and falls otherwise.
 """
 
 from __future__ import annotations
@@ -21,28 +21,26 @@ from tocsin.balancing.strategies.peal.groups import Groups
 
 Costs: TypeAlias = NDArray[np.float32]
 
-#: Others who want the same with whom a subscription counts 1/e: at first and at last.
+#: Number of others with the same subscription at which it counts 1/e: in the first and the last sweep.
 SOFT, HARD = 2.0, 0.25
-#: How far above the mean a broker may be filled: at first and at last.
+#: How far above the mean a broker may be filled: in the first and the last sweep.
 LOOSE, TIGHT = 0.05, 0.0005
-#: The share of the people that looks in one sweep; if all did, all would go to the same places.
+#: The share of subscribers that choose in one sweep; if all did, all would go to the same brokers.
 SHARE = 0.4
 #: How fast prices follow demand, as a share of what a subscription costs to its subscriber.
 HASTE = 0.5
-#: How often it is looked again who still fits, as those who do not fit do not make room either.
+#: How often the fit is checked again, because subscribers that do not fit do not make room either.
 TURNS = 8
-#: Brokers that somebody looks at.
+#: Brokers that a subscriber compares.
 WIDTH = 10
-#: Lookups of a subscription at a broker in all, and what that means in sweeps.
+#: Total lookups of a subscription at a broker, and the fewest and most sweeps.
 WORK, FEWEST, MOST = 1_000_000_000, 16, 60
-#: What a unit of distance counts, as a share of one's load: it decides among equals only.
-NEARNESS = 1e-6
-#: Counts beyond which a subscription costs nobody anything.
+#: Counts from which on a subscription costs a single subscriber nothing.
 CROWD = 64
 
 
 def refine(view: WhatIf, groups: Groups, *, home: Longs, price: float) -> None:
-    """Moves in the view. ``price``: what it has to save to be elsewhere than at ``home``."""
+    """Migrate in the view. ``price``: what leaving ``home`` has to save."""
     open_ = view.status == Status.OPEN
     us = np.flatnonzero((groups.of_subscriber >= 0) & (view.at >= 0) & open_[view.at] & (view.u > 0))
     if not len(us) or view.m < 2:
@@ -51,7 +49,7 @@ def refine(view: WhatIf, groups: Groups, *, home: Longs, price: float) -> None:
     sweeps = Sweeps(view, groups, home, price, float(view.lam.mean() / view.u[us].mean()))
     for number in range(count):
         x = number / (count - 1)
-        # As good as by chance, and the same every time.
+        # A hash instead of random numbers: the same input gives the same plan.
         some = us[(us * 2654435761 + number * 40503 * 65537) % 1000003 % 1000 < 1000 * SHARE]
         if len(some):
             sweeps.sweep(some, SOFT * (HARD / SOFT) ** x, LOOSE * (TIGHT / LOOSE) ** x)
@@ -65,7 +63,7 @@ class Sweeps:
         self.prices: Floats = np.zeros(view.m)
 
     def sweep(self, us: Longs, soft: float, loose: float) -> None:
-        """These look around, and those go who gain and find room."""
+        """Let these subscribers choose; migrate those that gain and find room."""
         view = self.view
         nearest = candidates(view, self.groups)
         fading = np.exp(-np.arange(CROWD) / soft)
@@ -77,14 +75,13 @@ class Sweeps:
         going = going[np.lexsort((us[going], -gain[going], best[going]))]
         us, best, mean = us[going], best[going], view.mean
         fits = fitting(view, view.at[us], best, view.u[us], mean * (1 + loose) * view.capacity - view.F)
-        view.move_all(us[fits], best[fits])
+        view.migrate_all(us[fits], best[fits])
         self.prices += np.where(view.live, HASTE * self.unit * (view.relative / mean - 1), 0.0)
 
     def _choices(self, us: Longs, nearest: Longs, coming: Costs, being: Costs) -> tuple[Longs, Floats]:
-        """For each of these the broker where it costs least, and how much less than where it is.
+        """For each of these the broker where it costs least, and how much less than at its present broker.
 
-        ``coming``, ``being``: what things cost to those who come, and to those who are there and do not count
-        themselves.
+        ``coming``, ``being``: costs for subscribers that would arrive, and for those already there, without themselves.
         """
         view = self.view
         size, items = view.rows.gather(us)
@@ -93,9 +90,8 @@ class Sweeps:
 
         def cost(brokers: Longs, each: Costs) -> Floats:
             alone = np.add.reduceat(each.take(np.repeat(brokers * q, size) + items), first)
-            tie = 0.0 if view.distance is None else NEARNESS * weight * view.distance[us, brokers]
             stays = np.where(brokers == self.home[us], self.price, 0.0)
-            return np.asarray(alone + self.prices[brokers] * weight - stays + tie)
+            return np.asarray(alone + self.prices[brokers] * weight - stays)
 
         at = view.at[us].astype(np.int64)
         now = cost(at, being)
@@ -109,7 +105,7 @@ class Sweeps:
 
 
 def fitting(view: WhatIf, at: Ints, best: Longs, weight: Floats, room: Floats) -> Flags:
-    """Which of these, in the order of their targets, fit there, if those who fit leave where they are."""
+    """Which of these, sorted by target, fit there, if those that fit leave their brokers."""
     first = np.searchsorted(best, np.arange(view.m))
     fits = np.ones(len(best), dtype=np.bool_)
     for _ in range(TURNS):
@@ -118,7 +114,7 @@ def fitting(view: WhatIf, at: Ints, best: Longs, weight: Floats, room: Floats) -
         before = np.concatenate([[0.0], filled])[first][best]
         earlier = np.concatenate([[0], placed])[first][best]
         there = filled - before <= (room + summed(at, come, view.m))[best]
-        there &= placed - earlier <= (view.most - view.count + left)[best]
+        there &= placed - earlier <= (view.max_subscribers - view.count + left)[best]
         if (there | ~fits).all():
             break
         fits &= there
@@ -126,7 +122,7 @@ def fitting(view: WhatIf, at: Ints, best: Longs, weight: Floats, room: Floats) -
 
 
 def candidates(view: WhatIf, groups: Groups) -> Longs:
-    """Group × place: the brokers that take somebody and hold most of what the group wants, most first."""
+    """Group × rank: the accepting brokers that hold most of the group's subscriptions, most first."""
     width = min(WIDTH, view.m)
     held = np.zeros((groups.count, view.m))
     for j in range(view.m):
@@ -136,5 +132,5 @@ def candidates(view: WhatIf, groups: Groups) -> Longs:
 
 
 def costly(view: WhatIf, fading: Floats) -> Costs:
-    """What each subscription costs somebody at each broker, broker by broker, if so many want it there."""
+    """What each subscription costs a subscriber at each broker, given how many there have it."""
     return (view.lam * fading[np.minimum(view.by_broker, CROWD - 1)]).astype(np.float32).ravel()

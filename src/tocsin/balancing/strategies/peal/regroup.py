@@ -1,4 +1,4 @@
-"""Peal's second gear: bring people with the same interests together, so that fewer brokers fetch the same."""
+"""Peal's regrouping: brings subscribers with the same interests together, so that fewer brokers fetch the same."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import numpy as np
 
 from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.model.what_if import WhatIf
-from tocsin.balancing.strategies.peal.group_assignment import hosted
+from tocsin.balancing.strategies.peal.group_assignment import assigned
 from tocsin.balancing.strategies.peal.groups import Groups
 from tocsin.balancing.strategies.peal.refinement import refine
 from tocsin.balancing.strategies.peal.repair import repair
 
 #: How far above the mean the regrouped brokers may end.
 TIGHT = 0.0002
-#: Repairs: whoever moves may have to be fetched for, which raises the mean.
+#: Number of repairs: migrated subscribers may cause further fetches, which raises the mean.
 REPAIRS = 2
 
 REGROUP = "peal: joins its group"
 
 
-def regrouped(view: WhatIf, groups: Groups, hosts: int, price: float) -> list[Migration]:
-    """Moves in the view, and which. ``hosts``: by how many brokers a group is served; 0: as it is."""
+def regrouped(view: WhatIf, groups: Groups, spread: int, price: float) -> list[Migration]:
+    """Migrate in the view, and return the migrations. ``spread``: how many brokers serve a group; 0: as now."""
     home, before = view.at.astype(np.int64), view.relative.copy()
-    if hosts:
-        view.move_all(*hosted(view, groups, hosts))
+    if spread:
+        view.migrate_all(*assigned(view, groups, spread))
     refine(view, groups, home=home, price=price)
     for _ in range(REPAIRS):
         deque(repair(view, view.mean * (1 + TIGHT), thrifty=True), maxlen=0)
     us = np.flatnonzero(view.at != home)
-    worth = view.u[us] * (before[home[us]] / max(float(before.max()), 1e-300))
+    gain = view.u[us] * (before[home[us]] / max(float(before.max()), 1e-300))
     return [
-        Migration(u, source, target, saved, why=REGROUP)
+        Migration(u, source, target, saved, reason=REGROUP)
         for u, source, target, saved in zip(
-            us.tolist(), home[us].tolist(), view.at[us].tolist(), worth.tolist(), strict=True
+            us.tolist(), home[us].tolist(), view.at[us].tolist(), gain.tolist(), strict=True
         )
     ]

@@ -11,15 +11,15 @@ from tocsin.cluster.query import spark_dialect as sql
 from tocsin.cluster.query.geo import geodesy
 from tocsin.cluster.query.relations import Build, Use
 
-#: About as many cells of half the radius does a circle touch.
+#: About how many cells of half the radius a circle touches.
 CELLS = 22
-#: Stands in a hint for the table that is to be hashed, or for none.
+#: The placeholder in a hint for the table to hash, or for none.
 BUILD = f"{sql.RESERVED}_build"
 
 
 @dataclass
 class _PointSide:
-    """A point: the source that owns it and the SELECT that the source stands in."""
+    """A point: the source that has it, and the SELECT of that source."""
 
     lat: exp.Expr
     lon: exp.Expr
@@ -28,7 +28,7 @@ class _PointSide:
     local: bool
 
     def add(self, name: str, steps: list[geodesy.Step], places: bool = False) -> None:
-        """``places``: only rows that are somewhere; without NULL, Spark needs no further test of the cell."""
+        """``places``: only rows with a position; without NULL, Spark need not test the cell again."""
         where = geodesy.is_place(self.lat, self.lon) if places else None
         for step in steps:
             self.source = wrap(self.source, self.select, {name + letter: step[letter] for letter in step}, where)
@@ -43,7 +43,7 @@ class _PointSide:
 
 
 def rewrite(tree: exp.Query) -> exp.Query:
-    """Every ``within`` that is a top-level condition of WHERE or ON; others stay for ``geo.expand``."""
+    """Rewrite every ``within`` that is a top-level condition of WHERE or ON; ``geodesy.expand`` handles the others."""
     counter = 0
     for select in list(tree.find_all(exp.Select)):
         where = select.args.get("where")
@@ -71,7 +71,7 @@ def rewrite(tree: exp.Query) -> exp.Query:
 
 
 def owners(value: exp.Expr, select: exp.Select) -> list[tuple[exp.Expr, exp.Select]] | None:
-    """The sources whose columns an expression uses; None if that cannot be told."""
+    """The sources whose columns an expression uses; None if unknown."""
     if value.find(exp.Query):
         return None
     found: list[tuple[exp.Expr, exp.Select]] = []
@@ -103,7 +103,7 @@ def _owner(column: exp.Column, select: exp.Select) -> tuple[exp.Expr, exp.Select
 
 
 def columns_of(slot: exp.Expr) -> frozenset[str] | None:
-    """The columns of a source where they are known without asking Spark."""
+    """The columns of a source, if they are known without Spark."""
     alias = slot.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
         return frozenset(str(item.name).lower() for item in alias.args["columns"])
@@ -120,7 +120,7 @@ def columns_of(slot: exp.Expr) -> frozenset[str] | None:
 
 
 def wrappable(source: exp.Expr) -> bool:
-    """Can it become ``(SELECT *, … FROM source) alias``?"""
+    """Whether it can become ``(SELECT *, … FROM source) alias``."""
     return (
         isinstance(source, exp.Table | exp.Subquery)
         and bool(source.alias)
@@ -132,7 +132,7 @@ def wrappable(source: exp.Expr) -> bool:
 def wrap(
     source: exp.Expr, select: exp.Select, extra: Mapping[str, exp.Expr], where: exp.Expr | None = None
 ) -> exp.Subquery:
-    """Adds helper columns to a source; its alias means the same inside and outside, stars don't show them."""
+    """Add helper columns to a source; its alias stays the same, and stars do not show the columns."""
     alias = str(source.alias)
     inner = exp.select("*")
     for name, value in extra.items():
@@ -178,7 +178,7 @@ def _join(term: exp.Expr, select: exp.Select, join: exp.Join | None, name: str) 
 
 
 def _hint(select: exp.Select, exploded: _PointSide, single: _PointSide) -> None:
-    """Spark does not know that the circles become many rows, and would rather hash those; see ``relations.Build``."""
+    """Spark does not know that the circles become many rows, and would hash those; see ``relations.Build``."""
     many, one = read(exploded.source), read(single.source)
     if many is not None and one is not None:
         build(select, Build(quoted(str(single.source.alias)), many[0], CELLS, one[0]))
@@ -189,8 +189,7 @@ def quoted(alias: str) -> str:
 
 
 def build(select: exp.Select, choice: Build) -> None:
-    """A place for the hint of which table to hash, unless there is one already; what is written there is chosen for
-    each execution."""
+    """A placeholder for the hint which table to hash, unless there is one; each execution chooses the table."""
     if select.args.get("hint"):
         return
     table = exp.to_identifier(BUILD)
@@ -199,7 +198,7 @@ def build(select: exp.Select, choice: Build) -> None:
 
 
 def read(source: exp.Expr) -> tuple[Use | None] | None:
-    """What a source reads, if it is one thing; (None,) stands for the subscriptions."""
+    """The relation that a source reads, if it is a single one; (None,) means the subscriptions."""
     tables = list(source.find_all(exp.Table))
     if len(tables) != 1:
         return None
@@ -209,13 +208,13 @@ def read(source: exp.Expr) -> tuple[Use | None] | None:
 
 
 def _order(left: _PointSide, right: _PointSide, join: exp.Join | None) -> list[tuple[_PointSide, _PointSide, bool]]:
-    """(exploded, single, may the single side explode too?), the best first: new rows are few, so they explode."""
+    """(exploded, single, whether the single side may explode too), best first: new rows are few, so they explode."""
     kind = str(join.args.get("kind") or "").upper() if join is not None else ""
     side = str(join.args.get("side") or "").upper() if join is not None else ""
     if side in ("RIGHT", "FULL") or not (left.local or right.local):
         return []
     if left.local != right.local:
-        # The other point belongs to an enclosing query, whose rows must not be multiplied.
+        # The other point is in an enclosing query, whose rows must not be multiplied.
         return [(left, right, False)] if left.local else [(right, left, False)]
     if join is not None and (side == "LEFT" or kind in ("SEMI", "ANTI")):
         inside = [s for s in (left, right) if s.source is join.this]
@@ -231,17 +230,17 @@ def _order(left: _PointSide, right: _PointSide, join: exp.Join | None) -> list[t
 def _rewire(
     exploded: _PointSide, single: _PointSide, free: bool, metres: exp.Expr, owner: exp.Expr | None, name: str
 ) -> tuple[exp.Expr, exp.Expr] | None:
-    """Gives both sides the column ``name``, cells of the circle on one and the cell of the point on the other.
+    """Add the column ``name`` to both sides: the cells of the circle on one, the cell of the point on the other.
 
-    Returns the limits of the squared chord, None if it cannot be done.
+    Returns the limits of the squared chord; None if it is not possible.
     """
     fixed = geodesy.number(metres)
     limits = geodesy.chord_limits(metres)
     if fixed is not None:
-        # Half the radius: the cells that a circle touches cover a third less than whole ones would.
+        # With half the radius, the cells that a circle touches cover a third less area than with the whole radius.
         grid = geodesy.Grid.fixed(fixed, fixed / 2)
     elif owner is single.source or (free and (owner is exploded.source or owner is None)):
-        # Radii differ by row: each has its level of the grid, and the other side looks at the levels in use.
+        # Each row has its own radius and so its level of the grid; the other side uses all levels that occur.
         narrow, wide = (single, exploded) if owner is single.source else (exploded, single)
         in_use = sql.call("explode", _levels(narrow.source, metres))
         wide.add(name, geodesy.level_steps(in_use, None, wide.own(name)))
@@ -257,19 +256,19 @@ def _rewire(
 
 
 def _levels(source: exp.Expr, metres: exp.Expr) -> exp.Expr:
-    """The levels in use, asked of the data: mostly one or two of eleven."""
+    """The levels that occur in the data: mostly one or two of eleven."""
     if depends_outside(source):
         return geodesy.all_levels()
     return exp.Subquery(this=exp.select(sql.call("collect_set", geodesy.level_of(metres))).from_(source.copy()))
 
 
 def depends_outside(source: exp.Expr) -> bool:
-    """Does a source use columns of its neighbours or of an enclosing query?"""
+    """Whether a source uses columns of other sources or of an enclosing query."""
     return any(_foreign(node, source) for node in source.find_all(exp.Column))
 
 
 def _foreign(column: exp.Column, source: exp.Expr) -> bool:
-    """Does a column inside a derived table come from outside of it?"""
+    """Whether a column in a derived table comes from outside of it."""
     node = column.find_ancestor(exp.Select)
     if node is None:
         return True

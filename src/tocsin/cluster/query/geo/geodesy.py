@@ -1,8 +1,8 @@
 """Distances on the earth as Spark SQL: ``distance``, ``within``, and ``within`` as a join on grid cells.
 
-The grid has latitude bands half as high as the radius, each with as many longitude cells as keep them at least as wide
-as high. One point of a pair lies in one cell, the other one's circle touches a few: joined by equality each pair meets
-at most once. Both get their cells as helper columns, in steps that each need the one before.
+The grid has latitude bands half as high as the radius; each band has as many longitude cells as possible that are at
+least as wide as high. One point of a pair is in one cell, the circle around the other touches a few cells: an equality
+join finds each pair at most once. Helper columns hold the cells; they are computed in steps that build on each other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DISTANCE = (
     "CASE WHEN abs(a) <= 90 AND abs(c) <= 90 AND abs(b) <= 360 AND abs(d) <= 360 THEN"
     f" 2 * {RADIUS}D * asin(least(1D, sqrt(_HALF_CHORD))) END"
 )
-# A product, as Spark's pow is many times slower than a second sine.
+# A product, because Spark's pow is many times slower than a second sine.
 _HALF_CHORD = (
     "sin(radians(c - a) / 2) * sin(radians(c - a) / 2)"
     " + cos(radians(a)) * cos(radians(c)) * sin(radians(d - b) / 2) * sin(radians(d - b) / 2)"
@@ -54,22 +54,22 @@ _CHORD = "(u - x) * (u - x) + (v - y) * (v - y) + (w - z) * (w - z)"
 
 
 def chord(vectors: Sequence[exp.Expr]) -> exp.Expr:
-    """The square of the straight line between two unit vectors: the order of distances, but for rounding."""
+    """The square of the straight line between two unit vectors: orders like the distance, except for rounding."""
     return fill(_CHORD, dict(zip("uvwxyz", vectors, strict=True)))
 
 
-#: The squared chord below which all lie that may be as near as one with the squared chord ``c``, both being rounded.
+#: The limit of squared chords that, with rounding, may be as short as the squared chord ``c``.
 CHORD_SLACK = f"c + {2 * _ROUNDING:e} * (c + 2 * sqrt(c) + {_ROUNDING:e})"
 
 
 def is_within(term: exp.Expr, vectors: Sequence[exp.Expr], limits: Sequence[exp.Expr]) -> exp.Expr:
-    """``within`` of two unit vectors; only where rounding could matter ``term``, the definition, decides."""
+    """``within`` of two unit vectors; if rounding could matter, the exact ``term`` decides."""
     given = dict(zip("uvwxyz", vectors, strict=True)) | dict(zip("lh", limits, strict=True))
     return fill(f"{_CHORD} <= l OR ({_CHORD} <= h AND e)", given | {"e": term})
 
 
 def chord_limits(metres: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-    """The squared chords up to which two points are surely within, and beyond which they surely are not."""
+    """Up to the first squared chord two points are certainly within; beyond the second they are certainly not."""
     radius = number(metres)
     if radius is None:
         chord = f"(2 * sin(least(r / {_text(2 * RADIUS)}, {_text(math.pi / 2)})))"
@@ -98,7 +98,7 @@ def is_place(lat: exp.Expr, lon: exp.Expr) -> exp.Expr:
 
 
 def fill(template: str, values: dict[str, exp.Expr]) -> exp.Expr:
-    """Our own expression with its short names replaced."""
+    """An expression with its short names replaced."""
     holder = exp.Paren(this=sql.expression(template))
     for node in list(holder.find_all(exp.Column)):
         if node.name in values and not node.table:
@@ -111,7 +111,7 @@ def as_double(value: exp.Expr) -> exp.Expr:
 
 
 def number(value: exp.Expr) -> float | None:
-    """The value of a literal, else None."""
+    """The value of a literal; None for any other expression."""
     while isinstance(value, exp.Paren | exp.Cast):
         value = value.this
     if isinstance(value, exp.Neg):
@@ -127,7 +127,7 @@ def number(value: exp.Expr) -> float | None:
 
 
 def _text(value: float) -> str:
-    """A double, not a decimal: Spark tells by the exponent."""
+    """A double literal: the exponent makes it a double instead of a decimal."""
     return f"{value!r}" if "e" in repr(value) else f"{value!r}e0"
 
 
@@ -149,7 +149,7 @@ class Grid:
 
     @classmethod
     def levels(cls) -> Grid:
-        """What the helper columns of ``level_steps`` say."""
+        """The values in the helper columns of ``level_steps``."""
         return cls("h", "r", "l")
 
 
@@ -162,7 +162,7 @@ def _band(lat: str, h: str) -> str:
 
 
 def _per_band(band: str, h: str) -> str:
-    """How many cells a band has: as many as are not narrower than they are high, at the end nearer to a pole."""
+    """How many cells a band has: as many as fit without being narrower than high, at the side nearer to a pole."""
     edge = f"least(90e0, greatest(abs({band} * {h} - 90), abs(({band} + 1) * {h} - 90)))"
     return f"greatest(1L, floor(360 * cos(radians({edge})) / {h}))"
 
@@ -187,12 +187,12 @@ def _degrees(height: float) -> str:
 
 
 def cell_of(lat: exp.Expr, lon: exp.Expr, height: float) -> exp.Expr:
-    """The cell, of a grid with cells ``height`` metres high, that a point lies in; NULL for what is no place."""
+    """The cell of a point in a grid with cells ``height`` metres high; NULL for an invalid position."""
     return fill(_known(_cell(_degrees(height), "0L")), {"a": as_double(lat), "b": as_double(lon)})
 
 
 def centre_of(cell: exp.Expr, height: float) -> tuple[exp.Expr, exp.Expr]:
-    """Latitude and longitude of the middle of a cell of ``cell_of``."""
+    """Latitude and longitude of the centre of a cell of ``cell_of``."""
     h, band = _degrees(height), "shiftright(i, 24)"
     lat = fill(f"({band} + 0.5D) * {h} - 90", {"i": cell})
     lon = fill(f"((i & 16777215L) + 0.5D) * 360 / {_per_band(band, h)} - 180", {"i": cell})
@@ -200,7 +200,7 @@ def centre_of(cell: exp.Expr, height: float) -> tuple[exp.Expr, exp.Expr]:
 
 
 def point_steps(lat: exp.Expr, lon: exp.Expr, grid: Grid, own: Own, nowhere: bool) -> list[Step]:
-    """The cell of a point, as the last step's only column; ``nowhere``: NULL for what is no place, if there is any."""
+    """The cell of a point, as the only column of the last step; ``nowhere``: NULL for an invalid position."""
     band = _band("a", grid.height)
     texts = [
         {"i": _known(band) if nowhere else band},
@@ -211,11 +211,11 @@ def point_steps(lat: exp.Expr, lon: exp.Expr, grid: Grid, own: Own, nowhere: boo
 
 
 def circle_steps(lat: exp.Expr, lon: exp.Expr, grid: Grid, own: Own) -> list[Step]:
-    """The same for the cells that the circle around a place touches: two steps multiply the rows."""
+    """The same for the cells that the circle around a point touches: two steps multiply the rows."""
     h, r = grid.height, grid.radius
     first, last = _band(f"greatest(-90e0, a - {r})", h), _band(f"least(90e0, a + {r})", h)
     pole = f"abs(a) + {r} >= 90"
-    # The latitude where the circle is widest, and of each band the one where it is.
+    # The latitude at which the circle is widest, also within each band.
     tangent = f"sin(radians(a)) / cos(radians({r}))"
     widest = f"CASE WHEN {pole} THEN a ELSE degrees(asin(least(1e0, greatest(-1e0, {tangent})))) END"
     nearest = f"least(greatest(t, i * {h} - 90), (i + 1) * {h} - 90)"
@@ -243,7 +243,7 @@ def _filled(texts: list[dict[str, str]], lat: exp.Expr, lon: exp.Expr, own: Own)
 
 
 def level_of(metres: exp.Expr) -> exp.Expr:
-    """The number of the finest level whose cells are not smaller than the radius."""
+    """The finest level whose cells are not smaller than the radius."""
     steps = " ".join(f"WHEN r <= {height}D THEN {level}" for level, height in enumerate(_LEVELS[:-1]))
     return fill(f"CASE WHEN r IS NULL THEN NULL {steps} ELSE {len(_LEVELS) - 1} END", {"r": as_double(metres)})
 
@@ -263,7 +263,7 @@ def all_levels() -> exp.Expr:
 
 
 def expand(tree: exp.Query) -> exp.Query:
-    """Replaces what is left of ``distance`` and ``within`` by builtin functions."""
+    """Replace the remaining calls of ``distance`` and ``within`` by builtin functions."""
     for name, arity in (("within", 5), ("distance", 4)):
         for node in [n for n in tree.find_all(exp.Anonymous) if sql.function_name(n) == name]:
             args = node.expressions

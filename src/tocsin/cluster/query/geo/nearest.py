@@ -1,11 +1,11 @@
 """The k nearest rows of each point, without comparing every point with every row.
 
 ``LATERAL (SELECT … FROM T h ORDER BY distance(h.lat, h.lon, o.lat, o.lon) LIMIT k)`` is a nested loop in Spark, and a
-sort of all pairs. Here the points ``o`` are grouped by grid cell, and each cell gets its candidates once: with c its
-centre, rho the distance of its farthest point and D the distance from c to the k-th nearest row, every row that is
-among the k nearest of any point of the cell lies within D + 2 rho of c (triangle inequality, twice). The rest happens
-inside each row of ``o``: of the candidates, some hundred in the middle of a city, those few are taken first whose
-straight line through the earth is not longer than the k-th shortest, and only for these the distance is computed.
+sort of all pairs. Here the points ``o`` are grouped by grid cell, and the candidates are computed once for each cell:
+with c its centre, rho the distance of its farthest point and D the distance from c to the k-th nearest row, every row
+that is among the k nearest of any point of the cell is within D + 2 rho of c (triangle inequality, twice). The choice
+is then made within each row of ``o``: of its candidates (some hundred in the middle of a city) only the few are kept
+whose straight line through the earth is not longer than the k-th shortest, and only their distances are computed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tocsin.cluster.query import spark_dialect as sql
 from tocsin.cluster.query.geo import distance_join, geodesy
 from tocsin.cluster.query.relations import Candidates
 
-CELL = 1000.0  # metres: smaller cells mean fewer candidates a point but more cells to prepare
-POSITION = f"{sql.RESERVED}_position"  # stands for 1, 2, … k in a select list
+CELL = 1000.0  # metres: smaller cells mean fewer candidates for each point, but more cells to compute
+POSITION = f"{sql.RESERVED}_position"  # the placeholder for 1, 2, … k in a select list
 _X, _I, _L, _R, _F = (f"{sql.RESERVED}_{letter}" for letter in "xilrf")
-#: Candidates for each wanted row from which on taking a few first is the shorter way.
+#: From this many candidates for each result row, preselecting a few is faster.
 FEW = 4
 _BLOCKERS = (
     "group",
@@ -56,7 +56,7 @@ def is_nearest(select: exp.Select) -> bool:
 
 
 def rewrite(tree: exp.Query) -> exp.Query:
-    """All laterals of this shape; others that order by a distance only leave out what has no place."""
+    """Rewrite all laterals of this form; others that order by distance only skip rows without a position."""
     counter = 0
     for lateral in list(tree.find_all(exp.Lateral)):
         query = lateral.this.this if isinstance(lateral.this, exp.Subquery) else None
@@ -146,7 +146,7 @@ def _is_ours(column: exp.Column, alias: str, names: frozenset[str]) -> bool:
 
 
 def _ours(value: exp.Expr, alias: str, names: frozenset[str]) -> str:
-    """Are its columns all, none or some of the table's?"""
+    """Whether its columns are all, none or some of the columns of the table."""
     if value.find(exp.Query):
         return "some"
     kinds = {_is_ours(column, alias, names) for column in value.find_all(exp.Column)}
@@ -158,7 +158,7 @@ def _outer(value: exp.Expr, alias: str, names: frozenset[str]) -> bool:
 
 
 def _join(found: _Nearest, lateral: exp.Lateral, join: exp.Join, outer: exp.Select, name: str) -> bool:
-    """Replaces the lateral by a join with the candidates of the cell and a row-local choice."""
+    """Replace the lateral by a join with the candidates of the cell, and choose within each row."""
     point = exp.Tuple(expressions=[part.copy() for part in found.point])
     owned = distance_join.owners(point, outer)
     side = str(join.args.get("side") or "").upper()
@@ -192,8 +192,8 @@ def _join(found: _Nearest, lateral: exp.Lateral, join: exp.Join, outer: exp.Sele
     left = {"side": "LEFT"} if side == "LEFT" else {}
     first, later = exp.Join(this=candidates, on=same, **left), joins[at + 1 :]
     if _last(outer, later, str(alias.name).lower(), {str(column.name).lower() for column in columns}):
-        # A view is a step over the joined rows; to Spark a lateral join is a join with every pair of the tables before
-        # it, whatever WHERE keeps of them, and the candidates are its key.
+        # A lateral view works on the joined rows; a lateral join would be a join with every pair of the tables before
+        # it, before WHERE filters them, with the candidates as its key.
         view = exp.Lateral(this=rows, view=True, outer=bool(left), alias=new_alias)
         view.meta["nearest"] = True
         views = list(outer.args.get("laterals") or [])
@@ -213,7 +213,7 @@ def _join(found: _Nearest, lateral: exp.Lateral, join: exp.Join, outer: exp.Sele
 
 
 def _last(outer: exp.Select, later: list[exp.Expr], alias: str, columns: set[str]) -> bool:
-    """May the chosen rows come after the joins that are written after them?"""
+    """Whether the chosen rows may be joined after the joins that follow them in the text."""
     if not later:
         return True
     for join in later:
@@ -225,12 +225,12 @@ def _last(outer: exp.Select, later: list[exp.Expr], alias: str, columns: set[str
             first = str(column.parts[0].name).lower()
             if first == alias or (len(column.parts) == 1 and first in columns):
                 return False
-    # A bare star has the columns in the order of the tables.
+    # A star lists the columns in the order of the tables.
     return not any(isinstance(item, exp.Star) for item in outer.expressions)
 
 
 def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr, name: str) -> exp.Expr:
-    """One row a cell: the rows of the table that can be among the k nearest of a point in it."""
+    """One row for each cell: the rows of the table that can be among the k nearest of a point in it."""
     cells = sql.expression("SELECT cell, x AS la, y AS lo, max(d) AS rho FROM p GROUP BY cell, x, y")
     points = exp.select(
         exp.alias_(lat.copy(), "la"), exp.alias_(lon.copy(), "lo"), exp.alias_(geodesy.cell_of(lat, lon, CELL), "cell")
@@ -277,7 +277,7 @@ def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr,
         " FROM p WHERE d IS NOT NULL GROUP BY cell, rho"
     )
     _put(grouped, pairs, f"{name}p")
-    # Spark would compute ``reach``, with its sort, once for each row; bound to a name it is computed once a cell.
+    # Spark would compute ``reach``, with its sort, for each row; bound to a name it is computed once for each cell.
     near = f"filter(every, {_X} -> {_X}.d <= {_R})"
     final = sql.expression(f"SELECT cell AS `{name}`, flatten(transform(array(reach), {_R} -> {near})) AS list FROM p")
     _put(final, grouped, f"{name}q")
@@ -285,7 +285,7 @@ def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr,
 
 
 def _put(query: exp.Expr, inner: exp.Expr, alias: str) -> None:
-    """Replaces the table ``p`` of a query of ours."""
+    """Replace the table ``p`` in a generated query."""
     table = next(item for item in query.find_all(exp.Table) if item.name == "p")
     table.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))))
 
@@ -311,7 +311,7 @@ def _items(found: _Nearest) -> list[tuple[str, exp.Expr]] | None:
 
 
 def _over(found: _Nearest, value: exp.Expr, variable: str) -> exp.Expr:
-    """An expression with the table's columns read from a candidate."""
+    """An expression in which the columns of the table are read from a candidate."""
     names = frozenset(name.lower() for name in found.columns)
     alias = sql.source_name(found.table)
     holder = exp.Paren(this=value.copy())
@@ -338,7 +338,7 @@ def _field(variable: str, *parts: str) -> exp.Expr:
 def _rows(
     found: _Nearest, items: list[tuple[str, exp.Expr]], candidates: exp.Expr, here: Sequence[exp.Expr]
 ) -> exp.Expr:
-    """An array of the k nearest as structs of the select list, in order. ``here``: the unit vector of the point."""
+    """An array of the k nearest as structs of the select list, ordered. ``here``: the unit vector of the point."""
     terms = found.select.args["order"].expressions
     aliases = {item.alias.lower(): item.this for item in found.select.expressions if isinstance(item, exp.Alias)}
     keys = []
@@ -348,11 +348,11 @@ def _rows(
             value = aliases[value.name.lower()]
         keys += [exp.Literal.string(f"k{index}"), _over(found, value, _X)]
     few = exp.to_identifier(_F)
-    # The place in the list instead of the row itself: small to move, and comparable whatever the row holds.
+    # Sort positions in the list instead of rows: they are small, and comparable for all types.
     keyed = sql.call("named_struct", *keys, exp.Literal.string("i"), exp.to_identifier(_I))
     keyed_all = sql.call("transform", few.copy(), _lambda(keyed, _X, _I))
     plain = all(not term.args.get("desc") and term.args.get("nulls_first") is not False for term in terms)
-    # Spark's own order of structs is ORDER BY's default one, and many times faster than a comparator.
+    # Spark sorts structs in the default order of ORDER BY, many times faster than with a comparator.
     ordered = sql.call("array_sort", keyed_all, *([] if plain else [_comparator(terms)]))
     first = sql.call("slice", ordered, exp.Literal.number(1), exp.Literal.number(found.k))
     rows = sql.call("transform", first, _lambda(sql.expression(f"element_at({_F}, {_X}.i + 1)"), _X))
@@ -364,7 +364,7 @@ def _rows(
 
 
 def _few(k: int, candidates: exp.Expr, here: Sequence[exp.Expr]) -> exp.Expr:
-    """Those candidates that may be among the k nearest, by what needs no trigonometry for each of them."""
+    """The candidates that may be among the k nearest, found without trigonometry."""
     chord = geodesy.chord([*here, *(_field(_X, letter) for letter in "xyz")])
     chords = sql.call("transform", candidates.copy(), _lambda(chord, _X))
     last = sql.call("element_at", sql.call("array_sort", chords), exp.Literal.number(k))
@@ -379,7 +379,7 @@ def _few(k: int, candidates: exp.Expr, here: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _bound(value: exp.Expr, name: str, body: exp.Expr) -> exp.Expr:
-    """``body`` with ``value`` under a name: Spark would compute it anew wherever it stands."""
+    """Bind ``value`` to a name in ``body``; otherwise Spark would compute it again for each use."""
     return sql.call("flatten", sql.call("transform", sql.call("array", value), _lambda(body, name)))
 
 
@@ -388,7 +388,7 @@ def _lambda(body: exp.Expr, *variables: str) -> exp.Lambda:
 
 
 def _comparator(terms: list[exp.Expr]) -> exp.Expr:
-    """ORDER BY as a comparison of two candidates: direction and place of the nulls as Spark has them."""
+    """ORDER BY as a comparison of two candidates, with the direction and the order of nulls of Spark."""
     text = "0"
     for index, term in reversed(list(enumerate(terms))):
         left, right = f"{_L}.k{index}", f"{_R}.k{index}"
@@ -404,7 +404,7 @@ def _comparator(terms: list[exp.Expr]) -> exp.Expr:
 
 
 def _placed(select: exp.Select) -> None:
-    """Spark sorts nulls first, but what has no place is not near."""
+    """Spark sorts nulls first, but a row without a position is not near."""
     order = select.args.get("order")
     if order is None or select.args.get("limit") is None or select.args.get("group") or select.args.get("distinct"):
         return
@@ -414,7 +414,7 @@ def _placed(select: exp.Select) -> None:
 
 
 def _order_inside(select: exp.Select) -> None:
-    """Spark refuses outer columns in ORDER BY; as a column of the table they are fine."""
+    """Spark refuses outer columns in ORDER BY, so they become columns of the table."""
     slots = sql.sources(select)
     order = select.args.get("order")
     if order is None or len(slots) != 1 or not distance_join.wrappable(slots[0]):

@@ -8,10 +8,10 @@ import { tape } from "./tape.js";
 
 const SHOWN = 250;
 const GROUPS = {
-  moves: new Set(["move", "order"]),
+  moves: new Set(["migration", "order"]),
   placements: new Set(["placed"]),
   brokers: new Set(["joined", "died", "returned", "draining", "undrained", "forgotten"]),
-  decisions: new Set(["plan", "held", "strategy", "placement"]),
+  decisions: new Set(["plan", "deferred", "strategy", "placement"]),
 };
 
 const list = $("log-list");
@@ -40,12 +40,12 @@ function wanted() {
 function sentence({ kind, subscriber, source, target, text }) {
   const who = subscriber ? format.brief(subscriber) : "";
   if (kind === "placed") return [`${who} to ${target}`, el("em", {}, ` by ${text}`)];
-  if (kind === "move" || kind === "order") return [`${who} ${source} → ${target}`, el("em", {}, ` ${text}`)];
+  if (kind === "migration" || kind === "order") return [`${who} ${source} → ${target}`, el("em", {}, ` ${text}`)];
   return [text];
 }
 
 function row(note) {
-  const kind = note.kind === "order" ? "move" : note.kind;
+  const kind = note.kind === "order" ? "migration" : note.kind;
   return el("li", { class: note.kind, title: note.subscriber || null }, el("time", {}, format.clock(note.time)), el("span", { class: "kind" }, kind), el("p", {}, ...sentence(note)));
 }
 

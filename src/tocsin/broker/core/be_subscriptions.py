@@ -1,0 +1,337 @@
+"""FE subscriptions with the same channel and arguments share one BE subscription, the data cluster's."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tocsin.broker.core import events as ev
+from tocsin.broker.core.context import Context, Out
+from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
+from tocsin.broker.core.events import Args, Peer, Problem
+from tocsin.broker.core.instructions import Forget, Subscribe, Unsubscribe
+from tocsin.broker.core.model.be_subscription import BESubscription, Channel, DurableRequest, Key, SessionRequest
+from tocsin.broker.core.model.cache import Recent
+from tocsin.broker.core.model.rate import Rate
+from tocsin.broker.core.model.session import LIVE, Session
+from tocsin.broker.core.replay import Replay
+from tocsin.wire import messages as wire
+
+#: BE subscriptions in one request to the data cluster.
+MOST_IN_REQUEST = 10_000
+
+_encode_args = msgspec.json.Encoder(order="sorted").encode
+
+
+class BESubscriptions:
+    """One request to the data cluster a channel at a time, so that order is kept.
+
+    A BE subscription without a subscriber expires after ``config.grace``, and ends with its channel.
+    """
+
+    def __init__(self, context: Context, durable: DurableSubscriptions) -> None:
+        self.context = context
+        self.durable = durable
+        self.by_id: dict[int, BESubscription] = {}
+        self.channels: dict[str, Channel] = {}
+        self.replay = Replay(context, self.by_id)
+        self._by_key: dict[Key, BESubscription] = {}
+        self._idle: dict[BESubscription, float] = {}
+
+    # -- channels
+
+    def channel(self, name: str) -> Channel:
+        key = name.lower()
+        channel = self.channels.get(key)
+        if channel is None:
+            channel = self.channels[key] = Channel(name)
+        return channel
+
+    def remove_unused(self, channel: Channel) -> None:
+        if channel.unused:
+            self.channels.pop(channel.name.lower(), None)
+
+    def current(self, channel: Channel, epoch: int, out: Out) -> Channel | None:
+        """The channel of this epoch; None if the epoch has ended. A new epoch ends the one before."""
+        if epoch == channel.epoch or not epoch:
+            return channel
+        if epoch < channel.epoch:
+            return None
+        if channel.epoch:
+            self.dropped(ev.Dropped(channel.name), out)
+            channel = self.channel(channel.name)
+        channel.epoch = epoch
+        return channel
+
+    def dropped(self, event: ev.Dropped, out: Out) -> None:
+        channel = self.channels.get(event.channel.lower())
+        if channel is None or (event.epoch and event.epoch != channel.epoch):
+            return
+        for session in self.context.sessions.values():
+            for id in [id for id in session.subscriptions if id in channel.be_subscriptions]:
+                session.not_live -= session.subscriptions.pop(id) != LIVE
+                message = f"the channel {channel.name} was dropped"
+                self.context.send(session, wire.Ended(id, "not_found", message), out)
+        for subscription in list(channel.be_subscriptions.values()):
+            for user in list(subscription.users):
+                self.durable.remove(user, subscription)
+                out.append(Forget(user, subscription.id))
+            self._remove(subscription)
+            subscription.live, subscription.waiting, subscription.congested = {}, {}, {}
+            subscription.previous, subscription.users, subscription.audience = {}, {}, None
+        channel.queue.clear()
+        channel.to_unsubscribe.clear()
+        channel.to_unsubscribe_next.clear()
+        channel.pulling = False
+        # A channel that is created again under the name counts from the beginning.
+        channel.notified = channel.delivered = channel.missed = channel.epoch = 0
+        self.remove_unused(channel)
+
+    def _remove(self, subscription: BESubscription) -> None:
+        self._idle.pop(subscription, None)
+        for key in subscription.keys:
+            self._by_key.pop(key, None)
+        self.by_id.pop(subscription.id, None)
+        subscription.channel.be_subscriptions.pop(subscription.id, None)
+        self.context.ledger.cache.forget(subscription.recent)
+
+    # -- requests of subscribers
+
+    def subscribe(self, session: Session, message: wire.Subscribe, out: Out) -> None:
+        most = self.context.limits.subscriptions
+        if len(session.subscriptions) + session.unanswered >= most:
+            hint = "unsubscribe from something first"
+            problem = Problem("limit_exceeded", f"at most {most} subscriptions", hint)
+            self.context.refuse(session, message.id, problem, out)
+            return
+        session.unanswered += 1
+        self.request(message.channel, message.args, SessionRequest(session.peer, message), out)
+
+    def request(self, name: str, args: Args, request: SessionRequest | DurableRequest, out: Out) -> None:
+        channel = self.channel(name)
+        text = _encode_args(args)
+        key = (channel.name.lower(), text)
+        subscription = self._by_key.get(key)
+        if subscription is None:
+            subscription = BESubscription(channel, args, [key], Recent(0), Rate(self.context.now))
+            self._by_key[key] = subscription
+            channel.to_subscribe[text] = subscription
+        if subscription.id:
+            self._attach(subscription, request, out)
+        else:
+            subscription.requests.append(request)
+            self._send_next(channel, out)
+
+    def _attach(self, subscription: BESubscription, request: SessionRequest | DurableRequest, out: Out) -> None:
+        """The BE subscription exists: the request gets it."""
+        self._idle.pop(subscription, None)
+        channel = subscription.channel
+        for expiring in (channel.to_unsubscribe, channel.to_unsubscribe_next):
+            expiring.pop(subscription.id, None)
+        if isinstance(request, DurableRequest):
+            self.durable.restore(subscription, request, out)
+            return
+        session = self.context.sessions.get(request.peer)
+        if session is None:
+            self.idle_if_unused(subscription)
+            return
+        session.unanswered -= 1
+        self._attach_session(subscription, session, request.request, out)
+
+    def _attach_session(
+        self, subscription: BESubscription, session: Session, request: wire.Subscribe, out: Out
+    ) -> None:
+        channel, delivered = subscription.channel, subscription.delivered
+        # An offset of another epoch counts executions of another channel.
+        other_epoch = bool(request.epoch and channel.epoch and request.epoch != channel.epoch)
+        execution = delivered if request.after is None or other_epoch else request.after
+        present = session.subscriptions.get(subscription.id)
+        if present is not None:  # subscribed to already
+            at = delivered if present == LIVE else present
+            if request.after is None:  # it stays where it is
+                self._confirm(subscription, session, request, at, out)
+                return
+            execution = min(execution, at)  # both requests get all of theirs
+            self.detach(subscription, session.peer)
+            self._idle.pop(subscription, None)
+            session.not_live -= session.subscriptions.pop(subscription.id) != LIVE
+        # A subscriber that is ahead of this broker gets some of it twice, and drops it by its execution.
+        execution = min(execution, delivered)
+        self._confirm(subscription, session, request, execution, out)
+        if session.user is not None:
+            self.durable.add(subscription, session.user, execution, out)
+        session.subscriptions[subscription.id] = execution
+        session.not_live += 1
+        self.context.touch(session)
+        ids: tuple[int, ...] = ()
+        if request.after is not None and not other_epoch:
+            ids = self._previous_ids(subscription, session, request.subscription, execution)
+        if ids:
+            self.replay.fetches.fetch_previous(subscription, session.peer, ids, execution)
+        else:
+            self.replay.resume(subscription, session, execution, out, quiet=request.after is None)
+
+    def _confirm(
+        self, subscription: BESubscription, session: Session, request: wire.Subscribe, execution: int, out: Out
+    ) -> None:
+        channel = subscription.channel
+        message = wire.Subscribed(request.id, subscription.id, channel.name, execution, channel.epoch)
+        self.context.send(session, message, out)
+
+    def _previous_ids(
+        self, subscription: BESubscription, session: Session, claimed: int | None, execution: int
+    ) -> tuple[int, ...]:
+        """The ids whose results may come before those of the present one: the one that the subscriber's offset
+        belongs to, and those known of a user, who may have been offline when it changed. Ids grow."""
+        known = subscription.users.get(session.user, {}) if session.user is not None else {}
+        found = {id for id, until in known.items() if execution <= until}
+        if claimed is not None and claimed != subscription.id and execution <= subscription.confirmed_at:
+            found.add(claimed)
+        return tuple(sorted(found))
+
+    def unsubscribe(self, session: Session, message: wire.Unsubscribe, out: Out) -> None:
+        subscription = self.by_id.get(message.subscription)
+        attached = message.subscription in session.subscriptions
+        durable = session.user is not None and self.durable.has(session.user, message.subscription)
+        if subscription is None or not (attached or durable):
+            problem = Problem("not_found", f"no subscription {message.subscription} here")
+            self.context.refuse(session, message.id, problem, out)
+            return
+        if attached:
+            session.not_live -= session.subscriptions.pop(subscription.id) != LIVE
+            self.context.touch(session)
+        if session.user is not None and durable:
+            self.durable.remove(session.user, subscription)
+            out.append(Forget(session.user, subscription.id))
+        self.detach(subscription, session.peer)
+        self.context.send(session, wire.Unsubscribed(message.id, subscription.id), out)
+
+    def detach(self, subscription: BESubscription, peer: Peer) -> None:
+        if peer in subscription.live:
+            del subscription.live[peer]
+            subscription.audience = None
+        subscription.waiting.pop(peer, None)
+        subscription.congested.pop(peer, None)
+        subscription.previous.pop(peer, None)
+        self.idle_if_unused(subscription)
+
+    def detach_session(self, session: Session) -> None:
+        for id in session.subscriptions:
+            self.detach(self.by_id[id], session.peer)
+
+    def release_user(self, user: str) -> None:
+        """This broker does not serve the user's durable subscriptions any more."""
+        for channel in self.channels.values():
+            for subscription in [*channel.to_subscribe.values(), *channel.subscribing]:
+                subscription.requests = [
+                    each for each in subscription.requests if not isinstance(each, DurableRequest) or each.user != user
+                ]
+        for subscription in self.durable.release(user):
+            self.idle_if_unused(subscription)
+
+    def idle_if_unused(self, subscription: BESubscription) -> None:
+        if subscription.id and subscription.unused and subscription not in self._idle:
+            self._idle[subscription] = self.context.now + self.context.config.grace
+
+    # -- requests to the data cluster
+
+    def _send_next(self, channel: Channel, out: Out) -> None:
+        """One request about a channel at a time: what comes meanwhile goes together into the next.
+
+        A subscription to make may be one that is about to end, written in another way: so it is made first.
+        """
+        if channel.busy:
+            return
+        if channel.to_subscribe and not channel.to_unsubscribe_next:
+            channel.busy = True
+            texts = list(channel.to_subscribe)[:MOST_IN_REQUEST]
+            channel.subscribing = [channel.to_subscribe.pop(text) for text in texts]
+            out.append(Subscribe(channel.name, [subscription.args for subscription in channel.subscribing]))
+            channel.to_unsubscribe_next, channel.to_unsubscribe = channel.to_unsubscribe, {}
+        elif channel.to_unsubscribe_next or channel.to_unsubscribe:
+            channel.busy = True
+            expired = channel.to_unsubscribe_next or channel.to_unsubscribe
+            channel.unsubscribing = list(expired)[:MOST_IN_REQUEST]
+            out.append(Unsubscribe(channel.name, channel.unsubscribing))
+            for id in channel.unsubscribing:
+                self._remove(expired.pop(id))
+
+    def subscribed(self, event: ev.Subscribed, out: Out) -> None:
+        channel = self.channel(event.channel)
+        ended = self.current(channel, event.position.epoch, out) is None
+        subscribing, channel.subscribing, channel.busy = channel.subscribing, [], False
+        for subscription, outcome in zip(subscribing, event.outcomes, strict=True):
+            requests, subscription.requests = subscription.requests, []
+            if ended:
+                outcome = Problem("not_found", f"the channel {channel.name} was dropped")
+            if isinstance(outcome, Problem):
+                for key in subscription.keys:
+                    self._by_key.pop(key, None)
+                self._refuse_all(requests, outcome, out)
+                continue
+            known = self.by_id.get(outcome)
+            if known is not None:  # the same subscription, written in another way
+                for key in subscription.keys:
+                    self._by_key[key] = known
+                known.keys += subscription.keys
+                subscription = known
+            else:
+                self._add(subscription, outcome, event.position.execution)
+            for request in requests:
+                self._attach(subscription, request, out)
+            self.idle_if_unused(subscription)
+        self._send_next(channel, out)
+        self.remove_unused(channel)
+
+    def _refuse_all(self, requests: list[SessionRequest | DurableRequest], problem: Problem, out: Out) -> None:
+        for request in requests:
+            if isinstance(request, DurableRequest):
+                out.append(Forget(request.user, request.subscription))
+                continue
+            session = self.context.sessions.get(request.peer)
+            if session is not None:
+                session.unanswered -= 1
+                self.context.refuse(session, request.request.id, problem, out)
+
+    def _add(self, subscription: BESubscription, id: int, execution: int) -> None:
+        channel = subscription.channel
+        subscription.id = id
+        # Its line of the execution that is being pulled may have passed already, when its id was not known.
+        passed = channel.queue[0][0] if channel.pulling else 0
+        subscription.confirmed_at = subscription.live_after = max(execution, passed, channel.missed)
+        subscription.recent.complete_after = subscription.delivered
+        self.by_id[id] = channel.be_subscriptions[id] = subscription
+
+    def unsubscribed(self, event: ev.Unsubscribed, out: Out) -> None:
+        channel = self.channel(event.channel)
+        channel.busy, channel.unsubscribing = False, []
+        self._send_next(channel, out)
+        self.remove_unused(channel)
+
+    def recovered(self, event: ev.Recovered, out: Out) -> None:
+        channel = self.current(self.channel(event.channel), event.position.epoch, out)
+        if channel is None:
+            return
+        for id, args in event.subscriptions:
+            key = (channel.name.lower(), _encode_args(args))
+            if id not in self.by_id and id not in channel.unsubscribing and key not in self._by_key:
+                subscription = BESubscription(channel, list(args), [key], Recent(0), Rate(self.context.now))
+                self._by_key[key] = subscription
+                self._add(subscription, id, event.position.execution)
+                self.idle_if_unused(subscription)
+        self.remove_unused(channel)
+
+    def expire(self, out: Out) -> None:
+        """Ends what had no subscriber for ``config.grace``."""
+        due: list[BESubscription] = []
+        for subscription, deadline in self._idle.items():
+            if deadline > self.context.now:
+                break
+            due.append(subscription)
+        touched: dict[str, Channel] = {}
+        for subscription in due:
+            del self._idle[subscription]
+            if subscription.unused:
+                subscription.channel.to_unsubscribe[subscription.id] = subscription
+                touched[subscription.channel.name] = subscription.channel
+        for channel in touched.values():
+            self._send_next(channel, out)

@@ -1,0 +1,58 @@
+"""What the parts of the broker's state machine share: settings, time, sessions, the ledger, and how to answer."""
+
+from __future__ import annotations
+
+from tocsin.broker.core.events import Line, Peer, Problem
+from tocsin.broker.core.instructions import Instruction, Send
+from tocsin.broker.core.model.be_subscription import BESubscription
+from tocsin.broker.core.model.cache import Cache
+from tocsin.broker.core.model.ledger import Ledger
+from tocsin.broker.core.model.session import Session
+from tocsin.config import BrokerConfig
+from tocsin.wire import messages as wire
+from tocsin.wire.messages import Error, Message
+
+#: The instructions of one call, in order.
+Out = list[Instruction]
+
+
+class Context:
+    """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config, self.limits = config, config.limits
+        self.now = 0.0
+        self.sessions: dict[Peer, Session] = {}
+        self.ledger = Ledger(Cache(self.limits.cache_bytes, self.limits.cache_results))
+        self.changed: dict[str, None] = {}
+        self.changed_users: dict[str, None] = {}
+
+    def touch(self, session: Session) -> None:
+        if session.subscriber:
+            self.changed[session.subscriber] = None
+
+    def send(self, session: Session, message: Message, out: Out) -> None:
+        self.send_all((session.peer,), message, out)
+
+    def send_all(self, peers: tuple[Peer, ...], message: Message, out: Out) -> None:
+        data = wire.encode(message)
+        self.ledger.counters.bytes_out += len(data) * len(peers)
+        out.append(Send(peers, (data,)))
+
+    def refuse(self, session: Session, id: int | None, problem: Problem, out: Out) -> None:
+        self.ledger.counters.refusals += 1
+        self.send(session, Error(id, problem.code, problem.message, problem.hint), out)
+
+    def deliver(self, peers: tuple[Peer, ...], messages: tuple[bytes, ...], out: Out) -> None:
+        """Notifications that come late."""
+        counters = self.ledger.counters
+        counters.deliveries += len(messages) * len(peers)
+        counters.bytes_out += sum(map(len, messages)) * len(peers)
+        out.append(Send(peers, messages))
+
+    def deliver_lines(self, subscription: BESubscription, peers: tuple[Peer, ...], lines: list[Line], out: Out) -> None:
+        """Results that were fetched, under the id that the subscription has now."""
+        template, id = subscription.channel.template, subscription.id
+        self.ledger.counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
+        messages = tuple(template % (id, line.execution, line.rows, line.results) for line in lines)
+        self.deliver(peers, messages, out)

@@ -1,0 +1,121 @@
+"""BE subscriptions and their channels, as the broker's state machine sees them.
+
+Offsets here are executions of one epoch: that of the channel. A channel that is created again ends everything of the
+epoch before, so that no two epochs meet in one BE subscription.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from tocsin.broker.core.events import Args, Line, Peer
+from tocsin.broker.core.model.audience import Audience
+from tocsin.broker.core.model.cache import Recent
+from tocsin.broker.core.model.rate import Rate
+from tocsin.wire.messages import Subscribe, notify_template
+from tocsin.wire.position import Position
+
+Key = tuple[str, bytes]
+
+
+class DurableRequest(NamedTuple):
+    """Asks for a BE subscription on behalf of a user, who had it under this id."""
+
+    user: str
+    subscription: int
+    execution: int
+    previous_ids: dict[int, int]
+
+
+class SessionRequest(NamedTuple):
+    """Asks for it on a connection."""
+
+    peer: Peer
+    request: Subscribe
+
+
+class PreviousIds(NamedTuple):
+    """The rest of the results under previous ``ids`` comes first, the oldest id first; only the answer to the latest
+    job counts. ``released``: no broker may have held the subscription before the first of them."""
+
+    ids: tuple[int, ...]
+    job: int
+    released: bool = False
+
+
+class Channel(Struct, eq=False):
+    """All executions up to ``delivered`` have been delivered. One pull at a time keeps them in order."""
+
+    name: str
+    template: bytes = b""  # of its notifications
+    epoch: int = 0
+    delivered: int = 0
+    notified: int = 0  # the latest execution
+    missed: int = 0  # notifications up to here may not have arrived
+    queue: deque[tuple[int, list[Line] | None]] = field(default_factory=deque)  # notified, not delivered
+    pulling: bool = False
+    busy: bool = False  # a Subscribe or an Unsubscribe is in flight
+    to_subscribe: dict[bytes, BESubscription] = {}
+    subscribing: list[BESubscription] = []  # the Subscribe in flight
+    to_unsubscribe: dict[int, BESubscription] = {}
+    to_unsubscribe_next: dict[int, BESubscription] = {}  # of these, all that was to be subscribed before has been
+    unsubscribing: list[int] = []  # the Unsubscribe in flight
+    be_subscriptions: dict[int, BESubscription] = {}
+
+    def __post_init__(self) -> None:
+        self.spell(self.name)
+
+    def spell(self, name: str) -> None:
+        self.name = name
+        self.template = notify_template(name)
+
+    def position(self, execution: int) -> Position:
+        return Position(self.epoch, execution)
+
+    @property
+    def unused(self) -> bool:
+        waiting = self.to_subscribe or self.to_unsubscribe or self.to_unsubscribe_next
+        return not (self.be_subscriptions or waiting or self.busy or self.queue)
+
+
+class BESubscription(Struct, eq=False):
+    """``id`` is 0 until the data cluster has confirmed it, when its channel was at ``confirmed_at``.
+
+    Results up to ``live_after`` are fetched from the data cluster, later ones delivered as they come.
+    """
+
+    channel: Channel
+    args: Args
+    keys: list[Key]
+    recent: Recent
+    lam: Rate
+    id: int = 0
+    confirmed_at: int = 0
+    live_after: int = 0
+    last_delivered: int = 0
+    requests: list[SessionRequest | DurableRequest] = []
+    live: dict[Peer, None] = {}
+    audience: Audience | None = None  # of ``live``, made when it is needed
+    waiting: dict[Peer, int] = {}
+    congested: dict[Peer, None] = {}
+    previous: dict[Peer, PreviousIds] = {}
+    users: dict[str, dict[int, int]] = {}  # its durable users; previous ids, each with its last execution
+    fetching: bool = False
+    reported: float = -1.0  # λ in bytes, as the coordinator knows it
+
+    @property
+    def delivered(self) -> int:
+        """Live subscribers have everything up to this execution."""
+        return max(self.live_after, self.last_delivered, self.channel.delivered)
+
+    def targets(self) -> Audience:
+        if self.audience is None:
+            self.audience = Audience(self.live)
+        return self.audience
+
+    @property
+    def unused(self) -> bool:
+        return not (self.live or self.waiting or self.congested or self.previous or self.users or self.requests)

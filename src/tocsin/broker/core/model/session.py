@@ -1,0 +1,28 @@
+"""A subscriber's connection as the broker's state machine sees it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tocsin.broker.core.events import Peer
+from tocsin.wire.messages import FromClient
+
+#: In ``Session.subscriptions``: results are sent as they come.
+LIVE = -1
+
+
+class Session(Struct, eq=False):
+    """``subscriptions`` maps a BE subscription to LIVE, or to the last execution that was sent."""
+
+    peer: Peer
+    address: str
+    last_received: float
+    subscriptions: dict[int, int]
+    user: str | None = None
+    subscriber: str = ""
+    welcomed: bool = False
+    rest: bool = False  # one request of a user over REST
+    congested: bool = False
+    not_live: int = 0  # subscriptions that are not live
+    unanswered: int = 0
+    queued: list[FromClient] | None = None  # received while its token is being looked up

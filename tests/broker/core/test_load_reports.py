@@ -1,0 +1,141 @@
+"""What the coordinator is told between two full reports."""
+
+from __future__ import annotations
+
+from broker_harness import BrokerHarness
+
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.load_reports import ROUND
+from tocsin.broker.core.model.rate import LEAST
+from tocsin.broker.core.user_sessions import MIGRATION_SECONDS, REST_IDLE
+from tocsin.wire import close_codes
+from tocsin.wire import messages as wire
+from tocsin.wire.reports import MigrationOrder, ReportReply
+
+
+def test_a_rate_that_is_no_news_is_said_again_within_a_round():
+    """The coordinator may have gone by another broker's, which has it no longer."""
+    harness = BrokerHarness(heartbeat=0.0)
+    harness.open("p")
+    harness.subscribed("p", number=7)
+    assert harness.state.load_reports.changes(1, harness.now, full=True).rates == {7: 0.0}
+    said = [
+        number
+        for number in range(2, 2 + ROUND)
+        if harness.state.load_reports.changes(number, harness.now, full=False).rates
+    ]
+    assert said == [7]
+
+
+def test_a_rate_that_has_just_begun_to_be_counted_is_said_to_be_fresh():
+    harness = BrokerHarness(heartbeat=0.0)
+    harness.open("p")
+    harness.subscribed("p", number=7)
+    assert harness.state.load_reports.changes(1, harness.now, full=True).fresh == [7]
+    assert harness.state.load_reports.changes(2, harness.now + LEAST, full=True).fresh == []
+
+
+# -- users over REST ---------------------------------------------------------------------------------------------------
+
+
+def polling() -> BrokerHarness:
+    """A user over REST with one durable subscription."""
+    harness = BrokerHarness(heartbeat=0.0, grace=10.0)
+    harness.handle(ev.OpenedForUser("call", "ann"))
+    harness.subscribed("call", 7)
+    harness.close("call")
+    return harness
+
+
+def subscribers(harness: BrokerHarness, *, full: bool = False) -> tuple[dict[str, list[int]], list[str]]:
+    report = harness.state.load_reports.changes(1, harness.now, full=full)
+    return report.subscribers, report.left
+
+
+def order(name: str) -> ev.Ordered:
+    return ev.Ordered(ReportReply(1, migrations=[MigrationOrder(name, "c", "http://c", "ticket")]))
+
+
+def test_a_user_over_rest_is_reported_as_a_subscriber():
+    harness = polling()
+    assert subscribers(harness) == ({"ann": [7]}, [])
+    assert subscribers(harness) == ({}, [])
+    assert subscribers(harness, full=True) == ({"ann": [7]}, [])
+    (load,) = harness.state.load_reports.report(harness.now).subscriptions
+    assert load.subscribers == 1
+
+
+def test_a_user_that_does_not_poll_any_more_has_left():
+    harness = polling()
+    subscribers(harness)
+    harness.tick(REST_IDLE + 1)
+    assert subscribers(harness) == ({}, ["ann"])
+    harness.handle(ev.OpenedForUser("call", "ann"))
+    assert subscribers(harness) == ({"ann": [7]}, [])
+
+
+def test_a_long_poll_keeps_its_user_here():
+    harness = polling()
+    harness.handle(ev.OpenedForUser("long", "ann"))
+    for _ in range(3):
+        harness.tick(REST_IDLE)
+    assert subscribers(harness) == ({"ann": [7]}, [])
+
+
+def test_a_user_with_a_websocket_is_reported_once():
+    harness = polling()
+    subscribers(harness)
+    harness.log_in("p", "ann", wire.DurableSubscription(7, "C", ["fire"], 0))
+    harness.subscribed("p", 7)
+    assert subscribers(harness) == ({"b:1": [7]}, ["ann"])
+
+
+def test_a_report_that_did_not_arrive_speaks_of_the_user_again():
+    harness = polling()
+    reports = harness.state.load_reports
+    reports.put_back(reports.changes(1, harness.now, full=False))
+    assert subscribers(harness) == ({"ann": [7]}, [])
+    harness.handle(ev.UserEnded("ann"))
+    reports.put_back(reports.changes(2, harness.now, full=False))
+    assert subscribers(harness) == ({}, ["ann"])
+
+
+def test_a_user_over_rest_is_sent_to_another_broker_by_its_next_request():
+    harness = polling()
+    harness.handle(order("ann"))
+    harness.handle(ev.OpenedForUser("next", "ann"))
+    assert harness.took("next") == [wire.Migrate("c", "http://c", "ticket")]
+
+
+def test_an_open_request_gets_the_migration_at_once():
+    harness = polling()
+    harness.handle(ev.OpenedForUser("long", "ann"))
+    harness.handle(order("ann"))
+    assert harness.took("long") == [wire.Migrate("c", "http://c", "ticket")]
+
+
+def test_a_migration_that_the_coordinator_has_given_up_is_not_repeated():
+    harness = polling()
+    harness.handle(order("ann"))
+    harness.tick(MIGRATION_SECONDS)
+    harness.handle(ev.OpenedForUser("next", "ann"))
+    assert harness.took("next") == []
+
+
+def test_a_user_that_arrived_elsewhere_is_not_served_here():
+    harness = polling()
+    subscribers(harness)
+    harness.handle(ev.OpenedForUser("long", "ann"))
+    harness.handle(ev.Ordered(ReportReply(1, drop=["ann"])))
+    assert [it.close for it in harness.did(do.Close)] == [close_codes.MIGRATED]
+    assert subscribers(harness) == ({}, ["ann"])
+    harness.tick(11)
+    assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
+
+
+def test_the_migration_of_a_user_that_is_not_here_has_failed():
+    harness = polling()
+    harness.handle(order("bob"))
+    (failed,) = harness.state.load_reports.changes(1, harness.now, full=False).outcomes
+    assert failed.ticket == "ticket"

@@ -1,0 +1,118 @@
+"""Records from subscribers, gathered into one post a feed."""
+
+from __future__ import annotations
+
+import pytest
+from broker_harness import BrokerHarness
+from msgspec import Raw
+
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import Problem
+from tocsin.broker.core.publications import EACH, MOST_RECORDS
+from tocsin.config import BrokerLimits
+from tocsin.wire import messages as wire
+
+
+@pytest.fixture
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.open("p", "q")
+    return harness
+
+
+def publish(id: int, *records: bytes, feed: str = "F") -> wire.Publish:
+    return wire.Publish(id, feed, [Raw(record) for record in records])
+
+
+def commits(harness: BrokerHarness) -> list[tuple[str, list[bytes]]]:
+    return [(it.feed, [bytes(record) for record in it.records]) for it in harness.did(do.Publish)]
+
+
+def test_records_are_committed_and_then_confirmed(harness):
+    harness.say("p", publish(5, b"1", b"2"))
+    assert commits(harness) == [("F", [b"1", b"2"])] and harness.took("p") == []
+    harness.handle(ev.Published("F"))
+    assert harness.took("p") == [wire.Published(5, 2)]
+
+
+def test_what_comes_during_a_commit_goes_together_into_the_next(harness):
+    harness.say("p", publish(1, b"1"))
+    harness.say("p", publish(2, b"2"))
+    harness.say("q", publish(3, b"3"))
+    assert commits(harness) == [("F", [b"1"])]
+    harness.handle(ev.Published("F"))
+    assert commits(harness) == [("F", [b"2", b"3"])]
+    harness.handle(ev.Published("F"))
+    assert harness.took("p") == [wire.Published(1, 1), wire.Published(2, 1)]
+    assert harness.took("q") == [wire.Published(3, 1)]
+
+
+def test_feeds_do_not_wait_for_each_other(harness):
+    harness.say("p", publish(1, b"1"), publish(2, b"2", feed="G"))
+    assert commits(harness) == [("F", [b"1"]), ("G", [b"2"])]
+
+
+def test_each_is_told_of_its_own_records_that_were_refused(harness):
+    harness.say("p", publish(1, b"x"))
+    harness.say("p", publish(2, b"1", b"2"))
+    harness.say("q", publish(3, b"3", b"4"))
+    harness.handle(ev.Published("F"))
+    harness.took("p")
+    harness.handle(ev.Published("F", [(3, "missing", "no n"), (1, "null", "n")]))
+    assert harness.took("p") == [wire.Published(2, 1, [wire.Refused(1, "null", "n")])]
+    assert harness.took("q") == [wire.Published(3, 1, [wire.Refused(1, "missing", "no n")])]
+    assert harness.state.counters.published == 3
+
+
+def test_a_commit_that_failed_is_an_error_to_all_who_are_in_it(harness):
+    harness.say("p", publish(1, b"1"))
+    harness.handle(ev.PublishFailed("F", Problem("not_found", "no feed", "hint")))
+    assert harness.took("p") == [wire.Error(1, "not_found", "no feed", "hint")]
+
+
+def test_what_waits_behind_a_failed_commit_is_tried(harness):
+    harness.say("p", publish(1, b"1"))
+    harness.say("p", publish(2, b"2"))
+    commits(harness)
+    harness.handle(ev.PublishFailed("F", Problem("conflict", "stopped")))
+    assert commits(harness) == [("F", [b"2"])]
+
+
+def test_one_post_holds_only_so_many_records(harness):
+    harness.say("p", publish(1, b"1"))
+    for id in (2, 3):
+        harness.say("p", publish(id, *[b"1"] * 600))
+    harness.handle(ev.Published("F"))
+    assert [len(records) for _, records in commits(harness)] == [1, 600]
+    assert MOST_RECORDS < 1200
+
+
+def test_who_has_left_gets_no_answer_and_its_records_are_kept(harness):
+    harness.say("p", publish(1, b"1"))
+    harness.close("p")
+    harness.handle(ev.Published("F"))
+    assert harness.took("p") == [] and harness.state.counters.published == 1
+
+
+def test_more_than_the_broker_holds_is_refused_at_once():
+    harness = BrokerHarness(BrokerLimits(publish_bytes=2 * EACH + 20))
+    harness.open("p")
+    harness.say("p", publish(1, b"1" * 10))
+    harness.say("p", publish(2, b"1" * 10))
+    harness.say("p", publish(3, b"1"))
+    (error,) = harness.took("p")
+    assert (error.id, error.code) == (3, "busy")
+
+
+def test_many_tiny_records_count_for_what_they_cost():
+    harness = BrokerHarness(BrokerLimits(publish_bytes=100 * EACH))
+    harness.open("p")
+    harness.say("p", publish(1, *[b"1"] * 100))
+    assert harness.took("p")[0].code == "busy"
+
+
+def test_an_answer_makes_room(harness):
+    harness.say("p", publish(1, b"1"))
+    harness.handle(ev.Published("F"))
+    assert harness.state.publications.waiting_bytes == 0 and harness.state.publications._feeds == {}

@@ -1,0 +1,190 @@
+"""Each connection gets each of its messages once and in order, framed, whatever its socket takes."""
+
+from __future__ import annotations
+
+import socket
+import weakref
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tocsin.broker.core.instructions import Send
+from tocsin.broker.core.model.audience import Audience
+from tocsin.broker.transport.frame_writer import FrameWriter
+from tocsin.wire.frames import frame
+
+
+def framed(*messages: bytes) -> bytes:
+    return b"".join(map(frame, messages))
+
+
+class Peer:
+    """A connection with a real socket, which keeps what the socket does not take."""
+
+    def __init__(self, writer: FrameWriter) -> None:
+        self.writer = writer
+        self.near, self.far = socket.socketpair()
+        self.near.setblocking(False)
+        self.far.setblocking(False)
+        self.fd = self.near.fileno()
+        self.kept = b""
+        self.got = b""
+
+    def send(self, messages: tuple[bytes, ...], frames: bytes) -> None:
+        self.write(frames)
+
+    def write(self, data: bytes) -> None:
+        self.kept += data
+        if self.fd >= 0:
+            self.fd = -1
+            self.writer.changes += 1
+
+    def read(self) -> bytes:
+        """All that there is, and then what was kept."""
+        try:
+            while data := self.far.recv(1 << 20):
+                self.got += data
+        except BlockingIOError:
+            pass
+        return self.got + self.kept
+
+    def fill(self) -> None:
+        try:
+            while True:
+                self.near.send(b"-" * 4096)
+        except BlockingIOError:
+            pass
+
+    def end(self) -> None:
+        self.fd = -1
+        self.writer.changes += 1
+        self.near.close()
+        self.far.close()
+
+
+@pytest.fixture
+def writer() -> FrameWriter:
+    return FrameWriter()
+
+
+@pytest.fixture
+def peers(writer: FrameWriter) -> Iterator[Callable[[int], Audience]]:
+    made: list[Peer] = []
+
+    def make(count: int) -> Audience:
+        made.extend(Peer(writer) for _ in range(count))
+        return Audience(made[-count:])
+
+    yield make
+    for peer in made:
+        peer.end()
+
+
+def test_everybody_gets_the_same(writer, peers):
+    audience = peers(5)
+    for data in (b"one", b"two"):
+        writer.write(audience, (data,))
+    assert [peer.read() for peer in audience] == [framed(b"one", b"two")] * 5
+    assert not any(peer.kept for peer in audience)
+
+
+@pytest.mark.parametrize("full", [0, 2, 4])
+def test_who_takes_no_more_keeps_it_and_the_others_get_it_all_the_same(writer, peers, full):
+    audience = peers(5)
+    audience[full].fill()
+    writer.write(audience, (b"one",))
+    writer.write(audience, (b"two",))
+    assert audience[full].kept == framed(b"one", b"two")
+    assert [peer.read() for peer in audience if peer is not audience[full]] == [framed(b"one", b"two")] * 4
+
+
+def test_who_takes_a_part_keeps_the_rest(writer, peers):
+    audience = peers(3)
+    data = bytes(range(256)) * 40_000
+    writer.write(audience, (data,))
+    assert all(peer.kept for peer in audience)
+    assert all(peer.read() == framed(data) for peer in audience)
+
+
+def test_who_has_left_costs_nobody_else_anything(writer, peers):
+    audience = peers(4)
+    writer.write(audience, (b"one",))
+    audience[1].far.close()
+    writer.write(audience, (b"two",))
+    assert audience[1].kept == framed(b"two")
+    assert [peer.read() for peer in (audience[0], *audience[2:])] == [framed(b"one", b"two")] * 3
+
+
+def test_a_number_that_is_another_connections_now_is_not_written_to(writer, peers):
+    audience = peers(3)
+    writer.write(audience, (b"one",))
+    number = audience[1].fd
+    audience[1].end()
+    stranger = peers(1)[0]
+    assert number in (stranger.near.fileno(), stranger.far.fileno())
+    writer.write(audience, (b"two",))
+    assert stranger.read() == b"" and audience[1].kept == framed(b"two")
+
+
+def test_one_without_a_socket_writes_by_itself(writer, peers):
+    audience = peers(3)
+    audience[1].fd = -1
+    writer.write(audience, (b"one",))
+    writer.write_together([Send(audience, (b"two",)), Send(Audience(audience[:2]), (b"three",))])
+    assert [peer.read() for peer in audience] == [
+        framed(b"one", b"two", b"three"),
+        framed(b"one", b"two", b"three"),
+        framed(b"one", b"two"),
+    ]
+
+
+def test_an_audience_that_is_not_used_any_more_is_gone_at_once(writer, peers):
+    audience = peers(3)
+    writer.write(audience, (b"one",))
+    left = weakref.ref(audience.way.fds)
+    del audience
+    assert left() is None
+
+
+def test_a_burst_to_one_audience_is_one_write_to_each(writer, peers):
+    audience = peers(2)
+    writer.write_together([Send(audience, (b"%d" % number,)) for number in range(10)])
+    assert [peer.far.recv(100) for peer in audience] == [framed(*[b"%d" % number for number in range(10)])] * 2
+
+
+def test_who_is_in_several_audiences_gets_one_write(writer, peers):
+    audience = peers(4)
+    several = (audience, Audience(audience[1:]), tuple(audience[2:]))
+    writer.write_together([Send(peers, (text,)) for peers, text in zip(several, (b"a", b"b", b"c"), strict=True)])
+    assert [peer.far.recv(100) for peer in audience] == [
+        framed(b"a"),
+        framed(b"a", b"b"),
+        framed(b"a", b"b", b"c"),
+        framed(b"a", b"b", b"c"),
+    ]
+
+
+@given(data=st.data())
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_everybody_gets_its_frames_in_order_whatever_happens(writer, peers, data):
+    crowd = peers(6)
+    expected = dict.fromkeys(crowd, b"")
+    several = st.lists(st.sampled_from(crowd), min_size=1, unique=True)
+    audiences = [Audience(data.draw(several)) for _ in range(3)]
+    for number in range(data.draw(st.integers(1, 12))):
+        chosen = data.draw(st.lists(st.sampled_from(audiences), min_size=1, max_size=4))
+        messages = [
+            b"%d.%d;" % (number, place) * data.draw(st.sampled_from([1, 60_000])) for place in range(len(chosen))
+        ]
+        if len(chosen) == 1:
+            writer.write(chosen[0], (messages[0],))
+        else:
+            writer.write_together([Send(peers, (text,)) for peers, text in zip(chosen, messages, strict=True)])
+        for audience, text in zip(chosen, messages, strict=True):
+            for peer in audience:
+                expected[peer] += framed(text)
+    assert {peer: peer.read() == expected[peer] for peer in crowd} == dict.fromkeys(crowd, True)

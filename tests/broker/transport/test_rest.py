@@ -1,0 +1,240 @@
+"""REST with the papers' names, and Server-Sent Events, on a real broker."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any
+
+import httpx
+import pytest
+from broker_lab import Broker, broker
+from rest_user import PASSWORD, RestUser, events, rows
+
+from sparkless import sparkless
+
+kinds = (f"rest{n}" for n in itertools.count(1))
+
+
+@pytest.fixture
+def person(served_broker: Broker) -> RestUser:
+    return RestUser(served_broker.url)
+
+
+def test_results_wait_for_who_asks_and_come_until_they_are_acknowledged(cluster, person):
+    kind = next(kinds)
+    number = person.subscribe(kind)
+    first = cluster.found("OfKind", ([kind], [{"n": 1}]))
+    second = cluster.found("OfKind", ([kind], [{"n": 2}, {"n": 3}]))
+    assert rows(person.results(number, wait=20, after=first)) == [2, 3]
+    found = person.results(number)
+    assert rows(found) == [1, 2, 3] and found["after"] == second and found["gaps"] == []
+    assert person.post("/ackresults", subscription=number, execution=first).status_code == 200
+    assert rows(person.results(number)) == [2, 3]
+    assert person.post("/ackresults", subscription=number, execution=second).status_code == 200
+    assert rows(person.results(number)) == []
+
+
+def test_a_position_never_goes_back(cluster, person):
+    kind = next(kinds)
+    number = person.subscribe(kind)
+    last = [cluster.found("OfKind", ([kind], [{"n": n}])) for n in range(3)][-1]
+    person.post("/ackresults", subscription=number, execution=last)
+    person.post("/ackresults", subscription=number, execution=last - 2)
+    assert rows(person.results(number)) == []
+
+
+def test_a_long_poll_ends_when_something_comes(cluster, person):
+    kind = next(kinds)
+    number = person.subscribe(kind)
+    with httpx.Client(base_url=person.http.base_url, headers=person.http.headers, timeout=120) as other:
+        found: list[Any] = []
+        asking = threading.Thread(
+            target=lambda: found.append(other.get("/getresults", params={"subscription": number, "wait": 50}).json())
+        )
+        asking.start()
+        cluster.found("OfKind", ([kind], [{"n": 7}]))
+        asking.join()
+    assert rows(found[0]) == [7]
+
+
+def test_a_limit_leaves_the_rest_for_the_next_call(cluster, person):
+    kind = next(kinds)
+    number = person.subscribe(kind)
+    for n in range(5):
+        cluster.found("OfKind", ([kind], [{"n": n}]))
+    first = person.results(number, limit=2, wait=20)
+    rest = person.results(number, after=first["after"], wait=20)
+    while len(rows(first) + rows(rest)) < 5:
+        more = person.results(number, after=rest["after"], wait=20)
+        rest = {"results": rest["results"] + more["results"], "after": more["after"]}
+    assert rows(first) + rows(rest) == [0, 1, 2, 3, 4]
+
+
+def test_what_is_subscribed_to_is_listed_until_it_is_not(person):
+    kind = next(kinds)
+    number = person.subscribe(kind)
+    assert person.subscribe(kind) == number
+    (held,) = person.http.get("/listsubscriptions").json()["subscriptions"]
+    assert (held["subscription"], held["channel"], held["args"]) == (number, "OfKind", {"kind": kind})
+    assert person.post("/unsubscribe", subscription=number).status_code == 200
+    assert person.http.get("/listsubscriptions").json() == {"subscriptions": []}
+    assert person.post("/unsubscribe", subscription=number).status_code == 404
+
+
+def test_channels_are_listed_with_their_parameters(person):
+    found = {each["name"]: each for each in person.http.get("/listchannels").json()["channels"]}
+    assert found["OfKind"]["parameters"] == [{"name": "kind", "type": "string"}]
+
+
+def test_after_logout_the_token_is_worth_nothing_and_nothing_is_kept(person):
+    number = person.subscribe(next(kinds))
+    assert person.post("/logout").status_code == 200
+    assert person.http.get("/listsubscriptions").status_code == 401
+    again = RestUser(str(person.http.base_url), person.name)
+    assert again.http.get("/listsubscriptions").json() == {"subscriptions": []}
+    assert again.post("/ackresults", subscription=number, execution=1).status_code == 404
+
+
+def test_devices_of_a_user_have_their_own_subscriptions(person):
+    person.subscribe(next(kinds))
+    laptop = RestUser(str(person.http.base_url), person.name, "laptop")
+    assert laptop.http.get("/listsubscriptions").json() == {"subscriptions": []}
+    assert len(person.http.get("/listsubscriptions").json()["subscriptions"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/registeruser", {"user": "", "password": PASSWORD}, 400, "bad_request"),
+        ("/registeruser", {"user": "a/b", "password": PASSWORD}, 400, "bad_request"),
+        ("/registeruser", {"user": "x" * 200, "password": PASSWORD}, 400, "bad_request"),
+        ("/registeruser", {"user": "short", "password": "1234567"}, 400, "bad_request"),
+        ("/registeruser", {"user": 5, "password": PASSWORD}, 400, "malformed"),
+        ("/registeruser", {"user": "more", "password": PASSWORD, "admin": True}, 400, "malformed"),
+        ("/login", {"user": "nobody", "password": PASSWORD}, 401, "unauthorized"),
+        ("/login", {"user": "nobody", "password": PASSWORD, "device": ""}, 400, "bad_request"),
+        ("/subscribe", {"channel": "Nothing"}, 404, "not_found"),
+        ("/subscribe", {"channel": "Above", "args": ["x"]}, 400, "type_mismatch"),
+        ("/subscribe", {"channel": "Above", "args": []}, 400, "type_mismatch"),
+        ("/subscribe", {"channel": "OfKind", "args": 5}, 400, "malformed"),
+        ("/subscribe", {"channel": ""}, 400, "malformed"),
+        ("/unsubscribe", {"subscription": 999_999}, 404, "not_found"),
+        ("/unsubscribe", {"subscription": 0}, 400, "malformed"),
+        ("/ackresults", {"subscription": 999_999, "execution": 1}, 404, "not_found"),
+        ("/ackresults", {"subscription": 1, "execution": -1}, 400, "malformed"),
+        ("/publish", {"feed": "Nothing", "records": [{"n": 1}]}, 404, "not_found"),
+        ("/publish", {"feed": "", "records": [{"n": 1}]}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": []}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": [{}] * 1_001}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": {"n": 1}}, 400, "malformed"),
+        ("/publish", {"records": [{"n": 1}]}, 400, "malformed"),
+        ("/publish", {"feed": "LocationFeed", "records": [{"n": 1}], "key": "k"}, 400, "malformed"),
+        ("/nowhere", {}, 404, "no_such_path"),
+        ("/notify", {}, 404, "no_such_path"),
+    ],
+)
+def test_bad_requests_say_what_is_wrong(person, path, body, status, code):
+    answer = person.http.post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+
+
+def test_published_records_are_durable_when_they_are_answered(person):
+    records = [{"user": "rest", "lat": 1.0, "lon": 2.0}, 5, {"user": None}]
+    answer = person.post("/publish", feed="LocationFeed", records=records)
+    assert answer.status_code == 201, answer.text
+    found = answer.json()
+    assert found["taken"] == 3 - len(found["refused"])
+    assert {each["index"] for each in found["refused"]} >= {1, 2}
+    assert "published_records_total 0.0" not in person.http.get("/metrics").text
+
+
+def test_nothing_is_published_without_a_token(served_broker):
+    answer = httpx.post(f"{served_broker.url}/publish", json={"feed": "LocationFeed", "records": [{}]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+
+
+@pytest.mark.parametrize("query", ["", "subscription=x", "subscription=1&wait=-1", "subscription=1&wait=1e9"])
+def test_bad_questions_for_results_are_refused(person, query):
+    answer = person.http.get(f"/getresults?{query}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed"), answer.text
+
+
+@pytest.mark.parametrize("header", [{}, {"authorization": "Bearer wrong"}, {"authorization": "Basic YTpi"}])
+def test_without_a_token_nobody_gets_in(served_broker, header):
+    answer = httpx.get(served_broker.url + "/listsubscriptions", headers=header, timeout=60)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+
+
+def test_a_name_is_taken_once(person):
+    answer = person.post("/registeruser", user=person.name, password="another password")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "already_exists")
+
+
+def test_another_site_cannot_make_a_browser_post(person):
+    answer = person.http.post(
+        "/login", headers={"origin": "http://evil.example"}, json={"user": person.name, "password": PASSWORD}
+    )
+    assert answer.status_code == 403
+
+
+# -- Server-Sent Events ------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_needs_no_user_and_resumes_where_it_was_cut(cluster, served_broker):
+    kind = next(kinds)
+    query = {"channel": "OfKind", "kind": kind}
+    with httpx.stream("GET", served_broker.url + "/events", params=query, timeout=120) as stream:
+        found = events(stream)
+        cluster.found("OfKind", ([kind], [{"n": 1}]))
+        mark = next(mark for mark, event, data in found if event == "notify")
+    cluster.found("OfKind", ([kind], [{"n": 2}]))
+    headers = {"last-event-id": mark}
+    with httpx.stream("GET", served_broker.url + "/events", params=query, headers=headers, timeout=120) as stream:
+        found = (data for _, event, data in events(stream) if event == "notify")
+        assert next(found)["results"] == [{"n": 2}]
+        cluster.found("OfKind", ([kind], [{"n": 3}]))
+        assert next(found)["results"] == [{"n": 3}]
+
+
+def test_a_users_stream_has_all_of_their_subscriptions(cluster, person):
+    one, two = next(kinds), next(kinds)
+    numbers = {person.subscribe(one): 1, person.subscribe(two): 2}
+    cluster.found("OfKind", ([one], [{"n": 1}]), ([two], [{"n": 2}]))
+    with person.http.stream("GET", "/events") as stream:
+        found = (data for _, event, data in events(stream) if event == "notify")
+        got = {data["subscription"]: data["results"] for data in itertools.islice(found, 2)}
+    assert got == {number: [{"n": n}] for number, n in numbers.items()}
+
+
+@pytest.mark.parametrize("query", ["", "channel=", "channel=Nothing", "channel=OfKind&wrong=1"])
+def test_a_stream_of_nothing_is_an_error(served_broker, query):
+    answer = httpx.get(f"{served_broker.url}/events?{query}", timeout=60)
+    assert answer.status_code in (400, 404) and "error" in answer.json(), answer.text
+
+
+def test_a_wrong_last_event_is_refused(served_broker):
+    where, wrong = f"{served_broker.url}/events?channel=OfKind&kind=x", {"last-event-id": "nonsense"}
+    answer = httpx.get(where, headers=wrong, timeout=60)
+    assert answer.status_code == 400
+
+
+# -- a broker that dies ------------------------------------------------------------------------------------------------
+
+
+def test_a_user_who_sleeps_loses_nothing_when_the_broker_is_killed(tmp_path):
+    with sparkless(tmp_path / "data") as (cluster, url):
+        first = Broker(tmp_path / "b", url)
+        first.event("ready")
+        person = RestUser(first.url)
+        number = person.subscribe("fire")
+        cluster.found("OfKind", (["fire"], [{"n": 1}]))
+        first.kill()
+        cluster.found("OfKind", (["fire"], [{"n": 2}]))
+        with broker(tmp_path / "b", url, "b", "--port", str(first.port)):
+            cluster.found("OfKind", (["fire"], [{"n": 3}]))
+            found = person.results(number, wait=20)
+            while len(rows(found)) < 3:
+                more = person.results(number, after=found["after"], wait=20)
+                found = {"results": found["results"] + more["results"], "after": more["after"]}
+            assert rows(found) == [1, 2, 3]

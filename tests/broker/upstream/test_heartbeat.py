@@ -1,0 +1,93 @@
+"""Reports to the coordinator: registered first, in order, and what did not arrive is said again."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from tocsin.broker.core import events as ev
+from tocsin.broker.core.state import BrokerState
+from tocsin.broker.upstream.effects import Lost, Pause, Refused
+from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker, SendReport
+from tocsin.config import BrokerConfig
+from tocsin.wire import messages as wire
+from tocsin.wire.reports import MigrationOrder, Registered, Registration, ReportReply
+
+ABOUT = Registered("b", "00", "token", 2.0)
+
+
+class HeartbeatHarness:
+    """The heartbeat of a broker with one subscriber, one effect at a time."""
+
+    def __init__(self) -> None:
+        self.state = BrokerState(BrokerConfig(name="b"))
+        self.state.handle(ev.Opened(1, "address"), 0.0)
+        self.state.handle(ev.Received(1, [wire.Hello(1, subscriber="ann")]), 0.0)
+        self.handled: list[Any] = []
+        self.registrations: list[Registered] = []
+        self.heartbeat = Heartbeat(
+            self.state.load_reports,
+            Registration("b", "http://b"),
+            self.handled.append,
+            lambda: 1.0,
+            Random(1),
+            registered_as=self.registrations.append,
+        )
+        self.steps = self.heartbeat.run()
+        self.effect = next(self.steps)
+
+    def send(self, value: Any = None) -> Any:
+        self.effect = self.steps.throw(value) if isinstance(value, Exception) else self.steps.send(value)
+        return self.effect
+
+
+@pytest.fixture
+def harness() -> HeartbeatHarness:
+    return HeartbeatHarness()
+
+
+def test_the_first_report_is_full_and_the_next_ones_are_what_has_changed(harness):
+    assert harness.effect == RegisterBroker(Registration("b", "http://b"))
+    first = harness.send(ABOUT)
+    assert harness.registrations == [ABOUT] and harness.heartbeat.registered
+    assert isinstance(first, SendReport) and first.token == "token"
+    assert (first.report.number, first.report.full, list(first.report.subscribers)) == (1, True, ["ann"])
+    assert harness.send(ReportReply(1)) == Pause(ABOUT.interval)
+    second = harness.send()
+    assert (second.report.number, second.report.full, second.report.subscribers) == (2, False, {})
+
+
+def test_who_is_asked_for_everything_says_it_at_once(harness):
+    harness.send(ABOUT)
+    assert harness.send(ReportReply(1, full=True)) == Pause(0.0)
+    assert harness.send().report.full
+
+
+def test_orders_are_carried_out(harness):
+    harness.send(ABOUT)
+    orders = ReportReply(1, migrations=[MigrationOrder("ann", "c", "http://c", "ticket")])
+    harness.send(orders)
+    assert harness.handled == [ev.Ordered(orders)]
+
+
+@pytest.mark.parametrize("error", [Lost("no answer"), Refused({"message": "who are you?"}, 401)])
+def test_a_report_that_did_not_arrive_is_put_back_and_the_broker_registers_again(harness, error):
+    harness.send(ABOUT)
+    harness.send(ReportReply(1))
+    harness.state.handle(ev.Closed(1), 1.0)
+    assert harness.send().report.left == ["ann"]
+    pause = harness.send(error)
+    assert isinstance(pause, Pause) and not harness.heartbeat.registered
+    assert isinstance(harness.send(), RegisterBroker)
+    assert harness.state.load_reports.changes(9, 2.0, full=False).left == ["ann"]
+    assert harness.send(ABOUT).report.full
+
+
+def test_the_coordinator_is_asked_less_and_less_often(harness):
+    pauses = []
+    for _ in range(8):
+        pauses.append(harness.send(Lost()).seconds)
+        assert isinstance(harness.send(), RegisterBroker)
+    assert max(pauses[:2]) < min(pauses[4:]) and max(pauses) <= 5.0

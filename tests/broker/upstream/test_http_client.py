@@ -1,0 +1,301 @@
+"""The road to the data cluster: what is looked at first, what waits for it, and what a refusal means."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.upstream import protocol
+from tocsin.broker.upstream.http_client import UpstreamClient
+from tocsin.config import BrokerConfig
+from tocsin.wire.position import Position
+
+
+def at(execution: int, epoch: int = 0) -> Position:
+    return Position(epoch, execution)
+
+
+CHANNELS = {"channels": [{"name": "C", "last_execution": 9}]}
+
+
+@contextmanager
+def results(rig: Rig) -> Iterator[str]:
+    """A server for what is pulled and fetched; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            answer = rig.answers[f"GET {self.path.partition('?')[0]}"]
+            status, body = answer if isinstance(answer, tuple) else (200, answer)
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+class Rig:
+    """A link to a data cluster that answers as the test says; the state machine is a list of events."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.answers: dict[str, Any] = {
+            "PUT /brokers/b": {"returned": False},
+            "GET /channels": CHANNELS,
+            "GET /channels/C/subscriptions": {"subscriptions": [{"subscription": 7, "args": ["fire"]}]},
+        }
+        self.asked: list[str] = []
+        self.news = asyncio.Event()
+        self.held = ExitStack()
+        driver: Any = SimpleNamespace(
+            config=BrokerConfig(name="b", cluster=self.held.enter_context(results(self))),
+            loop=asyncio.get_running_loop(),
+            state=SimpleNamespace(be_subscriptions=SimpleNamespace(channels={})),
+            handle=self.hear,
+        )
+        self.link = UpstreamClient(driver, "http://broker/notify")
+        self.link._client = httpx.AsyncClient(
+            transport=httpx.MockTransport(self.answer), base_url="http://cluster", timeout=60
+        )
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        what = f"{request.method} {request.url.path}"
+        self.asked.append(what)
+        self.news.set()
+        answer = self.answers[what]
+        if isinstance(answer, asyncio.Future):
+            answer = await answer
+        status, body = answer if isinstance(answer, tuple) else (200, answer)
+        return httpx.Response(status, content=body if isinstance(body, bytes) else json.dumps(body))
+
+    def later(self, what: str) -> asyncio.Future[Any]:
+        """The answer to this waits until the test gives it."""
+        self.answers[what] = asyncio.get_running_loop().create_future()
+        return self.answers[what]
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Looks again after everything that is asked or heard."""
+        async with asyncio.timeout(120):
+            while not true():
+                self.news.clear()
+                await self.news.wait()
+
+    def hear(self, event: Any) -> None:
+        self.events.append(event)
+        self.news.set()
+
+
+def run(test: Callable[[Rig], Awaitable[None]]) -> None:
+    async def main() -> None:
+        rig = Rig()
+        try:
+            await test(rig)
+        finally:
+            await rig.link.stop()
+            rig.held.close()
+
+    asyncio.run(main())
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "POLL", 0.0)
+
+
+def refusal(kind: str, **fields: Any) -> tuple[int, dict[str, Any]]:
+    return 404, {"error": {"code": "not_found", "message": "no", "kind": kind, **fields}}
+
+
+def test_what_is_inherited_is_known_before_anything_is_told():
+    async def test(rig: Rig) -> None:
+        listing = rig.later("GET /channels/C/subscriptions")
+        rig.link.start()
+        await rig.until(lambda: "GET /channels/C/subscriptions" in rig.asked)
+        assert not rig.link.settled.is_set()
+        listing.set_result({"subscriptions": [{"subscription": 7, "args": ["fire"]}]})
+        await rig.link.settled.wait()
+        assert rig.events == [ev.Recovered("C", [(7, ["fire"])], at(9))]
+
+    run(test)
+
+
+def test_what_was_lost_is_known_before_anything_is_told():
+    async def test(rig: Rig) -> None:
+        rig.link.start()
+        await rig.link.registered.wait()
+        registering = rig.later("PUT /brokers/b")
+        await rig.until(lambda: not rig.link.settled.is_set())
+        registering.set_result({"returned": True})
+        listing = rig.later("GET /channels")
+        rig.answers["PUT /brokers/b"] = {"returned": False}
+        await rig.until(lambda: rig.asked[-1] == "GET /channels")
+        assert not rig.link.settled.is_set()
+        listing.set_result(CHANNELS)
+        await rig.link.settled.wait()
+        assert rig.events[-1] == ev.Missed({"C": at(9)})
+
+    run(test)
+
+
+def test_a_broker_that_was_given_up_looks_again_the_first_time_too():
+    """Somebody may have subscribed before the broker was registered."""
+
+    async def test(rig: Rig) -> None:
+        rig.answers["PUT /brokers/b"] = {"returned": True}
+        rig.link.start()
+        await rig.link.settled.wait()
+        assert rig.events == [ev.Recovered("C", [(7, ["fire"])], at(9)), ev.Missed({"C": at(9)})]
+
+    run(test)
+
+
+def test_a_broker_whose_registration_had_no_answer_may_have_been_given_up():
+    async def test(rig: Rig) -> None:
+        rig.link.start()
+        await rig.link.registered.wait()
+        rig.answers["PUT /brokers/b"] = (503, {"error": {"message": "the answer was lost"}})
+        await rig.until(lambda: rig.link.last_error is not None)
+        rig.answers["PUT /brokers/b"] = {"returned": False}
+        await rig.until(lambda: ev.Missed({"C": at(9)}) in rig.events)
+
+    run(test)
+
+
+def test_nothing_is_let_go_before_it_is_known_what_is_inherited():
+    async def test(rig: Rig) -> None:
+        listing = rig.later("GET /channels")
+        rig.answers["POST /channels/C/unsubscribe"] = {}
+        rig.link.start()
+        rig.link.carry_out(do.Unsubscribe("C", [7]))
+        await rig.until(lambda: "GET /channels" in rig.asked)
+        assert "POST /channels/C/unsubscribe" not in rig.asked
+        listing.set_result(CHANNELS)
+        await rig.until(lambda: ev.Unsubscribed("C") in rig.events)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost"),
+    [("execution", ev.Missed({"C": at(4, 3)})), ("channel", ev.Dropped("C", 3))],
+    ids=["expired", "dropped"],
+)
+def test_a_pull_that_is_refused_says_what_was_lost_and_ends(kind, lost):
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/executions/4/results"] = refusal(kind, first=5)
+        rig.link.carry_out(do.Pull("C", at(4, 3)))
+        await rig.until(lambda: len(rig.events) == 2)
+        assert rig.events == [lost, ev.Pulled("C", at(4, 3), [])]
+
+    run(test)
+
+
+def test_a_fetch_from_before_what_is_kept_is_a_gap():
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/subscriptions/7/results"] = refusal("execution", first=5)
+        rig.link.carry_out(do.Fetch(3, "C", 7, at(1)))
+        await rig.until(lambda: bool(rig.events))
+        assert rig.events == [ev.FetchGap(3, at(5))]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("about", "event"),
+    [
+        ({"subscription": 7, "begins_after": 4}, ev.Fetched(3, [], False, at(4))),
+        ({"subscription": 7, "begins_after": None}, ev.FetchEarly(3)),
+        (refusal("subscription"), ev.Fetched(3, [])),
+    ],
+)
+def test_where_a_subscription_begins_is_asked_first(about, event):
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/subscriptions/7"] = about
+        rig.answers["GET /channels/C/subscriptions/7/results"] = b""
+        rig.link.carry_out(do.Fetch(3, "C", 7, at(1), find_begin=True))
+        await rig.until(lambda: bool(rig.events))
+        assert rig.events == [event]
+
+    run(test)
+
+
+def test_one_wrong_subscription_is_found_and_the_others_are_made():
+    async def test(rig: Rig) -> None:
+        async def subscribe(request: httpx.Request) -> httpx.Response:
+            args = json.loads(request.content)["subscriptions"]
+            if ["wrong"] in args:
+                return httpx.Response(400, json={"error": {"code": "type_mismatch", "message": "no"}})
+            return httpx.Response(200, json={"subscriptions": [int(each[0]) for each in args], "position": 4})
+
+        rig.link._client = httpx.AsyncClient(
+            transport=httpx.MockTransport(subscribe), base_url="http://cluster", timeout=60
+        )
+        rig.link.carry_out(do.Subscribe("C", [["1"], ["wrong"], ["3"], ["4"]]))
+        await rig.until(lambda: bool(rig.events))
+        assert rig.events == [ev.Subscribed("C", [1, ev.Problem("type_mismatch", "no"), 3, 4], at(4))]
+
+    run(test)
+
+
+def test_what_is_pulled_comes_line_by_line():
+    lines = b"".join(b'{"subscription":%d,"execution":4,"count":1,"results":[{"n": 1}]}\n' % n for n in (7, 8))
+
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/executions/4/results"] = lines
+        rig.link.carry_out(do.Pull("C", at(4, 3)))
+        await rig.until(lambda: len(rig.events) == 2)
+        first, last = rig.events
+        assert [(each.subscription, bytes(each.results)) for each in first.lines] == [
+            (7, b'[{"n": 1}]'),
+            (8, b'[{"n": 1}]'),
+        ]
+        assert last == ev.Pulled("C", at(4, 3), [])
+
+    run(test)
+
+
+def test_a_channel_that_was_made_anew_between_two_looks_was_dropped():
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels"] = {"channels": [{"name": "C", "last_execution": 9, "epoch": 200}]}
+        rig.link.driver.state.be_subscriptions.channels["c"] = SimpleNamespace(epoch=100, be_subscriptions={7: None})
+        rig.link.start()
+        await rig.until(lambda: ev.Dropped("c", 100) in rig.events)
+
+    run(test)
+
+
+def test_a_fetch_that_is_large_is_cut_short_and_there_is_more():
+    line = b'{"subscription":7,"execution":%d,"count":1,"results":["' + b"x" * 100_000 + b'"]}\n'
+
+    async def test(rig: Rig) -> None:
+        rig.answers["GET /channels/C/subscriptions/7/results"] = b"".join(line % n for n in range(2, 40))
+        rig.link.carry_out(do.Fetch(3, "C", 7, at(1)))
+        await rig.until(lambda: bool(rig.events))
+        (fetched,) = rig.events
+        assert fetched.more and 10 <= len(fetched.lines) < 38
+        assert [each.execution for each in fetched.lines] == list(range(2, 2 + len(fetched.lines)))
+
+    run(test)

@@ -1,0 +1,239 @@
+"""A coordinator whose store is in PostgreSQL: the server dies, comes back, hangs, or is not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psycopg
+import pytest
+from coordinator_lab import Coordinator, coordinator
+
+from eventually import eventually
+from postgres import Server
+from served import environment
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Server]:
+    """A server to stop and crash."""
+    with Server() as server:
+        yield server
+
+
+class StoreClient:
+    """A coordinator process and a broker that says what the test lets it say."""
+
+    def __init__(self, running: Coordinator) -> None:
+        self.running = running
+        self.token, self.number = "", 0
+
+    def post(self, path: str, token: str = "", **body: Any) -> httpx.Response:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return httpx.post(self.running.url + path, json=body, headers=headers, timeout=60)
+
+    def register(self, name: str = "north") -> httpx.Response:
+        return self.post("/registerbroker", broker=name, url="http://x", identity=name)
+
+    def join(self) -> None:
+        self.token, self.number = self.register().json()["token"], 0
+        self.report(full=True)
+
+    def report(self, **fields: Any) -> None:
+        self.number += 1
+        answer = self.post("/brokers/north/report", self.token, number=self.number, **fields)
+        assert answer.status_code == 200, answer.text
+
+    def place(self) -> None:
+        answer = self.post("/requestbroker", subscriber="somebody")
+        assert answer.status_code == 200 and answer.json()["broker"] == "north", answer.text
+
+    def get(self, path: str) -> Any:
+        answer = httpx.get(self.running.url + path, timeout=60)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def brokers(self) -> dict[str, str]:
+        return {each["name"]: each["state"] for each in self.get("/topology")["brokers"]}
+
+    def texts(self) -> list[str]:
+        return [each["text"] for each in self.get("/balance/log")["log"]]
+
+
+@pytest.fixture
+def harness(own_server: Server, tmp_path: Path) -> Iterator[StoreClient]:
+    with coordinator(tmp_path, store=own_server.fresh(), gone_after=600) as running:
+        yield StoreClient(running)
+
+
+def storage_error(answer: httpx.Response) -> dict[str, str]:
+    assert answer.status_code == 507, answer.text
+    error: dict[str, str] = answer.json()["error"]
+    assert error["code"] == "storage"
+    return error
+
+
+def test_nothing_is_forgotten_when_the_coordinator_is_killed(harness: StoreClient) -> None:
+    harness.join()
+    assert harness.post("/brokers/north/drain").status_code == 200
+    ann = {"user": "ann", "password": "correct horse"}
+    subscriber = harness.post("/registeruser", **ann).json()["subscriber"]
+    harness.running.kill()
+    harness.running.start()
+    assert harness.brokers() == {"north": "gone"}
+    harness.join()
+    assert harness.brokers() == {"north": "draining"}
+    assert harness.post("/registeruser", **ann).json()["subscriber"] == subscriber
+    assert not (harness.running.home / "secret").exists()
+
+
+def test_tokens_and_tickets_are_of_the_same_secret_on_another_machine(harness: StoreClient, tmp_path: Path) -> None:
+    key = harness.register().json()["key"]
+    harness.running.kill()
+    harness.running.home = tmp_path / "another"
+    harness.running.start()
+    assert harness.register().json()["key"] == key
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+def test_while_the_server_is_away_the_coordinator_goes_on_and_says_what_is_wrong(
+    harness: StoreClient, own_server: Server, how: signal.Signals
+) -> None:
+    harness.join()
+    own_server.stop(how)
+    try:
+        harness.place()
+        harness.report(subscribers={"somebody": [1]})
+        for answer in (harness.register("south"), harness.post("/brokers/north/drain")):
+            error = storage_error(answer)
+            assert "the store cannot be reached" in error["message"]
+            assert error["hint"] == "check that the server runs and that the address is right"
+        for path in ("/balance/log", "/history"):
+            storage_error(httpx.get(harness.running.url + path, timeout=60))
+        storage_error(harness.post("/registeruser", user="ann", password="correct horse"))
+        assert harness.get("/topology")["subscribers"] == 1
+    finally:
+        own_server.start()
+    # What could not be written was not forgotten: it is written with the next thing, and what happened meanwhile too.
+    assert harness.post("/brokers/north/drain").status_code == 200
+    assert "north" in harness.texts() and "two-choices" in harness.texts()
+    harness.running.kill()
+    harness.running.start()
+    assert harness.brokers() == {"north": "gone", "south": "gone"}
+
+
+def test_what_could_not_be_written_is_written_by_itself_when_the_server_is_back(
+    harness: StoreClient, own_server: Server
+) -> None:
+    harness.join()
+    url = harness.running.settings["store"]
+    own_server.stop(signal.SIGQUIT)
+    storage_error(harness.post("/brokers/north/drain"))
+    own_server.start()
+    with psycopg.connect(url, autocommit=True) as server:
+        assert eventually(lambda: row_of(server), lambda row: row["draining"])
+
+
+def row_of(server: psycopg.Connection[tuple[Any, ...]]) -> dict[str, Any]:
+    rows = server.execute("SELECT row FROM tocsin_coordinator.brokers").fetchall()
+    found: dict[str, Any] = json.loads(rows[0][0])
+    return found
+
+
+def test_a_server_that_hangs_holds_up_only_who_needs_it(harness: StoreClient) -> None:
+    harness.join()
+    url = harness.running.settings["store"]
+    with psycopg.connect(url, autocommit=True) as server:
+        sessions = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        pids = [pid for (pid,) in server.execute(sessions).fetchall()]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            harness.place()
+            error = storage_error(harness.post("/brokers/north/drain"))
+            assert "the store does not answer within" in error["message"]
+            harness.report(subscribers={"somebody": [1]})
+            assert harness.brokers() == {"north": "draining"}
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+        assert eventually(lambda: row_of(server), lambda row: row["draining"])
+
+
+def test_one_that_was_taken_over_from_says_so_and_ends(own_server: Server, tmp_path: Path) -> None:
+    url = own_server.fresh()
+    first = Coordinator(tmp_path / "first", store=url)
+    # As a firewall does that forgets: the first one does not see that it has lost the lease.
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'")
+    with coordinator(tmp_path / "second", store=url) as second:
+        with suppress(httpx.TransportError):  # it may have noticed by itself before it was asked, and be gone
+            assert StoreClient(first).register().status_code == 409
+        assert first.process.wait(60) == 1
+        first.killed = True
+        assert StoreClient(second).register().status_code == 200
+
+
+def started(home: Path, store: str) -> tuple[int, dict[str, str]]:
+    """``tocsin coordinator`` that cannot start: its exit code and its error."""
+    command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--port", "0", "--home", str(home)]
+    env = environment(TOCSIN_COORDINATOR_STORE=store)
+    ran = subprocess.run(command, capture_output=True, env=env, timeout=120)
+    return ran.returncode, json.loads(ran.stderr.splitlines()[-1])["error"]
+
+
+@pytest.mark.parametrize(
+    "store, words",
+    [
+        ("postgresql://127.0.0.1:1/x", "the store cannot be reached"),
+        ("postgresql://u@localhost:99999/x", "the store"),
+        ("postgresql://no.such.host.invalid/x", "the store cannot be reached"),
+        ("postgresql://?a=b", "the store"),
+        ("mysql://localhost/x", "the store must be '' or a postgresql:// address"),
+    ],
+)
+def test_a_wrong_address_is_a_clear_error(tmp_path: Path, store: str, words: str) -> None:
+    code, error = started(tmp_path, store)
+    assert code == 1 and words in error["message"]
+
+
+def with_(url: str, **parts: str) -> str:
+    """The address with another password or database."""
+    found = urlsplit(url)
+    password = parts.get("password", found.password)
+    netloc = f"{found.username}:{password}@{found.hostname}:{found.port}"
+    return found._replace(netloc=netloc, path=parts.get("path", found.path)).geturl()
+
+
+@pytest.mark.parametrize("parts", [{"password": "hidden"}, {"path": "/no_such_database"}])
+def test_what_the_server_refuses_is_a_clear_error(own_server: Server, tmp_path: Path, parts: dict[str, str]) -> None:
+    code, error = started(tmp_path, with_(own_server.url, **parts))
+    assert code == 1 and "the store" in error["message"] and "hidden" not in str(error)
+
+
+def test_who_may_not_make_tables_is_told(fresh_postgres: Callable[[], str], tmp_path: Path) -> None:
+    url = fresh_postgres()
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN PASSWORD 'guest'")
+    parts = urlsplit(url)
+    code, error = started(tmp_path, parts._replace(netloc=f"guest:guest@{parts.hostname}:{parts.port}").geturl())
+    assert code == 1 and "permission denied" in error["message"]
+
+
+def test_a_store_of_a_newer_tocsin_is_not_touched(fresh_postgres: Callable[[], str], tmp_path: Path) -> None:
+    url = fresh_postgres()
+    with coordinator(tmp_path, store=url):
+        pass
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("UPDATE tocsin_coordinator.meta SET value = 99 WHERE name = 'version'")
+    code, error = started(tmp_path, url)
+    assert code == 1 and "the store has schema version 99" in error["message"]
