@@ -1,5 +1,5 @@
--- The emergency application: people are told of emergencies of a kind, at a place, or near wherever they are,
--- two of the seven channels together with the nearest shelters.
+-- The emergency application notifies people of emergencies of a kind, at a place, or near their own location.
+-- Two of the seven channels add the nearest shelters.
 --
 --     tocsin sql examples/emergency.sql
 --
@@ -7,7 +7,7 @@
 
 -- Datasets ------------------------------------------------------------------------------------------------------------
 
--- Where everybody is. With a key a dataset holds the latest record of each key: a new location replaces the old one.
+-- The location of each user. A dataset with a key holds the latest record of each key: a new location replaces the old one.
 CREATE ACTIVE DATASET UserLocations (
   user_id string NOT NULL,
   lat     double NOT NULL,
@@ -15,7 +15,7 @@ CREATE ACTIVE DATASET UserLocations (
   time    timestamp
 ) PRIMARY KEY user_id;
 
--- Every report. Without a key a dataset only grows. ACTIVE means that channels can ask what is new in it.
+-- Every report. A dataset without a key only grows. ACTIVE lets channels ask which records are new.
 CREATE ACTIVE DATASET EmergencyReports (
   report_id string NOT NULL,
   kind      string NOT NULL,
@@ -39,7 +39,7 @@ CREATE DATASET Shelters (
 
 -- Feeds ---------------------------------------------------------------------------------------------------------------
 
--- A feed is where publishers post: POST /feeds/EmergencyReportFeed, or  tocsin pub EmergencyReportFeed reports.ndjson
+-- Publishers post records to a feed: POST /feeds/EmergencyReportFeed, or  tocsin pub EmergencyReportFeed reports.ndjson
 CREATE FEED UserLocationFeed;
 CONNECT FEED UserLocationFeed TO DATASET UserLocations;
 START FEED UserLocationFeed;
@@ -50,9 +50,9 @@ START FEED EmergencyReportFeed;
 
 -- Channels ------------------------------------------------------------------------------------------------------------
 --
--- A channel is a query with parameters that runs again and again. Each subscription gives values to the parameters, and
--- one run answers all subscriptions at once. is_new(r) keeps the reports that came since the last run of the channel.
--- In a body the bare name of a parameter is the parameter; the column of the same name is written with its table: r.kind.
+-- A channel is a query with parameters that runs repeatedly. Each subscription gives values to the parameters, and one
+-- run answers all subscriptions at once. is_new(r) selects the reports that arrived since the last run of the channel.
+-- In a body, the bare name of a parameter means the parameter; write a column of the same name with its table: r.kind.
 
 -- 1. Emergencies of one kind, anywhere.
 CREATE FUNCTION emergencies_of_type(kind string) {
@@ -70,7 +70,7 @@ CREATE FUNCTION emergencies_at_location(location string) {
 };
 CREATE REPETITIVE CHANNEL EmergenciesAtLocation USING emergencies_at_location@1 PERIOD duration("PT20S");
 
--- 3. Emergencies of one kind, or of 'any', within two kilometres of where the user is now.
+-- 3. Emergencies of one kind, or of 'any', within two kilometres of the user's current location.
 CREATE FUNCTION emergencies_near_me(kind string, user string) {
   SELECT r.report_id, r.kind, r.location, r.lat, r.lon, r.severity, r.message, r.time,
          round(distance(r.lat, r.lon, u.lat, u.lon)) AS metres
@@ -98,8 +98,8 @@ CREATE FUNCTION emergencies_of_type_at_location(kind string, location string) {
 };
 CREATE REPETITIVE CHANNEL EmergenciesOfTypeAtLocation USING emergencies_of_type_at_location@2 PERIOD duration("PT30S");
 
--- 6. Number 4, enriched with the three shelters nearest to the user: one array in each notification, nearest first,
---    empty where there are no shelters.
+-- 6. Channel 4, enriched with the three shelters nearest to the user: one array in each notification, nearest first,
+--    empty if there are no shelters.
 CREATE FUNCTION emergencies_of_type_with_shelter_near_me(kind string, user string) {
   SELECT r.report_id, r.kind, r.location, r.lat, r.lon, r.severity, r.message, r.time,
          round(distance(r.lat, r.lon, u.lat, u.lon)) AS metres,
@@ -119,7 +119,7 @@ CREATE FUNCTION emergencies_of_type_with_shelter_near_me(kind string, user strin
 CREATE REPETITIVE CHANNEL EmergenciesOfTypeWithShelterNearMe
   USING emergencies_of_type_with_shelter_near_me@2 PERIOD duration("PT10S");
 
--- 7. Number 5, enriched with the three shelters nearest to the emergency.
+-- 7. Channel 5, enriched with the three shelters nearest to the emergency.
 CREATE FUNCTION emergencies_of_type_at_location_with_shelter(kind string, location string) {
   SELECT r.report_id, r.kind, r.location, r.lat, r.lon, r.severity, r.message, r.time,
          sort_array(collect_list(struct(h.metres, h.name, h.location, h.lat, h.lon, h.capacity))

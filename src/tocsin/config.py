@@ -97,12 +97,12 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8481
     processes: Annotated[int, Meta(description="processes that share the port")] = 1
     inside_port: Annotated[
-        int, Meta(description="port on which the data cluster tells of results; 0 takes a free one")
+        int, Meta(description="port on which the data cluster notifies the broker; 0 takes a free one")
     ] = 0
     inside_url: Annotated[str, Meta(description="how the data cluster reaches that port; '' for host and port")] = ""
     heartbeat: Annotated[float, Meta(description="seconds between two pings to a subscriber; 0 for none")] = 25.0
     hello_timeout: Annotated[float, Meta(description="seconds a new connection has for its first message")] = 10.0
-    grace: Annotated[float, Meta(description="seconds a subscription nobody has any more is kept")] = 60.0
+    grace: Annotated[float, Meta(description="seconds that a BE subscription without subscribers is kept")] = 60.0
     user_expiry: Annotated[float, Meta(description="seconds a user who is away keeps subscriptions and position")] = (
         604_800.0
     )

@@ -21,15 +21,7 @@ from tocsin.client.core.session import Session, SubscribeRequest
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.notification import Notification
 from tocsin.cluster.model import Broker
-from tocsin.cluster.notify.dispatch import (
-    Answered,
-    Delete,
-    Disconnected,
-    Dispatch,
-    Instruction,
-    OutboxRead,
-    Post,
-)
+from tocsin.cluster.notify.dispatch import Answered, Delete, Disconnected, Dispatch, Instruction, OutboxRead, Post
 from tocsin.cluster.notify.retry_policy import RetryPolicy
 from tocsin.simulation.campaign import attempt, command, shrink
 from tocsin.simulation.nodes.cluster import DataCluster
@@ -88,7 +80,9 @@ def the_broker_lets_go_of_what_somebody_still_has(patch: pytest.MonkeyPatch) -> 
             self._idle[it] = self.context.now + self.context.config.grace
 
     patch.setattr(BESubscriptions, "idle_if_unused", idle)
-    patch.setattr("tocsin.broker.core.be_subscription.BESubscription.unused", property(lambda self: not self.live))
+    patch.setattr(
+        "tocsin.broker.core.model.be_subscription.BESubscription.unused", property(lambda self: not self.live)
+    )
 
 
 def the_broker_does_not_say_who_has_left(patch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tocsin.balancing.model.load import Load
 from tocsin.balancing.model.rows import Rows
 from tocsin.balancing.placement import Candidate, Nearest, NewSubscriber
-from tocsin.broker.core.rate import Rate
+from tocsin.broker.core.model.rate import Rate
 from tocsin.simulation.flow import PAPER, Execution, Run, Workload, settings, simulate
 from tocsin.simulation.flow.debs import Size, debs_simulation
 from tocsin.simulation.flow.nearest import nearest

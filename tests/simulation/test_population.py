@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from tocsin.broker.core.rate import WINDOW
-from tocsin.broker.core.rate import seconds as watched
+from tocsin.broker.core.model.rate import WINDOW
+from tocsin.broker.core.model.rate import seconds as watched
 from tocsin.errors import UserError
 from tocsin.simulation.population import REST, count
 

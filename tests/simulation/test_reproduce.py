@@ -134,21 +134,21 @@ def test_the_prototype_has_the_papers_shape():
 
 def test_a_run_is_made_once_for_all_figures():
     made = []
-    runs = Runs((1,), small=True, tell=lambda variant, seed, share: made.append(share))
+    runs = Runs((1,), small=True, progress=lambda variant, seed, share: made.append(share))
     variant = Variant("proto", "RR", "no LB")
     assert runs.of(variant)[0] is runs.one(variant, 1) and made.count(0.0) == 1 and made[-1] == 1.0
     assert workload("proto", 1, True).subscribers == 60
 
 
-def test_runs_are_the_same_in_processes_of_their_own():
-    told = []
-    alone, apart = Runs((1, 2), small=True), Runs((1, 2), small=True, tell=lambda *what: told.append(what))
+def test_runs_are_the_same_in_parallel_processes():
+    reported = []
+    serial, parallel = Runs((1, 2), small=True), Runs((1, 2), small=True, progress=lambda *run: reported.append(run))
     variant = Variant("proto", "RR", "LDM")
-    apart.make([variant], 2)
-    assert sorted(told, key=lambda each: each[1]) == [(variant, 1, 1.0), (variant, 2, 1.0)]
-    for a, b in zip(alone.of(variant), apart.of(variant), strict=True):
+    parallel.make([variant], 2)
+    assert sorted(reported, key=lambda each: each[1]) == [(variant, 1, 1.0), (variant, 2, 1.0)]
+    for a, b in zip(serial.of(variant), parallel.of(variant), strict=True):
         assert a.migrations == b.migrations and (a.samples.load == b.samples.load).all()
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 @pytest.mark.parametrize(
@@ -194,20 +194,20 @@ def test_all_runs_together_are_the_whole_and_none_counts_twice(monkeypatch):
     seen: list[tuple[float, str]] = []
 
     @contextlib.contextmanager
-    def watching(total):
+    def track(total):
         seen.append((total, "in all"))
         yield lambda done, what: seen.append((done, what))
 
-    monkeypatch.setattr(reproduce, "watching", watching)
+    monkeypatch.setattr(reproduce, "track", track)
     runs, figures = Runs((1, 2)), [FIGURES["D-9"], FIGURES["D-13"]]
-    with reproduce.watched(runs, figures):
+    with reproduce.tracked(runs, figures):
         for variant in reproduce.compared(figures):
             for seed in runs.seeds:
-                for share in (0.0, 0.5, 1.0, 1.0):  # the simulation says it at its end, and so does who waits for it
-                    runs.tell(variant, seed, share)
-    (total, _), *told = seen
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (pytest.approx(total), f"{FIGURES['D-13'].variants[-1].name}, seed 2")
+                for share in (0.0, 0.5, 1.0, 1.0):  # both the simulation and its caller report the end
+                    runs.progress(variant, seed, share)
+    (total, _), *updates = seen
+    assert [done for done, _ in updates] == sorted(done for done, _ in updates)
+    assert updates[-1] == (pytest.approx(total), f"{FIGURES['D-13'].variants[-1].name}, seed 2")
 
 
 @pytest.mark.parametrize("words", [["D-proto"], ["D-8", "--live"], ["D-proto", "D-8", "--live"]])

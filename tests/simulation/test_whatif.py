@@ -181,7 +181,7 @@ def test_the_line_is_named(scenario, capsys):
         (["missing.toml"], 1, "cannot read missing.toml"),
         (["run"], 2, "SCENARIO.TOML"),
         (["run", EXAMPLE, "--out", "answer.pdf"], 2, ".html or .png"),
-        (["run", EXAMPLE, "--out", "nowhere/answer.html"], 1, "there is no folder nowhere"),
+        (["run", EXAMPLE, "--out", "nowhere/answer.html"], 1, "the folder nowhere does not exist"),
     ],
 )
 def test_a_wrong_command_line_is_told(words, code, said, capsys, tmp_path, monkeypatch):

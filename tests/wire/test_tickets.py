@@ -37,7 +37,7 @@ def test_a_good_ticket_is_accepted_once():
         ("AAAA" + signed(), "the signature is wrong"),
         (signed(secret=b"other"), "the signature is wrong"),
         (sign(Ticket("subscriber-1", "north", 1_000.0, "n1"), key_for(SECRET, "south")), "the signature is wrong"),
-        (signed(Ticket("subscriber-2", "north", 1_000.0, "n1")), "the ticket is for somebody else"),
+        (signed(Ticket("subscriber-2", "north", 1_000.0, "n1")), "the ticket is for another subscriber or broker"),
         (signed(Ticket("subscriber-1", "north", 899.0 - SKEW, "n1")), "the ticket has expired"),
     ],
 )
@@ -49,7 +49,7 @@ def test_a_broker_refuses_a_ticket_for_another_broker():
     """Also where it knows the other's key, which it does not."""
     gate = wicket(broker="south")
     gate.key = key_for(SECRET, "north")
-    assert gate.refuses(signed(), "subscriber-1") == "the ticket is for somebody else"
+    assert gate.refuses(signed(), "subscriber-1") == "the ticket is for another subscriber or broker"
 
 
 def test_a_broker_without_a_coordinator_refuses_all_tickets():

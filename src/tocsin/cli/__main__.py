@@ -5,7 +5,7 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     try:
-        # Takes half a second, in which somebody may think better of it.
+        # The import takes half a second; Ctrl-C must not print a stack trace in the meantime.
         from tocsin.cli.main import run
     except KeyboardInterrupt:
         raise SystemExit(130) from None

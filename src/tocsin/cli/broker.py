@@ -25,22 +25,22 @@ def broker(
         int | None, typer.Option(min=0, max=65535, help="Port for subscribers; 0 takes a free one.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    home: Annotated[str | None, typer.Option(help="Folder of the users and what is kept for them.")] = None,
+    home: Annotated[str | None, typer.Option(help="Folder of the users, their subscriptions and positions.")] = None,
     inside_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port for the data cluster; 0 takes a free one.")
     ] = None,
-    inside_url: Annotated[str | None, typer.Option(help="How the data cluster reaches that port.")] = None,
+    inside_url: Annotated[str | None, typer.Option(help="Address of that port for the data cluster.")] = None,
     coordinator: Annotated[str | None, typer.Option(help="Address of the coordinator, if there is one.")] = None,
     processes: Annotated[int | None, typer.Option(min=1, max=256, help="Processes that share the port.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --broker`.")] = None,
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
     json: Json = False,
 ) -> None:
-    """Run a broker: it holds subscribers' connections and delivers to them what the data cluster finds.
+    """Run a broker: it holds subscribers' connections and delivers the data cluster's results to them.
 
-    It starts without the data cluster and registers with it as soon as it answers. With several processes on one port
-    each is a broker of its own, NAME-1, NAME-2 and so on. Options win over TOCSIN_BROKER_* variables, and those over
-    the file.
+    It starts without the data cluster and registers as soon as that answers. With several processes on one port, each
+    process is a separate broker: NAME-1, NAME-2 and so on. Options override TOCSIN_BROKER_* variables, and those
+    override the file.
 
     \b
     Example:
@@ -69,7 +69,7 @@ def broker(
     member = "TOCSIN_BROKER_MEMBER" in os.environ
     end_with_starter()
     if options.processes > 1:
-        # Held, but not listened on: a connection here would never be accepted.
+        # Bound but not listening: a connection to this socket would never be accepted.
         with bind(options.host, options.port, shared=True, listen=False) as held:
             run_several(options, held.getsockname()[1], config, json)
         return
@@ -98,11 +98,13 @@ def broker(
 def run_several(options: settings.BrokerConfig, port: int, config: str | None, json: bool) -> None:
     """Starts the members and passes signals on; when one ends by itself, the others end too."""
     if options.coordinator:
-        # It sends a subscriber to one broker, and on a shared port the kernel chooses another.
-        hint = "start each broker on a port of its own, or leave the coordinator out"
+        # The coordinator names one broker, but on a shared port the kernel may choose another.
+        hint = "start each broker on another port, or leave out the coordinator"
         raise UserError("a coordinator cannot place subscribers on processes that share a port", hint=hint)
     if options.inside_port or options.inside_url:
-        raise UserError("several processes have an inner port each", hint="leave out --inside-port and --inside-url")
+        raise UserError(
+            "each of several processes has another inner port", hint="leave out --inside-port and --inside-url"
+        )
     members: list[subprocess.Popen[bytes]] = []
     stopping = False
 
@@ -119,7 +121,7 @@ def run_several(options: settings.BrokerConfig, port: int, config: str | None, j
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--name", f"{options.name}-{place}"]
         command += ["--port", str(port), "--host", options.host, "--cluster", options.cluster, "--home", options.home]
         command += ["--processes", "1", *(["--config", config] if config else []), *(["--json"] if json else [])]
-        # In its own group: Ctrl-C reaches this process, which passes it on once.
+        # In another process group: Ctrl-C reaches only this process, which passes it on once.
         members.append(
             subprocess.Popen(
                 command,

@@ -41,8 +41,8 @@ def cluster(
 ) -> None:
     """Run a data cluster: datasets, feeds and channels on Spark.
 
-    It takes records at once; queries and channels follow when Spark has started. SIGTERM and Ctrl-C stop it after the
-    requests that run. Options win over TOCSIN_* variables, and those over the file.
+    It accepts records at once; queries and channels run when Spark has started. SIGTERM and Ctrl-C stop it after the
+    requests that run. Options override TOCSIN_* variables, and those override the file.
 
     \b
     Example:
@@ -51,7 +51,7 @@ def cluster(
     logging.basicConfig(
         stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # These report a user's mistake with a trace of their own; the command prints the error anyway.
+    # These log a user's mistake with a stack trace; the command prints the error anyway.
     for name, least in (("SQLQueryContextLogger", "CRITICAL"), ("sqlglot", "ERROR"), ("py4j", "WARNING")):
         logging.getLogger(name).setLevel(least)
     options = settings.load(config, home=home, port=port, host=host, master=master, catalog=catalog, segments=segments)
@@ -98,7 +98,7 @@ def announce(event: str, url: str, json: bool) -> None:
 
 
 def write(file: Path, url: str) -> None:
-    """Whole or not there: who waits for the file reads it at once."""
+    """Writes the file atomically: a script that waits for it may read it at once."""
     import msgspec
 
     part = file.with_name(file.name + ".part")

@@ -16,7 +16,7 @@ from tocsin.cli.starter import end_with_starter
 
 
 def coordinator(
-    home: Annotated[str | None, typer.Option(help="Folder of what it remembers.")] = None,
+    home: Annotated[str | None, typer.Option(help="Folder of its store.")] = None,
     store: Annotated[str | None, typer.Option(help="A postgresql:// address instead of SQLite.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
@@ -26,7 +26,7 @@ def coordinator(
     strategy: Annotated[str | None, typer.Option(help="How load is balanced; '' for not at all.")] = None,
     admin_token: Annotated[
         str | None,
-        typer.Option(help="What drain and undrain will need; better given as TOCSIN_COORDINATOR_ADMIN_TOKEN."),
+        typer.Option(help="Token for drain, undrain and other changes; better set in TOCSIN_COORDINATOR_ADMIN_TOKEN."),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of the data cluster, for the page.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --coordinator`.")] = None,
@@ -35,10 +35,10 @@ def coordinator(
 ) -> None:
     """Run the coordinator: it places subscribers on brokers, measures their load and migrates subscribers between them.
 
-    Its page is at /ui/: the network as it is, what happens in it, and what can be done about it.
+    Its page at /ui/ shows the network and its events, and has buttons to operate it.
 
-    While it is down, brokers and subscribers go on. Options win over TOCSIN_COORDINATOR_* variables, and those over the
-    file.
+    While it is down, brokers and subscribers continue. Options override TOCSIN_COORDINATOR_* variables, and those
+    override the file.
 
     \b
     Example:

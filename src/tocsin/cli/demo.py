@@ -1,4 +1,4 @@
-"""``tocsin demo``: a city with people in it, on a local deployment of its own."""
+"""``tocsin demo``: a city with people in it, on a local deployment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Seconds of the papers' experiment.
 HALF_HOUR = 1_800.0
-#: Seconds of the city after which it ends without a terminal: everybody has subscribed and got a notification.
+#: Seconds of the city after which it ends without a terminal: by then all people have subscribed.
 WITHOUT_TERMINAL = 900.0
 #: Seconds of the city in a second, for this many people and fewer. With more it pays that the JVM compiles well.
 DEFAULT_SPEED, FEW = 5.0, 1_000
@@ -51,10 +51,10 @@ def demo(
         float | None,
         typer.Option(
             min=1,
-            help="End after this long; without it, after a quarter of an hour of the city, or Ctrl-C on a terminal.",
+            help="End after this many seconds. Default: Ctrl-C on a terminal, else a quarter of an hour of the city.",
         ),
     ] = None,
-    stay: Annotated[bool, typer.Option("--stay", help="Go on until Ctrl-C.")] = False,
+    stay: Annotated[bool, typer.Option("--stay", help="Run until Ctrl-C.")] = False,
     placement: Annotated[str, typer.Option(help="How the coordinator places people.")] = "nearest",
     strategy: Annotated[str | None, typer.Option(help="How load is balanced; '' for not at all.")] = None,
     clients: Annotated[int, typer.Option(min=0, max=64, help="Processes for the people's clients; 0: as needed.")] = 0,
@@ -74,12 +74,12 @@ def demo(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     json: Json = False,
 ) -> None:
-    """Run a city on a network of its own and see the notifications of its people.
+    """Run a generated city on a whole network, and show the notifications of its people.
 
-    A data cluster with Spark, a coordinator, brokers, and a client for each of the people who walk and ride through
-    the city: all real processes. Emergencies break out, are reported by eight publishers, and reach the people who
-    subscribed. By default it is the papers' experiment, half an hour in six minutes. With --json the last line is the
-    statistics as JSON: notifications, people reached, latency, migrations, cov, channels.
+    It starts a data cluster with Spark, a coordinator, brokers, and a client for each of the people who move through
+    the city: all real processes. Emergencies break out, eight publishers report them, and the people who subscribed
+    are notified. By default it is the papers' experiment, half an hour in six minutes. With --json the last line is
+    the statistics as JSON: notifications, people reached, latency, migrations, cov, channels.
 
     \b
     Example:
@@ -152,7 +152,7 @@ def default_speed(subscribers: int) -> float:
 
 
 def speed_remark(subscribers: int, speed: float | None) -> str:
-    """'' where there is nothing to remark."""
+    """'' if there is nothing to remark."""
     usual = default_speed(subscribers)
     if speed is None and usual < DEFAULT_SPEED:
         return f"{subscribers:,} people: the city is slower, --speed {usual:g}, so that the machine keeps up."

@@ -1,4 +1,4 @@
-"""How far a long command is: a bar where somebody watches, a line now and then where nobody does."""
+"""The progress of a long command: a bar on a terminal, a line from time to time elsewhere."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tocsin.cli.output import progress
 #: Seconds between two lines.
 EVERY = 30.0
 
-#: The share from which on what is left can be told from what it took.
+#: The share of the work after which the remaining time can be estimated.
 LEAST = 0.02
 
-#: How much is done, and what is being done.
-Watch = Callable[[float, str], None]
+#: Called with how much is done, and what is being done.
+Update = Callable[[float, str], None]
 
 
 @contextlib.contextmanager
-def watching(total: float) -> Iterator[Watch]:
+def track(total: float) -> Iterator[Update]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -32,24 +32,24 @@ def watching(total: float) -> Iterator[Watch]:
     )
     with progress(*columns) as bar:
         if bar is None:
-            yield Lines(total).tell
+            yield Lines(total).update
             return
         task = bar.add_task("", total=total)
         yield lambda done, what: bar.update(task, completed=done, description=what)
 
 
 class Lines:
-    """To standard error, so that what is printed stays what was asked for."""
+    """Writes to standard error, so that standard output holds only the result."""
 
     def __init__(self, total: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._total, self._clock = total, clock
-        self._began = self._said = clock()
+        self._began = self._written = clock()
 
-    def tell(self, done: float, what: str) -> None:
+    def update(self, done: float, what: str) -> None:
         now = self._clock()
-        if now - self._said < EVERY:
+        if now - self._written < EVERY:
             return
-        self._said, spent = now, now - self._began
+        self._written, spent = now, now - self._began
         known = done >= LEAST * self._total
         left = f", about {span(spent * (self._total / done - 1))} left" if known else ""
         sys.stderr.write(f"{what}: {done / self._total:.0%} after {span(spent)}{left}\n")

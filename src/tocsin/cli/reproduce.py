@@ -1,4 +1,4 @@
-"""``tocsin reproduce``: the papers' figures again, beside what the papers say."""
+"""``tocsin reproduce``: reproduces the papers' figures and compares them with the papers' claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.output import Json, print_json, print_line
-from tocsin.cli.progress import watching
+from tocsin.cli.progress import track
 from tocsin.cli.up import terminable
 from tocsin.errors import NotFound, SystemTrouble, UserError
 
@@ -28,19 +28,18 @@ def reproduce(
     seeds: Annotated[int, typer.Option(min=1, max=1_000, help="Runs of each, with different random numbers.")] = 5,
     out: Annotated[Path, typer.Option(help="Folder for data, charts and pages.")] = Path("artifacts/reproduce"),
     charts: Annotated[bool, typer.Option("--charts/--no-charts", help="Draw charts; needs matplotlib.")] = True,
-    jobs: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 for one a core.")] = 1,
-    small: Annotated[bool, typer.Option("--small", help="A smaller network, to see that it works.")] = False,
-    live: Annotated[bool, typer.Option("--live", help="D-proto on real processes with Spark, one run a way.")] = False,
+    jobs: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0: one per core.")] = 1,
+    small: Annotated[bool, typer.Option("--small", help="A smaller network, for a quick check.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="D-proto on real processes with Spark, one run each.")] = False,
     speed: Annotated[float, typer.Option(min=0.1, max=60, help="With --live: seconds of the city in a second.")] = 10.0,
     people: Annotated[int, typer.Option(min=1, max=200_000, help="With --live: how many subscribers.")] = 400,
     minutes: Annotated[float, typer.Option(min=1, max=1_440, help="With --live: minutes of the city.")] = 30.0,
     json: Json = False,
 ) -> None:
-    """Run a paper's experiment and print its claim beside what came out.
+    """Run a paper's experiments and print each claim beside the result.
 
-    Each figure leaves a Parquet file, charts (PNG) and a page; index.html has all of them, and
-    tables.md the figures of all as Markdown.
-    The same seeds give the same figures. All of them take some minutes.
+    For each figure it writes a Parquet file, charts (PNG) and a page; index.html has all figures, and tables.md has
+    their numbers as Markdown. The same seeds give the same figures. All of them take some minutes.
 
     \b
     Example:
@@ -58,7 +57,7 @@ def reproduce(
     if live != alone:
         raise UserError(f"--live and {LIVE} go together", hint=f"tocsin reproduce {LIVE} --live")
     wanted = [] if live else chosen(names, FIGURES)
-    # What is missing is better said before the work than after it.
+    # Report a missing package before the work, not after it.
     if charts:
         pyplot()
     try:
@@ -70,7 +69,7 @@ def reproduce(
         outcomes = [alive(people, speed, minutes)]
     else:
         runs = Runs(tuple(range(1, seeds + 1)), small)
-        with watched(runs, wanted):
+        with tracked(runs, wanted):
             if jobs != 1:
                 runs.make(compared(wanted), jobs or os.cpu_count() or 1)
             outcomes = [figure.outcome(runs) for figure in wanted]
@@ -85,7 +84,7 @@ def reproduce(
 
 
 def words(live: bool) -> tuple[str, str]:
-    """What the page begins with."""
+    """The title and the introduction of the page."""
     from tocsin.experiments import report
     from tocsin.experiments.debs2019 import live as living
 
@@ -93,7 +92,7 @@ def words(live: bool) -> tuple[str, str]:
 
 
 def chosen(names: Sequence[str], known: dict[str, Figure]) -> list[Figure]:
-    """In the order of the paper, none twice; ``all`` is all of them."""
+    """The figures of these names in the order of the paper, each once; ``all`` means all of them."""
     upper = {name.upper(): name for name in known}
     wanted = set()
     for name in names:
@@ -113,10 +112,10 @@ LIVE = "D-proto"
 def alive(people: int, speed: float, minutes: float) -> Outcome:
     from tocsin.experiments.debs2019 import live
 
-    with terminable(), watching(len(live.VARIANTS)) as watch:  # the processes that it has started end with it
+    with terminable(), track(len(live.VARIANTS)) as update:  # the processes that it has started end with it
 
         def report(variant: Variant, share: float) -> None:
-            watch(live.VARIANTS.index(variant) + share, f"{LIVE}, {variant.name}")
+            update(live.VARIANTS.index(variant) + share, f"{LIVE}, {variant.name}")
 
         try:
             return live.live(people=people, speed=speed, minutes=minutes, progress=report)
@@ -124,25 +123,25 @@ def alive(people: int, speed: float, minutes: float) -> Outcome:
             raise typer.Exit(130) from None
 
 
-#: A run of the large simulation takes so many times as long as one of the prototype.
+#: The time of a run, relative to one of the prototype.
 WEIGHTS = {"proto": 1.0, "sim": 4.5}
 
 
 def compared(wanted: Sequence[Figure]) -> list[Variant]:
-    """Each once."""
+    """The variants of these figures, each once."""
     return list(dict.fromkeys(variant for figure in wanted for variant in figure.variants))
 
 
 @contextlib.contextmanager
-def watched(runs: Runs, wanted: Sequence[Figure]) -> Iterator[None]:
+def tracked(runs: Runs, wanted: Sequence[Figure]) -> Iterator[None]:
     total = sum(WEIGHTS[variant.setup] for variant in compared(wanted)) * len(runs.seeds)
     shares: dict[tuple[Variant, int], float] = {}
-    with watching(total) as watch:
+    with track(total) as update:
 
         def report(variant: Variant, seed: int, share: float) -> None:
             shares[variant, seed] = share
             done = sum(WEIGHTS[each.setup] * part for (each, _), part in shares.items())
-            watch(done, f"{variant.name}, seed {seed}")
+            update(done, f"{variant.name}, seed {seed}")
 
         runs.progress = report
         yield

@@ -79,7 +79,7 @@ def size(number: float) -> str:
 
 
 def sentence(loop: DemoLoop, notification: dict[str, Any]) -> str:
-    """Who and what; then the channel, and the enrichment."""
+    """The person and the emergency; then the channel, and the shelters."""
     row, more = notification["rows"][0], len(notification["rows"]) - 1
     text = f"{row['kind'].capitalize()} in {row['location']}, level {row['severity']} of 5"
     if row.get("metres") is not None:

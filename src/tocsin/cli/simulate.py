@@ -1,4 +1,4 @@
-"""``tocsin simulate``: what would happen, under a simulated clock."""
+"""``tocsin simulate``: experiments under a simulated clock."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 from typer.core import TyperGroup
 
 from tocsin.cli.output import Json, print_json, print_line, print_table
-from tocsin.cli.progress import watching
+from tocsin.cli.progress import track
 from tocsin.cli.whatif import what_if
 from tocsin.errors import UserError
 
-# What is simulated is imported where it is run: NumPy and all state machines would slow down every other command.
+# Imported where it is needed: NumPy and all state machines would slow down the start of every other command.
 if TYPE_CHECKING:
     from tocsin.simulation.campaign import Summary
     from tocsin.simulation.run import Outcome
@@ -31,7 +31,7 @@ class FileFirst(TyperGroup):
 
 
 simulate = typer.Typer(
-    cls=FileFirst, no_args_is_help=True, help="Run the network's own state machines under a simulated clock."
+    cls=FileFirst, no_args_is_help=True, help="Run the production state machines under a simulated clock."
 )
 simulate.command("run")(what_if)
 
@@ -41,23 +41,25 @@ DETAILED = 3
 
 @simulate.callback()
 def root() -> None:
-    """Run the network's own state machines under a simulated clock."""
+    """Run the production state machines under a simulated clock."""
 
 
 @simulate.command("faults")
 def faults(
     runs: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many runs.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, max=2**53, help="Seed of the first run; each next one has the next.")] = 1,
-    jobs: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 for one a core.")] = 0,
-    trace: Annotated[bool, typer.Option("--trace", help="Print what happens in the one run of this seed.")] = False,
-    only: Annotated[str, typer.Option(help="Only these faults of the one run, by their place in its script.")] = "",
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**53, help="Seed of the first run; the others have the next seeds.")
+    ] = 1,
+    jobs: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0: one per core.")] = 0,
+    trace: Annotated[bool, typer.Option("--trace", help="Run this seed only, and print its events.")] = False,
+    only: Annotated[str, typer.Option(help="Run this seed only, with these faults of its script, such as 0,3,4.")] = "",
     json: Json = False,
 ) -> None:
-    """Break random networks in random ways, and check that nothing is lost.
+    """Simulate random networks with random faults, and check that nothing is lost.
 
     Each run draws a network, its load and a script of faults: brokers that die, freeze, join and are drained,
-    partitions, slow subscribers, coordinator restarts, in the middle of migrations too. Then faults end, it settles,
-    and what was promised is checked. The exit code is 1 if a promise was broken; the seed replays it.
+    partitions, slow subscribers, coordinator restarts, also in the middle of migrations. Then the faults end, the
+    network settles, and the run checks every guarantee. The exit code is 1 if one was violated; the seed replays it.
 
     \b
     Example:
@@ -76,7 +78,7 @@ def places(text: str) -> list[int] | None:
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise UserError(f"{text!r} is no list of places", hint="like --only 0,3,4") from None
+        raise UserError(f"{text!r} is not a list of numbers", hint="like --only 0,3,4") from None
 
 
 def _one(seed: int, only: list[int] | None, trace: bool, json: bool) -> None:
@@ -111,12 +113,12 @@ def _many(runs: int, seed: int, jobs: int, json: bool) -> None:
 
     summary: Summary = Summary()
     broken: list[Outcome] = []
-    with watching(runs) as watch:
+    with track(runs) as update:
         for found in outcomes(seed, runs, jobs):
             summary.add(found)
             if found.violations:
                 broken.append(found)
-            watch(summary.runs, f"{runs:,} runs, {len(broken)} violations")
+            update(summary.runs, f"{runs:,} runs, {len(broken)} violations")
     details = [_detail(each) for each in broken[:DETAILED]]
     if json:
         print_json(msgspec.to_builtins(summary) | {"details": details})
@@ -143,8 +145,8 @@ def _detail(found: Outcome) -> dict[str, object]:
 
 def _print(summary: Summary, details: list[dict[str, object]]) -> None:
     for each in details:
-        print_line(f"seed {each['seed']} breaks the rule “{each['invariant']}”: {each['what']}")
-        for name, lines in (("the faults it takes", each["faults"]), ("the end of its trace", each["last"])):
+        print_line(f"seed {each['seed']} violates “{each['invariant']}”: {each['what']}")
+        for name, lines in (("the faults that cause it", each["faults"]), ("the end of its trace", each["last"])):
             print_line(f"  {name}:")
             for line in lines if isinstance(lines, list) else ():
                 print_line(f"    {line}")

@@ -11,8 +11,8 @@ STARTED = "TOCSIN_STARTED"
 
 
 def end_with_starter() -> None:
-    """Ends this process when its starter is gone, however that ended: a replacement must not find this one with the
-    same name, port or folder."""
+    """Ends this process when its starter has ended, in whatever way: the name, the port and the folder must be free
+    for a replacement."""
     if os.environ.pop(STARTED, None) is None:
         return
 

@@ -32,7 +32,7 @@ URL, BROKER, COORDINATOR = (f"http://127.0.0.1:{PORT + place}" for place in (0, 
 
 
 def up(
-    home: Annotated[str, typer.Option(help="Folder of everything it keeps.")] = "tocsin-home",
+    home: Annotated[str, typer.Option(help="Folder of all data and logs.")] = "tocsin-home",
     brokers: Annotated[int, typer.Option(min=1, max=64, help="How many brokers.")] = 2,
     sql: Annotated[
         list[str] | None,
@@ -53,7 +53,7 @@ def up(
 ) -> None:
     """Run everything on this machine: data cluster with Spark, coordinator, brokers.
 
-    Each part is a process of its own with a log in HOME/logs; one that ends by itself is started again. Ctrl-C and
+    Each part is a separate process with a log in HOME/logs; a process that ends by itself is started again. Ctrl-C and
     SIGTERM stop all. The same command continues with the same data.
 
     \b
@@ -106,7 +106,7 @@ def terminable() -> Iterator[None]:
 
 
 class Progress:
-    """A line for each step that is done, with its seconds; on a terminal, what is being waited for as well."""
+    """A line for each step that is done, with its seconds; on a terminal, also the step that is under way."""
 
     def __init__(self, console: Console, json: bool) -> None:
         self._console, self._json = console, json
@@ -120,7 +120,7 @@ class Progress:
         self.pause()
 
     def pause(self) -> None:
-        """Hides the spinner: nothing is being waited for."""
+        """Hides the spinner."""
         if self._status is not None:
             self._status.stop()
 
@@ -201,7 +201,7 @@ def statements(url: str, script: str, done: Callable[[dict[str, Any]], None]) ->
 
 
 def write(file: Path, addresses: dict[str, Any]) -> None:
-    """Whole or not there: a script that waits for the file reads it at once."""
+    """Writes the file atomically: a script that waits for it may read it at once."""
     draft = file.with_name(file.name + ".part")
     try:
         draft.write_bytes(msgspec.json.encode(addresses))

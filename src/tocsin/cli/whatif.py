@@ -1,4 +1,4 @@
-"""``tocsin simulate run``: a question of an operator's, answered by simulation."""
+"""``tocsin simulate run``: answers an operator's question by simulation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tocsin.cli.output import Json, print_json, print_line, print_table
-from tocsin.cli.progress import watching
+from tocsin.cli.progress import track
 from tocsin.errors import SystemTrouble
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ def what_if(
     out: Annotated[Path | None, typer.Option(help="Write the chart here, .html or .png; needs matplotlib.")] = None,
     json: Json = False,
 ) -> None:
-    """Say how many brokers a population needs, and which placement and strategy.
+    """Find out how many brokers a population needs, and which placement and strategy.
 
-    Every candidate of the file is tried on the same people with the coordinator's own decisions and limits. A broker
-    is busy by what it fetches and delivers. The exit code is 1 if none of the candidates is enough. `run` may be left
+    Every candidate of the file is simulated with the same people and the coordinator's own decisions and limits. The
+    load of a broker is what it fetches and delivers. The exit code is 1 if no candidate suffices. `run` may be left
     out.
 
     \b
@@ -40,12 +40,12 @@ def what_if(
         _check(out)
     tried = candidates(scenario)
     found: list[Found] = []
-    with watching(len(tried)) as watch:
+    with track(len(tried)) as update:
         works = {brokers: workload(scenario, brokers) for brokers in {each.brokers for each in tried}}
         for number, candidate in enumerate(tried):
 
             def report(share: float, number: int = number, what: Candidate = candidate) -> None:
-                watch(number + share, f"{what.brokers} brokers, {what.placement}, {what.balancing}")
+                update(number + share, f"{what.brokers} brokers, {what.placement}, {what.balancing}")
 
             found.append(attempt(scenario, candidate, works[candidate.brokers], report))
     best = enough(scenario, found)
@@ -65,10 +65,10 @@ def _check(out: Path) -> None:
     if out.suffix not in (".html", ".png"):
         raise typer.BadParameter("the chart is .html or .png", param_hint="--out")
     if not out.parent.is_dir():
-        raise SystemTrouble(f"there is no folder {out.parent}", hint="choose another place: --out")
+        raise SystemTrouble(f"the folder {out.parent} does not exist", hint="choose another folder: --out")
     from tocsin.experiments.png import pyplot
 
-    pyplot()  # what is missing is better said before the work than after it
+    pyplot()  # report a missing package before the work, not after it
 
 
 def _draw(out: Path, scenario: Scenario, found: list[Found], drawing: Any) -> None:
@@ -80,12 +80,12 @@ def _draw(out: Path, scenario: Scenario, found: list[Found], drawing: Any) -> No
         out.write_bytes(image)
         return
     table = page.table(COLUMNS, [row(each) for each in found])
-    intro = "What each candidate comes to. The busiest broker is the highest load of any broker in the second half."
+    intro = "The result of each candidate. The busiest broker is the highest load of any broker in the second half."
     body = f"<section>{page.embedded(drawing, image)}{table}</section>"
     out.write_text(page.page(scenario.name, intro, body), encoding="utf-8")
 
 
-#: What the load may grow by in the last quarter of the time, so that the answer holds for longer.
+#: The growth of the load in the last quarter of the time above which the simulation was too short.
 GROWING = 0.05
 COLUMNS = ["brokers", "placement", "balancing", "busiest broker", "cov", "migrations"]
 

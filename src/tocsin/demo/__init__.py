@@ -1,6 +1,6 @@
 """The demo: a city, its people and its emergencies, on the public interfaces of a local deployment.
 
-Each person is a subscriber with a client of its own:
+Each person is a subscriber with a separate client:
 
     city = CityOptions(seed=1, speed=10)
     with Demo(Options(brokers=5, placement="nearest"), city) as demo:

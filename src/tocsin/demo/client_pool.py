@@ -1,4 +1,4 @@
-"""The clients of a city's people, as a process of its own: one SDK client each, over a WebSocket of its own.
+"""The clients of a city's people, in a separate process: one SDK client and one WebSocket for each person.
 
 Each logs in and subscribes at the time that its plan says, publishes its location through its broker when the demo
 loop says so, and counts its notifications. The loop gets a summary twice a second.

@@ -199,7 +199,7 @@ class DemoLoop:
     # -- every second --------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Once a second everybody walks on, and what has happened meanwhile is reported."""
+        """Once a second: moves all people, and reports what has happened since."""
         loop, due = asyncio.get_running_loop(), 0.0
         began = before = loop.time()
         published = np.full((self.options.subscribers, 2), np.inf)
@@ -284,7 +284,7 @@ class DemoLoop:
         return self.frame
 
     def _make_frame(self) -> None:
-        """Where everybody is, in the format of ``GET /city/people``."""
+        """The location of each person, in the format of ``GET /city/people``."""
         at, flags = self.city.people.positions(), np.zeros(len(self.broker), np.uint8)
         flags |= self.city.people.riding.astype(np.uint8) * RIDING
         flags |= (self.notified > time.monotonic() - JUST_NOTIFIED).astype(np.uint8) * NOTIFIED

@@ -15,7 +15,7 @@ HEAD = struct.Struct("<dI")
 
 
 class ReplayBuffer:
-    """A frame says where everybody was at one moment."""
+    """A frame holds the location of each person at one moment."""
 
     def __init__(self, most: int = BYTES) -> None:
         self.most = most

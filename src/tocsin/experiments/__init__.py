@@ -1,1 +1,1 @@
-"""The papers' experiments again: one folder a paper, one file a figure."""
+"""Reproductions of the papers' experiments: one folder per paper, one file per figure."""

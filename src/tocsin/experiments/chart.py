@@ -10,9 +10,9 @@ from tocsin.balancing.model.arrays import Floats
 
 @dataclass(frozen=True)
 class Series:
-    """``low`` and ``high`` are the smallest and the largest of all seeds, where there are several.
+    """``low`` and ``high`` are the smallest and the largest value over all seeds, if there are several.
 
-    ``tone`` is its place in the palette; the same thing has the same one in every chart.
+    ``tone`` is an index into the palette; a variant has the same tone in every chart.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines over time, or bars: then ``labels`` names the groups and x counts them."""
+    """Lines over time, or bars; ``labels`` are the names of the groups of bars, and x counts them."""
 
     title: str
     x_label: str
@@ -47,7 +47,7 @@ class Chart:
     shared: bool = False  # all panels have the same scale
 
 
-#: Colours that people who do not see red and green alike can distinguish, too.
+#: Colours that people with red-green colour blindness can distinguish too.
 PALETTE = (
     "#5b6472",
     "#0072b2",

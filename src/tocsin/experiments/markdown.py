@@ -7,7 +7,7 @@ from typing import Any
 
 from tocsin.experiments.outcome import Check, Outcome
 
-#: How a sentence of a claim turned out.
+#: The mark of a sentence of a claim, by how often it holds.
 MARKS = ("✓", "½", "✗")
 
 
@@ -36,7 +36,7 @@ def mark(check: Check) -> str:
 
 
 def claims(outcomes: Sequence[Outcome]) -> str:
-    """Claim, what came out sentence by sentence, verdict."""
+    """A row per figure: the claim, our result sentence by sentence, the verdict."""
     rows = [
         [
             each.id,
@@ -50,6 +50,6 @@ def claims(outcomes: Sequence[Outcome]) -> str:
 
 
 def variants(outcomes: Sequence[Outcome]) -> str:
-    """All that was compared in any of these figures, each once."""
+    """All variants that these figures compare, each once."""
     rows = {row[0]: row for each in outcomes for row in each.rows}
     return table(outcomes[0].columns, rows.values())

@@ -1,4 +1,4 @@
-"""What came out beside what the paper says, and a verdict that a reader can check."""
+"""Our results beside the paper's claims, and a verdict that a reader can check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Spread:
 
 
 def number(value: float) -> str:
-    """Three significant digits, thousands separated; bytes in their unit are the caller's matter."""
+    """Three significant digits, thousands separated; the caller chooses the unit."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -54,7 +54,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """One sentence of the claim. ``holds`` of every seed; a ``direction`` is what has to hold at the very least."""
+    """One sentence of the claim. ``holds`` has a value per seed; ``direction``: the sentence is essential."""
 
     says: str
     found: str
@@ -77,7 +77,7 @@ class Check:
 
 
 def judge(checks: Sequence[Check]) -> Verdict:
-    """Reproduced: every sentence holds in four seeds of five. Direction only: what has to hold does in half of them."""
+    """Reproduced: every sentence holds in four of five seeds. Direction only: the essential ones hold in half."""
     if all(check.mostly for check in checks):
         return Verdict.REPRODUCED
     if all(check.half for check in checks if check.direction):
@@ -87,7 +87,7 @@ def judge(checks: Sequence[Check]) -> Verdict:
 
 @dataclass
 class Outcome:
-    """One figure of the paper, again. ``rows`` are its figures, one variant a row; ``data`` all of it, for Parquet."""
+    """One reproduced figure. ``rows``: one row of numbers per variant; ``data``: all samples, for Parquet."""
 
     id: str
     title: str

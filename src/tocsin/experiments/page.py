@@ -1,4 +1,4 @@
-"""Charts and tables as one HTML file that fetches nothing, light or dark as the reader's system is."""
+"""Charts and tables as one HTML file that loads nothing else, light or dark as the reader's system is set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def embedded(chart: Chart, image: bytes) -> str:
-    """The PNG inside the page, so that the file can be sent alone."""
+    """An ``img`` element that contains the PNG, so that the page is a single file."""
     alt = f"{chart.title}: {', '.join(panel.title for panel in chart.panels)}"
     return f'<img alt="{escape(alt)}" src="data:image/png;base64,{b64encode(image).decode("ascii")}">'
 

@@ -1,4 +1,4 @@
-"""Charts as PNG. matplotlib is an extra: only who draws needs it."""
+"""Charts as PNG. matplotlib is an optional dependency."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ INTRO = (
 def write(
     outcomes: Sequence[Outcome], out: Path, *, charts: bool = True, title: str = TITLE, intro: str = INTRO
 ) -> list[Path]:
-    """The files that were written, the page with all of them last."""
+    """Returns the files that were written, the page with all figures last."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
     images = {chart.name: render(chart) for outcome in outcomes for chart in outcome.charts} if charts else {}

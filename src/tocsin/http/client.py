@@ -1,6 +1,6 @@
-"""A bare HTTP/1.1 client for one server: for calls so frequent that a whole client library is most of their cost.
+"""A minimal HTTP/1.1 client for one server, for calls so frequent that a client library would be most of their cost.
 
-Connections are kept and used again, one request at a time each. Whatever fails is an OSError.
+Connections are reused, one request at a time on each. Every failure is an OSError.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import httptools
 
-#: Connections that are kept while nobody needs them.
+#: Most idle connections that are kept.
 IDLE = 16
 CONNECT_SECONDS = 5.0
-#: Most of an answer that is no success.
+#: Most bytes that are kept of the body of an error.
 REFUSAL_BYTES = 64 * 1024
 
 Take = Callable[[bytes], None]
@@ -25,20 +25,20 @@ Take = Callable[[bytes], None]
 
 @cache
 def trust() -> ssl.SSLContext:
-    """Whom to believe who they are. Made once: reading all certificates takes longer than a call."""
+    """The certificates to verify servers with. Read once: reading them takes longer than a call."""
     return ssl.create_default_context()
 
 
 class Unreadable(OSError):
-    """What came back is not HTTP."""
+    """The answer is not HTTP."""
 
 
 class Connection(asyncio.Protocol):
-    """``take`` gets the body of a success piece by piece; what it raises ends the request and the connection."""
+    """``take`` gets the body of a 2xx answer piece by piece; an exception in it ends the request and the connection."""
 
     def __init__(self) -> None:
         self.open = False
-        self.silent = True  # nothing came back yet
+        self.silent = True  # no byte of an answer has arrived
         self.status = 0
         self.refusal = b""
         self._done: asyncio.Future[bool] | None = None
@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._finish(exc if isinstance(exc, OSError) else ConnectionResetError("the connection ended"))
 
     async def ask(self, request: bytes, take: Take) -> bool:
-        """Whether the connection can be used again."""
+        """Returns whether the connection can be reused."""
         self.silent, self.status, self.refusal, self._take = True, 0, b"", take
         self._parser = httptools.HttpResponseParser(self)
         self._done = asyncio.get_running_loop().create_future()
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.silent = False
-        if self._done is None:  # nobody asked
+        if self._done is None:  # an answer without a request
             self.close()
             return
         try:
@@ -105,7 +105,7 @@ P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class Address:
-    """Of the server at a URL, whose path goes before those of the requests."""
+    """Connects to the server of a URL and encodes requests; the URL's path is a prefix of theirs."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -118,7 +118,7 @@ class Address:
         return f"GET {self._path}{path}{self._head}\r\n".encode("ascii")
 
     def post(self, path: str, body: bytes, fields: bytes = b"") -> bytes:
-        """JSON, in one piece with its head."""
+        """A JSON body, in one piece with its head."""
         kind = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
         return f"POST {self._path}{path}{self._head}{kind}".encode("ascii") + fields + b"\r\n" + body
 
@@ -131,18 +131,18 @@ class Address:
 
 
 class HttpClient:
-    """``timeout`` bounds the silence before and within an answer, not the whole of it."""
+    """``timeout`` bounds the time between two pieces of an answer, not the whole answer."""
 
     def __init__(self, url: str) -> None:
         self._address = Address(url)
         self._idle: list[Connection] = []
 
     async def get(self, path: str, take: Take, timeout: float) -> tuple[int, bytes]:
-        """The status, and the body where it is no success."""
+        """The status, and the body if the status is not 2xx."""
         return await self._call(self._address.get(path), take, timeout)
 
     async def post(self, path: str, body: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
-        """To be used for what may be repeated."""
+        """May send the request twice: use it only where that is harmless."""
         return await self._call(self._address.post(path, body), take, timeout)
 
     async def _call(self, request: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
@@ -154,7 +154,7 @@ class HttpClient:
             try:
                 status, refusal = await self._ask(connection, request, take, timeout)
             except OSError:
-                # The server may have ended what was idle just now.
+                # The server may just have closed the idle connection.
                 if used and connection.silent:
                     continue
                 raise

@@ -4,7 +4,7 @@
         print(deployment.addresses)
         deployment.add_broker()
 
-Every part is a process of its own, as on several machines. Leaving the block stops all of them; so does the end of
+Every part is a separate process, as on several machines. Leaving the block stops all of them; so does the end of
 this process, even if it is killed.
 """
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class LocalDeployment:
-    """Runs in a thread of its own, in which ``notify`` is called; the methods may be called from any other thread.
+    """Runs in a separate thread, which calls ``notify``; the methods may be called from any other thread.
 
     An application that runs on top of it gives its brokers a ``location`` and its web server more routes (``app``).
     It can begin while Spark is still starting: ``wait_for_spark=False``.

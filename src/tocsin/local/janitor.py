@@ -1,6 +1,6 @@
 """Cleans up after a deployment whose own process was killed: ends its processes and removes a temporary home.
 
-Runs as a process of its own. Each line on standard input is a process id to watch; when standard input ends without
+Runs as a separate process. Each line on standard input is a process id to watch; when standard input ends without
 ``done``, the deployment is dead.
 """
 
@@ -20,7 +20,7 @@ GRACE = 20.0
 
 
 class Janitor:
-    """The deployment's side of it."""
+    """Starts the janitor and sends it process ids; used by the deployment."""
 
     def __init__(self, temporary: Path | None) -> None:
         self._process = subprocess.Popen(

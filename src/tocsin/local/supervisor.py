@@ -190,7 +190,7 @@ class Supervisor:
         return [*self.options.cluster, *config, *where, "--json"]
 
     def _cluster_env(self) -> dict[str, str]:
-        """Spark's temporary files are in the home: what a killed JVM leaves behind is removed by the next start."""
+        """Spark's temporary files are in the home; the next start removes those of a killed JVM."""
         scratch = self.home / "tmp"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()

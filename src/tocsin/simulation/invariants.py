@@ -35,8 +35,8 @@ RULES = (
     "nothing is lost",
     "no gap without need",
     "published, and once",
-    "nobody is lost",
-    "nobody is in two places",
+    "no client is lost",
+    "no subscriber is in two places",
     "the coordinator is right",
     "it settles",
     "loads agree with the model",
@@ -104,9 +104,9 @@ def _excused(cluster: DataCluster, it: Interest, span: Span, who: str, execution
         return  # it had begun before anything was promised
     gaps = [gap for gap in span.missed if gap.after < number < gap.next]
     if not gaps:
-        yield Violation("nothing is lost", f"{who} never got {it.channel}/{number}, and was not told so")
+        yield Violation("nothing is lost", f"{who} never got {it.channel}/{number}; no gap was declared")
     elif numbers and not any(_justified(gap, numbers, execution) for gap in gaps):
-        yield Violation("no gap without need", f"{who} was told that {it.channel}/{number} is gone, and it was kept")
+        yield Violation("no gap without need", f"{who} has a declared gap at {it.channel}/{number}, and it was kept")
 
 
 def _justified(gap: RecordedGap, numbers: list[int], execution: Execution) -> bool:
@@ -147,11 +147,11 @@ def unsettled(world: Deployment) -> Iterator[Violation]:
 def _served(world: Deployment) -> Iterator[Violation]:
     for client in world.clients.values():
         if client.stopped is not None:
-            yield Violation("nobody is lost", f"{client.name} has stopped: {client.stopped.message}")
+            yield Violation("no client is lost", f"{client.name} has stopped: {client.stopped.message}")
             continue
         state = client.state
         if state.stage is not Stage.READY or state.joining is not None or state.leaving is not None:
-            yield Violation("nobody is lost", f"{client.name} is {state.stage.value}, {state.problem}")
+            yield Violation("no client is lost", f"{client.name} is {state.stage.value}, {state.problem}")
             continue
         session = state.current.session  # type: ignore[union-attr]
         for interest in client.interests.values():
@@ -159,7 +159,7 @@ def _served(world: Deployment) -> Iterator[Violation]:
             live = number is not None and session.phases.get(number) is Phase.LIVE
             if interest.wanted and not live:
                 what = f"{client.name} {interest.channel}({interest.kind}) is not live"
-                yield Violation("nobody is lost", what)
+                yield Violation("no client is lost", what)
 
 
 def _truth(world: Deployment) -> dict[str, list[tuple[str, list[int]]]]:
@@ -177,11 +177,11 @@ def _places(world: Deployment) -> Iterator[Violation]:
         at = [name for name, _ in truth.pop(client.subscriber, [])]
         here = client.state.welcome.broker if client.state.welcome is not None else "nowhere"
         if len(at) > 1:
-            yield Violation("nobody is in two places", f"{client.name} is at {' and '.join(at)}")
+            yield Violation("no subscriber is in two places", f"{client.name} is at {' and '.join(at)}")
         elif at != [here]:
-            yield Violation("nobody is lost", f"{client.name} believes to be at {here}, and is at {at or 'none'}")
+            yield Violation("no client is lost", f"{client.name} believes to be at {here}, and is at {at or 'none'}")
     for subscriber in truth:
-        yield Violation("nobody is in two places", f"somebody who is not there has a connection: {subscriber!r}")
+        yield Violation("no subscriber is in two places", f"somebody who is not there has a connection: {subscriber!r}")
 
 
 def _picture(world: Deployment) -> Iterator[Violation]:

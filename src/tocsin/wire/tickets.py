@@ -63,7 +63,7 @@ class TicketVerifier:
         ticket = msgspec.json.decode(data, type=Ticket)
         now = self.clock()
         if ticket.broker != self.broker or ticket.subscriber != subscriber:
-            return "the ticket is for somebody else"
+            return "the ticket is for another subscriber or broker"
         if ticket.expires < now - SKEW:
             return "the ticket has expired"
         if ticket.nonce in self._used:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.broker.core.cache import Cache, Recent
+from tocsin.broker.core.model.cache import Cache, Recent
 
 
 def test_what_is_behind_an_execution_is_given():

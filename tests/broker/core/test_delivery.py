@@ -7,7 +7,7 @@ from broker_harness import BrokerHarness, at, executions, line
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
-from tocsin.broker.core.rate import seconds
+from tocsin.broker.core.model.rate import seconds
 from tocsin.wire import messages as wire
 
 

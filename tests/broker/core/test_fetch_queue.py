@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from broker_harness import at, line
 
-from tocsin.broker.core.be_subscription import BESubscription, Channel
-from tocsin.broker.core.cache import Recent
 from tocsin.broker.core.fetch_queue import FetchQueue
 from tocsin.broker.core.instructions import Fetch
-from tocsin.broker.core.rate import Rate
+from tocsin.broker.core.model.be_subscription import BESubscription, Channel
+from tocsin.broker.core.model.cache import Recent
+from tocsin.broker.core.model.rate import Rate
 
 
 def subscription(number: int = 7, delivered: int = 20) -> BESubscription:

@@ -7,7 +7,7 @@ from broker_harness import BrokerHarness
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.load_reports import ROUND
-from tocsin.broker.core.rate import LEAST
+from tocsin.broker.core.model.rate import LEAST
 from tocsin.broker.core.user_sessions import MIGRATION_SECONDS, REST_IDLE
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire

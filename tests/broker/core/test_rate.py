@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.broker.core.rate import LEAST, WINDOW, Rate, seconds
+from tocsin.broker.core.model.rate import LEAST, WINDOW, Rate, seconds
 
 
 def test_nothing_is_nothing():

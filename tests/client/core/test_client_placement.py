@@ -8,8 +8,7 @@ import pytest
 from client_harness import ClientHarness
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.broker_candidates import Candidate
-from tocsin.client.core.state import MEASURE_EVERY
+from tocsin.client.core.broker_candidates import MEASURE_EVERY, Candidate
 from tocsin.errors import Malformed, NotReady, Unauthorized, Unreachable
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire

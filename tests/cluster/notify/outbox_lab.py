@@ -22,11 +22,11 @@ Answer = int | Callable[[], int]
 
 
 class Listener:
-    """A broker's HTTP end: answers what ``answers`` says, then 200, and keeps what it was told."""
+    """A broker's HTTP end: answers what ``answers`` says, then 200, and keeps what it was notified."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
-        self.told: list[tuple[int, int]] = []
+        self.notified: list[tuple[int, int]] = []
         self.changed = threading.Condition()
         self.requests = 0
         listener = self
@@ -43,8 +43,8 @@ class Listener:
                 code = answer() if callable(answer) else answer
                 if 200 <= code < 300:
                     with listener.changed:
-                        told = body if isinstance(body, list) else [body]
-                        listener.told += [(each["channel"], each["execution"]) for each in told]
+                        notified = body if isinstance(body, list) else [body]
+                        listener.notified += [(each["channel"], each["execution"]) for each in notified]
                         listener.changed.notify_all()
                 self.send_response(code)
                 self.send_header("content-length", "0")
@@ -55,13 +55,13 @@ class Listener:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}/tell"
+        self.url = f"http://127.0.0.1:{self.server.server_port}/notify"
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def wait(self, count: int) -> list[tuple[int, int]]:
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.told) >= count, WAIT), self.told
-        return self.told
+            assert self.changed.wait_for(lambda: len(self.notified) >= count, WAIT), self.notified
+        return self.notified
 
     def wait_requests(self, count: int) -> None:
         with self.changed:
@@ -99,7 +99,7 @@ class OutboxLab:
         return self.broker(name, listener.url), listener
 
     def dead_url(self) -> str:
-        """An address where nobody listens, held so that nobody else gets it."""
+        """An address where nothing listens, held so that no other process gets it."""
         held = socket.socket()
         held.bind(("127.0.0.1", 0))
         self.held.append(held)
@@ -159,7 +159,7 @@ class OutboxLab:
 
 
 class Watched:
-    """The catalog, with a bell for the test whenever tells were removed, and a fault for ``told``."""
+    """The catalog, with a bell for the test whenever entries were removed, and a fault for ``notified``."""
 
     def __init__(self, catalog: Catalog, bell: threading.Condition) -> None:
         self.catalog = catalog
@@ -175,12 +175,12 @@ class Watched:
     def all(self, kind: type[Broker]) -> list[Broker]:
         return self.catalog.all(kind)
 
-    def delete_notified(self, tells: Any) -> None:
+    def delete_notified(self, entries: Any) -> None:
         if self.faults:
             self.faults -= 1
             raise StorageError("the disk is full")
         self.transactions += 1
-        self.catalog.delete_notified(tells)
+        self.catalog.delete_notified(entries)
         with self.bell:
             self.bell.notify_all()
 
@@ -191,5 +191,5 @@ class Watched:
         return count
 
 
-def encode(broker: Broker, tell: OutboxEntry) -> bytes:
-    return json.dumps({"channel": tell.channel, "execution": tell.execution}).encode()
+def encode(broker: Broker, entry: OutboxEntry) -> bytes:
+    return json.dumps({"channel": entry.channel, "execution": entry.execution}).encode()

@@ -1,4 +1,4 @@
-"""A broker that could not be told before results expired: it has to hear of them all the same."""
+"""A broker that could not be notified before results expired: it has to hear of them all the same."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tocsin.errors import NotFound
 @pytest.fixture
 def cluster(tmp_path: Path) -> Sparkless:
     with sparkless(tmp_path / "data", retention=60.0) as (running, _):
-        running.register_broker("b", "http://127.0.0.1:9/told")  # nobody answers there
+        running.register_broker("b", "http://127.0.0.1:9/notify")  # nothing answers there
         yield running
 
 
 @pytest.mark.parametrize("channel", ["Above", "PushedAbove"])
-def test_a_broker_is_told_of_an_execution_that_has_expired_and_hears_so_when_it_pulls(
+def test_a_broker_is_notified_of_an_execution_that_has_expired_and_learns_so_when_it_pulls(
     cluster: Sparkless, channel: str
 ) -> None:
     cluster.subscribe(channel, "b", [[5]]).result()
     number = cluster.found(channel, ([5], [{"n": 7}]))
     cluster.maintenance.expire(now=time.time() + 1_000.0)
     definition, broker = cluster.context.definitions.get(Channel, channel), cluster.context.definitions.get(Broker, "b")
-    (tell,) = cluster.context.catalog.outbox(broker.id)
-    assert tell == OutboxEntry(broker.id, definition.id, number)
-    told = json.loads(cluster.channel_manager.message(broker, tell) or b"null")
-    assert (told["channel"], told["execution"], "results" in told) == (channel, number, False)
+    (entry,) = cluster.context.catalog.outbox(broker.id)
+    assert entry == OutboxEntry(broker.id, definition.id, number)
+    notified = json.loads(cluster.channel_manager.message(broker, entry) or b"null")
+    assert (notified["channel"], notified["execution"], "results" in notified) == (channel, number, False)
     with pytest.raises(NotFound):
         list(cluster.pull(channel, number, "b"))

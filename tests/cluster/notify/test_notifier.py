@@ -1,4 +1,4 @@
-"""Telling brokers over real HTTP, from a real outbox."""
+"""Notifying brokers over real HTTP, from a real outbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin.cluster.notify.dispatch import BATCH, BATCH_BYTES
 from tocsin.errors import StorageError
 
 
-def test_a_broker_is_told_in_order_and_the_outbox_is_emptied(lab: OutboxLab) -> None:
+def test_a_broker_is_notified_in_order_and_the_outbox_is_emptied(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     with lab.notifier() as notifier:
         numbers = [lab.execute(broker) for _ in range(250)]
@@ -23,7 +23,7 @@ def test_a_broker_is_told_in_order_and_the_outbox_is_emptied(lab: OutboxLab) -> 
         assert lab.watched.transactions < 250
 
 
-def test_what_has_gathered_is_told_together_up_to_a_bound(lab: OutboxLab) -> None:
+def test_what_has_gathered_is_notified_together_up_to_a_bound(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     numbers = [lab.execute(broker) for _ in range(2 * BATCH + 1)]
     with lab.notifier():
@@ -32,12 +32,12 @@ def test_what_has_gathered_is_told_together_up_to_a_bound(lab: OutboxLab) -> Non
         assert listener.requests == 3
 
 
-def test_a_large_message_ends_what_is_told_together(lab: OutboxLab) -> None:
+def test_a_large_message_ends_what_is_notified_together(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     numbers = [lab.execute(broker) for _ in range(3)]
 
-    def message(broker: Broker, tell: OutboxEntry) -> bytes:
-        return encode(broker, tell) + b" " * BATCH_BYTES
+    def message(broker: Broker, entry: OutboxEntry) -> bytes:
+        return encode(broker, entry) + b" " * BATCH_BYTES
 
     with lab.notifier(message):
         assert [number for _, number in listener.wait(3)] == numbers
@@ -45,7 +45,7 @@ def test_a_large_message_ends_what_is_told_together(lab: OutboxLab) -> None:
         assert listener.requests == 3
 
 
-def test_what_was_left_to_tell_is_told_after_a_start(lab: OutboxLab) -> None:
+def test_what_was_left_to_send_is_notified_after_a_start(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     lab.execute(broker)
     with lab.notifier():
@@ -114,7 +114,7 @@ def test_a_hanging_broker_does_not_delay_another(lab: OutboxLab) -> None:
             lab.execute(alive)
             notifier.wake([alive.id])
         listener.wait(21)
-        assert stuck.told == []
+        assert stuck.notified == []
         release.set()
         stuck.wait(1)
 
@@ -134,11 +134,11 @@ def test_a_slow_message_for_one_broker_does_not_delay_another(lab: OutboxLab) ->
     alive, listener = lab.listen("alive")
     release, reached = threading.Event(), threading.Event()
 
-    def message(broker: Broker, tell: OutboxEntry) -> bytes:
+    def message(broker: Broker, entry: OutboxEntry) -> bytes:
         if broker.id == slow.id:
             reached.set()
             release.wait(WAIT)
-        return encode(broker, tell)
+        return encode(broker, entry)
 
     with lab.notifier(message) as notifier:
         lab.execute(slow, alive)
@@ -241,24 +241,24 @@ def test_an_address_that_cannot_be_used_is_a_failure_like_another(lab: OutboxLab
         assert lab.gone == ["b"]
 
 
-def test_nothing_to_tell_any_more_is_settled_without_a_request(lab: OutboxLab) -> None:
+def test_nothing_to_send_any_more_is_settled_without_a_request(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
-    with lab.notifier(lambda broker, tell: encode(broker, tell) if tell.execution == 2 else None) as notifier:
+    with lab.notifier(lambda broker, entry: encode(broker, entry) if entry.execution == 2 else None) as notifier:
         lab.execute(broker)
         lab.execute(broker)
         notifier.wake([broker.id])
         lab.wait_empty(broker)
-        assert listener.told == [(lab.channel.id, 2)]
+        assert listener.notified == [(lab.channel.id, 2)]
 
 
 def test_trouble_with_a_message_is_not_the_brokers_fault(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     troubles = [StorageError("a segment is missing"), KeyError("a mistake")] * 3
 
-    def message(broker: Broker, tell: OutboxEntry) -> bytes:
+    def message(broker: Broker, entry: OutboxEntry) -> bytes:
         if troubles:
             raise troubles.pop()
-        return encode(broker, tell)
+        return encode(broker, entry)
 
     with lab.notifier(message, gone_after=0.0) as notifier:
         lab.execute(broker)
@@ -267,7 +267,7 @@ def test_trouble_with_a_message_is_not_the_brokers_fault(lab: OutboxLab) -> None
         assert lab.gone == []
 
 
-def test_trouble_with_the_catalog_does_not_tell_twice(lab: OutboxLab) -> None:
+def test_trouble_with_the_catalog_does_not_notify_twice(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     lab.watched.faults = 3
     with lab.notifier() as notifier:

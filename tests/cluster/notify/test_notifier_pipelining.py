@@ -1,4 +1,4 @@
-"""Telling a broker more before it has answered: what is not answered stays in the outbox and is told again in order."""
+"""Requests sent before the broker has answered: unanswered entries stay in the outbox, in order."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def allowing(count: int) -> bytes:
 
 
 class Slow:
-    """A broker that hears and answers when the test says so."""
+    """A broker that takes and answers when the test says so."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(WAIT)
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/told"
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/notify"
         self.later: list[bool] = []
         self.requests = 0
 
@@ -37,7 +37,7 @@ class Slow:
         self.socket.settimeout(WAIT)
         self.file = self.socket.makefile("rb")
 
-    def hear(self, executions: int) -> list[int]:
+    def take(self, executions: int) -> list[int]:
         """In however many requests; exactly so many in the end."""
         found: list[int] = []
         while len(found) < executions:
@@ -50,7 +50,7 @@ class Slow:
         return found
 
     def _head(self) -> Iterator[str]:
-        assert self.file.readline() == b"POST /told HTTP/1.1\r\n"
+        assert self.file.readline() == b"POST /notify HTTP/1.1\r\n"
         while line := self.file.readline().decode().strip():
             yield line
 
@@ -64,7 +64,7 @@ class Slow:
         finally:
             self.socket.settimeout(WAIT)
 
-    def say(self, *answers: bytes) -> None:
+    def answer(self, *answers: bytes) -> None:
         self.socket.sendall(b"".join(answers))
 
     def cut(self) -> None:
@@ -88,46 +88,46 @@ def broker(lab: OutboxLab, slow: Slow) -> Broker:
     return lab.broker("slow", slow.url)
 
 
-def untold(lab: OutboxLab, broker: Broker) -> list[int]:
-    return [tell.execution for tell in lab.catalog.outbox(broker.id)]
+def unconfirmed(lab: OutboxLab, broker: Broker) -> list[int]:
+    return [entry.execution for entry in lab.catalog.outbox(broker.id)]
 
 
 def allowed(notifier: Notifier, lab: OutboxLab, broker: Broker, slow: Slow, count: int = REQUESTS) -> None:
-    """The broker has been told of something and has said how far ahead it may be told."""
+    """The broker has been notified of something and has said how far ahead it may be notified."""
     number = lab.execute(broker)
     notifier.wake([broker.id])
     slow.accept()
-    assert slow.hear(1) == [number]
-    slow.say(allowing(count))
+    assert slow.take(1) == [number]
+    slow.answer(allowing(count))
     lab.wait_empty(broker)
 
 
-def test_what_comes_meanwhile_is_told_without_an_answer_and_stays_in_the_outbox(lab, slow, broker):
+def test_what_comes_meanwhile_is_notified_without_an_answer_and_stays_in_the_outbox(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         numbers = []
         for _ in range(5):
             numbers.append(lab.execute(broker))
             notifier.wake([broker.id])
-            assert slow.hear(1) == numbers[-1:]
-        assert untold(lab, broker) == numbers
+            assert slow.take(1) == numbers[-1:]
+        assert unconfirmed(lab, broker) == numbers
         assert notifier.status()[broker.id]["pending"] == 5
-        slow.say(DONE, DONE)
+        slow.answer(DONE, DONE)
         with lab.settled:
-            assert lab.settled.wait_for(lambda: untold(lab, broker) == numbers[2:], WAIT)
-        slow.say(DONE * 3)
+            assert lab.settled.wait_for(lambda: unconfirmed(lab, broker) == numbers[2:], WAIT)
+        slow.answer(DONE * 3)
         lab.wait_empty(broker)
         assert slow.requests == 6 and slow.later == [False, *[True] * 5]
 
 
-def test_a_broker_that_allows_nothing_is_told_one_at_a_time(lab, slow, broker):
+def test_a_broker_that_allows_nothing_is_notified_one_at_a_time(lab, slow, broker):
     numbers = lab.execute_together(broker, 2 * BATCH)
     with lab.notifier():
         slow.accept()
-        assert slow.hear(BATCH) == numbers[:BATCH]
-        slow.say(DONE)
-        assert slow.hear(BATCH) == numbers[BATCH:]
-        slow.say(DONE)
+        assert slow.take(BATCH) == numbers[:BATCH]
+        slow.answer(DONE)
+        assert slow.take(BATCH) == numbers[BATCH:]
+        slow.answer(DONE)
         lab.wait_empty(broker)
         assert slow.later == [False, False]
 
@@ -137,47 +137,47 @@ def test_no_more_than_the_broker_allows_is_unanswered(lab, slow, broker):
         allowed(notifier, lab, broker, slow, 2)
         numbers = lab.execute_together(broker, 4 * BATCH)
         notifier.wake([broker.id])
-        assert slow.hear(2 * BATCH) == numbers[: 2 * BATCH]
-        slow.say(DONE)
-        assert slow.hear(BATCH) == numbers[2 * BATCH : 3 * BATCH]
+        assert slow.take(2 * BATCH) == numbers[: 2 * BATCH]
+        slow.answer(DONE)
+        assert slow.take(BATCH) == numbers[2 * BATCH : 3 * BATCH]
         assert slow.silent()
-        slow.say(DONE * 2)
-        assert slow.hear(BATCH) == numbers[3 * BATCH :]
-        slow.say(DONE)
+        slow.answer(DONE * 2)
+        assert slow.take(BATCH) == numbers[3 * BATCH :]
+        slow.answer(DONE)
         lab.wait_empty(broker)
 
 
-def test_a_connection_that_breaks_in_the_middle_tells_the_unanswered_again(lab, slow, broker):
+def test_a_connection_that_breaks_in_the_middle_notifies_the_unanswered_again(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         numbers = lab.execute_together(broker, 3 * BATCH)
         notifier.wake([broker.id])
-        slow.hear(3 * BATCH)
-        slow.say(DONE, DONE[:10])
+        slow.take(3 * BATCH)
+        slow.answer(DONE, DONE[:10])
         with lab.settled:
-            assert lab.settled.wait_for(lambda: untold(lab, broker) == numbers[BATCH:], WAIT)
+            assert lab.settled.wait_for(lambda: unconfirmed(lab, broker) == numbers[BATCH:], WAIT)
         slow.cut()
         slow.accept()
-        assert slow.hear(BATCH) == numbers[BATCH : 2 * BATCH]
+        assert slow.take(BATCH) == numbers[BATCH : 2 * BATCH]
         assert not slow.later[-1]  # what a new connection allows is not known yet
-        slow.say(DONE)
-        assert slow.hear(BATCH) == numbers[2 * BATCH :]
-        slow.say(DONE)
+        slow.answer(DONE)
+        assert slow.take(BATCH) == numbers[2 * BATCH :]
+        slow.answer(DONE)
         lab.wait_empty(broker)
 
 
-def test_what_is_refused_is_told_again_with_all_behind_it(lab, slow, broker):
+def test_what_is_refused_is_notified_again_with_all_after_it(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         numbers = lab.execute_together(broker, 3 * BATCH)
         notifier.wake([broker.id])
-        slow.hear(3 * BATCH)
-        slow.say(DONE, REFUSED)
+        slow.take(3 * BATCH)
+        slow.answer(DONE, REFUSED)
         slow.accept()
-        assert slow.hear(BATCH) == numbers[BATCH : 2 * BATCH]
-        slow.say(allowing(8))
-        assert slow.hear(BATCH) == numbers[2 * BATCH :]
-        slow.say(DONE)
+        assert slow.take(BATCH) == numbers[BATCH : 2 * BATCH]
+        slow.answer(allowing(8))
+        assert slow.take(BATCH) == numbers[2 * BATCH :]
+        slow.answer(DONE)
         lab.wait_empty(broker)
 
 
@@ -187,30 +187,30 @@ def test_an_answer_that_is_missing_is_waited_for_no_longer_than_the_time_out(lab
         notifier.wake([broker.id])
         for _ in range(2):
             slow.accept()
-            assert slow.hear(1) == [number]
-        assert untold(lab, broker) == [number]
+            assert slow.take(1) == [number]
+        assert unconfirmed(lab, broker) == [number]
 
 
-def test_an_answer_that_nobody_asked_for_ends_the_connection(lab, slow, broker):
+def test_an_answer_that_was_not_asked_for_ends_the_connection(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
-        slow.say(DONE)
+        slow.answer(DONE)
         assert slow.file.read() == b""
         number = lab.execute(broker)
         notifier.wake([broker.id])
         slow.accept()
-        assert slow.hear(1) == [number]
-        slow.say(DONE)
+        assert slow.take(1) == [number]
+        slow.answer(DONE)
         lab.wait_empty(broker)
 
 
-def test_a_broker_that_has_moved_is_told_the_unanswered_where_it_is_now(lab, slow, broker):
+def test_a_broker_that_has_moved_is_notified_the_unanswered_where_it_is_now(lab, slow, broker):
     _, listener = lab.listen("new")
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         first = lab.execute(broker)
         notifier.wake([broker.id])
-        assert slow.hear(1) == [first]
+        assert slow.take(1) == [first]
         lab.catalog.replace(Broker(broker.id, broker.name, listener.url))
         second = lab.execute(broker)
         notifier.wake([broker.id])
@@ -218,14 +218,14 @@ def test_a_broker_that_has_moved_is_told_the_unanswered_where_it_is_now(lab, slo
         lab.wait_empty(broker)
 
 
-def test_what_was_not_answered_when_telling_stopped_is_told_after_the_next_start(lab, slow, broker):
+def test_what_was_not_answered_when_notifying_stopped_is_notified_after_the_next_start(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         numbers = lab.execute_together(broker, BATCH)
         notifier.wake([broker.id])
-        assert slow.hear(BATCH) == numbers
+        assert slow.take(BATCH) == numbers
     with lab.notifier():
         slow.accept()
-        assert slow.hear(BATCH) == numbers
-        slow.say(DONE)
+        assert slow.take(BATCH) == numbers
+        slow.answer(DONE)
         lab.wait_empty(broker)

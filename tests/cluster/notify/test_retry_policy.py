@@ -10,30 +10,30 @@ from tocsin.cluster.notify.retry_policy import RetryPolicy
 
 
 @pytest.fixture
-def patience() -> RetryPolicy:
+def retry() -> RetryPolicy:
     return RetryPolicy(100.0, Random(1), least=1.0, most=8.0)
 
 
-def test_pauses_grow_up_to_the_longest(patience):
-    found = [patience.failed(float(second)) for second in range(6)]
+def test_pauses_grow_up_to_the_longest(retry):
+    found = [retry.failed(float(second)) for second in range(6)]
     for pause, longest in zip(found, (1, 2, 4, 8, 8, 8), strict=True):
         assert pause is not None and longest / 2 <= pause <= longest
 
 
-def test_after_too_long_a_silence_it_is_gone(patience):
-    assert patience.failed(50.0) is not None
-    assert patience.failed(149.9) is not None
-    assert patience.failed(150.0) is None
+def test_after_too_long_a_silence_it_is_gone(retry):
+    assert retry.failed(50.0) is not None
+    assert retry.failed(149.9) is not None
+    assert retry.failed(150.0) is None
 
 
-def test_an_answer_forgives_everything(patience):
-    patience.failed(0.0)
-    patience.failed(99.0)
-    patience.answered()
-    assert (patience.failures, patience.silent_since) == (0, None)
-    pause = patience.failed(101.0)
+def test_an_answer_forgives_everything(retry):
+    retry.failed(0.0)
+    retry.failed(99.0)
+    retry.answered()
+    assert (retry.failures, retry.silent_since) == (0, None)
+    pause = retry.failed(101.0)
     assert pause is not None and pause <= 1.0
-    assert patience.failed(200.9) is not None
+    assert retry.failed(200.9) is not None
 
 
 def test_one_that_has_no_time_gives_up_at_once():

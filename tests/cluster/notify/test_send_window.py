@@ -1,4 +1,4 @@
-"""What is on its way to a broker: bounded, in order, and told again where nobody knows whether it was heard."""
+"""What is on its way to a broker: bounded, in order, and notified again where it is not known whether it was heard."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_one_request_may_be_unanswered_until_the_broker_allows_more():
     assert not window.room
 
 
-def test_a_broker_that_allows_too_much_or_nothing_is_told_within_bounds():
+def test_a_broker_that_allows_too_much_or_nothing_is_notified_within_bounds():
     window = SendWindow()
     window.allow(10**9)
     assert window.limit == REQUESTS
@@ -51,7 +51,7 @@ def test_nothing_follows_while_too_much_is_still_in_the_outbox():
     assert window.room
 
 
-def test_what_is_answered_is_not_told_again_though_the_outbox_has_it():
+def test_what_is_answered_is_not_notified_again_though_the_outbox_has_it():
     window = SendWindow()
     window.sent([entry(1)], 1)
     window.answered()
@@ -59,7 +59,7 @@ def test_what_is_answered_is_not_told_again_though_the_outbox_has_it():
     assert window.entries == {entry(1)}
 
 
-def test_what_is_lost_is_told_again_and_the_broker_has_to_allow_anew():
+def test_what_is_lost_is_notified_again_and_the_broker_has_to_allow_again():
     window = SendWindow()
     window.allow(8)
     window.sent([entry(1), entry(2)], BYTES)
@@ -75,7 +75,7 @@ class Broker:
     def __init__(self) -> None:
         self.newest, self.heard = 0, list[int]()
 
-    def hear(self, entries: list[OutboxEntry]) -> None:
+    def take(self, entries: list[OutboxEntry]) -> None:
         for each in entries:
             if each.execution > self.newest:
                 self.newest = each.execution
@@ -83,9 +83,9 @@ class Broker:
 
 
 @given(
-    st.lists(st.sampled_from(["execute", "tell", "hear", "answer", "settle", "lose"]), max_size=200), st.integers(1, 5)
+    st.lists(st.sampled_from(["execute", "entry", "hear", "answer", "settle", "lose"]), max_size=200), st.integers(1, 5)
 )
-def test_whatever_is_lost_a_broker_hears_everything_once_and_in_order(steps, at_once):
+def test_whatever_is_lost_a_broker_takes_everything_once_and_in_order(steps, at_once):
     window, broker, outbox, answered = SendWindow(), Broker(), list[OutboxEntry](), list[list[OutboxEntry]]()
     # Requests on their way, and those that were heard and not answered, by connection: the last is in use.
     wires: list[tuple[list[list[OutboxEntry]], list[list[OutboxEntry]]]] = [([], [])]
@@ -97,7 +97,7 @@ def test_whatever_is_lost_a_broker_hears_everything_once_and_in_order(steps, at_
         if what == "execute":
             executed += 1
             outbox.append(entry(executed))
-        elif what == "tell" and window.room:
+        elif what == "entry" and window.room:
             entries = [each for each in outbox if each not in window.entries][:at_once]
             if entries:
                 window.sent(entries, len(entries))
@@ -107,7 +107,7 @@ def test_whatever_is_lost_a_broker_hears_everything_once_and_in_order(steps, at_
             for requests, done in wires:
                 if requests:
                     done.append(requests.pop(0))
-                    broker.hear(done[-1])
+                    broker.take(done[-1])
                     break
         elif what == "answer" and heard:
             window.allow(4)
@@ -125,6 +125,6 @@ def test_whatever_is_lost_a_broker_hears_everything_once_and_in_order(steps, at_
         step(each)
         assert window.entries <= set(outbox)
     while outbox:
-        for each in ("tell", "hear", "answer", "settle"):
+        for each in ("entry", "hear", "answer", "settle"):
             step(each)
     assert broker.heard == list(range(1, executed + 1))

@@ -43,7 +43,9 @@ def test_a_ticket_is_good_for_nobody_else():
     harness = CoordinatorHarness()
     door = harness.verifier("a")
     harness.report("a", full=True)
-    assert door.refuses(harness.place("somebody").ticket, "another-1") == "the ticket is for somebody else"
+    assert (
+        door.refuses(harness.place("somebody").ticket, "another-1") == "the ticket is for another subscriber or broker"
+    )
 
 
 def test_a_ticket_is_not_good_for_ever():

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.be_subscription import BESubscription, Channel, DurableRequest, Key, SessionRequest
-from tocsin.broker.core.cache import Recent
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
 from tocsin.broker.core.events import Args, Peer, Problem
 from tocsin.broker.core.instructions import Forget, Subscribe, Unsubscribe
-from tocsin.broker.core.rate import Rate
+from tocsin.broker.core.model.be_subscription import BESubscription, Channel, DurableRequest, Key, SessionRequest
+from tocsin.broker.core.model.cache import Recent
+from tocsin.broker.core.model.rate import Rate
+from tocsin.broker.core.model.session import LIVE, Session
 from tocsin.broker.core.replay import Replay
-from tocsin.broker.core.session import LIVE, Session
 from tocsin.wire import messages as wire
 
 #: BE subscriptions in one request to the data cluster.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.be_subscription import BESubscription
-from tocsin.broker.core.cache import Cache
 from tocsin.broker.core.events import Line, Peer, Problem
 from tocsin.broker.core.instructions import Instruction, Send
-from tocsin.broker.core.ledger import Ledger
-from tocsin.broker.core.session import Session
+from tocsin.broker.core.model.be_subscription import BESubscription
+from tocsin.broker.core.model.cache import Cache
+from tocsin.broker.core.model.ledger import Ledger
+from tocsin.broker.core.model.session import Session
 from tocsin.config import BrokerConfig
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import Error, Message

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.be_subscription import Channel
 from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Line
 from tocsin.broker.core.instructions import Pull, Send
+from tocsin.broker.core.model.be_subscription import Channel
+from tocsin.broker.core.model.session import LIVE
 from tocsin.broker.core.replay import Replay
-from tocsin.broker.core.session import LIVE
 
 #: Deliveries that may wait to be booked; a message of more bytes than this is booked at once.
 UNBOOKED = 256

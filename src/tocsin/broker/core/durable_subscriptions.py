@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tocsin.broker.core.be_subscription import BESubscription, DurableRequest
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.instructions import ChangeId, Remember
+from tocsin.broker.core.model.be_subscription import BESubscription, DurableRequest
 
 
 class DurableSubscriptions:

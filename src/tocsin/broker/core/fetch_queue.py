@@ -10,9 +10,9 @@ from collections import deque
 
 from msgspec import Struct
 
-from tocsin.broker.core.be_subscription import BESubscription, PreviousIds
 from tocsin.broker.core.events import Line, Peer
 from tocsin.broker.core.instructions import Fetch
+from tocsin.broker.core.model.be_subscription import BESubscription, PreviousIds
 
 
 class Job(Struct, eq=False):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.be_subscription import BESubscription
 from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.context import Context, Out
-from tocsin.broker.core.load import BESubscriptionLoad, Report
-from tocsin.broker.core.session import LIVE, Session
+from tocsin.broker.core.model.be_subscription import BESubscription
+from tocsin.broker.core.model.load import BESubscriptionLoad, Report
+from tocsin.broker.core.model.session import LIVE, Session
 from tocsin.broker.core.sessions import Sessions
 from tocsin.broker.core.user_sessions import UserSessions
 from tocsin.wire import close_codes

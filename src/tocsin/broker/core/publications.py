@@ -8,7 +8,7 @@ from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Peer, Problem
-from tocsin.broker.core.session import Session
+from tocsin.broker.core.model.session import Session
 from tocsin.wire.messages import Error, Message, Publish, Published, Refused
 
 #: Records in one post: the data cluster gives at most a thousand reasons for refusing some.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.be_subscription import BESubscription
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.fetch_queue import FetchQueue, Job
-from tocsin.broker.core.session import LIVE, Session
+from tocsin.broker.core.model.be_subscription import BESubscription
+from tocsin.broker.core.model.session import LIVE, Session
 from tocsin.wire import messages as wire
 
 

@@ -11,7 +11,7 @@ from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Peer, Problem
 from tocsin.broker.core.instructions import Authenticate, Close
-from tocsin.broker.core.session import Session
+from tocsin.broker.core.model.session import Session
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import DurableSubscription

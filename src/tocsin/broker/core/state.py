@@ -12,13 +12,13 @@ from typing import Any
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.be_subscriptions import BESubscriptions
-from tocsin.broker.core.cache import Cache
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.delivery import Delivery
 from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
 from tocsin.broker.core.instructions import Failed, Instruction
-from tocsin.broker.core.load import Counters
 from tocsin.broker.core.load_reports import LoadReports
+from tocsin.broker.core.model.cache import Cache
+from tocsin.broker.core.model.load import Counters
 from tocsin.broker.core.publications import Publications
 from tocsin.broker.core.sessions import Sessions
 from tocsin.broker.core.user_sessions import UserSessions

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.be_subscription import DurableRequest
 from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.instructions import Acknowledge
-from tocsin.broker.core.session import Session
+from tocsin.broker.core.model.be_subscription import DurableRequest
+from tocsin.broker.core.model.session import Session
 from tocsin.broker.core.sessions import Sessions
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.be_subscription import Channel
 from tocsin.broker.core.events import Event, Line, Problem
 from tocsin.broker.core.instructions import Command, Fetch, Publish, Pull, Subscribe, Unsubscribe, Upstream
+from tocsin.broker.core.model.be_subscription import Channel
 from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, retry
 from tocsin.wire.backoff import backoff
 from tocsin.wire.position import START, Position

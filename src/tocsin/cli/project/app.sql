@@ -1,6 +1,6 @@
--- An air quality watch. It may be run again after something was added: what is there stays.
+-- An air quality watch. You may run it again after an addition: what exists already stays unchanged.
 
--- What hardly ever changes, and what a message from a station does not say itself.
+-- What rarely changes and is not part of a measurement.
 CREATE DATASET IF NOT EXISTS Stations (
   station string NOT NULL,
   street string NOT NULL,
@@ -20,7 +20,7 @@ UPSERT INTO Advice VALUES
   (25, 50, 'take it easy if you are sensitive'),
   (50, 1000, 'stay inside and close the windows');
 
--- What stations publish. ACTIVE: channels may ask what is new in it.
+-- What stations publish. ACTIVE lets channels ask which records are new.
 CREATE ACTIVE DATASET IF NOT EXISTS Measurements (
   station string NOT NULL,
   pm25 double NOT NULL,

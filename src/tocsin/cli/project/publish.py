@@ -1,4 +1,4 @@
-"""Publishes what four stations measure, once a second until Ctrl-C: python publish.py"""
+"""Publishes the measurements of four stations, once a second until Ctrl-C: python publish.py"""
 
 import argparse
 import math
@@ -14,7 +14,7 @@ STATIONS = ["h1", "t1", "h2", "t2"]
 
 
 def measured(station: str, seconds: float) -> float:
-    """The smoke goes round: while it leaves one station, it comes to the next."""
+    """Made up: the smoke drifts from one station to the next."""
     return round(40 + 30 * math.sin(seconds / 10 + STATIONS.index(station) * math.pi / 2), 1)
 
 

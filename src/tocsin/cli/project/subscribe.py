@@ -1,4 +1,4 @@
-"""Prints bad air in a city as it is found, until Ctrl-C: python subscribe.py Helsinki --above 35"""
+"""Prints notifications of bad air in a city, until Ctrl-C: python subscribe.py Helsinki --above 35"""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("city", nargs="?", default="Helsinki", help="Helsinki or Turku")
     parser.add_argument("--above", type=float, default=35.0, help="of PM2.5, in µg/m³ (35)")
-    parser.add_argument("--count", type=int, help="end after so many notifications")
+    parser.add_argument("--count", type=int, help="end after this many notifications")
     parser.add_argument("--broker", default=BROKER, help=f"address of a broker ({BROKER})")
     options = parser.parse_args()
     with (

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 #: Brokers of a coordinator or of migrations that are remembered, beside those that the application gave.
 MOST_LEARNED = 32
+#: Seconds for which measured round trips are used again.
+MEASURE_EVERY = 600.0
 
 
 class Candidate(Struct, frozen=True):
@@ -29,8 +31,19 @@ class Candidates:
         self.here = Candidate("" if coordinator else self.urls[0])
         self.assigned = False
         self.failed: list[str] = []  # names of brokers, since the last welcome
+        self.distances: dict[str, float] = {}  # measured round trips by name of the broker, milliseconds
+        self._measured_at = float("-inf")
         self._given = len(self.urls)
         self._names: dict[str, str] = {}
+
+    def due(self, now: float) -> bool:
+        """Whether round trips have to be measured again."""
+        return now >= self._measured_at + MEASURE_EVERY
+
+    def measured(self, distances: dict[str, float], now: float) -> None:
+        self.distances = distances
+        if distances:
+            self._measured_at = now
 
     def next(self) -> None:
         """The next known one; the first at the beginning."""

@@ -40,8 +40,6 @@ MOST_ACKED = 10_000
 MOST_REASON = 256
 #: Brokers of a coordinator that a client without ``wait_for_broker`` tries before it gives up.
 TRIES = 3
-#: Seconds for which measured round trips are used again.
-MEASURE_EVERY = 600.0
 #: After these the client does not try the same broker first.
 ELSEWHERE = (close_codes.MIGRATED.code, close_codes.TRY_LATER.code)
 
@@ -84,8 +82,6 @@ class ClientState:
         self.problem = ""
         self._login, self._agent, self._coordinator = login, agent, coordinator
         self._wait_for_broker, self._nearest = wait_for_broker, nearest
-        self._distances: dict[str, float] = {}
-        self._measured_at = float("-inf")
         self._backoff = Backoff(random)
         self._stage = Stage.IDLE  # while there is no connection
         self._same = False  # try the same broker again, without the coordinator
@@ -205,7 +201,7 @@ class ClientState:
         if self._coordinator and not self._same:
             self._stage = Stage.PLACING
             self._placements += 1
-            if self._nearest and self._now >= self._measured_at + MEASURE_EVERY:
+            if self._nearest and self.candidates.due(self._now):
                 self._do(ev.MeasureRoundTrips(self._placements))
             else:
                 self._request_broker()
@@ -213,13 +209,11 @@ class ClientState:
             self._go()
 
     def _request_broker(self) -> None:
-        self._do(ev.RequestBroker(self._placements, list(self.candidates.failed), self._distances))
+        self._do(ev.RequestBroker(self._placements, list(self.candidates.failed), self.candidates.distances))
 
     def _measured(self, event: ev.RoundTripsMeasured) -> None:
         if self.stage is Stage.PLACING and event.request == self._placements:
-            self._distances = event.distances
-            if event.distances:
-                self._measured_at = self._now
+            self.candidates.measured(event.distances, self._now)
             self._request_broker()
 
     def _go(self) -> None:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 FORBIDDEN_FUNCTIONS = {
     **dict.fromkeys(("reflect", "java_method", "try_reflect"), "calls the JVM"),
-    **dict.fromkeys(("input_file_name", "input_file_block_start", "input_file_block_length"), "looks at stored files"),
+    **dict.fromkeys(("input_file_name", "input_file_block_start", "input_file_block_length"), "reads file names"),
     **dict.fromkeys(("from_protobuf", "to_protobuf"), "reads a descriptor file"),
     **dict.fromkeys(("read_files", "read_kafka", "read_kinesis", "read_pubsub", "cloud_files"), "reads files"),
     **dict.fromkeys(("identifier",), "builds names at run time"),
-    **dict.fromkeys(("python_worker_logs", "sql_keywords", "collations"), "looks at the system"),
+    **dict.fromkeys(("python_worker_logs", "sql_keywords", "collations"), "reads system information"),
     **dict.fromkeys(
-        ("current_user", "session_user", "user", "current_catalog", "current_database"), "looks at the system"
+        ("current_user", "session_user", "user", "current_catalog", "current_database"), "reads system information"
     ),
-    **dict.fromkeys(("current_schema", "current_path", "version"), "looks at the system"),
+    **dict.fromkeys(("current_schema", "current_path", "version"), "reads system information"),
     **dict.fromkeys(("ai_query", "http_request", "secret", "try_secret"), "reaches outside"),
 }
 _FORBIDDEN_NODES: dict[type[exp.Expr], str] = {

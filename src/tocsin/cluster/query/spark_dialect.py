@@ -14,7 +14,7 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from tocsin.cluster.statements.dialect import TocsinSpark
 from tocsin.errors import BodyRefused, ParseError
 
-# Nobody else's name starts with this, so helper columns and aliases never collide.
+# No name of a user starts with this, so helper columns and aliases never collide.
 RESERVED = "_tocsin"
 
 

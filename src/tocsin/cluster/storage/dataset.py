@@ -5,7 +5,7 @@
               key, with deletes as tombstones); the log files hold the same rows for a restart
     resident  a small dataset has its base in ``recent`` too, and Spark never opens its files
 
-New rows are those with an ordinal after a channel's position, so ``is_new`` needs no log of its own. If a row was
+New rows are those with an ordinal after a channel's position, so ``is_new`` does not need a log. If a row was
 overwritten meanwhile, only its newest version is new.
 """
 

@@ -183,7 +183,7 @@ class SegmentStore:
             return int(file.metadata.num_rows)
 
     def _size(self, path: str) -> int:
-        with _storage("look at segment", path):
+        with _storage("inspect segment", path):
             if self._local is not None:
                 return (self._local / path).stat().st_size
             assert self._fs is not None

@@ -50,7 +50,7 @@ class City:
         return [f"user-{n:05}" for n in range(self.people.count)]
 
     def whereabouts(self) -> NDArray[np.int64]:
-        """The number of the district in which everybody is."""
+        """The number of each person's district."""
         here, _ = self.people.streets_of()
         found: NDArray[np.int64] = self.streets.district[here]
         return found
@@ -64,7 +64,7 @@ class City:
         return found
 
     def locations(self, time: str) -> list[dict[str, Any]]:
-        """Where everybody is, as records."""
+        """The location of each person, as records."""
         at = self.people.positions()
         lats, lons = latitude(at).round(6).tolist(), longitude(at).round(6).tolist()
         return [

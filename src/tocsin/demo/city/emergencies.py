@@ -11,8 +11,8 @@ from tocsin.demo.city.ground import Points, stream
 from tocsin.demo.city.reports import KINDS, report
 from tocsin.demo.city.routes import Routes
 
-#: Reports a second that one publisher has to send; some are never sent, as nothing of its kind happens any more. Eight
-#: of them come to about 10,000 in half an hour.
+#: Reports a second that are due from one publisher; it sends none while there is no emergency of its kind. Eight
+#: publishers send about 10,000 in half an hour.
 RATE = 11_000 / 1_800 / len(KINDS)
 #: Most reports that a publisher sends in a second.
 AT_ONCE = 3

@@ -10,10 +10,10 @@ from msgspec import Struct
 from tocsin.demo.city.ground import stream
 from tocsin.demo.city.reports import KINDS
 
-#: How often people choose a channel about themselves, for each time that they choose another one: nobody else shares
-#: such a subscription. So there are about 600 BE subscriptions for 2,200 FE subscriptions, as the papers have it.
+#: The weight of a channel about the subscriber itself; the others have 1. Two people never share such a
+#: subscription. So there are about 600 BE subscriptions for 2,200 FE subscriptions, as the papers have it.
 ONESELF = 0.15
-#: Seconds within which all log in, and within which everybody then subscribes.
+#: Seconds within which all people log in, and within which they then subscribe.
 LOGIN, SUBSCRIBE = 240.0, 240.0
 
 
@@ -33,7 +33,7 @@ class Plan(Struct, frozen=True):
 
 
 def plans(seed: int, users: Sequence[str], channels: Mapping[str, Sequence[str]], places: Sequence[str]) -> list[Plan]:
-    """Everybody subscribes to one to five channels (name: parameters), one to three times each."""
+    """Each person subscribes to one to five channels (name: parameters), one to three times each."""
     rng = stream(seed, "wishes")
     names, found = sorted(channels), []
     taken = np.array([ONESELF if "user" in channels[name] else 1.0 for name in names])

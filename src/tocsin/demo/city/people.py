@@ -71,14 +71,14 @@ class People:
         self._set_out(np.nonzero((self._until >= 0) & (self._until <= self.now))[0])
 
     def positions(self) -> Points:
-        """Where everybody is: on the street between two crossings."""
+        """The location of each person: on the street between two crossings."""
         here, there = self.streets_of()
         part = np.where(self._until < 0, self._along / self._length, 0.0)
         found: Points = self._points[here] + (self._points[there] - self._points[here]) * part[:, None]
         return found
 
     def streets_of(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The crossings that everybody is between; the same one twice for those who stay."""
+        """The two crossings that each person is between; the same one twice for those who stay."""
         rows = np.arange(self.count)
         here = self._way[rows, self._place]
         ahead = self._way[rows, np.minimum(self._place + 1, self._way.shape[1] - 1)]

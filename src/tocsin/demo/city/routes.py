@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tocsin.demo.city.streets import AVENUE, BRIDGE, LANE, Streets
 
-#: A metre of each kind of street counts as so many: people prefer avenues.
+#: The cost of a metre of each kind of street: people prefer avenues.
 EFFORT = {LANE: 1.15, AVENUE: 0.72, BRIDGE: 0.72}
 
 

@@ -13,12 +13,12 @@ from tocsin.experiments.debs2019.variants import ALPHA, Runs, Variant
 from tocsin.simulation.flow import Run
 
 MINUTES = "minutes"
-#: The same colour for the same way of balancing everywhere.
+#: A strategy has the same colour in all charts.
 TONES = {"no LB": 0, "LDM": 1, "SDM": 2, "peal": 3, "LDM + GSH": 4, "SDM + GSH": 5, "GSH": 6}
 
 
 def broker_loads(name: str, title: str, runs: Runs, variants: Sequence[Variant]) -> Chart:
-    """A panel a variant, a line a broker; of the first seed."""
+    """One panel per variant, one line per broker; the first seed only."""
     found = [(variant, runs.one(variant, runs.seeds[0])) for variant in variants]
     unit, label = scale(max(float(run.samples.load.max()) for _, run in found))
     panels = [
@@ -37,9 +37,9 @@ def broker_loads(name: str, title: str, runs: Runs, variants: Sequence[Variant])
 
 
 def metrics(name: str, title: str, runs: Runs, variants: Sequence[Variant], hardly: float = 0.0) -> Chart:
-    """Maximum load, cov and migrations over time: mean of all seeds, and from the smallest to the largest.
+    """Maximum load, cov and migrations over time: the mean and the range of all seeds.
 
-    ``hardly``: where the mean load is below this share of its highest, cov is drawn as 0.
+    ``hardly``: while the mean load is below this share of its highest value, cov is drawn as 0.
     """
     found = [(variant, runs.of(variant)) for variant in variants]
     unit, label = scale(max(float(run.samples.maximum.max()) for _, all_ in found for run in all_))

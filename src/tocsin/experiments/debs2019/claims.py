@@ -6,12 +6,12 @@ from tocsin.experiments.debs2019.summary import cov, maximum, migrations, shuffl
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check
 
-#: A rounding error is no improvement.
+#: A rounding error does not count as an improvement.
 LESS = 1 - 1e-9
 
 
 def lowers(runs: Runs, before: Variant, after: Variant, *, strictly: bool = True) -> list[Check]:
-    """The maximum load and cov are lower. Where nothing was to be done and nothing was, they are the same."""
+    """The maximum load and cov are lower. Unless ``strictly``, a run without migrations passes too."""
     none, some = runs.of(before), runs.of(after)
     found = []
     for what, figure, show in (("maximum load", maximum, volume), ("cov", cov, str)):
@@ -37,7 +37,7 @@ def no_shuffle(runs: Runs, variants: tuple[Variant, ...]) -> Check:
 
 
 def acted(runs: Runs, variant: Variant) -> Check:
-    """That there was something to do at all."""
+    """The strategy had something to do at all."""
     found = spread(runs.of(variant), migrations)
     says = f"there is something to repair for {variant.balancing}"
     return Check(says, f"{found} migrations", tuple(value > 0 for value in found.values), direction=False)

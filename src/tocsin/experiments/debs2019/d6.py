@@ -10,7 +10,7 @@ from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check
 
-#: With the shuffle in readiness, which the imbalance does not call for.
+#: The shuffle is available, but the imbalance is too small to invoke it.
 READY = tuple(Variant("proto", "RND", how) for how in ("LDM + GSH", "SDM + GSH"))
 
 

@@ -1,4 +1,4 @@
-"""What a figure's file says of itself, and how its outcome is put together."""
+"""The description of a figure, and how its outcome is made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.experiments.outcome import Check, Outcome
 
 @dataclass(frozen=True)
 class Figure:
-    """``variants`` are the paper's first, then what we set beside them."""
+    """``variants`` are the paper's, then those that we added."""
 
     id: str
     title: str
@@ -39,7 +39,7 @@ class Figure:
 
 
 def samples(runs: Runs, variants: Sequence[Variant]) -> dict[str, list[Any]]:
-    """Every sample of every broker of every run: what is written as Parquet."""
+    """Every sample of every broker in every run, to be written as Parquet."""
     names = ("setup", "placement", "balancing", "alpha", "seed", "seconds", "broker", "load_in", "load_out")
     counts = ("subscribers", "bytes_fetched", "bytes_delivered", "migrations_so_far")
     out: dict[str, list[Any]] = {name: [] for name in (*names, *counts)}

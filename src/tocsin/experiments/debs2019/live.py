@@ -34,7 +34,7 @@ from tocsin.simulation.flow import Run
 from tocsin.simulation.flow.results import Migration, Samples
 
 BROKERS, PEOPLE = 5, 400
-#: What a page says first.
+#: The head of the page.
 TITLE = "DEBS 2019, the prototype live"
 INTRO = (
     "On real processes: a data cluster with Spark, a coordinator, brokers and a client for each of the people. One run "
@@ -43,14 +43,14 @@ INTRO = (
 )
 CLAIM = "nearest placement is extremely skewed; LDM and SDM repair it, and an early shuffle spares migrations"
 VARIANTS = (d8.NONE, d8.LDM, d8.SDM, d9.LDM, d8.PEAL)
-#: Seconds of the city; least seconds between two samples of the coordinator, and between two words on how far it is.
-HALF_HOUR, LEAST_LOOK, WORD = 1_800.0, 1.0, 1.0
-#: The share of the highest mean load below which nothing is to be balanced yet, and cov is not drawn.
+#: Seconds of the city; least seconds between two samples of the coordinator, and between two reports of progress.
+HALF_HOUR, LEAST_INTERVAL, PROGRESS = 1_800.0, 1.0, 1.0
+#: The share of the highest mean load below which there is nothing to balance yet, and cov is not drawn.
 HARDLY = 0.1
-#: Most rows that the coordinator gives at a time.
+#: Most rows that the coordinator returns at a time.
 MOST = 100_000
 
-#: Hears of each run: which, and how much of it is done.
+#: Called with each run and the share of it that is done.
 Progress = Callable[[Variant, float], None]
 
 
@@ -78,7 +78,7 @@ def one(
     with Demo(Options(brokers=BROKERS, settings=settings(variant, people, speed), brief=True), city) as demo:
         began, seconds = time.time(), minutes * 60 / speed
         while (left := began + seconds - time.time()) > 0:
-            time.sleep(min(WORD, left))
+            time.sleep(min(PROGRESS, left))
             progress(min(1.0, 1 - left / seconds))
         facts = demo.summary()
         coordinator = demo.deployment.coordinator
@@ -88,7 +88,7 @@ def one(
 
 
 def settings(variant: Variant, people: int, speed: float) -> CoordinatorConfig:
-    """As in the simulation; β and θ are as much higher as more people and a faster city make more load in a second."""
+    """The settings of the simulation; β and θ grow with the number of people and the speed, as the load does."""
     config = variant.settings.config
     parameters = {
         name: value * speed * people / PEOPLE if name in ("beta", "theta") and not isinstance(value, str) else value
@@ -97,8 +97,8 @@ def settings(variant: Variant, people: int, speed: float) -> CoordinatorConfig:
     return structs.replace(
         config,
         settings=parameters,
-        interval=LEAST_LOOK,
-        balance_every=max(LEAST_LOOK, config.balance_every / speed),
+        interval=LEAST_INTERVAL,
+        balance_every=max(LEAST_INTERVAL, config.balance_every / speed),
         # A migration may fail here; do not wait for it until the end.
         limits=structs.replace(config.limits, migration_timeout=CoordinatorLimits().migration_timeout),
     )
@@ -112,9 +112,9 @@ def asked(coordinator: str, what: str) -> dict[str, Any]:
 
 
 def read(samples: list[dict[str, Any]], log: list[dict[str, Any]], speed: float, began: float) -> Run:
-    """What the coordinator saw since the city began to live, by its answers to ``GET /history`` and ``/balance/log``.
+    """The run since the start of the city, from the coordinator's ``GET /history`` and ``GET /balance/log``.
 
-    Times are the city's, and so are loads: bytes per second of it. The coordinator does not sample bytes and
+    Times are the city's; loads are bytes per second of the city. The coordinator does not sample bytes and
     deliveries, so these stay empty.
     """
     samples = [sample for sample in samples if sample["time"] >= began]

@@ -55,7 +55,7 @@ CHANNELS = (
 )
 #: How common each kind of emergency is.
 COMMON = 1.0 / np.arange(1, KINDS + 1) ** 1.0
-#: How likely a channel is taken: those about oneself less.
+#: How likely a channel is chosen; those about the subscriber itself are chosen less often.
 TAKEN = np.array([ONESELF if channel.about == "user" else 1.0 for channel in CHANNELS])
 
 
@@ -135,8 +135,8 @@ def executions(
     kind = rng.choice(KINDS, reports, p=COMMON / COMMON.sum())
     volume = rng.integers(200, 701, reports)
     corner, extent = np.array([SOUTH, WEST]), np.array([NORTH - SOUTH, EAST - WEST])
-    # The publishers cross the city so fast that where they report next has little to do with where they were; they
-    # keep to the streets, half of which are where the people are.
+    # The publishers cross the city so fast that two successive reports are nearly independent of each other. They
+    # stay on the streets, half of which are where the people are.
     crowded = corner + SITES[rng.choice(len(SITES), reports, p=CROWDS)] * extent
     crowded += rng.normal(0.0, 800.0, (reports, 2)) / METRES
     anywhere = corner + rng.random((reports, 2)) * extent

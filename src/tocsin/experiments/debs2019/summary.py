@@ -1,4 +1,4 @@
-"""The few numbers that a run comes down to."""
+"""The few numbers that summarise a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from tocsin.experiments.outcome import Spread
 from tocsin.simulation.flow import Run
 
-#: The last third, ten minutes of thirty: every subscriber has subscribed, and what could be balanced has been.
+#: The last third, ten minutes of thirty: all subscribers have subscribed, and the strategies have done their work.
 STEADY = 1 / 3
 
 
@@ -41,7 +41,7 @@ def shuffled(run: Run) -> float:
 
 
 def migrated(run: Run) -> float:
-    """Those that dynamic migration made."""
+    """Migrations that were not part of a shuffle."""
     return migrations(run) - shuffled(run)
 
 
@@ -70,7 +70,7 @@ def row(name: str, runs: Sequence[Run]) -> list[str]:
 
 
 def volume(found: Spread) -> str:
-    """Bytes a second, in the unit that suits them."""
+    """Bytes a second, in a suitable unit."""
     unit, name = scale(found.mean)
     return f"{Spread(tuple(value / unit for value in found.values))} {name}"
 

@@ -19,7 +19,7 @@ from tocsin.simulation.flow.debs import Size, debs_simulation
 from tocsin.simulation.flow.settings import Settings
 
 ALPHA, GAMMA = 0.15, 0.5
-#: Mean load of a broker, bytes a second, below which nothing is done (β), nor shuffled (θ). The paper gives β of D-sim.
+#: Mean load of a broker, bytes a second, below which a strategy does nothing (β) or does not shuffle (θ).
 FLOORS = {"proto": 30e3, "sim": 300e6}
 #: Ours runs with the default settings of a coordinator.
 OURS = CoordinatorLimits()
@@ -92,11 +92,11 @@ class Runs:
         return self._kept[variant, seed]
 
     def keep(self, variant: Variant, seed: int, run: Run) -> None:
-        """One that was made elsewhere."""
+        """Adds a run that was made elsewhere."""
         self._kept[variant, seed] = run
 
     def make(self, variants: Iterable[Variant], jobs: int) -> None:
-        """All of these at once, in as many processes. Those of one seed come together: they share its people."""
+        """Makes all these runs in parallel, ordered by seed, so that a process can reuse the workload of a seed."""
         wanted = [(variant, seed) for seed in self.seeds for variant in variants]
         wanted.sort(key=lambda each: (each[1], each[0].setup))
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
@@ -112,7 +112,7 @@ def made(variant: Variant, seed: int, small: bool, progress: Callable[[float], N
     return simulate(work, variant.settings, seed=seed, progress=lambda at: progress(at / work.seconds))
 
 
-#: A fiftieth of the people with fifty times the rates is as much load.
+#: A fiftieth of the people with fifty times the rates make the same load.
 SMALL = Size(
     subscribers=200, backs=50, channels=5, seconds=600.0, fewest=5, most=15, subscribed_by=160.0, rate=(2.5e6, 0.6e6)
 )

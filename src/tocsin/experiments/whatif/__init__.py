@@ -1,1 +1,1 @@
-"""What if: how many brokers does this population need, and which way of balancing."""
+"""What if: how many brokers a population needs, and which strategy."""

@@ -1,4 +1,4 @@
-"""Tries every candidate on the same people and says which will do."""
+"""Simulates every candidate with the same people and says which one suffices."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def attempt(scenario: Scenario, candidate: Candidate, work: Workload, progress: 
 
 
 def enough(scenario: Scenario, found: list[Found]) -> Found | None:
-    """The fewest brokers that stay below what they may be loaded with, and of equals the fewest migrations."""
+    """The candidate with the fewest brokers that stay within the permitted load; of equals, the fewest migrations."""
     fits = [each for each in found if each.busiest <= scenario.brokers.at_most]
     return min(fits, key=lambda each: (each.candidate.brokers, each.migrations, each.busiest), default=None)
 
 
 def calmer(scenario: Scenario, found: list[Found], best: Found) -> Found | None:
-    """With more brokers, but far fewer migrations."""
+    """A candidate with more brokers but far fewer migrations."""
     fits = [
         each for each in found if each.busiest <= scenario.brokers.at_most and each.migrations < best.migrations / 2
     ]
@@ -113,7 +113,7 @@ def growth(found: Found) -> float:
 
 
 def chart(scenario: Scenario, found: list[Found]) -> Chart:
-    """The busiest broker by the number of brokers, a bar for each way; and over time with the chosen number."""
+    """The load of the busiest broker by the number of brokers, and over time for the chosen number."""
     ways = list(dict.fromkeys((each.candidate.placement, each.candidate.balancing) for each in found))
     chosen = enough(scenario, found)
     count = chosen.candidate.brokers if chosen else max(each.candidate.brokers for each in found)

@@ -1,4 +1,4 @@
-"""A question as a TOML file: the people, what they want, what a broker carries, and what is to be compared."""
+"""A scenario as a TOML file: the people, their subscriptions, the capacity of a broker, and what to compare."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tocsin.errors import UserError
 
 Count = Annotated[int, Meta(ge=1, le=5_000_000)]
 Positive = Annotated[float, Meta(gt=0, le=1e15)]
-#: Strategies that make sense by themselves; the others are parts of what the coordinator does anyway.
+#: Strategies that work alone; the coordinator always runs the others.
 STRATEGIES = ("none", "ldm", "sdm", "gsh", "multistage", "peal")
 
 
-#: The names of msgspec, and those of a person who writes TOML.
+#: msgspec's names of types, and those that errors use.
 KINDS = {
     "array": "a list in []",
     "int": "a whole number",
@@ -32,7 +32,7 @@ KINDS = {
 
 
 class Population(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who there is, and how they crowd together."""
+    """The number of subscribers, and how unevenly they are spread over places."""
 
     subscribers: Count
     spots: Annotated[int, Meta(ge=1, le=1_000)] = 16
@@ -40,7 +40,7 @@ class Population(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Interests(Struct, frozen=True, forbid_unknown_fields=True):
-    """``each``: fewest and most subscriptions of one subscriber. ``zipf``: 0 if all are wanted alike."""
+    """``each``: fewest and most subscriptions of one subscriber. ``zipf``: 0 if all are equally popular."""
 
     subscriptions: Count
     each: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]]
@@ -49,7 +49,7 @@ class Interests(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rates(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of one subscription's results. ``raised``: how much a rate rises now and then; 1 for never."""
+    """The rates of one subscription's results. ``raised``: the factor by which some rates rise at times; 1: never."""
 
     bytes_per_second: Positive
     deviation: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
@@ -103,7 +103,7 @@ def load(path: Path) -> Scenario:
 
 
 def _explained(path: Path, text: str, message: str) -> UserError:
-    """msgspec says what and where in its own way; here it is the key, its line and what it takes."""
+    """Translates msgspec's message: the key, its line and the expected value."""
     what, _, place = message.partition(" - at `$")
     keys = [key for key in re.split(r"[.\[]", place.rstrip("`")) if key and not key.endswith("]") and key != "..."]
     extra = re.search(r"(?:unknown|missing required) field `(\w+)`", what)
@@ -130,7 +130,7 @@ def _wrong(path: Path, text: str, keys: list[str], trouble: str, hint: str = "")
 
 
 def line_of(text: str, keys: list[str]) -> int:
-    """Where the key stands, or the table that it is missing in; 0 if neither is there."""
+    """The line of the key, or of the table that lacks it; 0 if neither is there."""
     table, found = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         if head := re.match(r"\s*\[\s*(\w+)\s*\]", line):

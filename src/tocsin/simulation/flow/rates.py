@@ -1,4 +1,4 @@
-"""λ of all BE subscriptions at once: what ``tocsin.broker.core.rate.Rate`` measures for one."""
+"""λ of all BE subscriptions at once: what ``tocsin.broker.core.model.rate.Rate`` measures for one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tocsin.balancing.model.arrays import Floats, Longs
 from tocsin.broker.core.load_reports import NEWS
-from tocsin.broker.core.rate import WINDOW, seconds
+from tocsin.broker.core.model.rate import WINDOW, seconds
 
 
 class Rates:

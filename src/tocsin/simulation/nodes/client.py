@@ -16,7 +16,7 @@ from tocsin.client.notification import Gap, Notification
 from tocsin.errors import TocsinError, Unreachable
 from tocsin.simulation.ledger import DROPPED, Interest
 from tocsin.simulation.network.connection import Ended, Side, connect
-from tocsin.simulation.network.frame_masking import masked
+from tocsin.simulation.network.masked_frames import masked
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.nodes.coordinator import Refusal

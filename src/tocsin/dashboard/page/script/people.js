@@ -7,7 +7,7 @@ import { brokerColour, GREY, pixel } from "./colours.js";
 const NOTIFIED = 2;
 const CUT_OFF = 4;
 const EDGE = 65535;
-/** Pixels: a step that is smaller than this is not worth drawing everybody again. */
+/** Pixels: a step that is smaller than this is not worth drawing all people again. */
 const SEEN = 0.6;
 const HALO = pixel("#e5a02c", 150);
 

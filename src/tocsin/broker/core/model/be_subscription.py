@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from tocsin.broker.core.audience import Audience
-from tocsin.broker.core.cache import Recent
 from tocsin.broker.core.events import Args, Line, Peer
-from tocsin.broker.core.rate import Rate
+from tocsin.broker.core.model.audience import Audience
+from tocsin.broker.core.model.cache import Recent
+from tocsin.broker.core.model.rate import Rate
 from tocsin.wire.messages import Subscribe, notify_template
 from tocsin.wire.position import Position
 

@@ -1,10 +1,10 @@
-"""How far a long command is, where nobody watches."""
+"""The progress of a long command without a terminal."""
 
 from __future__ import annotations
 
 import pytest
 
-from tocsin.cli.progress import EVERY, Lines, span, watching
+from tocsin.cli.progress import EVERY, Lines, span, track
 
 
 class Clock:
@@ -15,38 +15,38 @@ class Clock:
         return self.now
 
 
-def test_a_line_comes_only_now_and_then_and_says_how_long_it_will_take(capsys):
+def test_a_line_comes_every_thirty_seconds_and_estimates_the_remaining_time(capsys):
     clock = Clock()
     lines = Lines(200.0, clock)
-    lines.tell(10.0, "the first")
+    lines.update(10.0, "the first")
     clock.now += EVERY
-    lines.tell(50.0, "a quarter")
-    lines.tell(51.0, "too early")
+    lines.update(50.0, "a quarter")
+    lines.update(51.0, "too early")
     clock.now += EVERY
-    lines.tell(100.0, "the half")
+    lines.update(100.0, "the half")
     assert capsys.readouterr() == (
         "",
         "a quarter: 25% after 30 s, about 2 min left\nthe half: 50% after 60 s, about 60 s left\n",
     )
 
 
-def test_what_has_hardly_begun_says_nothing_of_what_is_left(capsys):
+def test_the_remaining_time_is_not_estimated_at_the_beginning(capsys):
     clock = Clock()
     lines = Lines(10.0, clock)
     for done in (0.0, 1e-9):
         clock.now += EVERY
-        lines.tell(done, "it begins")
+        lines.update(done, "it begins")
     assert capsys.readouterr().err == "it begins: 0% after 30 s\nit begins: 0% after 60 s\n"
 
 
-def test_what_is_over_soon_says_nothing(capsys):
-    with watching(1) as watch:
-        watch(1.0, "done")
+def test_a_short_command_prints_no_progress(capsys):
+    with track(1) as update:
+        update(1.0, "done")
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3_600, "60 min"), (9_000, "2.5 h")]
 )
-def test_a_span_is_as_long_as_a_person_says_it(seconds, text):
+def test_a_span_of_time_has_a_readable_unit(seconds, text):
     assert span(seconds) == text

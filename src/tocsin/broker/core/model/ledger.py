@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from tocsin.broker.core.be_subscription import BESubscription
-from tocsin.broker.core.cache import Cache
-from tocsin.broker.core.load import Counters
+from tocsin.broker.core.model.be_subscription import BESubscription
+from tocsin.broker.core.model.cache import Cache
+from tocsin.broker.core.model.load import Counters
 
 #: BE subscription, execution, message, its results, receivers, and when.
 Entry = tuple[BESubscription, int, bytes, Raw, int, float]
