@@ -187,7 +187,7 @@ def test_a_wrong_request_gets_an_error_and_the_connection_stays(served_broker, r
 def test_records_that_do_not_fit_are_refused_one_by_one(served_broker):
     speaker = Speaker(served_broker.url)
     answer = speaker.ask("publish", feed="LocationFeed", records=[{"user": "a"}, 5, {"user": None}, {"user": "b"}])
-    assert (answer["taken"], [each["index"] for each in answer["refused"]]) == (2, [1, 2])
+    assert (answer["accepted"], [each["index"] for each in answer["refused"]]) == (2, [1, 2])
     speaker.close()
 
 

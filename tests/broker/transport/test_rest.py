@@ -144,7 +144,7 @@ def test_published_records_are_durable_when_they_are_answered(person):
     answer = person.post("/publish", feed="LocationFeed", records=records)
     assert answer.status_code == 201, answer.text
     found = answer.json()
-    assert found["taken"] == 3 - len(found["refused"])
+    assert found["accepted"] == 3 - len(found["refused"])
     assert {each["index"] for each in found["refused"]} >= {1, 2}
     assert "published_records_total 0.0" not in person.http.get("/metrics").text
 

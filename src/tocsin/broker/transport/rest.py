@@ -209,7 +209,7 @@ class Rest:
         with RestRequest(self.driver, session) as peer:
             peer.request(wire.Publish(1, asked.feed, asked.records))
             done = await peer.answer(1)
-        return answer({"taken": done.taken, "refused": done.refused}, 201)
+        return answer({"accepted": done.accepted, "refused": done.refused}, 201)
 
     async def events(self, request: Request) -> Response:
         """With a token all durable subscriptions of the user; without one the channel and arguments of the query."""
