@@ -206,3 +206,9 @@ def history(seed: int, length: int) -> World:
 @pytest.mark.parametrize("seed", seeds(150, 2000))
 def test_nothing_is_lost_and_nothing_is_left(seed):
     finish(history(seed, 400))
+
+
+@pytest.mark.parametrize("seed", [722, 1588])
+def test_a_user_without_ids_gets_the_results_of_a_subscription_that_is_still_restored(seed):
+    """Two spellings of one subscription, confirmed one after the other: the second one knows the previous id."""
+    finish(history(seed, 400))

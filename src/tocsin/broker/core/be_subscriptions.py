@@ -72,12 +72,15 @@ class BESubscriptions:
                 message = f"the channel {channel.name} was dropped"
                 self.context.send(session, wire.Ended(id, "not_found", message), out)
         for subscription in list(channel.be_subscriptions.values()):
+            requests, subscription.requests = subscription.requests, []
+            self._refuse_all(requests, Problem("not_found", f"the channel {channel.name} was dropped"), out)
             for user in list(subscription.users):
                 self.durable.remove(user, subscription)
                 out.append(Forget(user, subscription.id))
             self._remove(subscription)
             subscription.live, subscription.waiting, subscription.congested = {}, {}, {}
             subscription.previous, subscription.users, subscription.audience = {}, {}, None
+        channel.deferred.clear()
         channel.queue.clear()
         channel.to_unsubscribe.clear()
         channel.to_unsubscribe_next.clear()
@@ -119,6 +122,8 @@ class BESubscriptions:
             self._attach(subscription, request, out)
         else:
             subscription.requests.append(request)
+            if isinstance(request, DurableRequest):
+                channel.restoring[request.user] = channel.restoring.get(request.user, 0) + 1
             self._send_next(channel, out)
 
     def _attach(self, subscription: BESubscription, request: SessionRequest | DurableRequest, out: Out) -> None:
@@ -133,6 +138,11 @@ class BESubscriptions:
         session = self.context.sessions.get(request.peer)
         if session is None:
             self.idle_if_unused(subscription)
+            return
+        if session.user in channel.restoring:
+            # One of these may be the same subscription, written in another way and with results under a previous id.
+            subscription.requests.append(request)
+            channel.deferred[subscription] = None
             return
         session.unanswered -= 1
         self._attach_session(subscription, session, request.request, out)
@@ -225,6 +235,7 @@ class BESubscriptions:
                 subscription.requests = [
                     each for each in subscription.requests if not isinstance(each, DurableRequest) or each.user != user
                 ]
+            channel.restoring.pop(user, None)
         for subscription in self.durable.release(user):
             self.idle_if_unused(subscription)
 
@@ -259,6 +270,10 @@ class BESubscriptions:
         channel = self.channel(event.channel)
         ended = self.current(channel, event.position.epoch, out) is None
         subscribing, channel.subscribing, channel.busy = channel.subscribing, [], False
+        for subscription in subscribing:
+            for request in subscription.requests:
+                if isinstance(request, DurableRequest):
+                    channel.restored(request.user)
         for subscription, outcome in zip(subscribing, event.outcomes, strict=True):
             requests, subscription.requests = subscription.requests, []
             if ended:
@@ -276,6 +291,14 @@ class BESubscriptions:
                 subscription = known
             else:
                 self._add(subscription, outcome, event.position.execution)
+            for request in requests:
+                if isinstance(request, DurableRequest):
+                    self._attach(subscription, request, out)
+            subscription.requests += [request for request in requests if isinstance(request, SessionRequest)]
+            channel.deferred[subscription] = None
+        deferred, channel.deferred = channel.deferred, {}
+        for subscription in deferred:
+            requests, subscription.requests = subscription.requests, []
             for request in requests:
                 self._attach(subscription, request, out)
             self.idle_if_unused(subscription)

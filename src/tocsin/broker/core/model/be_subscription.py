@@ -64,6 +64,8 @@ class Channel(Struct, eq=False):
     to_unsubscribe_next: dict[int, BESubscription] = {}  # of these, all that was to be subscribed before has been
     unsubscribing: list[int] = []  # the Unsubscribe in flight
     be_subscriptions: dict[int, BESubscription] = {}
+    restoring: dict[str, int] = {}  # by user: durable subscriptions that the data cluster has not confirmed yet
+    deferred: dict[BESubscription, None] = {}  # confirmed, with requests of users whose subscriptions are restored
 
     def __post_init__(self) -> None:
         self.spell(self.name)
@@ -71,6 +73,11 @@ class Channel(Struct, eq=False):
     def spell(self, name: str) -> None:
         self.name = name
         self.template = notify_template(name)
+
+    def restored(self, user: str) -> None:
+        left = self.restoring.pop(user) - 1
+        if left:
+            self.restoring[user] = left
 
     def position(self, execution: int) -> Position:
         return Position(self.epoch, execution)
