@@ -1,7 +1,8 @@
-"""A data cluster that reads like the specification: executions, what they found, who is subscribed, whom to tell."""
+"""The reference data cluster behind a broker: what happens there, and how it answers the broker's instructions."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Line, Problem
+from tocsin.simulation.reference_cluster import Channel, ReferenceCluster, Subscription, canonical
 from tocsin.wire.position import Position
 
 KINDS = ("x", "y", "z")
@@ -16,30 +18,69 @@ OURS, OTHER = "ours", "other"
 
 
 class Log:
-    """The executions of one channel. ``found`` is what everybody would have got, ``stored`` what somebody did get."""
+    """The executions of one channel as the reference cluster keeps them, and which of them had begun when."""
 
-    def __init__(self) -> None:
-        self.first = 1
-        self.last = 0
-        self.under_way: tuple[set[str], dict[str, int]] | None = None  # kinds, and the subscriptions it sees
-        self.late: set[int] = set()
-        self.begin: dict[int, int] = {}
+    def __init__(self, channel: Channel | None = None) -> None:
+        self.channel = channel or ReferenceCluster().create_channel("none", ["kind"])
+        self.kinds: set[str] = set()
         self.begun = 0
         self.which: dict[int, int] = {}  # execution: which of all that have begun it is
-        self.found: dict[int, dict[str, bytes]] = {}
-        self.stored: dict[int, dict[int, bytes]] = {}
+
+    @property
+    def first(self) -> int:
+        return self.channel.first
+
+    @property
+    def last(self) -> int:
+        return self.channel.last
+
+    @property
+    def late(self) -> set[int]:
+        return self.channel.late
+
+    @property
+    def begin(self) -> dict[int, int]:
+        return {each.id: each.begins_after for each in self.channel.subscriptions.values()}
+
+    @property
+    def found(self) -> dict[int, dict[str, bytes]]:
+        """What every subscriber would have got."""
+        return {
+            each.number: {json.loads(args)[0]: rows for args, rows in each.found.items()}
+            for each in self.channel.executions
+        }
+
+    @property
+    def stored(self) -> dict[int, dict[int, bytes]]:
+        """What a subscription did get."""
+        return {each.number: each.stored for each in self.channel.executions}
 
 
 class Cluster:
+    """The reference data cluster with two brokers, ``ours`` and ``other``; ``outbox`` is ours."""
+
     def __init__(self) -> None:
-        self.logs: dict[str, Log] = {"A": Log(), "B": Log()}
-        self.numbers: dict[tuple[str, str], int] = {}
-        self.holders: dict[int, set[str]] = {}
+        self.data = ReferenceCluster()
+        for broker in (OURS, OTHER):
+            self.data.register_broker(broker)
+        self.logs: dict[str, Log] = {}
         self.outbox: list[tuple[str, int]] = []
         self.told: list[tuple[str, int]] = []
-        self._number = 0
+        for channel in "AB":
+            self.create(channel)
 
     # -- what happens there
+
+    @property
+    def numbers(self) -> dict[tuple[str, str], int]:
+        return {(name, json.loads(each.args)[0]): each.id for name, each in self._subscriptions()}
+
+    @property
+    def holders(self) -> dict[int, set[str]]:
+        return {each.id: set(each.brokers) for _, each in self._subscriptions()}
+
+    def _subscriptions(self) -> list[tuple[str, Subscription]]:
+        return [(name, each) for name in self.logs for each in self.data.subscriptions(name, None)]
 
     def execute(self, channel: str, kinds: set[str]) -> None:
         self.begin(channel, kinds)
@@ -48,69 +89,53 @@ class Cluster:
     def begin(self, channel: str, kinds: set[str]) -> None:
         """Sees the subscriptions of now. One at a time: what had begun before is committed."""
         log = self.logs.get(channel)
-        if log is None:
-            return
-        self.commit(channel)
-        log.begun += 1
-        log.under_way = (kinds, {kind: number for (name, kind), number in self.numbers.items() if name == channel})
+        if log is not None:
+            self.commit(channel)
+            log.begun += 1
+            log.kinds = kinds
+            self.data.begin(log.channel)
 
     def commit(self, channel: str) -> None:
         log = self.logs.get(channel)
-        if log is None or log.under_way is None:
+        if log is None or log.channel.seen is None:
             return
-        (kinds, seen), log.under_way = log.under_way, None
-        log.last += 1
-        log.begin.update(dict.fromkeys(log.late, log.last))
-        log.late.clear()
-        rows = {kind: msgspec.json.encode([{"kind": kind, "n": log.last}]) for kind in sorted(kinds)}
-        log.found[log.last], log.which[log.last] = rows, log.begun
-        held = {kind: seen[kind] for kind in rows if kind in seen and seen[kind] in self.holders}
-        log.stored[log.last] = {number: rows[kind] for kind, number in held.items()}
-        if any(OURS in self.holders[number] for number in held.values()):
-            self.outbox.append((channel, log.last))
+        rows = {
+            canonical([kind]): msgspec.json.encode([{"kind": kind, "n": log.last + 1}]) for kind in sorted(log.kinds)
+        }
+        execution = self.data.commit(log.channel, rows, 0.0, 0.0)
+        if execution is not None:
+            log.which[execution.number] = log.begun
+            ours = self.data.broker(OURS).id
+            self.outbox += [(channel, entry.execution) for entry in self.data.outbox if entry.broker == ours]
+            self.data.outbox.clear()
 
     def expire(self, channel: str, count: int) -> None:
         """Only what was told: a broker that was not is a matter of the data cluster's own tests."""
         log = self.logs.get(channel)
         if log is not None:
             untold = [execution for name, execution in self.outbox if name == channel]
-            log.first = min([log.first + count, log.last + 1, *untold])
+            log.channel.first = min([log.first + count, log.last + 1, *untold])
 
     def want(self, channel: str, kind: str, holder: str) -> int:
-        key = (channel, kind)
-        if key not in self.numbers:
-            self._number += 1
-            self.numbers[key] = self._number
-            self.holders[self._number] = set()
-            log = self.logs[channel]
-            log.begin[self._number] = log.last
-            if log.under_way is not None:
-                log.late.add(self._number)
-        self.holders[self.numbers[key]].add(holder)
-        return self.numbers[key]
+        return self.data.subscribe(channel, holder, [[kind]])[0]
 
     def unwant(self, number: int, holder: str) -> None:
-        holders = self.holders.get(number)
-        if holders is None:
-            return
-        holders.discard(holder)
-        if not holders:
-            del self.holders[number]
-            self.numbers = {key: each for key, each in self.numbers.items() if each != number}
+        channel = next((name for name, each in self._subscriptions() if each.id == number), None)
+        if channel is not None:
+            self.data.unsubscribe(channel, [number], holder)
 
     def drop(self, channel: str) -> None:
-        self.logs.pop(channel, None)
-        for key, number in list(self.numbers.items()):
-            if key[0] == channel:
-                del self.numbers[key], self.holders[number]
+        if self.logs.pop(channel, None) is not None:
+            self.data.drop_channel(channel)
         self.outbox = [tell for tell in self.outbox if tell[0] != channel]
         self.told = [tell for tell in self.told if tell[0] != channel]
 
     def create(self, channel: str) -> None:
-        self.logs.setdefault(channel, Log())
+        if channel not in self.logs:
+            self.logs[channel] = Log(self.data.create_channel(channel, ["kind"]))
 
     def ours(self, channel: str) -> list[tuple[int, str]]:
-        return [(n, kind) for (name, kind), n in self.numbers.items() if name == channel and OURS in self.holders[n]]
+        return [(each.id, json.loads(each.args)[0]) for each in self.data.subscriptions(channel, OURS)]
 
     # -- what it answers
 
