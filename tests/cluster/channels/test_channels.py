@@ -282,8 +282,8 @@ def test_identical_subscriptions_of_two_brokers_are_one_and_both_are_notified(
     cluster: ManualCluster, listener: Listener
 ) -> None:
     other = Listener()
-    cluster.register_broker("one", listener.url)
-    cluster.register_broker("two", other.url)
+    cluster.register_broker("one", listener.url, matched=True)
+    cluster.register_broker("two", other.url, matched=True)
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} {{ SELECT r.id FROM Reports r "
         "WHERE is_new(r) AND r.kind = kind }"
