@@ -57,7 +57,7 @@ def test_a_broker_is_drained_until_it_is_empty_and_undrained(page: Page) -> None
     state(page, "edge-1", "draining")
     toast(page, "edge-1 is being drained")
     until(page, "() => document.querySelector('[data-broker=edge-1] .broker-people strong').textContent === '0'")
-    moved = page.locator("#log-list li.move", has_text="edge-1 →").last
+    moved = page.locator("#log-list li.migration", has_text="edge-1 →").last
     assert "drain" in moved.locator("em").inner_text() or "arrived" in moved.locator("em").inner_text()
     shoot(page, "drained")
     page.get_by_role("button", name="Undrain edge-1").click()

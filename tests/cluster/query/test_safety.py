@@ -43,7 +43,7 @@ def views(spark):
         ("SELECT transform(xs, x -> reflect('a', 'b')) FROM Reports", "JVM"),
         ("SELECT system.builtin.reflect('java.lang.System', 'getenv', 'HOME')", "JVM"),
         ("SELECT spark_catalog.default.f(1)", "qualified name"),
-        ("SELECT input_file_name() FROM Reports", "stored files"),
+        ("SELECT input_file_name() FROM Reports", "file names"),
         ("SELECT from_protobuf(xs, 'a', '/x') FROM Reports", "descriptor"),
         ("SELECT TRANSFORM(id) USING 'cat' AS (x) FROM Reports", "script"),
         ("INSERT INTO Reports SELECT 1", "only a query"),
