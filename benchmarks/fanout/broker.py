@@ -78,7 +78,7 @@ class Tocsin(Server):
             if said["event"] == "ready":
                 self.facts.append(said)
         self._port = int(self.facts[0]["url"].rpartition(":")[2])
-        self._teller = Teller(int(self.facts[0]["inside"].rpartition(":")[2]))
+        self._notifier = Notifier(int(self.facts[0]["inside"].rpartition(":")[2]))
         self._template = notify_template(self.channel)
         self.executions = 0
         self._numbers: dict[int, int] = {}
@@ -123,7 +123,7 @@ class Tocsin(Server):
             line = {"subscription": number, "execution": self.executions, "count": 1, "results": rows}
             tells[-1]["results"].append(line)
         body = msgspec.json.encode(tells[0] if len(tells) == 1 else tells)
-        self._teller.tell(body)
+        self._notifier.notify(body)
 
     def subscription(self, topic: int) -> int:
         """Its number in the data cluster."""
@@ -140,11 +140,11 @@ class Tocsin(Server):
             self.process.wait(60)
         super().stop()
         if hasattr(self, "_stack"):
-            self._teller.close()
+            self._notifier.close()
             self._stack.close()
 
 
-class Teller:
+class Notifier:
     """Tells a broker as the data cluster does: on one connection, not waiting for answers until too many are due."""
 
     def __init__(self, port: int) -> None:
@@ -153,13 +153,13 @@ class Teller:
         self._due, self._read = 0, b""
         self._window = 1
 
-    def tell(self, body: bytes) -> None:
+    def notify(self, body: bytes) -> None:
         # What was answered to earlier ones must not pile up.
         while self._due and self._take(socket.MSG_DONTWAIT if self._due < self._window else 0):
             pass
         later = b"%b: %b\r\n" % (ANSWER, LATER) if self._window > 1 else b""
         # In one piece, as the data cluster sends it.
-        self._socket.sendall(_ADDRESS.post("/told", body, later))
+        self._socket.sendall(_ADDRESS.post("/notify", body, later))
         self._due += 1
         while self._window == 1 and self._due:
             self._take(0)

@@ -195,7 +195,7 @@ def test_a_coordinator_that_cannot_start_says_why(tmp_path, options, words):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"interval": "0"}, {"gone_after": "-1"}, {"limits_per_second": "0"}, {"limits_moves": "0"}, {"interval": "often"}],
+    [{"interval": "0"}, {"gone_after": "-1"}, {"limits_per_second": "0"}, {"limits_in_flight": "0"}, {"interval": "often"}],
 )
 def test_a_setting_that_makes_no_sense_is_refused(tmp_path, wrong):
     variables = {f"TOCSIN_COORDINATOR_{name.upper()}": value for name, value in wrong.items()}
@@ -264,7 +264,7 @@ def test_a_ticket_of_another_key_does_not_open_the_door(network):
 
 def test_a_ticket_of_somebody_else_does_not_open_the_door(network):
     running, found = network
-    assert "somebody else" in knock(found, place(running, "another-one"))
+    assert "another subscriber or broker" in knock(found, place(running, "another-one"))
 
 
 def test_after_a_restart_of_the_coordinator_all_is_as_it_was(network):

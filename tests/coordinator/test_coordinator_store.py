@@ -86,7 +86,7 @@ def test_a_store_has_one_coordinator_at_a_time(opened: Open) -> None:
     first = opened()
     with pytest.raises(LeaseHeld, match="another coordinator serves this store") as refused:
         opened()
-    assert refused.value.hint == "stop it first, or give this one another --home or --store"
+    assert refused.value.hint == "stop that process, or choose another --home or --store"
     first.close()
     opened()
 
@@ -225,6 +225,6 @@ def test_a_store_of_a_newer_tocsin_is_left_alone(tmp_path: Path) -> None:
     open_store(str(tmp_path), "", 10, 10).close()
     with closing(sqlite3.connect(tmp_path / "coordinator.db")) as file, file:
         file.execute("UPDATE meta SET value = 99 WHERE name = 'version'")
-    with pytest.raises(StorageError, match="the store has schema version 99, this release knows 1") as refused:
+    with pytest.raises(StorageError, match="the store has schema version 99, this release needs version 1") as refused:
         open_store(str(tmp_path), "", 10, 10)
     assert "upgrade this one, or give it another --home or --store" in refused.value.hint

@@ -162,9 +162,9 @@ def test_a_run_that_ends_between_two_reports_is_counted_to_its_end():
 @pytest.mark.parametrize(
     ("changes", "trouble"),
     [
-        ({"made": np.array([5.0, 0.5])}, "before it has logged in"),
+        ({"made": np.array([5.0, 0.5])}, "before its login"),
         ({"size": np.array([2, 1])}, "do not fit together"),
-        ({"size": np.array([2, 0]), "made": np.array([6.0, 5.0])}, "not in the order of time"),
+        ({"size": np.array([2, 0]), "made": np.array([6.0, 5.0])}, "not in order of time"),
         ({"executions": [Execution(float(t), np.array([0]), np.array([1])) for t in (2, 1)]}, "not in the order"),
     ],
 )

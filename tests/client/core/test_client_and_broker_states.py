@@ -220,7 +220,7 @@ class World(RuleBasedStateMachine):
     def drop(self, client: int, name: str) -> None:
         """The coordinator knows of a newer connection: the one that is left here is closed."""
         state = self.harnesses[client].state
-        if state.current is not None and state.current.ready and state.current.place.url != name:
+        if state.current is not None and state.current.ready and state.current.candidate.url != name:
             self.tell(self.sites[name], happened.Ordered(ReportReply(1, drop=[state.subscriber])))
 
     # -- network, time and death -------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class World(RuleBasedStateMachine):
     def work(self, site: Site) -> None:
         while site.tells or site.asked:
             while site.tells:
-                self.queue(site.name)
+                self.told(site.name)
             while site.asked:
                 self.answered(site, 0)
 
