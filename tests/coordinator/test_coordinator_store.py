@@ -227,4 +227,4 @@ def test_a_store_of_a_newer_tocsin_is_left_alone(tmp_path: Path) -> None:
         file.execute("UPDATE meta SET value = 99 WHERE name = 'version'")
     with pytest.raises(StorageError, match="the store has schema version 99, this release needs version 1") as refused:
         open_store(str(tmp_path), "", 10, 10)
-    assert "upgrade this one, or give it another --home or --store" in refused.value.hint
+    assert "use the release of Tocsin that wrote it" in refused.value.hint
