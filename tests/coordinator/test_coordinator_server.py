@@ -195,7 +195,13 @@ def test_a_coordinator_that_cannot_start_says_why(tmp_path, options, words):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"interval": "0"}, {"gone_after": "-1"}, {"limits_per_second": "0"}, {"limits_in_flight": "0"}, {"interval": "often"}],
+    [
+        {"interval": "0"},
+        {"gone_after": "-1"},
+        {"limits_per_second": "0"},
+        {"limits_in_flight": "0"},
+        {"interval": "often"},
+    ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(tmp_path, wrong):
     variables = {f"TOCSIN_COORDINATOR_{name.upper()}": value for name, value in wrong.items()}
