@@ -181,7 +181,9 @@ def _places(world: Deployment) -> Iterator[Violation]:
         elif at != [here]:
             yield Violation("no client is lost", f"{client.name} believes to be at {here}, and is at {at or 'none'}")
     for subscriber in truth:
-        yield Violation("no subscriber is in two places", f"somebody who is not there has a connection: {subscriber!r}")
+        yield Violation(
+            "no subscriber is in two places", f"a subscriber that has left still has a connection: {subscriber!r}"
+        )
 
 
 def _picture(world: Deployment) -> Iterator[Violation]:

@@ -47,7 +47,7 @@ class Reporter:
         Process(self.node, run_effects(self.heartbeat.run(), self._perform))
 
     def leave(self) -> None:
-        """One try, and nobody waits for the answer."""
+        """Tries once and does not wait for the answer."""
         if self.token:
             self._ask(self.coordinator.leave, (self.node.name, self.token), None)(lambda value, error: None)
 
