@@ -148,7 +148,9 @@ def test_no_plan_raises_the_maximum_and_it_comes_to_rest(strategy, drawn):
     for _ in range(LONG):
         network.second()
         # Orders go out with the reports of their sources: in between, one that waits for room lets others pass.
-        if not network.harness.state.migrations.pending:
+        state = network.harness.state
+        assert state.balancer.projected().loads.maximum <= highest * ROUNDING
+        if not state.migrations.pending:
             assert network.highest <= highest * ROUNDING
         if network.harness.now - max((at for at, _ in network.orders), default=1000.0) > 2 * COOL_DOWN:
             return
