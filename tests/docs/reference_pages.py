@@ -14,6 +14,7 @@ from tocsin.cli.config import broker_rows, coordinator_rows
 from tocsin.cli.main import app
 from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
+from tocsin.cluster.query import allow_list
 from tocsin.coordinator.routes import BODIES, ROUTES, Described
 from tocsin.wire import asyncapi
 
@@ -26,6 +27,7 @@ def pages() -> dict[str, str]:
         "http.md": http(),
         "coordinator.md": coordinator(),
         "configuration.md": configuration(),
+        "functions.md": functions(),
         "asyncapi.json": asyncapi.text(),
     }
 
@@ -45,6 +47,34 @@ def cli() -> str:
         for part, each in getattr(command, "commands", {}).items():
             out += described(f"{name} {part}", each)
     return "\n\n".join(out) + "\n"
+
+
+def functions() -> str:
+    kept = {family: names for family, names in allow_list.FAMILIES.items() if family not in ("syntax", "operators")}
+    return (
+        "\n\n".join(
+            [
+                "# Functions",
+                NOTE,
+                "Queries, and the bodies of channels, functions and procedures, may call the functions in this table "
+                "and those that you created. [Statements](statements.md#functions) describes Tocsin's; the others "
+                "are Spark SQL's. Every other function is refused, even if a newer Spark has it: make it of allowed "
+                "functions with `CREATE FUNCTION`.",
+                table(["family", "functions"], [(family, _spelled(names)) for family, names in kept.items()]),
+                "## Refused",
+                "These functions reach outside of the data:",
+                table(
+                    ["functions", "each of them"],
+                    [(_spelled(names), reason) for reason, names in allow_list.REFUSED_BY_REASON.items()],
+                ),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _spelled(names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names.split())
 
 
 def described(name: str, command: Any) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,29 @@ def cluster(module_cluster: ManualCluster) -> Iterator[ManualCluster]:
             module_cluster.execute(f"DROP {kind[:-1].upper()} {name}")
     for name in ("Reports", "Shelters", "Notes"):
         module_cluster.execute(f"DELETE FROM {name}")
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[list[str]]:
+    """The address of a web server, and after it the paths of the requests that came."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            entity = b'<!DOCTYPE schema [<!ENTITY secret SYSTEM "file:///etc/passwd">]><schema>&secret;</schema>'
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(entity)
+
+        def log_message(self, *args: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    seen = [f"http://127.0.0.1:{server.server_port}/a.xsd"]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield seen
+    server.shutdown()
+    server.server_close()
 
 
 def test_insert_refuses_a_key_that_is_there_and_upsert_replaces_it(cluster: ManualCluster) -> None:
@@ -288,6 +313,9 @@ def test_dropping_what_others_need_is_refused_by_name(cluster: ManualCluster) ->
         ("SELECT * FROM parquet.`/etc/passwd`", BodyRefused, "files"),
         ("SELECT reflect('java.lang.System', 'exit', 1)", BodyRefused, "reflect"),
         ("SELECT java_method('java.lang.System', 'exit', 1)", BodyRefused, "java_method"),
+        ("SELECT user", BodyRefused, "CurrentUser"),
+        ("SELECT r.id FROM Reports r WHERE r.kind = session_user()", BodyRefused, "session_user"),
+        ("SELECT made_up(1)", BodyRefused, "made_up"),
         ("SELECT is_new(r) FROM Reports r", BodyRefused, "is_new"),
         ("CREATE FUNCTION f() { SELECT nope FROM Reports }", QueryFailed, "nope"),
         ("CREATE CONTINUOUS CHANNEL c() { SELECT 1 AS one }", BodyRefused, "active"),
@@ -314,6 +342,37 @@ def test_a_bad_statement_is_refused_with_the_reason(
     assert refused.value.fields["statement"] == 1
     assert sorted(cluster.rows("SELECT name FROM catalog.datasets")) == before
     assert cluster.rows("SELECT count(*) FROM Reports") == [(0,)]
+
+
+_DOCTYPE = '<!DOCTYPE a SYSTEM "{url}"><a><b>1</b></a>'
+_XML = [
+    "from_xml('<p/>', 'a STRING', map('rowValidationXSDPath', '{url}'))",
+    "from_xml('<p/>', 'a STRING', map('rowValidationXSDPath', '/etc/passwd'))",
+    f"from_xml('{_DOCTYPE}', 'b INT')",
+    f"schema_of_xml('{_DOCTYPE}')",
+    *(f"xpath{kind}('{_DOCTYPE}', 'a/b')" for kind in ("", "_string", "_int", "_boolean", "_double", "_number")),
+]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT {expression} AS x",
+        "CREATE CONTINUOUS CHANNEL c() {{ SELECT {expression} AS x FROM Reports r WHERE is_new(r) }}",
+        "CREATE FUNCTION f() {{ SELECT {expression} AS x }}",
+        "CREATE PROCEDURE p() {{ SELECT {expression} AS x }}",
+        "INSERT INTO Notes (text) SELECT string({expression})",
+        "DELETE FROM Reports r WHERE string({expression}) = r.id",
+    ],
+)
+def test_xml_functions_neither_call_an_address_nor_read_a_file(
+    cluster: ManualCluster, web: list[str], statement: str
+) -> None:
+    url, *_ = web
+    for expression in _XML:
+        with pytest.raises(BodyRefused, match="reads files or calls addresses"):
+            cluster.execute(statement.format(expression=expression.format(url=url)))
+    assert web == [url]  # no request came
 
 
 @pytest.mark.parametrize(

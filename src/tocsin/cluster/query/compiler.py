@@ -15,6 +15,7 @@ from sqlglot import exp
 from tocsin.cluster.model import Parameter
 from tocsin.cluster.query import join_order, safety, set_rewrite
 from tocsin.cluster.query import spark_dialect as sql
+from tocsin.cluster.query.allow_list import GENERATORS
 from tocsin.cluster.query.geo import distance_join, geodesy, nearest
 from tocsin.cluster.query.incrementality import needs_new
 from tocsin.cluster.query.relations import Build, Names, Relation, Use, uses_of
@@ -117,6 +118,7 @@ def _compile(
         make = lambda index: literals[index].copy()  # noqa: E731
     resolver = Resolver(names, parameter_map(parameters, make), channel=channel)
     tree = resolver.resolve(root)
+    safety.check_functions(tree)
     _check_outputs(tree)
     ordered = tree.args.get("order") is not None
     plain = _template(_finish(_with_nulls(tree.copy(), parameters)))
@@ -171,10 +173,7 @@ def _name_outputs(root: exp.Query) -> None:
     """Name unnamed columns by their text, so that rewriting them does not change the results."""
     select = _first_select(root)
     for item in list(select.expressions) if select is not None else []:
-        if (
-            isinstance(item, exp.Alias | exp.Aliases | exp.Column | exp.Star)
-            or sql.function_name(item) in sql.GENERATORS
-        ):
+        if isinstance(item, exp.Alias | exp.Aliases | exp.Column | exp.Star) or sql.function_name(item) in GENERATORS:
             continue
         name = str(item.expression.name) if isinstance(item, exp.Dot) else sql.to_sql(item)
         if name:

@@ -13,6 +13,7 @@ from sqlglot import exp
 from tocsin.cluster.model import Function, Parameter
 from tocsin.cluster.query import safety
 from tocsin.cluster.query import spark_dialect as sql
+from tocsin.cluster.query.allow_list import TABLE_FUNCTIONS
 from tocsin.cluster.query.relations import NEW_COLUMN, Mode, Names, Relation
 from tocsin.errors import BodyRefused
 
@@ -220,8 +221,8 @@ class Resolver:
         args = node.expressions if isinstance(node, exp.Anonymous) else []
         function = self.names.function(name, len(args))
         if function is None or slot.args.get("view"):
-            if name not in sql.TABLE_FUNCTIONS:
-                hint = "table functions are functions you created and " + ", ".join(sorted(sql.TABLE_FUNCTIONS))
+            if name not in TABLE_FUNCTIONS:
+                hint = "table functions are functions you created and " + ", ".join(sorted(TABLE_FUNCTIONS))
                 raise BodyRefused(
                     f"there is no table function {name}@{len(args)}", hint=hint, kind="function", name=name
                 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from tocsin.cluster.query.allow_list import ALLOWED, CLASSES, LEAVES, REFUSED, STEPS
 from tocsin.cluster.query.plan_inspector import PlanInspector
 from tocsin.cluster.query.spark_dialect import RESERVED, function_name
 from tocsin.errors import BodyRefused
@@ -13,19 +14,6 @@ from tocsin.errors import BodyRefused
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FORBIDDEN_FUNCTIONS = {
-    **dict.fromkeys(("reflect", "java_method", "try_reflect"), "calls the JVM"),
-    **dict.fromkeys(("input_file_name", "input_file_block_start", "input_file_block_length"), "reads file names"),
-    **dict.fromkeys(("from_protobuf", "to_protobuf"), "reads a descriptor file"),
-    **dict.fromkeys(("read_files", "read_kafka", "read_kinesis", "read_pubsub", "cloud_files"), "reads files"),
-    **dict.fromkeys(("identifier",), "builds names at run time"),
-    **dict.fromkeys(("python_worker_logs", "sql_keywords", "collations"), "reads system information"),
-    **dict.fromkeys(
-        ("current_user", "session_user", "user", "current_catalog", "current_database"), "reads system information"
-    ),
-    **dict.fromkeys(("current_schema", "current_path", "version"), "reads system information"),
-    **dict.fromkeys(("ai_query", "http_request", "secret", "try_secret"), "reaches outside"),
-}
 _FORBIDDEN_NODES: dict[type[exp.Expr], str] = {
     exp.QueryTransform: "runs a script (TRANSFORM … USING)",
     exp.Into: "writes (INTO)",
@@ -40,17 +28,6 @@ _FORBIDDEN_NODES: dict[type[exp.Expr], str] = {
 _FILE_FORMATS = frozenset(
     ["parquet", "json", "csv", "orc", "text", "avro", "binaryfile", "xml", "delta", "iceberg", "hudi", "jdbc", "hive"]
 )
-
-# The leaves of an analysed plan that the views of datasets have.
-_LEAVES = frozenset(
-    ["LocalRelation", "LogicalRelation", "LogicalRDD", "OneRowRelation", "Range", "InMemoryRelation", "CTERelationRef"]
-)
-_LEAVES |= {"EmptyRelation", "UnionLoopRef"}
-_EXPRESSIONS = frozenset(
-    ["CallMethodViaReflection", "PythonUDF", "ScalaUDF", "PythonUDAF", "PythonUDTF", "InputFileName", "Invoke"]
-)
-_EXPRESSIONS |= {"InputFileBlockStart", "InputFileBlockLength", "TryReflect", "HiveGenericUDF", "HiveSimpleUDF"}
-_OPERATORS = frozenset(["ScriptTransformation", "MapPartitions", "MapInPandas", "PythonMapInArrow"])
 
 
 def check_tree(root: exp.Expr) -> None:
@@ -67,12 +44,25 @@ def check_tree(root: exp.Expr) -> None:
             _check_identifier(node)
         elif isinstance(node, exp.Func):
             name = function_name(node)
-            if name in FORBIDDEN_FUNCTIONS:
-                raise _refused(f"the function {name} {FORBIDDEN_FUNCTIONS[name]}", name=name)
+            if name in REFUSED:
+                raise _refused(f"the function {name} {REFUSED[name]}", name=name)
             if isinstance(node.parent, exp.Dot) and node.arg_key == "expression":
                 raise _refused(f"the function {name} is called with a qualified name", name=name)
         elif isinstance(node, exp.Table):
             check_table_name(node)
+
+
+def check_functions(resolved: exp.Expr) -> None:
+    """Check that a query, in which the functions of users have been inlined, calls only allowed functions."""
+    for node in resolved.find_all(exp.Func):
+        name = function_name(node)
+        if name not in ALLOWED:
+            message = f"there is no function {name!r} that a query may call"
+            raise _refused(
+                message,
+                hint="CREATE FUNCTION first; docs/reference/functions.md lists the others",
+                name=name,
+            )
 
 
 def check_table_name(node: exp.Table) -> None:
@@ -89,14 +79,14 @@ def check_plan(df: DataFrame) -> None:
     """Check Spark's analysed plan: it reads only known relations and runs only functions of Spark."""
     kinds = PlanInspector(df)
     for kind, relation in kinds.leaves:
-        if kind not in _LEAVES:
+        if kind not in LEAVES:
             raise _refused(f"the query reads a {kind}, which is not a dataset")
         if relation and relation != "HadoopFsRelation":
             raise _refused(f"the query reads a {relation}, which is not a dataset")
-    for kind in kinds.operators & _OPERATORS:
-        raise _refused(f"the query runs foreign code ({kind})")
-    for kind in kinds.expressions & _EXPRESSIONS:
-        raise _refused(f"the query calls foreign code ({kind})")
+    for kind in kinds.operators - STEPS:
+        raise _refused(f"the query has a step that is not allowed ({kind})")
+    for kind in kinds.expressions & CLASSES:
+        raise _refused(f"the query calls a function that is not allowed ({kind})")
 
 
 def duplicate_column(name: str) -> BodyRefused:

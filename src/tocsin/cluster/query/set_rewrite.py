@@ -12,6 +12,7 @@ from typing import cast
 from sqlglot import exp
 
 from tocsin.cluster.query import spark_dialect as sql
+from tocsin.cluster.query.allow_list import AGGREGATES, GENERATORS
 from tocsin.cluster.query.geo import nearest
 from tocsin.cluster.statements.dialect import TocsinSpark
 from tocsin.errors import BodyRefused
@@ -306,7 +307,7 @@ class _Keyer:
             return select
         terms = list(order.expressions) if order is not None else []
         outside = bool(select.args.get("distinct")) or any(
-            isinstance(n, exp.Window) or sql.function_name(n) in sql.GENERATORS
+            isinstance(n, exp.Window) or sql.function_name(n) in GENERATORS
             for item in select.expressions
             for n in sql.own_nodes(item)
         )
@@ -434,7 +435,7 @@ def _aggregate_calls(select: exp.Select) -> list[exp.Expr]:
         for item in value if isinstance(value, list) else [value]:
             for node in sql.own_nodes(item) if item is not None else []:
                 if (
-                    sql.function_name(node) in sql.AGGREGATES
+                    sql.function_name(node) in AGGREGATES
                     and not _windowed(node)
                     and not any(node is item for item in found)
                 ):

@@ -23,7 +23,7 @@ from tocsin.cluster.spark.java import cache_dir, sweep
 #: A larger file is emptied; this is enough for some ten thousand queries.
 MOST_BYTES = 4_000_000
 #: The modules that decide whether a query is safe: a change in them makes older entries invalid.
-RULES = ("safety.py", "plan_inspector.py")
+RULES = ("allow_list.py", "safety.py", "plan_inspector.py")
 
 _Line = tuple[str, tuple[Column, ...]]
 

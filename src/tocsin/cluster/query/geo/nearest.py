@@ -17,6 +17,7 @@ from typing import cast
 from sqlglot import exp
 
 from tocsin.cluster.query import spark_dialect as sql
+from tocsin.cluster.query.allow_list import AGGREGATES, GENERATORS
 from tocsin.cluster.query.geo import distance_join, geodesy
 from tocsin.cluster.query.relations import Candidates
 
@@ -116,9 +117,7 @@ def _match(select: exp.Select) -> _Nearest | None:
     if any(node.find(exp.Query, exp.Window) for node in [*select.expressions, *order.expressions]):
         return None
     for item in select.expressions:
-        if any(sql.function_name(n) in sql.AGGREGATES | sql.GENERATORS for n in item.walk()) or isinstance(
-            item, exp.Aliases
-        ):
+        if any(sql.function_name(n) in AGGREGATES | GENERATORS for n in item.walk()) or isinstance(item, exp.Aliases):
             return None
     return _Nearest(select, table, columns, inner[0], inner[1], (other[0], other[1]), int(amount.name))
 
