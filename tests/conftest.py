@@ -69,7 +69,10 @@ def spark_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRun
     home = tmp_path_factory.mktemp("spark-home")
     # test_masters.py runs some tests again on other masters.
     master = os.environ.get("TOCSIN_TEST_MASTER") or "local[2]"
-    runtime = SparkRuntime(ClusterConfig(home=str(home), master=master, driver_memory="1g", **SHORT_LIVED))
+    readable = (str(tmp_path_factory.getbasetemp()),)
+    runtime = SparkRuntime(
+        ClusterConfig(home=str(home), master=master, driver_memory="1g", load_paths=readable, **SHORT_LIVED)
+    )
     runtime.start()
     yield runtime
     runtime.stop()

@@ -75,8 +75,9 @@ class Process:
 
 @contextmanager
 def served(home: Path, *options: str) -> Iterator[str]:
-    """The address of a data cluster that can run queries."""
-    running = Process("--home", str(home), "--master", "local[2]", *options)
+    """The address of a data cluster that can run queries, and load what is in the folder around its home."""
+    readable = json.dumps([str(home.parent)])
+    running = Process("--home", str(home), "--master", "local[2]", *options, TOCSIN_LOAD_PATHS=readable)
     try:
         yield running.event("ready")["url"]
     finally:

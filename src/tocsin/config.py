@@ -49,8 +49,12 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
         bool, Meta(description="short-lived process: limit the JVM of Spark to its fast compiler, for a faster start")
     ] = False
     load_paths: Annotated[
-        tuple[str, ...], Meta(description="folders that LOAD DATASET and file feeds may read; empty: any folder")
-    ] = ()
+        tuple[str, ...],
+        Meta(
+            description="folders and URLs that LOAD DATASET and file feeds may read; `.` is the folder in which the "
+            "data cluster was started, without hidden files and homes of Tocsin"
+        ),
+    ] = (".",)
     tail_rows: Annotated[int, Meta(description="recent rows of a dataset in memory before compaction")] = 50_000
     tail_segments: Annotated[int, Meta(description="recent segments of a dataset before compaction")] = 256
     collect_rows: Annotated[int, Meta(description="results with more rows are written by the executors")] = 500_000

@@ -13,7 +13,9 @@ from tocsin.config import ClusterConfig
 
 home = Path(sys.argv[1])
 (home / "in").mkdir()
-cluster = ManualCluster(ClusterConfig(home=str(home / "data"), master="local[1]", driver_memory="512m", brief=True))
+cluster = ManualCluster(ClusterConfig(
+    home=str(home / "data"), master="local[1]", driver_memory="512m", brief=True, load_paths=(str(home / "in"),)
+))
 cluster.start()
 cluster.wait_ready(300)
 cluster.execute(f'''

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,8 +16,10 @@ from sparkmaster import read_until, start_child
 from tocsin.cluster.ingest.file_feed import FileFeed, check_path, file_source, load_files
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.config import ClusterConfig
 from tocsin.errors import NotFound, QueryFailed, UserError
 
+ANYWHERE = ClusterConfig(load_paths=("/",))
 COLUMNS = (Column("id", "bigint", nullable=False), Column("kind", "string"), Column("at", "timestamp"))
 
 
@@ -255,8 +258,6 @@ def test_a_lost_checkpoint_never_repeats_a_batch_number(make, tmp_path, monkeypa
 
 
 def test_a_link_that_leads_out_of_the_allowed_folders_is_not_followed(make, spark_runtime, tmp_path, monkeypatch):
-    import msgspec
-
     (tmp_path / "secret.json").write_text('{"id": 1}\n')
     allowed = msgspec.structs.replace(spark_runtime.config, load_paths=(str(tmp_path / "in"),))
     monkeypatch.setattr(spark_runtime, "config", allowed)
@@ -361,11 +362,13 @@ def _kill(child):
 )
 def test_a_wrong_file_source_is_refused(options, message):
     with pytest.raises(UserError, match=message):
-        file_source(options)
+        file_source(options, ANYWHERE)
 
 
 def test_reader_options_are_spelled_as_spark_does():
-    assert file_source({"path": "x", "format": "CSV", "options": {"HEADER": True, "maxcolumns": 5}}).options == {
+    assert file_source(
+        {"path": "x", "format": "CSV", "options": {"HEADER": True, "maxcolumns": 5}}, ANYWHERE
+    ).options == {
         "header": "true",
         "maxColumns": "5",
     }
@@ -388,7 +391,7 @@ def test_a_path_outside_of_the_allowed_folders_is_refused(tmp_path, path):
     (tmp_path / "other").mkdir()
     (tmp_path / "in" / "link").symlink_to(tmp_path / "other")
     with pytest.raises(UserError, match="not in a folder that may be read"):
-        check_path(path.format(root=tmp_path), [str(tmp_path / "in"), "hdfs://name/data"])
+        check_path(path.format(root=tmp_path), ClusterConfig(load_paths=(str(tmp_path / "in"), "hdfs://name/data")))
 
 
 @pytest.mark.parametrize(
@@ -397,8 +400,62 @@ def test_a_path_outside_of_the_allowed_folders_is_refused(tmp_path, path):
 def test_a_path_inside_is_returned_resolved(tmp_path, path):
     (tmp_path / "in").mkdir()
     (tmp_path / "way").symlink_to(tmp_path / "in")
-    checked = check_path(path.format(root=tmp_path), [str(tmp_path / "in"), "hdfs://name/data"])
+    checked = check_path(
+        path.format(root=tmp_path), ClusterConfig(load_paths=(str(tmp_path / "in"), "hdfs://name/data"))
+    )
     assert checked.startswith((str(tmp_path.resolve() / "in"), "hdfs://name/data/"))
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("data/x.json", True),
+        ("{root}/data", True),
+        ("./data/../data/x.json", True),
+        ("file:{root}/data/x.json", True),
+        ("../other/x.json", False),
+        ("data/../../other", False),
+        ("/etc/passwd", False),
+        ("file:///etc/passwd", False),
+        ("~/x.json", False),
+        ("link/x.json", False),
+        (".ssh/id_rsa", False),
+        ("data/.env", False),
+        ("tocsin-broker/users.db", False),
+        ("up/cluster/catalog.db", False),
+        ("up/coordinator/coordinator.db", False),
+        ("/", False),
+        ("ftp://127.0.0.1/x", False),
+        ("hdfs://name/x", False),
+        ("s3a://bucket/x", False),
+        ("http://127.0.0.1/x", False),
+        ("made-up:x", False),
+        ("jar:file:///etc/passwd", False),
+    ],
+)
+def test_by_default_only_the_folder_of_the_project_may_be_read(tmp_path, monkeypatch, path, allowed):
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (project / "link").symlink_to(tmp_path / "other")
+    monkeypatch.chdir(project)
+    config = ClusterConfig(home="up/cluster")
+    try:
+        assert check_path(path.format(root=project), config).startswith(str(project / "data"))
+    except UserError as error:
+        assert not allowed, error
+        assert error.status == 400
+    else:
+        assert allowed
+
+
+def test_by_default_nothing_may_be_read_where_the_working_folder_is_the_root_or_the_home(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    with pytest.raises(UserError, match="not in a folder that may be read"):
+        check_path("/usr/share", ClusterConfig(home=str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="not in a folder that may be read"):
+        check_path("x.json", ClusterConfig(home="."))
 
 
 # --- LOAD DATASET
@@ -448,3 +505,11 @@ def test_timestamps_of_a_load_are_instants_in_utc(spark_runtime, tmp_path):
     (piece,) = load_files(spark_runtime, str(tmp_path / "in"), "json", COLUMNS)
     assert piece.table["at"].cast(pa.int64()).to_pylist() == [1767319445000000]
     assert piece.table.schema.field("at").type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "made-up", "hive"])
+def test_a_scheme_without_a_connector_is_refused_with_the_reason(spark_runtime, monkeypatch, scheme):
+    allowed = msgspec.structs.replace(spark_runtime.config, load_paths=(f"{scheme}://bucket",))
+    monkeypatch.setattr(spark_runtime, "config", allowed)
+    with pytest.raises(QueryFailed, match=f"cannot load '{scheme}://bucket/x.json': .*(No FileSystem|S3AFileSystem)"):
+        list(load_files(spark_runtime, f"{scheme}://bucket/x.json", "json", COLUMNS))

@@ -30,9 +30,7 @@ class FeedManager:
         if kind not in TYPES:
             raise UserError(f"the type of a feed is {' or '.join(TYPES)}, not {kind!r}", feed_type=kind)
         if kind == "file":
-            file_source(
-                {name: value for name, value in options.items() if name != "trigger"}, self.context.config.load_paths
-            )
+            file_source({name: value for name, value in options.items() if name != "trigger"}, self.context.config)
             trigger = options.get("trigger", 1.0)
             if not isinstance(trigger, int | float) or isinstance(trigger, bool) or not 0 < trigger <= 86_400:
                 raise UserError("the trigger of a file feed must be a number of seconds above 0")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import DataFrame
@@ -44,6 +44,7 @@ from tocsin.cluster.ingest.file_source import (
 )
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime, causes
+from tocsin.config import ClusterConfig
 from tocsin.errors import NotFound, QueryFailed, SystemTrouble, UserError
 from tocsin.wire.backoff import ceiling
 
@@ -75,7 +76,7 @@ class FileFeed:
         take: Take,
         trigger: float = 1.0,
     ) -> None:
-        self.source = file_source(options, runtime.config.load_paths)
+        self.source = file_source(options, runtime.config)
         self.feed = feed
         self._runtime = runtime
         self._columns = columns
@@ -178,8 +179,8 @@ class FileFeed:
     def _run(self) -> None:
         """Read all new files, in batches of limited size."""
         source = self.source
-        check_path(source.path, self._runtime.config.load_paths)  # a symbolic link may have changed
-        check_links(source, self._runtime.config.load_paths)
+        check_path(source.path, self._runtime.config)  # a symbolic link may have changed
+        check_links(source, self._runtime.config)
         if source.local and not Path(source.path).is_dir():
             raise UserError(f"there is no folder {source.path!r}", hint="create it; the feed then continues")
         session = self._runtime.session
@@ -295,8 +296,8 @@ def load_files(
 
     A compressed or multi-line file is one piece, because it cannot be split.
     """
-    source = file_source({"path": path, "format": format, "options": options or {}}, runtime.config.load_paths)
-    files = _files(source, runtime.config.load_paths)
+    source = file_source({"path": path, "format": format, "options": options or {}}, runtime.config)
+    files = _files(source, runtime.config)
     # A separate session, because its smaller partitions are only for this load.
     session = runtime.session.newSession()
     session.conf.set("spark.sql.files.maxPartitionBytes", str(PARTITION_BYTES))
@@ -307,7 +308,7 @@ def load_files(
             schema = to_arrow_schema(df.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
             batches = df._jdf.toArrowBatchRdd()
             total = batches.getNumPartitions()
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:  # Hadoop's own, if there is no connector for the scheme
             raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
     step = max(1, runtime.session.sparkContext.defaultParallelism)
     for first in range(0, total, step):
@@ -336,19 +337,19 @@ def _collect(runtime: SparkRuntime, batches: Any, numbers: range) -> list[bytes]
         return list(stream)
 
 
-def _files(source: FileSource, allowed: tuple[str, ...]) -> list[str]:
+def _files(source: FileSource, config: ClusterConfig) -> list[str]:
     """The paths for Spark, with escaped wildcards: patterns are expanded here, so that each match can be checked."""
     if not source.local:
         return [source.path]
     path = Path(source.path)
     if path.exists():
-        check_links(source, allowed)
+        check_links(source, config)
         return [_escaped(str(path))]
     anchor = Path(path.anchor)
     matches = sorted(anchor.glob(str(path.relative_to(anchor)))) if any(sign in source.path for sign in "*?[") else []
     if not matches:
         raise NotFound("file or folder", source.path)
-    return [_escaped(check_path(str(one), allowed)) for one in matches]
+    return [_escaped(check_path(str(one), config)) for one in matches]
 
 
 def _escaped(path: str) -> str:

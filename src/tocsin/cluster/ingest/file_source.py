@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import unquote, urlsplit
@@ -15,6 +15,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame
 
 from tocsin.cluster.model import Column
+from tocsin.config import ClusterConfig
 from tocsin.errors import UserError
 
 Format = Literal["json", "csv", "parquet"]
@@ -96,7 +97,7 @@ class CheckedRows(Struct, frozen=True):
     reasons: tuple[str, ...]
 
 
-def file_source(options: Mapping[str, Any], allowed: Iterable[str] = ()) -> FileSource:
+def file_source(options: Mapping[str, Any], config: ClusterConfig) -> FileSource:
     """Check the options of a file feed or a load: ``path``, ``format`` and the ``options`` of the reader."""
     unknown = sorted(set(options) - {"type", "path", "format", "options"})
     if unknown:
@@ -108,7 +109,7 @@ def file_source(options: Mapping[str, Any], allowed: Iterable[str] = ()) -> File
         raise UserError(f"unknown format {kind!r}", hint="use json, csv or parquet")
     if not isinstance(reader, Mapping):
         raise UserError("the options of the reader must be an object")
-    checked = check_path(path, allowed)
+    checked = check_path(path, config)
     if not _REMOTE.match(checked) and _GLOB.search(checked) and Path(checked).is_dir():
         raise UserError(
             f"the folder {path!r} has a wildcard character in its name", hint="rename it, or use pathGlobFilter"
@@ -129,17 +130,27 @@ def _reader_options(kind: str, given: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
-def check_path(path: str, allowed: Iterable[str] = ()) -> str:
-    """The path without symbolic links (a URL unchanged); an error outside of ``allowed`` (empty: any path)."""
-    folders = tuple(allowed)
+def check_path(path: str, config: ClusterConfig) -> str:
+    """The path without symbolic links (a URL unchanged); an error if it is outside of ``load_paths``."""
     if not path or "\0" in path:
         raise UserError("a path must not be empty or contain a NUL character")
     target = _normal(path)
-    if folders and not any(_inside(target, _normal(folder)) for folder in folders):
+    if not any(_allowed(target, folder, config.home) for folder in config.load_paths):
         raise UserError(
             f"the path {path!r} is not in a folder that may be read", hint="the setting load_paths lists these folders"
         )
     return target
+
+
+def _allowed(target: str, folder: str, home: str) -> bool:
+    base = _normal(folder)
+    if not _inside(target, base) or folder != ".":
+        return _inside(target, base)
+    # The working folder may be a user's own, or hold the homes of brokers and of the coordinator, which have secrets.
+    own = Path(home).resolve()
+    private = own if Path(base).is_relative_to(own.parent) else own.parent
+    hidden = any(part.startswith((".", "tocsin-")) for part in Path(target).relative_to(base).parts)
+    return base != "/" and not hidden and not _inside(target, str(private))
 
 
 def _normal(path: str) -> str:
@@ -167,16 +178,15 @@ def _inside(target: str, folder: str) -> bool:
     return target.rstrip("/") == base or target.startswith(base + "/")
 
 
-def check_links(source: FileSource, allowed: Iterable[str]) -> None:
+def check_links(source: FileSource, config: ClusterConfig) -> None:
     """Refuse a symbolic link that leads out of the folders that may be read."""
-    folders = tuple(allowed)
-    if not folders or not source.local or not Path(source.path).is_dir():
+    if not source.local or not Path(source.path).is_dir():
         return
     for folder, _, _ in os.walk(source.path) if source.recursive else [(source.path, None, None)]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    check_path(entry.path, folders)
+                    check_path(entry.path, config)
 
 
 def schema_ddl(source: FileSource, columns: tuple[Column, ...]) -> str:
