@@ -67,6 +67,13 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     broker_gone_after: Annotated[
         float, Meta(description="seconds without an answer after which a broker is declared gone")
     ] = 600.0
+    broker_addresses: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="networks (`10.1.0.0/16`) and host names that brokers may have; empty: loopback, and the "
+            "private networks if `host` is not loopback"
+        ),
+    ] = ()
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -10,10 +10,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
 from broker_lab import Speaker, alive, broker
 
+from brokers import Broker
+from eventually import eventually
 from served import environment, tocsin
 from sparkless import sparkless
+from tocsin.cluster import service
+from tocsin.errors import Conflict
 
 
 def test_the_same_subscription_on_two_brokers_is_kept_once(tmp_path):
@@ -118,3 +124,56 @@ def test_what_several_processes_cannot_have_is_said_so(tmp_path: Path):
         ran = tocsin("broker", "--processes", "2", "--port", "0", "--home", str(tmp_path), *option)
         error, hint = ran.stderr.decode().splitlines()
         assert (ran.returncode, error[:7], hint[:6]) == (1, "error: ", "hint: ")
+
+
+def test_a_second_broker_with_the_name_of_a_running_one_is_refused_and_the_first_goes_on(tmp_path):
+    with sparkless(tmp_path / "data") as (cluster, url), broker(tmp_path / "one", url, "b") as first:
+        speaker = Speaker(first.url)
+        speaker.ask("subscribe", channel="OfKind", args=["fire"])
+        address = cluster.brokers()[0]["url"]
+        second = Broker(tmp_path / "two", url, "b")
+        inner = second.event("listening")["url"]
+        facts = eventually(lambda: httpx.get(f"{inner}/readyz").json(), lambda found: found["cluster"] != "answers")
+        assert facts == {
+            "ready": False,
+            "registered": False,
+            "cluster": f"another broker has the name 'b', at {address}",
+        }
+        cluster.found("OfKind", (["fire"], [{"n": 1}]))
+        assert speaker.next("notify")["results"] == [{"n": 1}]
+        assert [each["url"] for each in cluster.brokers()] == [address]
+        second.process.terminate()
+        assert b"another broker has the name 'b'" in second.process.communicate()[1]
+        speaker.close()
+
+
+def test_a_second_broker_with_the_home_and_name_of_a_running_one_does_not_start(tmp_path):
+    with sparkless(tmp_path / "data") as (_, url), broker(tmp_path / "one", url, "b"):
+        second = Broker(tmp_path / "one", url, "b")
+        errors = second.process.communicate(timeout=120)[1]
+        assert second.process.returncode == 1
+        assert b"a broker 'b' already uses" in errors
+
+
+def test_a_broker_that_was_killed_registers_again_with_another_port(tmp_path):
+    with sparkless(tmp_path / "data") as (cluster, url):
+        with broker(tmp_path / "one", url, "b") as first:
+            before = cluster.brokers()[0]["url"]
+            first.kill()
+        with broker(tmp_path / "one", url, "b"):
+            assert cluster.brokers()[0]["url"] != before
+            assert len(cluster.brokers()) == 1
+
+
+def test_the_name_of_a_broker_is_free_when_it_has_stopped_registering(tmp_path, monkeypatch):
+    with sparkless(tmp_path / "data") as (cluster, _):
+        one, two = "http://127.0.0.1:1/notify", "http://127.0.0.1:2/notify"
+        cluster.register_broker("b", one, identity="first")
+        for identity in ("", "second"):
+            with pytest.raises(Conflict, match=f"another broker has the name 'b', at {one}"):
+                cluster.register_broker("B", two, identity=identity)
+        monkeypatch.setattr(service, "NAME_SECONDS", 0.0)
+        assert cluster.register_broker("b", two, identity="second")["url"] == two
+        monkeypatch.undo()
+        with pytest.raises(Conflict):
+            cluster.register_broker("b", one, identity="first")

@@ -115,7 +115,7 @@ class StandIn:
     def brokers(self) -> list[dict[str, Any]]:
         return []
 
-    def register_broker(self, name: str, url: str, matched: bool = False) -> dict[str, Any]:
+    def register_broker(self, name: str, url: str, matched: bool = False, identity: str = "") -> dict[str, Any]:
         return {"name": name, "url": url, "state": "up"}
 
     def epoch(self, channel: str) -> int:

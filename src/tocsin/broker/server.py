@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import gc
 import os
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,7 +30,7 @@ from tocsin.broker.upstream.heartbeat_http import HeartbeatClient
 from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
-from tocsin.errors import MethodNotAllowed, NoSuchPath
+from tocsin.errors import MethodNotAllowed, NoSuchPath, UserError
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import read_body
 from tocsin.http.responses import answer
@@ -42,13 +44,19 @@ GRACE = 10
 EXPIRY = 15.0
 
 
-def identity(home: Path, name: str) -> str:
-    """Made once, and only for this broker to read. Processes that share a home have one each."""
-    file = home / f"{quote(name, safe='')}.identity"
-    if not file.exists():
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as output:
-            output.write(secrets.token_urlsafe(32))
-    return file.read_text()
+@contextlib.contextmanager
+def identity(home: Path, name: str) -> Iterator[str]:
+    """Made once, and only for this broker to read. Processes that share a home have one each, by their names."""
+    with os.fdopen(os.open(home / f"{quote(name, safe='')}.identity", os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"a broker {name!r} already uses {home}", hint="choose another --name") from error
+        if not (secret := file.read()):
+            secret = secrets.token_urlsafe(32)
+            file.write(secret)
+            file.flush()
+        yield secret
 
 
 class HandOver(Protocol):
@@ -159,17 +167,19 @@ class Server(WebServer):
         config = self.settings
         loop = asyncio.get_running_loop()
         users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
+        held = contextlib.ExitStack()
         try:
+            own = held.enter_context(identity(Path(config.home), config.name))
             tickets = TicketVerifier(config.name, time.time)
             self.driver = Driver(config, loop, tickets)
             url = config.inside_url or address(self.inside)
-            upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify")
+            upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify", own)
             self.app = App(self.driver, upstream, users, self.inside.getsockname()[1])
             self.driver.start(upstream, users)
             upstream.start()
             if config.coordinator:
                 public = config.public_url or address(self.public)
-                self.reporter = HeartbeatClient(self.driver, tickets, public, identity(Path(config.home), config.name))
+                self.reporter = HeartbeatClient(self.driver, tickets, public, own)
                 self.reporter.start()
             waiting = asyncio.create_task(self._ready(upstream))
             expiring = asyncio.create_task(self._expire(users))
@@ -183,6 +193,7 @@ class Server(WebServer):
                 await self.reporter.stop()
             await upstream.stop()
         finally:
+            held.close()
             users.close()
 
     async def _ready(self, upstream: UpstreamClient) -> None:

@@ -74,13 +74,17 @@ class Channel(Struct, frozen=True):
 
 
 class Broker(Struct, frozen=True):
-    """``matched``: its notifications list the subscriptions that an execution has results for."""
+    """``matched``: its notifications list the subscriptions that an execution has results for.
+
+    ``identity``: the hash of a secret that only the broker knows; '' if none has registered under this name.
+    """
 
     id: int
     name: str
     url: str
     state: Literal["up", "gone"] = "up"
     matched: bool = False
+    identity: str = ""
 
 
 class Procedure(Struct, frozen=True):

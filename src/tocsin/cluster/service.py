@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +33,10 @@ from tocsin.cluster.storage.catalog import open_catalog
 from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
-from tocsin.errors import NotFound, NotReady, TocsinError
+from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
+
+#: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
+NAME_SECONDS = 20.0
 
 
 class DataCluster:
@@ -46,6 +51,9 @@ class DataCluster:
         self._own_runtime = runtime is None
         self._closed = False
         self._up = threading.Event()
+        self._started = time.monotonic()
+        #: When each broker registered last, by its id.
+        self._registered: dict[int, float] = {}
         Path(config.home).mkdir(parents=True, exist_ok=True)
         catalog = open_catalog(config.catalog, config.home)
         try:
@@ -199,22 +207,37 @@ class DataCluster:
 
     # -- brokers and their subscriptions -----------------------------------------------------------------------------
 
-    def register_broker(self, name: str, url: str, matched: bool = False) -> dict[str, Any]:
+    def register_broker(self, name: str, url: str, matched: bool = False, identity: str = "") -> dict[str, Any]:
         """Create the broker or change its address; a broker that was declared gone is up again.
 
-        ``matched``: its notifications list the subscriptions that have results.
+        ``matched``: its notifications list the subscriptions that have results. ``identity``: a secret of the broker;
+        while it registers again and again, no other broker can take its name.
         """
+        self.ddl.broker_addresses.check(url)
+        owner = hashlib.sha256(identity.encode()).hexdigest() if identity else ""
         with self.context.definitions.lock:
             known = self.context.definitions.find(Broker, name)
+            if known is not None and known.identity and not hmac.compare_digest(known.identity, owner):
+                self._check_free(known)
             returned = known is not None and known.state == "gone"
             if known is None:
                 self.ddl.broker(CreateBroker(name, url))
                 known = self.context.definitions.get(Broker, name)
-            broker = msgspec.structs.replace(known, url=self.ddl.check_url(url), state="up", matched=matched)
+            broker = msgspec.structs.replace(known, url=url, state="up", matched=matched, identity=owner)
             if broker != known:
                 self.context.definitions.replace(broker)
+            self._registered[broker.id] = time.monotonic()
         self.channel_manager.notifier.wake([broker.id], returned=True)
         return self._broker(broker) | {"returned": returned}
+
+    def _check_free(self, broker: Broker) -> None:
+        """Refuse a name whose owner has registered a short time ago."""
+        silent = time.monotonic() - self._registered.get(broker.id, self._started)
+        if broker.state == "up" and silent < NAME_SECONDS:
+            raise Conflict(
+                f"another broker has the name {broker.name!r}, at {broker.url}",
+                hint=f"choose another --name; this one is free {NAME_SECONDS:g} s after the other broker has stopped",
+            )
 
     def brokers(self) -> list[dict[str, Any]]:
         return [self._broker(broker) for broker in self.context.definitions.all(Broker)]

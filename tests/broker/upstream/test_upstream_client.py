@@ -76,7 +76,7 @@ class Rig:
             state=SimpleNamespace(be_subscriptions=SimpleNamespace(channels={})),
             handle=self.hear,
         )
-        self.link = UpstreamClient(driver, "http://broker/notify")
+        self.link = UpstreamClient(driver, "http://broker/notify", "own")
         self.link._client = httpx.AsyncClient(
             transport=httpx.MockTransport(self.answer), base_url="http://cluster", timeout=60
         )

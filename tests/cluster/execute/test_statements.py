@@ -208,7 +208,7 @@ def test_a_periodic_procedure_repeats_until_it_is_dropped(cluster: ManualCluster
 def test_statements_subscribe_migrate_and_unsubscribe(cluster: ManualCluster) -> None:
     first, second, shared, other = cluster.execute(
         """
-        CREATE BROKER one AT "http://127.0.0.1:9/one"; CREATE BROKER two AT "http://127.0.0.1:9/two";
+        CREATE BROKER one AT "http://127.0.0.1:9/one/notify"; CREATE BROKER two AT "http://127.0.0.1:9/two/notify";
         CREATE CONTINUOUS CHANNEL ofKind(kind string) { SELECT r.id FROM Reports r WHERE is_new(r) AND r.kind = kind };
         SUBSCRIBE TO ofKind('fire') ON one; SUBSCRIBE TO ofKind("flood") ON one; SUBSCRIBE TO ofKind('fire') ON two;
         """
@@ -324,7 +324,9 @@ def test_dropping_what_others_need_is_refused_by_name(cluster: ManualCluster) ->
         ("CREATE CONTINUOUS CHANNEL c() { INSERT INTO Reports VALUES (1) }", TocsinError, ""),
         ("CREATE CONTINUOUS CHANNEL c USING nothing@3", NotFound, "nothing@3"),
         ("CREATE CONTINUOUS CHANNEL c() { SELECT * FROM text.`/etc/passwd` }", BodyRefused, "files"),
-        ("CREATE BROKER b AT 'ftp://x'", UserError, "http"),
+        ("CREATE BROKER b AT 'ftp://x'", UserError, "not the address"),
+        ("CREATE BROKER b AT 'http://127.0.0.1:99999'", UserError, "not the address"),
+        ("CREATE BROKER b AT 'http://198.51.100.1'", UserError, "198.51.100.1"),
         ("SUBSCRIBE TO nothing('x') ON b", NotFound, "nothing"),
         ("EXECUTE nothing()", NotFound, "nothing"),
         ("DROP CHANNEL nothing", NotFound, "nothing"),

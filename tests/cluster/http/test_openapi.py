@@ -41,7 +41,7 @@ def call(operation: str, path: str, *, status: int = 200, **request: Any) -> Any
 #: In this order. ``{id}`` is the subscription of the third call.
 CALLS = [
     call("run_script", "/sql", json={"script": SCRIPT}),
-    call("put_broker", "/brokers/east", json={"url": "http://127.0.0.1:9/tell"}),
+    call("put_broker", "/brokers/east", json={"url": "http://127.0.0.1:9/notify"}),
     call("subscribe", "/channels/Alarms/subscriptions", json={"broker": "east", "args": ["fire"]}, status=201),
     call(
         "subscribe",
@@ -85,7 +85,7 @@ CALLS = [
     call("get_subscription", "/channels/Alarms/subscriptions/{id}"),
     call("get_subscription", "/channels/Alarms/subscriptions/x", status=400),
     call("get_subscription", "/channels/Alarms/subscriptions/99999", status=404),
-    call("put_broker", "/brokers/west", json={"url": "http://127.0.0.1:9/tell"}),
+    call("put_broker", "/brokers/west", json={"url": "http://127.0.0.1:9/notify"}),
     call("put_broker", "/brokers/west", json={"url": "nonsense"}, status=400),
     call(
         "put_broker",

@@ -39,10 +39,10 @@ class _Enough(Exception):
 class UpstreamClient:
     """Carries out the state machine's commands to the data cluster."""
 
-    def __init__(self, driver: Driver, notify_url: str, rng: random.Random | None = None) -> None:
+    def __init__(self, driver: Driver, notify_url: str, identity: str, rng: random.Random | None = None) -> None:
         self.driver = driver
         self.name = driver.config.name
-        self.notify_url = notify_url
+        self.registration = {"url": notify_url, "identity": identity}
         self.registered = asyncio.Event()
         self.settled = asyncio.Event()
         self.last_error: str | None = None
@@ -93,6 +93,9 @@ class UpstreamClient:
         try:
             found = await self._ask(effect)
         except Refused as error:
+            if type(effect) is protocol.Register and self.last_error != str(error):
+                log.error("the data cluster refuses this broker: %s (%s)", error, error.problem.hint)
+                self.last_error = str(error)
             log.info("the data cluster refuses to %s: %s", type(effect).__name__.lower(), error)
             raise
         except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
@@ -120,7 +123,7 @@ class UpstreamClient:
             case do.Publish():
                 return await self._publish(command)
             case protocol.Register():
-                answer = await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", {"url": self.notify_url})
+                answer = await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", self.registration)
                 if answer["returned"]:
                     log.warning("the data cluster had declared this broker gone")
                 return answer["returned"]

@@ -125,6 +125,9 @@ class UpstreamProtocol:
             tries += 1
             try:
                 returned: bool = yield register
+            except Refused:  # another broker has the name; it is free when that one has stopped
+                yield Pause(POLL)
+                continue
             except Lost:
                 yield Pause(backoff(tries, register.retry.least, register.retry.most, self.rng))
                 continue
@@ -156,7 +159,7 @@ class UpstreamProtocol:
             return found
         except Refused as error:
             if error.no("broker"):
-                yield from self._retry(Register())
+                yield from self._register()
                 return (yield from self._outcomes(command))
             if error.no("channel") or len(args) == 1:
                 return [error.problem] * len(args), START

@@ -16,6 +16,7 @@ from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
 from tocsin.cluster.model import Broker, Channel, Column, Dataset, Feed, Function, Parameter, Procedure
+from tocsin.cluster.notify.broker_address import BrokerAddresses
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
 from tocsin.cluster.query.safety import check_plan
 from tocsin.cluster.records import type_ddl
@@ -43,6 +44,7 @@ class DdlExecutor:
         self.gateway = gateway
         self.channels = channels
         self.feeds = feeds
+        self.broker_addresses = BrokerAddresses(context.config.broker_addresses, context.config.host)
         #: The columns of each function, so that a channel that uses it needs no second analysis.
         self._columns_of: dict[Function, tuple[Column, ...]] = {}
 
@@ -149,15 +151,9 @@ class DdlExecutor:
     def broker(self, statement: st.CreateBroker) -> Broker | None:
         if self._exists(Broker, statement.name, statement.if_not_exists):
             return None
-        broker = Broker(self._new(statement.name), statement.name, self.check_url(statement.url))
+        broker = Broker(self._new(statement.name), statement.name, self.broker_addresses.check(statement.url))
         self.context.definitions.add(broker)
         return broker
-
-    @staticmethod
-    def check_url(url: str) -> str:
-        if not url.startswith(("http://", "https://")) or len(url) > 2_000 or not url.isprintable() or " " in url:
-            raise UserError(f"the address of a broker must begin with http:// or https://, not {url[:100]!r}")
-        return url
 
     def procedure(self, statement: st.CreateProcedure) -> Procedure | None:
         if self._exists(Procedure, statement.name, statement.if_not_exists):

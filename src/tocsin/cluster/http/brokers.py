@@ -27,7 +27,8 @@ async def list_brokers(exchange: Exchange) -> Response:
 async def put_broker(exchange: Exchange) -> Response:
     name, body = exchange.path["broker"], await exchange.body(BrokerAddress)
     url = check_text(body.url, "url")
-    return answer(await exchange.threads.quick.run(exchange.cluster.register_broker, name, url, body.matched))
+    register = exchange.cluster.register_broker
+    return answer(await exchange.threads.quick.run(register, name, url, body.matched, body.identity))
 
 
 OPERATIONS = (

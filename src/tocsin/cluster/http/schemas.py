@@ -256,6 +256,9 @@ class BrokerAddress(ClientInput, frozen=True):
     matched: Annotated[
         bool, Meta(description="notifications list the ids of the broker's subscriptions that have results")
     ] = False
+    identity: Annotated[
+        str, Meta(max_length=200, description="a secret of the broker: no other broker can take its name while it runs")
+    ] = ""
 
 
 class Status(Struct, frozen=True):
