@@ -63,6 +63,14 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 86_400.0
     idempotency: Annotated[float, Meta(description="seconds that an Idempotency-Key is stored")] = 86_400.0
     execution_threads: Annotated[int, Meta(description="executions that may run in parallel")] = 4
+    execution_seconds: Annotated[
+        float, Meta(gt=0, description="seconds after which an execution is cancelled; it is repeated later")
+    ] = 600.0
+    query_seconds: Annotated[float, Meta(gt=0, description="seconds after which a query is cancelled")] = 120.0
+    query_threads: Annotated[int, Meta(ge=1, description="queries that may run in parallel")] = 4
+    jvm_seconds: Annotated[
+        float, Meta(gt=0, description="seconds without an answer after which Spark's JVM is replaced")
+    ] = 20.0
     retries: Annotated[int, Meta(description="failed tries of an execution before the channel is marked failing")] = 3
     broker_gone_after: Annotated[
         float, Meta(description="seconds without an answer after which a broker is declared gone")

@@ -5,6 +5,7 @@
     │   ├── ParseError            a statement or a query has a syntax error (line, column)
     │   ├── BodyRefused           a query does something that is not allowed
     │   ├── QueryFailed           Spark rejected the query, or the query failed
+    │   │   └── QueryTimeout      the query took too long, or its client has gone
     │   ├── NotFound              the named object does not exist
     │   ├── AlreadyExists         the object to create exists already
     │   ├── InUse                 other objects need the object to drop
@@ -82,6 +83,11 @@ class BodyRefused(UserError):
 
 class QueryFailed(UserError):
     code = "query_failed"
+
+
+class QueryTimeout(QueryFailed):
+    code = "query_timeout"
+    status = 408
 
 
 class NotFound(UserError):

@@ -91,7 +91,7 @@ class DmlExecutor:
         targets = [by_name[name.lower()] for name in names] or [c for c in dataset.columns if c.name not in generated]
         runtime = self.context.runtime
         now = time.time()
-        with self.context.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
+        with self.context.reading(compiled.uses) as reading, explained(), runtime.query():
             frame = runtime.session.sql(compiled.render(reading.view, now=now, previous=now))
             if len(frame.columns) != len(targets) and not names and len(frame.columns) == len(dataset.columns):
                 targets = list(dataset.columns)
@@ -140,7 +140,7 @@ class DmlExecutor:
             if not snapshot.resident and fresh.num_rows:
                 runtime = self.context.runtime
                 given = runtime.from_arrow(fresh.select(list(key)))
-                with explained(), runtime.pool("queries"):
+                with explained(), runtime.query():
                     known = runtime.to_arrow(
                         snapshot.frame(runtime).join(given.hint("broadcast"), list(key)).select(*key)
                     )
@@ -183,14 +183,14 @@ class DmlExecutor:
     def _rows(self, compiled: CompiledQuery) -> pa.Table:
         now = time.time()
         runtime = self.context.runtime
-        with self.context.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
+        with self.context.reading(compiled.uses) as reading, explained(), runtime.query():
             return runtime.to_arrow(runtime.session.sql(compiled.render(reading.view, now=now, previous=now)))
 
     def _keep_only(self, store: DatasetStore, compiled: CompiledQuery) -> int:
         """An append-only dataset has no tombstones, so that its base is written again without the deleted rows."""
         runtime = self.context.runtime
         now = time.time()
-        with self.context.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
+        with self.context.reading(compiled.uses) as reading, explained(), runtime.query():
             snapshot = reading.snapshots[store.dataset.name]
             before = int(snapshot.recent.num_rows) + sum(segment.rows for segment in snapshot.base)
             numbered = f"d{store.dataset.id}_{snapshot.head}"

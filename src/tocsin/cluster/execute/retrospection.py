@@ -40,7 +40,7 @@ class Retrospection:
     def collect(self, compiled: CompiledQuery, limit: int | None = None) -> pa.Table:
         now = time.time()
         runtime = self.context.runtime
-        with self.context.reading(compiled.uses) as reading, explained(), runtime.pool("queries"):
+        with self.context.reading(compiled.uses) as reading, explained(), runtime.query():
             text = compiled.render(reading.view, rows=reading.rows, now=now, previous=now)
             # The limit is part of the text, because a further step of a DataFrame costs a second analysis.
             frame = runtime.session.sql(text if limit is None else f"SELECT * FROM ({text}) LIMIT {limit}")

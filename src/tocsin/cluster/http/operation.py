@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
-from starlette.requests import Request
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from tocsin.cluster.http.thread_pools import Threads
+from tocsin.cluster.http.thread_pools import Pool, Threads
+from tocsin.cluster.spark.work import Request
 from tocsin.config import ClusterConfig
 from tocsin.errors import Malformed, TocsinError
-from tocsin.http.requests import Receive, check_origin, check_text, from_json, from_query, media_type, read_body
+from tocsin.http.requests import (
+    Disconnected,
+    Receive,
+    check_origin,
+    check_text,
+    from_json,
+    from_query,
+    media_type,
+    read_body,
+)
 from tocsin.http.responses import JSON
 
 if TYPE_CHECKING:
     from tocsin.cluster.service import DataCluster
 
+T = TypeVar("T")
+#: Seconds between two checks whether the client of a query is still connected.
+ATTENTION = 0.5
 Name = Annotated[str, Meta(min_length=1, description="compares without regard to case")]
 Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
@@ -73,7 +87,7 @@ class Exchange:
         self.limits = site.config.limits
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.receive = receive
-        self._request = Request(scope, receive)
+        self._request = HttpRequest(scope, receive)
         if operation.method != "GET":
             check_origin(self.headers)
         self.path = {name: path_value(name, raw) for name, raw in scope.get("path_params", {}).items()}
@@ -82,6 +96,17 @@ class Exchange:
     async def gone(self) -> bool:
         """Whether the client has disconnected."""
         return await self._request.is_disconnected()
+
+    async def attend(self, pool: Pool, call: Callable[..., T], *args: Any) -> T:
+        """Run a call in a pool. If the client disconnects meanwhile, the call's work in Spark is cancelled."""
+        request = Request()
+        running: asyncio.Future[T] = asyncio.ensure_future(pool.run(request.run, call, *args))
+        while not (await asyncio.wait({running}, timeout=ATTENTION))[0]:
+            if await self.gone():
+                request.stop()
+                running.cancel()
+                raise Disconnected
+        return running.result()
 
     async def body(self, kind: type[Any], limit: int | None = None) -> Any:
         """The JSON body as ``kind``."""

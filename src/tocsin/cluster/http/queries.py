@@ -19,7 +19,7 @@ MEDIA = {"json": JSON, "ndjson": NDJSON, "csv": "text/csv", "arrow": "applicatio
 async def run_query(exchange: Exchange) -> Response:
     format = exchange.query.format or accepted(exchange.headers, {media: name for name, media in MEDIA.items()}, "json")
     sql = await script_of(exchange, QueryRequest, "sql")
-    table = await exchange.threads.work.run(exchange.cluster.query, sql)
+    table = await exchange.attend(exchange.threads.work, exchange.cluster.query, sql)
     chunks = await exchange.threads.pulls.iterate(lambda: formats.WRITERS[format](table))
     return stream(chunks, MEDIA[format], {"tocsin-rows": str(table.num_rows)})
 

@@ -110,8 +110,11 @@ class ChannelInfo(Struct, frozen=True):
     function: Annotated[str | None, Meta(description="name@arity, if the body came from a function")]
     body: str
     columns: Annotated[list[ParameterInfo], Meta(description="the columns of a result")]
-    state: Literal["running", "failing"]
-    error: Annotated[str | None, Meta(description="why it is failing")]
+    state: Annotated[
+        Literal["running", "failing", "stalled"],
+        Meta(description="failing: executions fail. stalled: one takes long, or cannot begin. `error` says why"),
+    ]
+    error: Annotated[str | None, Meta(description="why it is failing or stalled")]
     subscriptions: int
     last_execution: Annotated[int, Meta(description="number of the newest execution, 0 before the first")]
     first_execution: Annotated[int, Meta(description="number of the oldest stored execution")]
@@ -263,7 +266,7 @@ class BrokerAddress(ClientInput, frozen=True):
 
 class Status(Struct, frozen=True):
     ready: bool
-    spark: Annotated[str, Meta(description="starting, up, dead or stopped")]
+    spark: Annotated[str, Meta(description="starting, up, silent (does not answer), dead or stopped")]
     reason: str
     master: str
     committer: Annotated[bool, Meta(description="whether records can be stored")]

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from tocsin.cluster.http.operation import Answer, Exchange, Operation
 from tocsin.cluster.http.schemas import ColumnInfo, OutcomeInfo, Outcomes, ProgressInfo, ScriptLine, ScriptRequest
 from tocsin.cluster.records import formats
+from tocsin.cluster.spark.work import Request, stopped
 from tocsin.errors import (
     AlreadyExists,
     BodyRefused,
@@ -26,6 +27,7 @@ from tocsin.errors import (
     NotReady,
     ParseError,
     QueryFailed,
+    QueryTimeout,
     RecordsRefused,
     StorageError,
     SystemTrouble,
@@ -49,6 +51,7 @@ STATEMENT_ERRORS = (
     ParseError,
     BodyRefused,
     QueryFailed,
+    QueryTimeout,
     TypeMismatch,
     UserError,
     CrossOrigin,
@@ -96,21 +99,22 @@ async def run_script(exchange: Exchange) -> Response:
 
     def run() -> Response:
         try:
-            # extend keeps the outcomes before an error
-            done.extend(map(outcome_info, exchange.cluster.run(script)))
+            for outcome in exchange.cluster.run(script):
+                done.append(outcome_info(outcome))
+                if stopped():
+                    break
         except TocsinError as error:
             return error_answer(error, "POST /sql", outcomes=done)
         return answer(Outcomes(done))
 
     # The thread also encodes the answer: a large one would block the event loop.
-    return await exchange.threads.work.run(run)
+    return await exchange.attend(exchange.threads.work, run)
 
 
 async def lines(exchange: Exchange, script: str) -> AsyncIterator[bytes]:
     """A line for each outcome and progress. One thread runs the script; it stops when the client disconnects."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Any] = asyncio.Queue()
-    disconnected = False
 
     def put(line: Any) -> None:
         loop.call_soon_threadsafe(queue.put_nowait, line if line is END else encoder.encode(line) + b"\n")
@@ -122,22 +126,22 @@ async def lines(exchange: Exchange, script: str) -> AsyncIterator[bytes]:
         try:
             for outcome in exchange.cluster.run(script, progress):
                 put(ScriptLine(outcome=outcome_info(outcome)))
-                if disconnected:
+                if stopped():
                     break
         except Exception as error:
             put(error_body(error, "POST /sql")[1])
         finally:
             put(END)
 
-    exchange.threads.work.submit(run)
+    request = Request()
+    exchange.threads.work.submit(request.run, run)
 
     async def read() -> AsyncIterator[bytes]:
-        nonlocal disconnected
         try:
             while (line := await queue.get()) is not END:
                 yield line
         finally:
-            disconnected = True
+            request.stop()
 
     return read()
 
@@ -156,7 +160,7 @@ OPERATIONS = (
         body={JSON: ScriptRequest, "text/plain": str, "application/sql": str},
         errors=STATEMENT_ERRORS,
         description="A script stops at its first error; the statements before it stay done. The error says where it "
-        "happened, and `outcomes` what was done. If the client of a streamed answer disconnects, the script ends after "
-        "the running statement.",
+        "happened, and `outcomes` what was done. If the client disconnects, a running query, change or load is "
+        "cancelled, and the script ends.",
     ),
 )

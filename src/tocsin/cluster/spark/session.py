@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -30,13 +31,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from tocsin.cluster.records import type_ddl
 from tocsin.cluster.spark.cds_archive import CdsArchive
 from tocsin.cluster.spark.java import find_java
+from tocsin.cluster.spark.work import Kind, WorkList
 from tocsin.config import ClusterConfig
-from tocsin.errors import NotReady, UserError
+from tocsin.errors import Busy, NotReady, UserError
 
 State = Literal["starting", "up", "dead", "stopped"]
 
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 
+#: Seconds that a query waits for a place.
+QUEUE_SECONDS = 5.0
 #: Rows in one batch of a table sent to Spark.
 _BATCH = 10_000
 
@@ -88,6 +92,10 @@ class SparkRuntime:
         self._archive: CdsArchive | None = None
         self._lock = threading.RLock()
         self._groups = count(1)
+        self._work = WorkList()
+        self._places = threading.BoundedSemaphore(config.query_threads)
+        #: Whether the JVM has answered the last check in time.
+        self.answers = True
 
     @property
     def session(self) -> SparkSession:
@@ -136,12 +144,13 @@ class SparkRuntime:
                     raise
                 raise UserError(self.reason, hint=f"see {self.log}") from error
             self.generation += 1
-            self.state, self.reason = "up", ""
+            self.state, self.reason, self.answers = "up", "", True
 
     def stop(self) -> None:
         """End the session and its JVM, and wait until they have ended."""
         with self._lock:
-            gateway, alive, classes = self._gateway, self.alive(), 0
+            # A JVM that is marked as dead may not answer.
+            gateway, alive, classes = self._gateway, self.state != "dead" and self.alive(), 0
             if alive and self._session is not None:
                 with suppress(Py4JError):  # the JVM may die meanwhile; it must end anyway
                     beans = gateway.jvm.java.lang.management.ManagementFactory
@@ -165,14 +174,14 @@ class SparkRuntime:
             return False
         code = gateway.proc.poll()
         if code is not None:
-            return self._mark_dead(f"Spark's JVM ended with code {code}")
+            return self.mark_dead(f"Spark's JVM ended with code {code}")
         try:
             stopped = jcontext.isStopped()
         except (Py4JError, OSError) as error:
-            return self._mark_dead(f"Spark's JVM does not answer: {error}")
-        return self._mark_dead("Spark's context has stopped") if stopped else True
+            return self.mark_dead(f"Spark's JVM does not answer: {error}")
+        return self.mark_dead("Spark's context has stopped") if stopped else True
 
-    def _mark_dead(self, reason: str) -> bool:
+    def mark_dead(self, reason: str) -> bool:
         if self.state == "up":
             self.state, self.reason = "dead", reason
         return False
@@ -228,6 +237,8 @@ class SparkRuntime:
         settings.update(self._extra)
         options = [
             "-XX:+UseParallelGC",
+            # An OutOfMemoryError ends threads of Spark, after which nothing would run.
+            "-XX:+ExitOnOutOfMemoryError",
             "-Xlog:cds=error",
             f"-Dlog4j2.configurationFile={_log4j(self.log).as_uri()}",
             # Spark's classes and generated code need this much; a smaller start value causes garbage collections.
@@ -265,14 +276,29 @@ class SparkRuntime:
     # --- jobs
 
     @contextmanager
-    def pool(self, name: str) -> Iterator[str]:
-        """Run the jobs of this thread in the FAIR pool ``name``; yields the job group for ``cancel``."""
+    def query(self) -> Iterator[str]:
+        """Run the jobs of a query or a change: in one of a few places, with a time limit."""
+        if not self._places.acquire(timeout=QUEUE_SECONDS):
+            raise Busy(f"{self.config.query_threads} queries are running", hint="try again in a minute")
+        try:
+            with self.pool("queries", "query", self.config.query_seconds) as group:
+                yield group
+        finally:
+            self._places.release()
+
+    @contextmanager
+    def pool(self, name: str, kind: Kind = "other", seconds: float | None = None) -> Iterator[str]:
+        """Run the jobs of this thread in the FAIR pool ``name``; yields the job group for ``cancel``.
+
+        After ``seconds``, ``cancel_overdue`` cancels them.
+        """
         context = self.session.sparkContext
         group = f"{name}-{next(self._groups)}"
         context.setLocalProperty("spark.scheduler.pool", name)
         context.setJobGroup(group, name, interruptOnCancel=True)
         try:
-            yield group
+            with self._work.running(group, kind, time.monotonic(), seconds):
+                yield group
         finally:
             if self.alive():
                 context.setLocalProperty("spark.scheduler.pool", None)
@@ -281,6 +307,20 @@ class SparkRuntime:
     def cancel(self, group: str) -> None:
         """Cancel the running jobs of a group, if there are any."""
         self.session.sparkContext.cancelJobGroup(group)
+
+    def cancel_overdue(self) -> None:
+        """Cancel work that is past its deadline, whose client has gone, or that keeps channels from running."""
+        for group in self._work.to_cancel(time.monotonic(), self._active_tasks):
+            self.cancel(group)
+
+    def _active_tasks(self, group: str) -> int | None:
+        tracker = self.session.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
+        stages = [
+            tracker.getStageInfo(stage) for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds
+        ]
+        open_stages = [stage for stage in stages if stage and stage.numCompletedTasks < stage.numTasks]
+        return sum(stage.numActiveTasks for stage in open_stages) if open_stages else None
 
     def to_arrow(self, df: DataFrame) -> pa.Table:
         return df.toArrow()
