@@ -105,8 +105,8 @@ def channels_table(facts: dict[str, Any]) -> Table:
     for each in facts["channels"]:
         mean = "–" if each["mean_ms"] is None else f"{each['mean_ms']:.0f}"
         table.add_row(each["channel"], f"{each['period']:.3g}", str(each["executions"]), f"{each['results']:,}", mean)
-        if each["state"] == "failing":
-            table.add_row("[red]  failing[/]")
+        if each["state"] != "running":
+            table.add_row(f"[red]  {each['state']}[/]")
     return table
 
 

@@ -6,6 +6,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from py4j.protocol import Py4JError
 
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Channel
@@ -17,6 +20,8 @@ log = logging.getLogger(__name__)
 HOUSEKEEPING = 30.0
 WATCH = 1.0
 LONGEST_PAUSE = 60.0
+#: Seconds without an answer of the JVM after which the data cluster is not ready.
+SLOW = 3.0
 
 
 class Maintenance:
@@ -27,6 +32,7 @@ class Maintenance:
         self.compactor = compactor
         self.spark_up = spark_up
         self._stop = threading.Event()
+        self._asker = ThreadPoolExecutor(1, "spark-asker")
         self._appended = threading.Event()
         self._threads = [
             threading.Thread(target=self._keep_house, name="housekeeping", daemon=True),
@@ -44,6 +50,7 @@ class Maintenance:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
+        self._asker.shutdown(wait=False)
 
     # -- housekeeping ------------------------------------------------------------------------------------------------
 
@@ -98,7 +105,7 @@ class Maintenance:
         if runtime.alive():
             self.spark_up()
         while not self._stop.is_set():
-            if not runtime.alive():
+            if not self._spark_answers():
                 died = runtime.state == "dead"
                 if died:
                     log.warning("Spark has died (%s); starting it again", runtime.reason)
@@ -112,4 +119,23 @@ class Maintenance:
                     failures += 1
                     self.context.metrics.spark("dead")
                     log.error("Spark did not start: %s", error)
+            else:
+                self._cancel_overdue()
             self._stop.wait(WATCH if not failures else min(LONGEST_PAUSE, 2.0**failures))
+
+    def _spark_answers(self) -> bool:
+        """Whether the JVM and the session are alive. A JVM that does not answer in time counts as dead."""
+        runtime, limit = self.context.runtime, self.context.config.jvm_seconds
+        asked = self._asker.submit(runtime.alive)
+        for seconds in (min(SLOW, limit), max(0.0, limit - SLOW)):
+            if wait([asked], seconds).done:
+                runtime.answers = True
+                return asked.result()
+            runtime.answers = False
+        return runtime.mark_dead(f"Spark's JVM has not answered for {limit:g} s")
+
+    def _cancel_overdue(self) -> None:
+        try:
+            self.context.runtime.cancel_overdue()
+        except (TocsinError, Py4JError, OSError) as error:
+            log.warning("overdue work could not be cancelled: %s", error)

@@ -137,6 +137,7 @@ class DataCluster:
         return (
             self._up.is_set()
             and self.context.runtime.state == "up"
+            and self.context.runtime.answers
             and self.context.committer.alive
             and not self._closed
         )
@@ -151,7 +152,7 @@ class DataCluster:
         runtime = self.context.runtime
         return {
             "ready": self.ready,
-            "spark": runtime.state,
+            "spark": runtime.state if runtime.answers else "silent",
             "reason": runtime.reason,
             "master": self.config.master,
             "committer": self.context.committer.alive and not self._closed,
@@ -291,6 +292,9 @@ class DataCluster:
         runner = self.channel_manager.runners.get(channel.id)
         job = self.channel_manager.scheduler.jobs.get(channel.id)
         at, run = self.channel_manager.last_runs.get(channel.id, (None, None))
+        stalled = ""
+        if job is not None and channel.state == "running":
+            stalled = self.channel_manager.scheduler.stalled(job)
         return {
             "name": channel.name,
             "epoch": channel.epoch,
@@ -301,8 +305,8 @@ class DataCluster:
             "retention": channel.retention if channel.retention is not None else self.config.retention,
             "function": channel.function,
             "body": channel.body,
-            "state": channel.state,
-            "error": channel.error,
+            "state": "stalled" if stalled else channel.state,
+            "error": stalled or channel.error,
             "columns": [{"name": item.name, "type": item.type} for item in channel.columns],
             "subscriptions": len(self.context.tables[channel.id]),
             "last_execution": runner.number if runner is not None else 0,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cluster_harness import Listener, ManualCluster, running_cluster
 
+from eventually import eventually
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.errors import NotFound
@@ -404,3 +405,28 @@ def test_results_and_subscriptions_can_be_queried(cluster: ManualCluster) -> Non
     assert cluster.rows("SELECT execution, subscription_id, result.id, result.severity + 1 FROM cResults") == [
         (1, me, "1", 4)
     ]
+
+
+def test_an_execution_that_takes_too_long_is_cancelled_and_other_channels_go_on(
+    tmp_path: Path, spark_runtime: SparkRuntime
+) -> None:
+    with running_cluster(tmp_path / "home", spark_runtime, execution_seconds=3.0) as cluster:
+        cluster.execute(
+            """
+            CREATE ACTIVE DATASET Events (n bigint); CREATE BROKER b AT "http://127.0.0.1:9/";
+            CREATE FEED f; CONNECT FEED f TO DATASET Events; START FEED f;
+            CREATE CONTINUOUS CHANNEL Short() { SELECT e.n FROM Events e WHERE is_new(e) };
+            CREATE CONTINUOUS CHANNEL Endless() {
+              SELECT e.n FROM Events e, range(1000000000000000) t WHERE is_new(e) AND t.id * rand() < -e.n
+            };
+            """
+        )
+        me = cluster.subscribed("Short")
+        cluster.subscribed("Endless")
+        cluster.post("f", {"n": 1})
+        eventually(lambda: cluster.channel("Endless")["state"] == "failing")
+        assert cluster.channel("Endless")["error"] == "the execution took longer than 3 s and was cancelled"
+        cluster.post("f", {"n": 2})
+        assert cluster.wait_results("Short", me, 2) == [{"n": 1}, {"n": 2}]
+        assert cluster.channel("Short")["state"] == "running"
+        cluster.execute("DROP CHANNEL Endless")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tocsin.cluster.channels.scheduler import ALONE, Job, Scheduler
+from tocsin.cluster.channels.scheduler import ALONE, STALLED, Job, Scheduler
 
 
 class Clock:
@@ -236,3 +236,24 @@ def test_a_thread_that_cannot_start_a_first_run_wakes_for_an_earlier_job() -> No
     assert (cold.take(), cold.pause) == (None, 2.0)
     cold.clock.now += 2.0
     assert cold.take() == "soon"
+
+
+def test_a_job_that_is_due_or_runs_for_long_is_stalled_and_says_why() -> None:
+    clock = Clock()
+    plan = scheduler(clock)
+    seen: list[str] = []
+
+    def long() -> bool:
+        clock.now += 45.0
+        seen.append(plan.stalled(plan.jobs[1]))
+        return False
+
+    plan.add(1, job(period=10.0, run=long))
+    assert plan.stalled(plan.jobs[1]) == ""
+    clock.now = 110.0 + STALLED
+    assert plan.stalled(plan.jobs[1]) == ""
+    clock.now += 1.0
+    assert plan.stalled(plan.jobs[1]) == "the execution has been due for 31 s"
+    step(plan)
+    assert seen == ["the execution has been running for 45 s"]
+    assert plan.stalled(plan.jobs[1]) == ""

@@ -20,7 +20,7 @@ from tocsin.cluster.ops import kill_points
 from tocsin.cluster.query.compiler import CompiledQuery
 from tocsin.cluster.spark.errors import message_of
 from tocsin.cluster.storage.results import RecentResults
-from tocsin.errors import StorageError, TocsinError
+from tocsin.errors import QueryTimeout, StorageError, TocsinError
 from tocsin.wire.backoff import ceiling
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class ChannelManager:
     def _run(self, runner: ChannelRunner) -> bool:
         name = runner.channel.name
         metrics = self.context.metrics
-        with self.context.runtime.pool(name):
+        with self.context.runtime.pool(name, "channel", self.context.config.execution_seconds):
             run = runner.run()
         if run.outcome != "skipped":
             self.last_runs[runner.channel.id] = (time.time(), run)
@@ -119,7 +119,8 @@ class ChannelManager:
             runner.large = True
         try:
             runner.resync()
-            if job.failures >= self.context.config.retries and runner.channel.error != text:
+            given_up = isinstance(error, QueryTimeout) or job.failures >= self.context.config.retries
+            if given_up and runner.channel.error != text:
                 self._mark(runner, "failing", text)
         except StorageError as trouble:
             log.warning("the catalog cannot be read or written: %s", trouble)

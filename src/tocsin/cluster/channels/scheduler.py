@@ -25,6 +25,9 @@ HEAD_START = 1.0
 #: Seconds after which other first runs no longer wait for a first run.
 ALONE = 5.0
 
+#: Seconds after which a job that is due or runs does not progress.
+STALLED = 30.0
+
 
 class Job:
     """A repeated task. ``run`` returns whether more work is waiting; ``cold`` whether its next run is the first one in
@@ -124,6 +127,15 @@ class Scheduler:
         """The result of ``ready`` has changed."""
         with self._changed:
             self._changed.notify_all()
+
+    def stalled(self, job: Job) -> str:
+        """Why a job does not progress; '' if it does."""
+        now, due = self.clock(), job.due
+        if job.running and now - job.started > STALLED:
+            return f"the execution has been running for {now - job.started:.0f} s"
+        if not job.running and due is not None and now - due > STALLED:
+            return f"the execution has been due for {now - due:.0f} s"
+        return ""
 
     def _next(self, now: float) -> tuple[Job | None, float | None]:
         """The job to run now, or the seconds until one is due (None: no job is due)."""

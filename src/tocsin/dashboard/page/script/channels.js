@@ -24,7 +24,7 @@ async function lastResults(channel) {
 
 function row(channel, found) {
   const slow = channel.period !== null && channel.last_seconds !== null && channel.last_seconds > channel.period;
-  const failing = channel.state === "failing" ? el("span", { class: "badge failing" }, "failing") : null;
+  const failing = channel.state === "running" ? null : el("span", { class: "badge failing" }, channel.state);
   const late = slow && !failing ? el("span", { class: "badge", title: "It took longer than its period" }, "late") : null;
   return el(
     "tr", { "data-channel": channel.name },
