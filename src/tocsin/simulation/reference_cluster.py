@@ -41,7 +41,7 @@ class Message(Struct, frozen=True):
 class Receipt(Struct, frozen=True):
     """``refused`` are places of records that do not fit."""
 
-    taken: int
+    accepted: int
     refused: list[int]
 
 
@@ -332,7 +332,7 @@ class ReferenceCluster:
             raise NotFound("feed", feed)
         if (feed, key) not in self._posts:
             refused = [place for place, record in enumerate(records) if not self.feeds[feed](record)]
-            taken = [record for place, record in enumerate(records) if place not in refused]
-            self.records[feed] += taken
-            self._posts[feed, key] = Receipt(len(taken), refused)
+            accepted = [record for place, record in enumerate(records) if place not in refused]
+            self.records[feed] += accepted
+            self._posts[feed, key] = Receipt(len(accepted), refused)
         return self._posts[feed, key]

@@ -85,7 +85,7 @@ class Reference:
 
     def publish(self, key: str, *records: Any) -> tuple[int, list[int]]:
         receipt = self.cluster.publish("reports", records, key)
-        return receipt.taken, receipt.refused
+        return receipt.accepted, receipt.refused
 
     def execute(self, channel: str) -> None:
         at = self.cluster.channel(channel)
@@ -204,7 +204,7 @@ class Real:
     def publish(self, key: str, *records: Any) -> tuple[int, list[int]]:
         post = Post("reports", msgspec.json.encode(records), idempotency_key=key)
         receipt = self.cluster.publish(post).result(120)
-        return receipt.taken, [each.index for each in receipt.refused]
+        return receipt.accepted, [each.index for each in receipt.refused]
 
     def execute(self, channel: str) -> None:
         run = self.cluster.run_channel(channel)

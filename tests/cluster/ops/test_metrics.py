@@ -16,8 +16,8 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
 
 def test_the_page_is_in_prometheus_format():
     metrics = Metrics()
-    metrics.records_taken.labels("Reports").inc(3)
-    assert samples(metrics)["tocsin_records_taken_total", (("dataset", "Reports"),)] == 3
+    metrics.records_accepted.labels("Reports").inc(3)
+    assert samples(metrics)["tocsin_records_accepted_total", (("dataset", "Reports"),)] == 3
     assert metrics.read()[1].startswith("text/plain")
 
 

@@ -199,7 +199,7 @@ class Published(Struct, frozen=True):
 
 
 class PublishFailed(Struct, frozen=True):
-    """Answers Publish: none of the records was taken."""
+    """Answers Publish: none of the records was accepted."""
 
     feed: str
     problem: Problem

@@ -109,10 +109,10 @@ class ScriptExecutor:
                     statement,
                     lambda part, rows: progress(Progress(parsed.index, part, rows, f"loading {statement.dataset}")),
                 )
-                message = f"{counted(loaded.taken)} loaded into {statement.dataset}"
+                message = f"{counted(loaded.accepted)} loaded into {statement.dataset}"
                 if loaded.refused:
                     message += f", {loaded.refused} refused"
-                return done(message, loaded.taken, refused=loaded.refused, reasons=loaded.reasons)
+                return done(message, loaded.accepted, refused=loaded.refused, reasons=loaded.reasons)
             case st.Subscribe():
                 args = [list(statement.args)]
                 (id,) = self.subscriptions.subscribe(statement.channel, statement.broker, args).result()

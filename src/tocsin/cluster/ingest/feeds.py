@@ -86,7 +86,7 @@ class FeedManager:
             rows = store.as_log(table)
             request = CommitRequest(applied=lambda _: None, store=store, table=rows, batch=FeedBatch(feed.id, batch))
             self.context.committer.submit(request).result()
-            self.context.metrics.records_taken.labels(dataset.name).inc(table.num_rows)
+            self.context.metrics.records_accepted.labels(dataset.name).inc(table.num_rows)
 
         reader = FileFeed(
             self.context.runtime,

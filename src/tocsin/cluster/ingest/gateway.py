@@ -36,7 +36,7 @@ class Gateway:
         self._lock = threading.Lock()
 
     def publish(self, post: Post) -> Future[Receipt]:
-        """The future ends when the records are durable, or with the error that says why none was taken."""
+        """The future ends when the records are durable, or with the error that says why none was accepted."""
         try:
             feed, dataset = self._open_feed(post.feed)
             if post.idempotency_key is not None:
@@ -66,7 +66,7 @@ class Gateway:
     def _counter(self, dataset: Dataset) -> Counter:
         counter = self._taken.get(dataset.id)
         if counter is None:
-            counter = self._taken[dataset.id] = self.context.metrics.records_taken.labels(dataset.name)
+            counter = self._taken[dataset.id] = self.context.metrics.records_accepted.labels(dataset.name)
         return counter
 
     def _open_feed(self, name: str) -> tuple[Feed, Dataset]:
@@ -119,23 +119,23 @@ class Gateway:
             metrics.records_refused.labels(dataset.name).inc(len(decoded.refused))
             if post.atomic:
                 raise RecordsRefused(
-                    f"{len(decoded.refused)} of {decoded.total} records do not fit the dataset, so none was taken",
+                    f"{len(decoded.refused)} of {decoded.total} records do not fit the dataset, so none was accepted",
                     refused=[msgspec.to_builtins(item) for item in decoded.refused[:MOST_REASONS]],
                 )
-        taken = decoded.taken
-        receipt = Receipt(feed.name, dataset.name, taken, decoded.refused[:MOST_REASONS])
+        accepted = decoded.accepted
+        receipt = Receipt(feed.name, dataset.name, accepted, decoded.refused[:MOST_REASONS])
         stored = None
         if key is not None:
             stored = (feed.id, key[0], msgspec.json.encode(_Stored(key[1], receipt)))
-        elif not taken:
+        elif not accepted:
             nothing: Future[Receipt] = Future()
             nothing.set_result(receipt)
             return nothing
         store, counter = self.context.stores[dataset.id], self._counter(dataset)
 
         def applied(ordinal: int) -> Receipt:
-            counter.inc(taken)
-            return msgspec.structs.replace(receipt, ordinal=ordinal if taken else None)
+            counter.inc(accepted)
+            return msgspec.structs.replace(receipt, ordinal=ordinal if accepted else None)
 
         table = None if decoded.rows else store.as_log(decoded.columns)
         return self.context.committer.submit(

@@ -49,7 +49,7 @@ class Metrics:
         def histogram(name: str, text: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
             return Histogram(f"tocsin_{name}", text, labels, registry=self.registry, buckets=buckets)
 
-        self.records_taken = counter("records_taken", "records made durable", "dataset")
+        self.records_accepted = counter("records_accepted", "records made durable", "dataset")
         self.records_refused = counter("records_refused", "records that did not fit the dataset", "dataset")
         self.posts_repeated = counter("posts_repeated", "repeated posts, answered by their Idempotency-Key")
         self.commits = counter("commits", "commits of a dataset", "dataset")

@@ -50,7 +50,7 @@ class Decoded(Struct):
     total: int
 
     @property
-    def taken(self) -> int:
+    def accepted(self) -> int:
         return int(self.columns.num_rows) + len(self.rows)
 
     @property
