@@ -267,7 +267,7 @@ def test_dropping_what_others_need_is_refused_by_name(cluster: ManualCluster) ->
     [
         ("CREATE DATASET d (a int) PRIMARY KEY b", ParseError, "b"),
         ("CREATE DATASET d (a int, A string)", TocsinError, "twice"),
-        ("CREATE DATASET d (a thing)", TypeMismatch, "thing"),
+        ("CREATE DATASET d (a thing)", ParseError, "thing"),
         ("CREATE DATASET d (a double) PRIMARY KEY a", TypeMismatch, "key"),
         ("CREATE DATASET d (_ordinal int)", UserError, "_ordinal"),
         ("CREATE DATASET reports (a int)", AlreadyExists, "reports"),

@@ -51,7 +51,7 @@ class DdlExecutor:
     def dataset(self, statement: st.CreateDataset) -> Dataset | None:
         if self._exists(Dataset, statement.name, statement.if_not_exists):
             return None
-        columns = tuple(Column(c.name, type_ddl.spark_type(c.type), c.nullable) for c in statement.columns)
+        columns = statement.columns
         type_ddl.check_columns(columns, self.context.config.limits)
         for name in statement.key:
             self._check_key(next(column for column in columns if column.name == name))
@@ -189,7 +189,7 @@ class DdlExecutor:
         most = self.context.config.limits.parameters
         if len(parameters) > most:
             raise LimitExceeded(f"{len(parameters)} parameters, at most {most} are allowed", limit=most)
-        return tuple(Parameter(item.name, type_ddl.spark_type(item.type)) for item in parameters)
+        return tuple(parameters)
 
     # -- analysis by Spark -------------------------------------------------------------------------------------------
 
