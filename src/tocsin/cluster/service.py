@@ -208,8 +208,7 @@ class DataCluster:
             known = self.context.definitions.find(Broker, name)
             returned = known is not None and known.state == "gone"
             if known is None:
-                self.ddl.broker(CreateBroker(name, url))
-                known = self.context.definitions.get(Broker, name)
+                known = self.ddl.broker(CreateBroker(name, url))
             broker = msgspec.structs.replace(known, url=self.ddl.check_url(url), state="up", matched=matched)
             if broker != known:
                 self.context.definitions.replace(broker)

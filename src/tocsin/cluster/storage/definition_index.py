@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from tocsin.cluster.model import Broker, Channel, Column, Dataset, Definition, Feed, Function, Procedure
 from tocsin.cluster.query.compiler import Relation
@@ -12,7 +12,7 @@ from tocsin.errors import AlreadyExists, NotFound
 
 T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure)
 
-KINDS: tuple[type[Any], ...] = (Dataset, Feed, Function, Channel, Broker, Procedure)
+KINDS: tuple[type[Any], ...] = get_args(Definition)
 
 SUBSCRIPTION_COLUMNS = (Column("subscription_id", "bigint"), Column("brokers", "array<string>"))
 RESULT_COLUMNS = (
