@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from itertools import count
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tocsin.cluster.model import Channel, Dataset
@@ -119,9 +118,7 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         assert self.context.frames is not None
         return self.context.frames(use.relation)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for snapshot in self.snapshots.values():
             snapshot.release()
         if self._views and self.context.runtime.alive():

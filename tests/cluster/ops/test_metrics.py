@@ -53,7 +53,7 @@ def test_a_dropped_channel_leaves_the_page():
         metrics.executions.labels(channel, "ok").inc()
         metrics.execution_seconds.labels(channel).observe(1)
         metrics.channel_lag.labels(channel).set(1)
-    metrics.forget_channel("a")
+    metrics.forget("channel", "a")
     channels = {dict(labels).get("channel") for _, labels in samples(metrics)} - {None}
     assert channels == {"b"}
 
@@ -61,5 +61,5 @@ def test_a_dropped_channel_leaves_the_page():
 def test_a_dropped_dataset_leaves_the_page():
     metrics = Metrics()
     metrics.commits.labels("d").inc()
-    metrics.forget_dataset("d")
+    metrics.forget("dataset", "d")
     assert not [labels for _, labels in samples(metrics) if ("dataset", "d") in labels]

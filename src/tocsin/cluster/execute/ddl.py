@@ -234,10 +234,10 @@ class DdlExecutor:
         elif isinstance(definition, Dataset):
             self.context.stores.pop(definition.id)
             self.gateway.forget(definition)
-            self.context.metrics.forget_dataset(definition.name)
+            self.context.metrics.forget("dataset", definition.name)
         elif isinstance(definition, Channel):
             self.context.tables.pop(definition.id).close()
-            self.context.metrics.forget_channel(definition.name)
+            self.context.metrics.forget("channel", definition.name)
         elif isinstance(definition, Broker):
             for table in self.context.tables.values():
                 for id in table.of_broker(definition.id).tolist():

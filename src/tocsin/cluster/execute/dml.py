@@ -14,7 +14,7 @@ from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.file_feed import load_files
 from tocsin.cluster.ingest.gateway import MOST_REASONS, Gateway
 from tocsin.cluster.model import Column, Dataset, Parameter
-from tocsin.cluster.query.compiler import CompiledQuery, Use, compile_query
+from tocsin.cluster.query.compiler import CompiledQuery, compile_query
 from tocsin.cluster.records import type_ddl
 from tocsin.cluster.records.formats import counted
 from tocsin.cluster.records.record_decoder import time_ordered_key
@@ -23,7 +23,7 @@ from tocsin.cluster.statements.ast import Delete, Insert, LoadDataset
 from tocsin.cluster.storage import upsert
 from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.cluster.storage.compaction import DRIVER_ROWS, Compactor
-from tocsin.cluster.storage.dataset import ORDINAL, DatasetSnapshot, DatasetStore
+from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore
 from tocsin.errors import Conflict, RecordsRefused, TypeMismatch, UserError
 
 if TYPE_CHECKING:
@@ -196,23 +196,18 @@ class DmlExecutor:
             numbered = f"d{store.dataset.id}_{snapshot.head}"
             snapshot._numbered(runtime).createOrReplaceTempView(numbered)
             try:
-                sql = compiled.render(self._with_ordinals(store, reading.view, numbered), now=now, previous=now)
+                view = lambda use: numbered if use.relation.name == store.dataset.name else reading.view(use)  # noqa: E731
+                sql = compiled.render(view, now=now, previous=now)
                 frame = runtime.session.sql(sql).select(*store.names, ORDINAL)
                 if before > DRIVER_ROWS:
                     self.compactor.replace_by(store, snapshot, frame)
                     return before - sum(segment.rows for segment in store.base)
-                return self._replace(store, snapshot, runtime.to_arrow(frame), before)
+                survivors = runtime.to_arrow(frame)
+                if survivors.num_rows < before:
+                    self.compactor.replace(store, snapshot, survivors)
+                return before - int(survivors.num_rows)
             finally:
                 runtime.session.catalog.dropTempView(numbered)
-
-    def _replace(self, store: DatasetStore, snapshot: DatasetSnapshot, survivors: pa.Table, before: int) -> int:
-        if survivors.num_rows < before:
-            self.compactor.replace(store, snapshot, survivors)
-        return before - int(survivors.num_rows)
-
-    @staticmethod
-    def _with_ordinals(store: DatasetStore, view: Callable[[Use], str], numbered: str) -> Callable[[Use], str]:
-        return lambda use: numbered if use.relation.name == store.dataset.name else view(use)
 
     # -- load --------------------------------------------------------------------------------------------------------
 

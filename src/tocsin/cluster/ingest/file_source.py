@@ -15,6 +15,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame
 
 from tocsin.cluster.model import Column
+from tocsin.cluster.records.type_ddl import quoted
 from tocsin.errors import UserError
 
 Format = Literal["json", "csv", "parquet"]
@@ -226,7 +227,3 @@ def split_rows(table: pa.Table, columns: tuple[Column, ...]) -> CheckedRows:
             shown = text if len(text) <= 200 else text[:200] + "…"
             reasons.append(f"{row[_FILE]}: does not fit the columns: {shown}")
     return CheckedRows(good.filter(pc.invert(bad)), refused, tuple(reasons))
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

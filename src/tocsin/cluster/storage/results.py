@@ -117,12 +117,6 @@ class ResultStore:
                         path=part,
                     ) from error
 
-    def of_subscription(self, executions: Iterable[Execution], id: int) -> Iterator[bytes]:
-        """The line of one subscription in each of these executions, in their order."""
-        ids = np.array([id], np.int64)
-        for execution in executions:
-            yield from self.pull(execution, ids)
-
     def result_paths(self, executions: Iterable[Execution]) -> list[tuple[str, int, float]]:
         """(segment, execution, time) of every result file, for ``<Channel>Results``."""
         return [

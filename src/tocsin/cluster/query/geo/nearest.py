@@ -281,13 +281,13 @@ def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr,
     near = f"filter(every, {_X} -> {_X}.d <= {_R})"
     final = sql.expression(f"SELECT cell AS `{name}`, flatten(transform(array(reach), {_R} -> {near})) AS list FROM p")
     _put(final, grouped, f"{name}q")
-    return exp.Subquery(this=final, alias=exp.TableAlias(this=exp.to_identifier(f"{name}c", quoted=True)))
+    return sql.derived(final, f"{name}c")
 
 
 def _put(query: exp.Expr, inner: exp.Expr, alias: str) -> None:
     """Replace the table ``p`` in a generated query."""
     table = next(item for item in query.find_all(exp.Table) if item.name == "p")
-    table.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))))
+    table.replace(sql.derived(inner, alias))
 
 
 def _items(found: _Nearest) -> list[tuple[str, exp.Expr]] | None:
