@@ -11,7 +11,7 @@ import httpx
 import pytest
 from standin import StandIn
 
-from tocsin.cluster.http.server import serving
+from cluster_server import serving
 from tocsin.cluster.model import Post
 from tocsin.config import ClusterConfig, Limits
 from tocsin.errors import StorageError, UserError

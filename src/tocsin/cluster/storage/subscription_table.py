@@ -327,10 +327,6 @@ class SubscriptionTable:
             brokers = [sorted(self._sets[number]) for number in self._sets_of(ids).tolist()]
         return self._typed(ids, texts).append_column("brokers", pa.array(brokers, pa.list_(pa.int64())))
 
-    def paths(self) -> set[str]:
-        """The segments the view uses: no orphans."""
-        return self._view.paths()
-
     def close(self) -> None:
         """The channel is dropped: forgets Spark's memory and the files."""
         self._view.close()
@@ -338,15 +334,9 @@ class SubscriptionTable:
     def _take_fresh(self) -> pa.Table:
         """The subscriptions added since the last call, typed."""
         with self._lock:
-            if not self._fresh:
-                return self.schema.empty_table()
             fresh = np.sort(np.array(self._fresh, np.int64))
-            at = np.searchsorted(self._ids[: self._used], fresh)
-            found = at < self._used
-            found[found] = self._ids[at[found]] == fresh[found]
-            at = at[found]
-            at = at[self._set[at] != 0]
-            ids, texts = self._ids[at], [self._text[number] for number in at.tolist()]
+            ids = fresh[self._sets_of(fresh) != 0]
+            texts = [self._text[at] for at in np.searchsorted(self._ids[: self._used], ids).tolist()]
             self._fresh = []
         return self._typed(ids, texts)
 
