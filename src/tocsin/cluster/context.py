@@ -64,9 +64,6 @@ class ClusterContext:
         self.tables[channel.id] = table
         return table
 
-    def store_of(self, relation: Relation) -> DatasetStore:
-        return self.stores[self.definitions.get(Dataset, relation.name).id]
-
     def reading(self, uses: Iterable[Use], positions: Mapping[int, int] | None = None) -> ReadSnapshot:
         return ReadSnapshot(self, uses, positions or {})
 
@@ -80,13 +77,11 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         self.snapshots: dict[str, DatasetSnapshot] = {}
         self._frames: dict[Use, DataFrame] = {}
         self._views: dict[Use, str] = {}
-        stores = {use.relation.name: context.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
+        names = {use.relation.name for use in uses if use.relation.kind == "dataset"}
+        stores = {name: context.stores[context.definitions.get(Dataset, name).id] for name in names}
         with context.committer.lock:  # no commit is partly visible in the datasets
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()
-
-    def head(self, relation: Relation) -> int:
-        return self.snapshots[relation.name].head
 
     def rows(self, use: Use | None) -> int | None:
         """About how many rows a use has; None if unknown."""

@@ -99,7 +99,7 @@ class CheckedRows(Struct, frozen=True):
 
 def file_source(options: Mapping[str, Any], allowed: Iterable[str] = ()) -> FileSource:
     """Check the options of a file feed or a load: ``path``, ``format`` and the ``options`` of the reader."""
-    unknown = sorted(set(options) - {"type", "path", "format", "options"})
+    unknown = sorted(set(options) - {"type", "path", "format", "options", "trigger"})
     if unknown:
         raise UserError(f"unknown option {unknown[0]!r} of a file source", hint="known: path, format, options")
     path, kind, reader = options.get("path"), options.get("format", "json"), options.get("options") or {}

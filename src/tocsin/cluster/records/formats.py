@@ -34,12 +34,9 @@ def distinct(table: pa.Table) -> pa.Table:
     taken = set(table.column_names)
     for name in table.column_names:
         fresh, number = name, 2
-        while fresh in names:
+        while fresh in names or (fresh != name and fresh in taken):
             fresh = f"{name}_{number}"
             number += 1
-            while fresh in taken:
-                fresh = f"{name}_{number}"
-                number += 1
         names.append(fresh)
     return table if names == table.column_names else table.rename_columns(names)
 

@@ -74,9 +74,9 @@ def time_ordered_key() -> str:
 def decompress(body: bytes, encoding: str, limits: Limits) -> bytes:
     """Decompress a body to at most ``limits.request_bytes``."""
     name = encoding.strip().lower()
+    if len(body) > limits.request_bytes:
+        raise _too_many_bytes(limits)
     if name in ("", "identity"):
-        if len(body) > limits.request_bytes:
-            raise _too_many_bytes(limits)
         return body
     if name in ("gzip", "x-gzip"):
         bits = 31
@@ -87,8 +87,6 @@ def decompress(body: bytes, encoding: str, limits: Limits) -> bytes:
         raise UnsupportedEncoding(
             f"the encoding {encoding[:60]!r} is not supported", hint="use gzip, deflate or identity"
         )
-    if len(body) > limits.request_bytes:
-        raise _too_many_bytes(limits)
     out: list[bytes] = []
     room = limits.request_bytes
     view = memoryview(body)
@@ -192,7 +190,8 @@ class RecordDecoder:
             # Columns of one row are expensive; the committer makes columns for the rows of many requests at once.
             return Decoded(self._nothing, self._rows(texts, 0, unknown == "ignore", refused), refused, 1)
         tables = list(self._chunk(texts, 0, unknown == "ignore", refused))
-        return Decoded(_joined(tables, self.schema), [], refused, len(texts))
+        joined = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
+        return Decoded(joined, [], refused, len(texts))
 
     def _quick(self, text: bytes, lines: bool) -> pa.Table | None:
         most = self._limits.records
@@ -250,12 +249,6 @@ class RecordDecoder:
             at = self.schema.get_field_index(self._generated)
             row[at] = self._new_key() if row[at] is None else row[at]
         return row
-
-
-def _joined(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
-    if len(tables) == 1:
-        return tables[0]
-    return pa.concat_tables(tables).combine_chunks() if tables else schema.empty_table()
 
 
 def _is_lines(text: bytes) -> bool:

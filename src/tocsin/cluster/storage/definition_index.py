@@ -58,12 +58,8 @@ class DefinitionIndex:
         kind = type(definition)
         if key_of(definition) in self._by_kind[kind]:
             raise AlreadyExists(kind.__name__.lower(), definition.name)
-        taken: list[str] = []
-        if isinstance(definition, Dataset):
-            taken = [definition.name]
-        elif isinstance(definition, Channel):
-            taken = [f"{definition.name}Subscriptions", f"{definition.name}Results"]
-        for name in taken:
+        endings = {Dataset: ("",), Channel: ("Subscriptions", "Results")}.get(kind, ())
+        for name in (definition.name + ending for ending in endings):
             if (relation := self.relation(name)) is not None:
                 raise AlreadyExists(relation.kind, name)
 

@@ -95,7 +95,7 @@ class SegmentStore:
         # In an object store an incomplete file is never visible; other file systems need the rename.
         direct = self._fs.type_name in ("s3", "gcs", "abfs")
         temporary = target if direct else f"{parent}/{_TEMPORARY}{name}"
-        with _storage("write segment", path):
+        with storage_errors("write segment", path):
             if parent not in self._known and not direct:
                 self._make(parent, above=Path(self._base))
                 self._known.add(parent)
@@ -117,32 +117,32 @@ class SegmentStore:
 
     def open(self, path: str) -> pq.ParquetFile:
         """One file, for streaming."""
-        with _storage("read segment", path):
+        with storage_errors("read segment", path):
             return pq.ParquetFile(self._at(path), filesystem=self._fs)
 
     def read(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A file, or all part files of a folder."""
         tables = []
         for part in self.parts(path):
-            with self.open(part) as file, _storage("read segment", part):
+            with self.open(part) as file, storage_errors("read segment", part):
                 many = file.metadata.num_rows > TINY_ROWS
                 tables.append(file.read(columns=None if columns is None else list(columns), use_threads=many))
         if not tables:
             raise StorageError(f"cannot read segment {path}: the folder has no part files", path=path)
-        with _storage("read segment", path):
+        with storage_errors("read segment", path):
             return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
     def parts(self, path: str) -> list[str]:
         """The files that ``path`` stands for: itself, or the part files of a folder."""
         if path.endswith(_SUFFIX):
             return [path]
-        with _storage("list the folder", path):
+        with storage_errors("list the folder", path):
             return sorted(file for file in self._walk(path) if _is_part(file))
 
     def adopt(self, folder: str) -> list[Written]:
         """The part files of a folder that Spark wrote, made durable."""
         parts = self.parts(folder)
-        with _storage("make durable", folder):
+        with storage_errors("make durable", folder):
             for path in (*parts, *{str(parent) for part in parts for parent in Path(part).parents}):
                 self._sync(self._at(path))
         return [Written(part, self._rows(part), self._size(part)) for part in parts]
@@ -152,13 +152,13 @@ class SegmentStore:
             return int(file.metadata.num_rows)
 
     def _size(self, path: str) -> int:
-        with _storage("inspect segment", path):
+        with storage_errors("inspect segment", path):
             return int(self._fs.get_file_info(self._at(path)).size)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files and folders; a missing one is not an error."""
         for path in paths:
-            with _storage("delete segment", path), suppress(FileNotFoundError):
+            with storage_errors("delete segment", path), suppress(FileNotFoundError):
                 where = self._at(_inside(path))
                 kind = self._fs.get_file_info(where).type
                 if kind == pafs.FileType.Directory:
@@ -169,7 +169,7 @@ class SegmentStore:
 
     def claim(self, identity: int) -> None:
         """Reserve the path for one catalog, so that no other catalog reads or deletes its files."""
-        with _storage("claim the segment path", _OWNER):
+        with storage_errors("claim the segment path", _OWNER):
             owner = self._owner()
             if owner is None:
                 if any(path.startswith(OURS) for path in self._walk("")):
@@ -198,7 +198,7 @@ class SegmentStore:
 
     def orphans(self, referenced: set[str]) -> list[str]:
         """The files that are neither referenced nor in a referenced folder. Call it before anything is written."""
-        with _storage("list the segment path", ""):
+        with storage_errors("list the segment path", ""):
             files = list(self._walk(""))
         return sorted(path for path in files if path != _OWNER and not _covered(path, referenced))
 
@@ -262,10 +262,11 @@ def _covered(path: str, referenced: set[str]) -> bool:
 
 
 @contextmanager
-def _storage(doing: str, path: str) -> Iterator[None]:
+def storage_errors(doing: str, path: str) -> Iterator[None]:
+    """Say what failed, with which file, and what to do. A damaged file may lack a column (KeyError)."""
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, KeyError, pa.ArrowException) as error:
         raise _trouble(doing, path, error) from error
 
 
