@@ -20,12 +20,8 @@ def counted(rows: int) -> str:
     return "1 row" if rows == 1 else f"{rows} rows"
 
 
-def plain(value: Any) -> Any:
-    return str(value)
-
-
 #: Decimals are numbers with all their digits, as in Spark's to_json.
-encoder = msgspec.json.Encoder(enc_hook=plain, decimal_format="number")
+encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
 
 
 def distinct(table: pa.Table) -> pa.Table:

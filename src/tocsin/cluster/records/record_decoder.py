@@ -208,7 +208,8 @@ class RecordDecoder:
     def _chunk(self, texts: Sequence[bytes | Raw], first: int, extra: bool, refused: list[Refusal]) -> Any:
         """Divide the records into halves, until only a few records around a bad one are decoded one by one."""
         if len(texts) <= _LEAF:
-            yield self._slow(texts, first, extra, refused)
+            rows = self._rows(texts, first, extra, refused)
+            yield rows_to_table(rows, self.schema) if rows else self._nothing
             return
         if max(map(len, texts)) <= self._limits.record_bytes:
             for way in self._readers:
@@ -220,10 +221,6 @@ class RecordDecoder:
         middle = len(texts) // 2
         yield from self._chunk(texts[:middle], first, extra, refused)
         yield from self._chunk(texts[middle:], first + middle, extra, refused)
-
-    def _slow(self, texts: Sequence[bytes | Raw], first: int, extra: bool, refused: list[Refusal]) -> pa.Table:
-        rows = self._rows(texts, first, extra, refused)
-        return rows_to_table(rows, self.schema) if rows else self._nothing
 
     def _rows(self, texts: Sequence[bytes | Raw], first: int, extra: bool, refused: list[Refusal]) -> list[Row]:
         rows = []

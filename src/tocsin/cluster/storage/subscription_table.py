@@ -7,8 +7,8 @@ about 250 MB, most of it for the canonical texts and the dictionary that finds t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -225,7 +225,7 @@ class SubscriptionTable:
         with self._lock:
             at = self._at(id)
             if at is None or self._set[at] == 0:
-                raise self._no(id)
+                raise self.missing(id)
             return None if id in self._late else int(self._begin[at])
 
     # --- reads
@@ -247,7 +247,7 @@ class SubscriptionTable:
         with self._lock:
             at = self._at(id)
             if at is None or self._set[at] == 0:
-                raise self._no(id)
+                raise self.missing(id)
             args = tuple(msgspec.json.decode(self._text[at]))
             return Subscription(id, self.channel.id, args, self._sets[self._set[at]])
 
@@ -294,8 +294,8 @@ class SubscriptionTable:
             for broker, groups in sorted(pieces.items())
         }
 
-    def _no(self, id: int) -> NotFound:
-        return NotFound("subscription", str(id), hint=f"channel {self.channel.name} does not have it")
+    def missing(self, id: int) -> NotFound:
+        return NotFound("subscription", str(id), hint=f"SELECT * FROM {self.channel.name}Subscriptions lists them")
 
     def _at(self, id: int) -> int | None:
         at = int(np.searchsorted(self._ids[: self._used], id))
@@ -310,14 +310,12 @@ class SubscriptionTable:
 
     # --- for Spark
 
-    @contextmanager
-    def view(self, runtime: SparkRuntime) -> Iterator[str]:
+    def view(self, runtime: SparkRuntime) -> AbstractContextManager[str]:
         """The name of a temporary view with ``subscription_id``, ``p_0`` …, which exists until the ``with`` block ends.
 
         It has all subscriptions added before, and perhaps removed ones: filter the results with ``live``.
         """
-        with self._view.hold(runtime) as name:
-            yield name
+        return self._view.hold(runtime)
 
     def arrow(self) -> pa.Table:
         """Exactly the existing subscriptions, in the columns of the view and ``brokers``."""
