@@ -387,9 +387,10 @@ class Resolver:
 
     def _new_conjuncts(self, select: exp.Select, scope: _Scope) -> None:
         """``… WHERE is_new(r) AND …`` reads only the new rows of r, except under an outer join, which would change."""
+        free = {source.name for source in scope.sources.values() if not source.nullable}
         where = select.args.get("where")
         if where is not None:
-            rest = self._take_new(where.this, scope, select, lambda source: not source.nullable)
+            rest = self._take_new(where.this, scope, select, free)
             select.set("where", exp.Where(this=rest) if rest is not None else None)
         for join in select.args.get("joins") or []:
             on = join.args.get("on")
@@ -401,19 +402,16 @@ class Resolver:
                 continue
             own = {sql.source_name(item) for item in sql.flatten(join.this)}
             inner = side == "" and kind in ("", "INNER", "CROSS")
-            free = {item.name for item in scope.sources.values() if inner and not item.nullable}
-            rest = self._take_new(on, scope, select, lambda source, names=free | own: source.name in names)  # type: ignore[misc]
+            rest = self._take_new(on, scope, select, own | free if inner else own)
             join.set("on", rest if rest is not None else exp.true())
 
-    def _take_new(
-        self, condition: exp.Expr, scope: _Scope, select: exp.Select, allowed: Callable[[_Source], bool]
-    ) -> exp.Expr | None:
+    def _take_new(self, condition: exp.Expr, scope: _Scope, select: exp.Select, allowed: set[str]) -> exp.Expr | None:
         terms = sql.conjuncts(condition)
         rest = []
         for term in terms:
             if isinstance(term, exp.Anonymous) and sql.function_name(term) == "is_new":
                 source = self._new_source(term, scope)
-                if source.select is select and source.mode in ("all", "new") and allowed(source):
+                if source.select is select and source.mode in ("all", "new") and source.name in allowed:
                     assert source.table is not None
                     source.mode = source.table.meta["mode"] = "new"
                     continue

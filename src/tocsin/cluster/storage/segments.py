@@ -55,9 +55,7 @@ class SegmentStore:
     def __init__(self, root: str) -> None:
         self._known: set[str] = set()
         try:
-            self._fs, base = (
-                pafs.FileSystem.from_uri(root) if "://" in root else (pafs.LocalFileSystem(), str(Path(root).resolve()))
-            )
+            self._fs, base = pafs.FileSystem.from_uri(root) if "://" in root else (pafs.LocalFileSystem(), root)
             #: Files on this machine have to be synced; others are durable when they are closed.
             self._local = isinstance(self._fs, pafs.LocalFileSystem)
             self._base = str(Path(base).resolve()) if self._local else base.rstrip("/")
