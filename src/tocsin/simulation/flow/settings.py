@@ -21,12 +21,10 @@ PAPER = CoordinatorLimits(
 
 
 class Settings(Struct, frozen=True):
-    """``delay``: seconds from an order to the subscriber's arrival. ``whole``: through the coordinator's state machine
-    and its reports, instead of its parts."""
+    """``delay``: seconds from an order to the subscriber's arrival."""
 
     config: CoordinatorConfig
     delay: float = 0.5
-    whole: bool = False
 
 
 def settings(
@@ -35,7 +33,6 @@ def settings(
     *,
     limits: CoordinatorLimits | None = None,
     delay: float = 0.5,
-    whole: bool = False,
     interval: float = 2.0,
     balance_every: float = 10.0,
     **parameters: Any,
@@ -49,4 +46,4 @@ def settings(
         balance_every=balance_every,
         limits=limits or CoordinatorLimits(),
     )
-    return Settings(config, delay, whole)
+    return Settings(config, delay)
