@@ -13,7 +13,7 @@ from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.connection import BROKEN, Ended, Side, connect
 from tocsin.simulation.network.network import LinkQuality, Network, Partition
 from tocsin.simulation.network.node import Node
-from tocsin.simulation.network.process import Process, run_effects
+from tocsin.simulation.network.process import Process
 from tocsin.simulation.network.trace import Trace
 
 
@@ -187,7 +187,7 @@ def test_productions_effects_wait_ask_again_and_get_a_refusal(rig):
         except Refused as error:
             heard.append(str(error))
 
-    Process(rig.a, run_effects(work(), {Command(): question}.__getitem__))
+    Process(rig.a, work(), {Command(): question}.__getitem__)
     rig.clock.run(10.0)
     assert heard == ["never"] and len(tries) == 3 and tries[0] == 1.0 < tries[1] < tries[2]
 
@@ -198,9 +198,9 @@ def test_work_ends_with_the_life_of_its_machine(rig):
     def work() -> Any:
         while True:
             steps.append(rig.clock.now)
-            yield 1.0
+            yield Pause(1.0)
 
-    Process(rig.a, work())
+    Process(rig.a, work(), {}.__getitem__)
     rig.clock.run(2.5)
     rig.a.die()
     rig.a.boot()

@@ -113,10 +113,6 @@ class CoordinatorNode(Node):
         if then > was * (1 + 1e-9) and not any(each.mandatory for each in old + new):
             self.complaints.append(f"at {self.clock.now:.1f} a plan raises the highest load from {was} to {then}")
 
-    def order(self, event: ev.Event) -> None:
-        """A request of an operator; a refusal is ignored."""
-        self.handle(event)
-
     def _note(self, note: ev.Note) -> None:
         if note.kind == "migration" and note.text.startswith("accepted"):
             self.migrations += 1

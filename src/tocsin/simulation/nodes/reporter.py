@@ -10,7 +10,7 @@ import msgspec
 
 from tocsin.broker.core.events import Event, Ordered
 from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker
-from tocsin.simulation.network.process import Done, Process, Request, run_effects
+from tocsin.simulation.network.process import Done, Process, Request
 from tocsin.wire.reports import Registered, Registration, ReportReply
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Reporter:
         )
 
     def start(self) -> None:
-        Process(self.node, run_effects(self.heartbeat.run(), self._perform))
+        Process(self.node, self.heartbeat.run(), self._perform)
 
     def leave(self) -> None:
         """Tries once and does not wait for the answer."""

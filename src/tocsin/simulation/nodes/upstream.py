@@ -11,7 +11,7 @@ from tocsin.broker.core.events import Line, Notified
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost
 from tocsin.broker.upstream.protocol import UpstreamProtocol
-from tocsin.simulation.network.process import Done, Process, Request, run_effects
+from tocsin.simulation.network.process import Done, Process, Request
 from tocsin.simulation.nodes.notifier import Tell
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ class Upstream:
         self._waiting: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        Process(self.node, run_effects(self.protocol.poll(), self._perform))
+        Process(self.node, self.protocol.poll(), self._perform)
 
     def carry_out(self, command: do.Upstream) -> None:
-        Process(self.node, run_effects(self.protocol.carry_out(command), self._perform))
+        Process(self.node, self.protocol.carry_out(command), self._perform)
 
     def notify(self, notifications: list[Tell], done: Done) -> None:
         """Notifications that come too early wait with their answer."""
@@ -61,7 +61,7 @@ class Upstream:
         self.registered = True
         self.node.ready()
 
-    def _perform(self, command: Any) -> float | Request:
+    def _perform(self, command: Any) -> Request:
         cluster, me = self.cluster, self.node.name
         match command:
             case do.Subscribe():
