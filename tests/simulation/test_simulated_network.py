@@ -10,14 +10,14 @@ import pytest
 from tocsin.broker.core.instructions import Command
 from tocsin.broker.upstream.effects import Lost, Pause, Refused, retry
 from tocsin.simulation.network.clock import Clock
-from tocsin.simulation.network.connection import BROKEN, Ended, Side, connect
+from tocsin.simulation.network.connection import BROKEN, Ended, Owner, Side, pair
 from tocsin.simulation.network.network import LinkQuality, Network, Partition
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.network.process import Process
 from tocsin.simulation.network.trace import Trace
 
 
-class Machine(Node):
+class Machine(Node, Owner):
     """Keeps what happens to it."""
 
     def __init__(self, name: str, network: Network) -> None:
@@ -56,7 +56,7 @@ class Rig:
 
     def connection(self, bandwidth: float = 1e6) -> tuple[Side, Side]:
         side = Side(self.a, self.a, 1)
-        other = connect(self.network, side, self.b, self.b, bandwidth)
+        other = pair(side, self.b, self.b, bandwidth)
         other.alive = True
         return side, other
 

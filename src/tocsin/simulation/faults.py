@@ -13,8 +13,8 @@ from tocsin.simulation.network.network import LinkQuality, Partition
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
-from tocsin.simulation.nodes.cluster import Workload
 from tocsin.simulation.nodes.deployment import Deployment
+from tocsin.simulation.scenario import ChannelPlan
 from tocsin.wire.reports import MigrationOrder
 
 
@@ -302,7 +302,7 @@ def surge(world: Deployment, fault: Fault) -> None:
         workload.size[kind] = rng.choice((60, 300, 3_000))
 
 
-def _workload(world: Deployment, who: int) -> Workload:
+def _workload(world: Deployment, who: int) -> ChannelPlan:
     return list(world.cluster.workloads.values())[who % len(world.cluster.workloads)]
 
 
@@ -315,7 +315,7 @@ def drop_channel(world: Deployment, fault: Fault) -> None:
         world.clock.after(0.0 if fault.how < 0.4 else fault.seconds, _create_channel, world, workload)
 
 
-def _create_channel(world: Deployment, workload: Workload) -> None:
+def _create_channel(world: Deployment, workload: ChannelPlan) -> None:
     if not world.cluster.up:
         world.clock.after(1.0, _create_channel, world, workload)
     elif workload.name.lower() not in world.cluster.data.channels:

@@ -21,7 +21,12 @@ STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
 PLACEMENTS = ("two-choices", "least-loaded", "random", "round-robin")
 
 
-class ChannelPlan(Struct, frozen=True):
+class ChannelPlan(Struct, eq=False):
+    """What a channel of this name finds, also when it is created again.
+
+    ``chance``: of each kind to be found by an execution; ``size``: bytes of a result, by kind.
+    """
+
     name: str
     period: float
     chance: float

@@ -102,10 +102,9 @@ class Replay:
         if job.peer is not None:
             self._fetched_previous(job, event, out)
             return
-        job, shares = self.fetches.fetched(event.job, event.lines, event.more)
-        for share in shares:
-            if share.lines:
-                self.context.deliver_lines(job.subscription, share.peers, share.lines, out)
+        for peers, lines in self.fetches.fetched(event.job, event.lines, event.more):
+            if lines:
+                self.context.deliver_lines(job.subscription, peers, lines, out)
         self._go_on(job.subscription, out)
 
     def _go_on(self, subscription: BESubscription, out: Out) -> None:
@@ -162,8 +161,7 @@ class Replay:
         if job.peer is not None:
             self._previous_gap(job, first, out)
             return
-        job, missing = self.fetches.expired_before(event.job, first)
-        for peer, execution in missing:
+        for peer, execution in self.fetches.expired_before(event.job, first):
             self._gap(self.context.sessions[peer], job.subscription, execution, first, "retention", out)
         self._go_on(job.subscription, out)
 

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from tocsin.broker.core.events import Line
+from tocsin.broker.core.events import Line, Notified
 from tocsin.broker.core.instructions import Publish
 from tocsin.broker.upstream.effects import Refused
 from tocsin.broker.upstream.protocol import PAGE as SUBSCRIPTIONS
@@ -19,27 +19,14 @@ from tocsin.errors import NotFound, TocsinError
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.network.process import Done
-from tocsin.simulation.nodes.notifier import Notifier, Tell
+from tocsin.simulation.nodes.notifier import Notifier
 from tocsin.simulation.nodes.publisher import FEED, Record
 from tocsin.simulation.reference_cluster import Channel, ReferenceCluster, Result, canonical
+from tocsin.simulation.scenario import ChannelPlan
 from tocsin.wire.position import Position
 
 #: Lines that one answer to a catch-up holds: few, so that there are many answers.
 PAGE = 4
-
-
-class Workload(Struct, eq=False):
-    """What a channel of this name finds, also when it is created again.
-
-    ``chance``: of each kind to be found by an execution; ``size``: bytes of a result, by kind.
-    """
-
-    name: str
-    period: float
-    chance: float
-    size: dict[str, int]
-    push: bool = False
-    retention: float = 1e9
 
 
 class DataCluster(Node):
@@ -53,7 +40,7 @@ class DataCluster(Node):
         self.rng = rng
         self.data = ReferenceCluster()
         self.data.create_feed(FEED, lambda record: not record.wrong)
-        self.workloads: dict[str, Workload] = {}
+        self.workloads: dict[str, ChannelPlan] = {}
         self.names: dict[int, tuple[Channel, str]] = {}
         self.notifier = Notifier(self, rng, gone_after)
         self.producing = True
@@ -68,7 +55,7 @@ class DataCluster(Node):
 
     # -- channels
 
-    def create(self, workload: Workload) -> None:
+    def create(self, workload: ChannelPlan) -> None:
         self.workloads[workload.name] = workload
         channel = self.data.create_channel(
             workload.name,
@@ -120,7 +107,7 @@ class DataCluster(Node):
         if found is None:
             return None
         results = None if found.results is None else lines(found.results)
-        return msgspec.json.encode(Tell(found.channel, found.execution, found.epoch, results))
+        return msgspec.json.encode(Notified(found.channel, found.execution, results, found.epoch))
 
     def _expire(self) -> None:
         self.later(1.0, self._expire)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
+from msgspec import structs
+
 from tocsin.config import BrokerConfig, BrokerLimits, CoordinatorConfig, CoordinatorLimits
 from tocsin.simulation.ledger import Interest
 from tocsin.simulation.network.clock import Clock
@@ -12,7 +14,7 @@ from tocsin.simulation.network.network import LinkQuality, Network
 from tocsin.simulation.network.trace import Trace
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
-from tocsin.simulation.nodes.cluster import DataCluster, Workload
+from tocsin.simulation.nodes.cluster import DataCluster
 from tocsin.simulation.nodes.coordinator import CoordinatorNode
 from tocsin.simulation.nodes.publisher import Publisher
 from tocsin.simulation.random_streams import RandomStreams
@@ -52,9 +54,7 @@ class Deployment:
         self.on_move: list[Callable[[BrokerNode, MigrationOrder], None]] = []
         self._handles = count(1)
         for plan in scenario.channels:
-            self.cluster.create(
-                Workload(plan.name, plan.period, plan.chance, dict(plan.size), plan.push, plan.retention)
-            )
+            self.cluster.create(structs.replace(plan, size=dict(plan.size)))
         for number in range(scenario.brokers + scenario.spare):
             self._add_broker(number)
         for number, wish in enumerate(scenario.clients):

@@ -12,7 +12,6 @@ from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost
 from tocsin.broker.upstream.protocol import UpstreamProtocol
 from tocsin.simulation.network.process import Done, Process, Request
-from tocsin.simulation.nodes.notifier import Tell
 
 if TYPE_CHECKING:
     from tocsin.simulation.nodes.broker import BrokerNode
@@ -42,12 +41,12 @@ class Upstream:
     def carry_out(self, command: do.Upstream) -> None:
         Process(self.node, self.protocol.carry_out(command), self._perform)
 
-    def notify(self, notifications: list[Tell], done: Done) -> None:
+    def notify(self, notifications: list[Notified], done: Done) -> None:
         """Notifications that come too early wait with their answer."""
         if not self.settled:
             self._waiting.append(lambda: self.notify(notifications, done))
             return
-        self.node.on_notify([Notified(each.channel, each.execution, each.lines, each.epoch) for each in notifications])
+        self.node.on_notify(notifications)
         done(None, None)
 
     def _settle(self, settled: bool) -> None:
