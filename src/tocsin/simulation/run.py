@@ -64,7 +64,9 @@ def run(
 
 def script_of(seed: int) -> list[faults.Fault]:
     chance = RandomStreams(seed)
-    return faults.script(chance.of("faults"), TROUBLE, tight=draw(chance.of("scenario")).most < 100_000)
+    return faults.script(
+        chance.of("faults"), TROUBLE, tight=draw(chance.of("scenario")).broker.limits.connections < 100_000
+    )
 
 
 def settle(world: Deployment) -> list[Violation]:

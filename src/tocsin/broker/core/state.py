@@ -18,7 +18,7 @@ from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
 from tocsin.broker.core.instructions import Failed, Instruction
 from tocsin.broker.core.load_reports import LoadReports
 from tocsin.broker.core.model.cache import Cache
-from tocsin.broker.core.model.load import Counters
+from tocsin.broker.core.model.ledger import Counters
 from tocsin.broker.core.publications import Publications
 from tocsin.broker.core.sessions import Sessions
 from tocsin.broker.core.user_sessions import UserSessions

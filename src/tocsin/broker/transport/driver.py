@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, get_args
 
 from tocsin.broker.core import instructions as do
@@ -14,6 +15,7 @@ from tocsin.broker.core.state import BrokerState
 from tocsin.broker.transport.frame_writer import FrameWriter
 from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
+from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.tickets import TicketVerifier
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ class Driver:
         self.writer = FrameWriter()
         self._sends: list[do.Send] = []
         self._ticking: asyncio.TimerHandle | None = None
-        self._carry_out: dict[type[Any], Callable[[Any], None]] = {
+        self._carry_out: dict[type[Any], Callable[[Any], object]] = {
             do.Send: self._send,
             do.Close: self._close,
             do.Failed: lambda it: log.error("a notification could not be delivered", exc_info=it.error),
@@ -44,9 +46,13 @@ class Driver:
         """``carry_out`` is for commands to the data cluster; answers come back as events."""
 
         def authenticate(it: do.Authenticate) -> None:
-            store.look_up(it.token, lambda user, durable: self.handle(Authenticated(it.peer, user, durable)))
+            def found(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
+                user, durable = (None, []) if future.exception() else future.result()
+                self.loop.call_soon_threadsafe(self.handle, Authenticated(it.peer, user, durable))
 
-        stored: dict[type[Any], Callable[[Any], None]] = {
+            store.look_up(it.token).add_done_callback(found)
+
+        stored: dict[type[Any], Callable[[Any], object]] = {
             do.Authenticate: authenticate,
             do.Remember: store.remember,
             do.ChangeId: store.change_id,
@@ -54,7 +60,7 @@ class Driver:
             do.Acknowledge: store.acknowledge,
         }
         self._carry_out |= stored | dict.fromkeys(get_args(do.Upstream), carry_out)
-        for user, durable in store.all_durable():
+        for user, durable in store.all_durable().result():
             self.handle(Restored(user, durable))
         self._tick()
 

@@ -7,7 +7,6 @@ from itertools import count
 
 from msgspec import structs
 
-from tocsin.config import BrokerConfig, BrokerLimits, CoordinatorConfig, CoordinatorLimits
 from tocsin.simulation.ledger import Interest
 from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.network import LinkQuality, Network
@@ -45,7 +44,7 @@ class Deployment:
         self.trace = trace(self.clock)
         self.network = Network(self.clock, self.trace, chance.of("network"))
         self.cluster = DataCluster(self.network, chance.of("cluster"), scenario.cluster_gone_after)
-        self.coordinator = parts.coordinator(self._coordinator(), self.network, chance.of("coordinator"))
+        self.coordinator = parts.coordinator(scenario.coordinator, self.network, chance.of("coordinator"))
         self.brokers: dict[str, BrokerNode] = {}
         self.by_url: dict[str, BrokerNode] = {}
         self.clients: dict[str, ClientNode] = {}
@@ -116,23 +115,8 @@ class Deployment:
 
     def _add_broker(self, number: int) -> None:
         scenario, name = self.scenario, f"b{number + 1}"
-        limits = BrokerLimits(
-            connections=scenario.most,
-            connections_per_address=scenario.most,
-            cache_bytes=scenario.cache_bytes,
-            cache_results=scenario.cache_results,
-        )
-        config = BrokerConfig(
-            name=name,
-            heartbeat=scenario.heartbeat,
-            hello_timeout=5.0,
-            grace=scenario.grace,
-            buffer_bytes=scenario.buffer_bytes,
-            capacity=scenario.capacities[number] if scenario.capacities else 1.0,
-            coordinator="http://coordinator",
-            fetches=2,
-            limits=limits,
-        )
+        capacity = scenario.capacities[number] if scenario.capacities else 1.0
+        config = structs.replace(scenario.broker, name=name, capacity=capacity)
         rng = self.chance.of(f"broker {name}")
         broker = self.parts.broker(config, self.network, rng, self.cluster, self.coordinator)
         broker.masked = scenario.masked
@@ -156,17 +140,3 @@ class Deployment:
         self.clients[name] = client
         for channel, kind in plan.wishes:
             client.subscribe(self.interest(client, channel, kind))
-
-    def _coordinator(self) -> CoordinatorConfig:
-        scenario = self.scenario
-        return CoordinatorConfig(
-            placement=scenario.placement,
-            strategy=scenario.strategy,
-            settings=scenario.settings,
-            interval=scenario.interval,
-            gone_after=scenario.gone_after,
-            balance_every=scenario.balance_every,
-            limits=CoordinatorLimits(
-                cool_down=scenario.cool_down, per_second=scenario.per_second, migration_timeout=15.0
-            ),
-        )

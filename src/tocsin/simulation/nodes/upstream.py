@@ -64,14 +64,14 @@ class Upstream:
         cluster, me = self.cluster, self.node.name
         match command:
             case do.Subscribe():
-                return self._ask(cluster.subscribe, (me, command.channel, command.args))
+                return self._ask(cluster.subscribe, command.channel, me, command.args)
             case do.Unsubscribe():
-                return self._ask(cluster.unsubscribe, (me, command.channel, command.subscriptions))
+                return self._ask(cluster.data.unsubscribe, command.channel, command.subscriptions, me)
             case do.Pull():
                 return self._pull(command)
             case do.Fetch():
-                body = (command.channel, command.subscription, command.position.execution)
-                return self._ask(cluster.results, body)
+                execution = command.position.execution
+                return self._ask(cluster.results, command.channel, command.subscription, execution)
             case do.Publish():
                 return self._ask(cluster.post, command)
             case protocol.UntilRegistered():
@@ -79,15 +79,16 @@ class Upstream:
             case protocol.Register():
                 return self._ask(cluster.register, me)
             case protocol.ListChannels():
-                return self._ask(cluster.list_channels, None)
+                return self._ask(cluster.list_channels)
             case protocol.ListSubscriptions():
-                return self._ask(cluster.list_subscriptions, (command.channel, me, command.after_id))
+                return self._ask(cluster.list_subscriptions, command.channel, me, command.after_id)
             case protocol.FindBegin():
-                return self._ask(cluster.subscription, command.subscription)
+                return self._ask(cluster.begins_after, command.subscription)
         raise AssertionError(command)
 
-    def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Request:
-        return self.node.network.request(self.node, self.cluster, serve, body, TIMEOUT)
+    def _ask(self, *body: Any) -> Request:
+        """A method of the data cluster and its arguments."""
+        return self.node.network.request(self.node, self.cluster, self.cluster.serve, body, TIMEOUT)
 
     def _until_registered(self, done: Done) -> None:
         if self.registered:
@@ -114,6 +115,6 @@ class Upstream:
                         take(lines[half:])
                 done(lines, error)
 
-            self._ask(self.cluster.pull, (node.name, command.channel, command.position.execution))(answered)
+            self._ask(self.cluster.pull, command.channel, command.position.execution, node.name)(answered)
 
         return question
