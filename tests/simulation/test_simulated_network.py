@@ -73,7 +73,7 @@ def test_a_request_is_answered(rig):
 
 
 def test_nothing_passes_a_wall_and_a_one_way_wall_lets_the_request_through(rig):
-    rig.network.add_partition(Partition(frozenset({"a"})))
+    rig.network.partitions.append(Partition(frozenset({"a"})))
     rig.ask(4)
     rig.clock.run(6.0)
     assert (rig.b.seen, rig.answers) == ([], ["Lost"])
@@ -129,7 +129,7 @@ def test_bytes_of_a_connection_keep_their_order_and_take_their_time(rig):
 def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_time(rig):
     side, _ = rig.connection()
     wall = Partition(frozenset({"a"}))
-    rig.network.add_partition(wall)
+    rig.network.partitions.append(wall)
     side.out.write(b"1")
     rig.clock.run(2.0)
     side.out.write(b"2")
@@ -141,7 +141,7 @@ def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_tim
 def test_who_gets_nothing_through_gives_up_and_the_other_side_does_not_know(rig):
     side, other = rig.connection()
     wall = Partition(frozenset({"a"}))
-    rig.network.add_partition(wall)
+    rig.network.partitions.append(wall)
     side.out.write(b"1")
     rig.clock.run(30.0)
     assert [type(each) for each in rig.a.seen] == [Ended] and rig.b.seen == [] and other.alive

@@ -189,9 +189,7 @@ class Client:
         handle = next(self._numbers)
         found = self._subscriptions[handle] = Subscription(self, handle)
         self.dispatch(ev.SubscribeRequested(handle, channel, plain, position, subscription, max_pending))
-        state = self._state.subscriptions.by_handle.get(handle)
-        if state is not None:
-            found.attach(state)
+        found.state = self._state.subscriptions.by_handle.get(handle)
         return found
 
     async def publish(self, feed: str, records: Any, *, retry: bool = False) -> Receipt:

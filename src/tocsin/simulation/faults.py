@@ -195,7 +195,7 @@ def _undrain(world: Deployment, name: str) -> None:
 
 def _wall(world: Deployment, inside: list[str], fault: Fault) -> None:
     wall = Partition(frozenset(inside), one_way=fault.how > 0.75)
-    world.network.add_partition(wall)
+    world.network.partitions.append(wall)
     world.clock.after(fault.seconds, world.network.remove_partition, wall)
 
 

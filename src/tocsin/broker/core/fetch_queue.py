@@ -81,9 +81,6 @@ class FetchQueue:
         previous = subscription.previous[peer]
         self.fetch_previous(subscription, peer, previous.ids, execution, released=previous.released)
 
-    def postpone(self, job: int) -> None:
-        self.early.append(self.jobs.pop(job))
-
     def retry(self) -> None:
         """What was asked too early, from the rest of the previous id on: it may have got something meanwhile."""
         early, self.early = self.early, []

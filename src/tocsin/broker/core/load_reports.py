@@ -104,7 +104,7 @@ class LoadReports:
         users = self._last_users = list(self.users.rest_users() if full else self.context.changed_users)
         for user in users:
             if self.users.served_over_rest(user):
-                subscribers[user] = self.users.subscriptions(user)
+                subscribers[user] = list(self.users.durable.by_user[user])
                 self._reported_users.add(user)
             elif user in self._reported_users:
                 self._reported_users.discard(user)

@@ -20,10 +20,6 @@ class Replay:
         self.by_id = by_id
         self.fetches = FetchQueue(context.config.fetches)
 
-    def start_fetches(self, out: Out) -> None:
-        if self.fetches.queue:
-            out += self.fetches.start()
-
     def resume(
         self, subscription: BESubscription, session: Session, execution: int, out: Out, *, quiet: bool = False
     ) -> None:
@@ -146,7 +142,7 @@ class Replay:
     def fetch_early(self, event: ev.FetchEarly, out: Out) -> None:
         """The gap to announce ends with an execution that has no number yet: the next tick asks again."""
         if event.job in self.fetches.jobs:
-            self.fetches.postpone(event.job)
+            self.fetches.early.append(self.fetches.jobs.pop(event.job))
 
     def _session_of(self, job: Job) -> Session | None:
         """None if it has left or asked for something else. A congested one asks again when it is drained."""

@@ -105,9 +105,6 @@ class UserSessions:
     def rest_users(self) -> list[str]:
         return [user for user in self._last_request if self.served_over_rest(user)]
 
-    def subscriptions(self, user: str) -> list[int]:
-        return list(self.durable.by_user[user])
-
     def migrate(self, user: str, message: wire.Migrate, out: Out) -> None:
         """Answers the requests of the user that are open, and those that come."""
         self._migrations[user] = (self.context.now + MIGRATION_SECONDS, message)

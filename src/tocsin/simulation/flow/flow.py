@@ -19,9 +19,10 @@ from tocsin.simulation.flow.crowd import Crowd
 from tocsin.simulation.flow.decision_makers import DecisionMaker, Order, Parts
 from tocsin.simulation.flow.rates import Rates
 from tocsin.simulation.flow.results import Migration, Run, Samples
-from tocsin.simulation.flow.settings import Settings
 from tocsin.simulation.flow.workload import Execution, Workload
 
+#: Seconds from an order to the arrival of the subscriber.
+DELAY = 0.5
 #: Called with the simulated seconds that have passed.
 Progress = Callable[[float], None]
 Decide = Callable[[CoordinatorConfig, Workload, Crowd, Random], DecisionMaker]
@@ -29,22 +30,22 @@ Decide = Callable[[CoordinatorConfig, Workload, Crowd, Random], DecisionMaker]
 
 def simulate(
     work: Workload,
-    how: Settings,
+    config: CoordinatorConfig,
     *,
     seed: int = 0,
     progress: Progress = lambda seconds: None,
     decide: Decide = Parts,
 ) -> Run:
     """The same work, settings and seed give the same run, to the byte."""
-    return Flow(work, how, decide, Random(f"placement {seed}")).run(progress)
+    return Flow(work, config, decide, Random(f"placement {seed}")).run(progress)
 
 
 class Flow:
-    def __init__(self, work: Workload, how: Settings, decide: Decide, rng: Random) -> None:
-        self.work, self.how = work, how
+    def __init__(self, work: Workload, config: CoordinatorConfig, decide: Decide, rng: Random) -> None:
+        self.work, self.config = work, config
         self.crowd = Crowd(work)
         self.rates = Rates(work.backs)
-        self.decisions = decide(how.config, work, self.crowd, rng)
+        self.decisions = decide(config, work, self.crowd, rng)
         m = work.brokers
         self.deliveries: Longs = np.zeros(m, dtype=np.int64)
         self.bytes_in: Longs = np.zeros(m, dtype=np.int64)
@@ -62,7 +63,7 @@ class Flow:
         self._before = (self.bytes_in.copy(), self.bytes_out.copy())
 
     def run(self, progress: Progress) -> Run:
-        config = self.how.config
+        config = self.config
         done, report, look = 0, config.interval, config.balance_every
         while report <= self.work.seconds:
             done = self._run_channels(done, report)
@@ -140,7 +141,7 @@ class Flow:
         self._changed, self._left = [], []
         for order in orders:
             self._orders += 1
-            heapq.heappush(self._under_way, (now + self.how.delay, self._orders, order))
+            heapq.heappush(self._under_way, (now + DELAY, self._orders, order))
 
     def _sample(self, now: float) -> None:
         loads = self.crowd.loads

@@ -36,12 +36,7 @@ EPOCH = 1_700_000_000.0
 
 
 class BrokerNode(Node, Owner):
-    """``service`` is what one event costs in seconds, and ``delivery`` one frame to one subscriber.
-
-    ``machine`` makes the state machine, so that a test can put a broken one in its place.
-    """
-
-    machine: type[BrokerState] = BrokerState
+    """``service`` is what one event costs in seconds, and ``delivery`` one frame to one subscriber."""
 
     def __init__(
         self, config: BrokerConfig, network: Network, rng: Random, cluster: DataCluster, coordinator: CoordinatorNode
@@ -64,17 +59,13 @@ class BrokerNode(Node, Owner):
         super().boot()
         self.sides = {}
         self.tickets = TicketVerifier(self.name, lambda: EPOCH + self.clock.now)
-        self.state = self.machine(self.config, self.tickets.refuses)
+        self.state = BrokerState(self.config, self.tickets.refuses)
         self.upstream = Upstream(self, self.cluster, self.rng)
         self.reporter = Reporter(self, self.coordinator, self.rng)
         self.upstream.start()
         self.reporter.start()
         self._tick()
         self.network.retry_stalled()
-
-    def ready(self) -> None:
-        if self.trace:
-            self.trace.say(self.name, "is ready")
 
     def die(self, *, silent: bool = False) -> None:
         super().die(silent=silent)

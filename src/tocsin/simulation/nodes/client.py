@@ -36,12 +36,7 @@ _placement = msgspec.json.Decoder(Placement)
 
 
 class ClientNode(Node, Owner):
-    """``interests`` are the application's subscriptions, and durable; ``pace`` is its time for one notification.
-
-    ``machine`` is the state machine's class, so that a test can replace it with a broken one.
-    """
-
-    machine: type[ClientState] = ClientState
+    """``interests`` are the application's subscriptions, and durable; ``pace`` is its time for one notification."""
 
     def __init__(
         self,
@@ -75,7 +70,7 @@ class ClientNode(Node, Owner):
         self._items: deque[tuple[int, Notification | Gap]] = deque()
         self._working = False
         self._known: dict[int, int | None] = {}
-        self.state = self.machine(
+        self.state = ClientState(
             self.urls,
             self.rng,
             wait_for_broker=True,

@@ -33,10 +33,6 @@ class Refusal(Refused):
 
 
 class CoordinatorNode(Node):
-    """``machine`` makes the state machine, so that a test can put a broken one in its place."""
-
-    machine: type[CoordinatorState] = CoordinatorState
-
     def __init__(self, config: CoordinatorConfig, network: Network, rng: Random) -> None:
         super().__init__("coordinator", network)
         self.config, self.rng = config, rng
@@ -49,7 +45,7 @@ class CoordinatorNode(Node):
 
     def boot(self) -> None:
         super().boot()
-        self.state = self.machine(
+        self.state = CoordinatorState(
             self.config,
             self.secret,
             self.rng,

@@ -21,30 +21,16 @@ from tocsin.simulation.scenario import ClientPlan, Scenario
 from tocsin.wire.reports import MigrationOrder
 
 
-class Parts:
-    """What the nodes are made of; a test puts a broken one in the place of one of them."""
-
-    broker: type[BrokerNode] = BrokerNode
-    coordinator: type[CoordinatorNode] = CoordinatorNode
-    client: type[ClientNode] = ClientNode
-
-
 class Deployment:
     """``retired`` brokers do not come back. ``on_move`` hears of every move that begins: source and order."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        chance: RandomStreams,
-        trace: Callable[[Clock], Trace] = Trace,
-        parts: type[Parts] = Parts,
-    ) -> None:
-        self.scenario, self.chance, self.parts = scenario, chance, parts
+    def __init__(self, scenario: Scenario, chance: RandomStreams, trace: Callable[[Clock], Trace] = Trace) -> None:
+        self.scenario, self.chance = scenario, chance
         self.clock = Clock()
         self.trace = trace(self.clock)
         self.network = Network(self.clock, self.trace, chance.of("network"))
         self.cluster = DataCluster(self.network, chance.of("cluster"), scenario.cluster_gone_after)
-        self.coordinator = parts.coordinator(scenario.coordinator, self.network, chance.of("coordinator"))
+        self.coordinator = CoordinatorNode(scenario.coordinator, self.network, chance.of("coordinator"))
         self.brokers: dict[str, BrokerNode] = {}
         self.by_url: dict[str, BrokerNode] = {}
         self.clients: dict[str, ClientNode] = {}
@@ -118,7 +104,7 @@ class Deployment:
         capacity = scenario.capacities[number] if scenario.capacities else 1.0
         config = structs.replace(scenario.broker, name=name, capacity=capacity)
         rng = self.chance.of(f"broker {name}")
-        broker = self.parts.broker(config, self.network, rng, self.cluster, self.coordinator)
+        broker = BrokerNode(config, self.network, rng, self.cluster, self.coordinator)
         broker.masked = scenario.masked
         broker.moving = lambda order: self.moving(broker, order)
         self.brokers[name] = self.by_url[broker.url] = broker
@@ -129,7 +115,7 @@ class Deployment:
         known = list(self.brokers.values())[: plan.urls] if plan.at is None else [list(self.brokers.values())[plan.at]]
         rng = self.chance.of(f"client {name}")
         asks = self.coordinator if plan.at is None else None
-        client = self.parts.client(name, self.network, rng, self.by_url, asks, [broker.url for broker in known])
+        client = ClientNode(name, self.network, rng, self.by_url, asks, [broker.url for broker in known])
         client.masked, client.max_pending = self.scenario.masked, plan.max_pending
         client.handles = self._handles
         client.usual(plan.bandwidth)

@@ -58,7 +58,8 @@ class Upstream:
 
     def _ready(self) -> None:
         self.registered = True
-        self.node.ready()
+        if self.node.trace:
+            self.node.trace.say(self.node.name, "is ready")
 
     def _perform(self, command: Any) -> Request:
         cluster, me = self.cluster, self.node.name
