@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from tocsin.cluster.channels.manager import ChannelManager
@@ -222,8 +223,7 @@ class DataCluster:
                 self._check_free(known)
             returned = known is not None and known.state == "gone"
             if known is None:
-                self.ddl.broker(CreateBroker(name, url))
-                known = self.context.definitions.get(Broker, name)
+                known = self.ddl.broker(CreateBroker(name, url))
             broker = msgspec.structs.replace(known, url=url, state="up", matched=matched, identity=owner)
             if broker != known:
                 self.context.definitions.replace(broker)
@@ -376,7 +376,7 @@ class DataCluster:
             executions = self.context.catalog.executions(channel.id, after, 1000)
             for execution in executions:
                 after = execution.number
-                for line in self.context.results.of_subscription([execution], subscription):
+                for line in self.context.results.pull(execution, np.array([subscription], np.int64)):
                     count += 1
                     yield line
                 if count >= limit:

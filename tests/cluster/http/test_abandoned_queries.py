@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from cluster_harness import ManualCluster, running_cluster
 
+from cluster_server import serving
 from eventually import eventually
-from tocsin.cluster.http.server import serving
 from tocsin.cluster.spark import session
 from tocsin.cluster.spark.session import SparkRuntime
 
