@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,10 @@ sys.path.append(str(Path(__file__).parent.parent / "broker"))
 def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The addresses of one ``tocsin up`` for all pages: each page has names of its own."""
     options = ("--home", str(tmp_path_factory.mktemp("documented")), "--brokers", "1")
-    running = Process(*options, part="up", TOCSIN_MASTER="local[2]", TOCSIN_DRIVER_MEMORY="1g")
+    settings = {"TOCSIN_MASTER": "local[2]", "TOCSIN_DRIVER_MEMORY": "1g"}
+    # The pages run in folders of their own; a reader's folder is the one in which `tocsin up` was started.
+    settings["TOCSIN_LOAD_PATHS"] = json.dumps([str(tmp_path_factory.getbasetemp())])
+    running = Process(*options, part="up", **settings)
     try:
         yield running.event("ready")
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 
 import httpx
 import msgspec
@@ -61,6 +62,14 @@ def ask(url: str, path: str) -> httpx.Response:
     return httpx.post(url + path, content=ENDLESS, timeout=300)
 
 
+def begin(url: str, path: str, count: int) -> list[HTTPConnection]:
+    """Clients that have asked an endless query."""
+    clients = [HTTPConnection(url.removeprefix("http://")) for _ in range(count)]
+    for client in clients:
+        client.request("POST", path, ENDLESS)
+    return clients
+
+
 def channel_goes_on(cluster: ManualCluster, n: int) -> None:
     before = len([item for group in cluster.results_of("c", cluster.me) for item in group])  # type: ignore[attr-defined]
     cluster.post("f", {"n": n})
@@ -70,19 +79,10 @@ def channel_goes_on(cluster: ManualCluster, n: int) -> None:
 
 @pytest.mark.parametrize("path", ["/query", "/sql"])
 def test_eight_endless_queries_whose_clients_have_gone_are_cancelled(cluster, url, path):
-    clients = [httpx.Client() for _ in range(8)]
-
-    def leave(client: httpx.Client) -> None:
-        with pytest.raises(httpx.ReadTimeout):
-            client.post(url + path, content=ENDLESS, timeout=httpx.Timeout(60, read=3.0))
-        client.close()
-
-    threads = [threading.Thread(target=leave, args=(each,)) for each in clients]
-    for each in threads:
-        each.start()
+    clients = begin(url, path, 8)
     eventually(lambda: tasks(cluster))
-    for each in threads:
-        each.join()
+    for client in clients:
+        client.close()
     channel_goes_on(cluster, 1)
     eventually(lambda: tasks(cluster) == 0)
     assert httpx.post(url + "/query", content="SELECT 1 AS x", timeout=120).json() == [{"x": 1}]
@@ -118,16 +118,14 @@ def test_a_channel_gets_its_cores_back_from_queries_whose_clients_wait(cluster, 
             each.join()
 
 
-def test_more_queries_than_places_are_refused(cluster, url, monkeypatch):
+def test_more_queries_than_places_are_refused_and_definitions_go_on(cluster, url, monkeypatch):
     monkeypatch.setattr(session, "QUEUE_SECONDS", 0.1)
-    with settings(cluster, query_seconds=15.0):
-        first = [threading.Thread(target=ask, args=(url, "/query")) for _ in range(cluster.config.query_threads)]
-        for each in first:
-            each.start()
-        runtime = cluster.context.runtime
-        eventually(lambda: sum(each.kind == "query" for each in list(runtime._work._running.values())) == len(first))
-        refused = ask(url, "/query")
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
-        assert httpx.post(url + "/sql", content="CREATE DATASET Other (a int)", timeout=60).status_code == 200
-        for each in first:
-            each.join()
+    clients = begin(url, "/query", cluster.config.query_threads)
+    eventually(lambda: tasks(cluster))
+    running = cluster.context.runtime._work._running
+    eventually(lambda: sum(each.kind == "query" for each in list(running.values())) == len(clients))
+    refused = ask(url, "/query")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+    assert httpx.post(url + "/sql", content="CREATE DATASET Other (a int)", timeout=60).status_code == 200
+    for client in clients:
+        client.close()

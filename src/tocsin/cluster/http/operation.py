@@ -112,12 +112,14 @@ class Exchange:
         """Run a call in a pool. If the client disconnects meanwhile, the call's work in Spark is cancelled."""
         request = Request()
         running: asyncio.Future[T] = asyncio.ensure_future(pool.run(request.run, call, *args))
-        while not (await asyncio.wait({running}, timeout=ATTENTION))[0]:
-            if await self.gone():
-                request.stop()
-                running.cancel()
-                raise Disconnected
-        return running.result()
+        try:
+            while not (await asyncio.wait({running}, timeout=ATTENTION))[0]:
+                if await self.gone():
+                    raise Disconnected
+            return running.result()
+        finally:
+            request.stop()
+            running.cancel()
 
     async def body(self, kind: type[Any], limit: int | None = None) -> Any:
         """The JSON body as ``kind``."""
