@@ -296,7 +296,9 @@ def take(number, table, refused):
         print("now", flush=True)
         sys.stdin.read()
 
-runtime = SparkRuntime(ClusterConfig(home=str(root / "home"), master="local[2]", driver_memory="512m", brief=True))
+runtime = SparkRuntime(ClusterConfig(
+    home=str(root / "home"), master="local[2]", driver_memory="512m", brief=True, load_paths=(str(root / "in"),)
+))
 runtime.start()
 feed = FileFeed(runtime, feed="f", columns=(Column("id", "int"),), options={"path": str(root / "in")},
                 checkpoint=str(root / "checkpoint"), take=take)
