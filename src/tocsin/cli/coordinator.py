@@ -69,21 +69,3 @@ def coordinator(
     finally:
         sock.close()
     announce("stopped")
-
-
-def facts(answer: dict[str, Any]) -> list[list[Any]]:
-    """Rows of the table of brokers."""
-    return [
-        [
-            each["name"],
-            each["state"],
-            each["subscribers"],
-            each["load_in"],
-            each["load_out"],
-            each["load_in"] + each["load_out"],
-            each["waiting"],
-            each["lagging"],
-            each["leaving"],
-        ]
-        for each in answer["brokers"]
-    ]

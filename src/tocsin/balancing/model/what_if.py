@@ -157,11 +157,6 @@ class WhatIf:
         row = self.rows[u]
         return float(self.u[u] + self.lam[row[self._mine[self.at[u]][row] == 1]].sum())
 
-    def similarity(self, u: int) -> Floats:
-        """For each broker, the rate of those of u's subscriptions that it holds (the paper's sim_j)."""
-        row = self.rows[u]
-        return np.asarray(self.lam[row] @ self.held[row], dtype=np.float64)
-
     def added(self, u: int) -> Floats:
         """For each broker, the load that u would add: its deliveries, and fetches of what is not held there yet."""
         row = self.rows[u]
