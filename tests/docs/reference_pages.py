@@ -14,7 +14,8 @@ from tocsin.cli.config import broker_rows, coordinator_rows
 from tocsin.cli.main import app
 from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
-from tocsin.coordinator.routes import BODIES, ROUTES, Described
+from tocsin.coordinator.routes import Described
+from tocsin.coordinator.server import ROUTES
 from tocsin.wire import asyncapi
 
 NOTE = "<!-- Written by `python tests/docs/reference_pages.py docs/reference`; change the code, not this page. -->"
@@ -135,7 +136,8 @@ def coordinator() -> str:
         table(["route", "meaning", "body", "answer", "who may"], [routed(each) for each in ROUTES]),
         "## Bodies",
     ]
-    for name, schema in msgspec.json.schema_components(BODIES, ref_template="#/{name}")[1].items():
+    bodies = [kind for each in ROUTES for kind in (each.body, each.answer) if isinstance(kind, type)]
+    for name, schema in msgspec.json.schema_components(bodies, ref_template="#/{name}")[1].items():
         out += [f"### {name}", *body(schema)]
     return "\n\n".join(out) + "\n"
 
