@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.output import Json, print_json, print_line, report
+from tocsin.cli.output import Json, print_json, print_line, report, write_json
 from tocsin.cli.starter import end_with_starter
-from tocsin.errors import TocsinError, UserError
+from tocsin.errors import TocsinError
 
 
 class Level(StrEnum):
@@ -77,7 +77,7 @@ def cluster(
             report(error, json=json)
             return
         if ready_file is not None:
-            write(ready_file, url)
+            write_json(ready_file, {"url": url, "pid": os.getpid()})
         announce("ready", url, json)
 
     try:
@@ -95,15 +95,3 @@ def announce(event: str, url: str, json: bool) -> None:
         print_json(facts)
     else:
         print_line({"listening": f"listening on {url}", "ready": "ready: queries and channels run"}.get(event, event))
-
-
-def write(file: Path, url: str) -> None:
-    """Writes the file atomically: a script that waits for it may read it at once."""
-    import msgspec
-
-    part = file.with_name(file.name + ".part")
-    try:
-        part.write_bytes(msgspec.json.encode({"url": url, "pid": os.getpid()}))
-        part.replace(file)
-    except OSError as error:
-        raise UserError(f"cannot write {file}: {error}") from error
