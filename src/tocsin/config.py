@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -172,37 +173,32 @@ Config = TypeVar("Config", ClusterConfig, BrokerConfig, CoordinatorConfig)
 
 def load(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> ClusterConfig:
     """Read a TOML file, then TOCSIN_* variables, then ``overrides`` (None: not given)."""
-    return _load(ClusterConfig, Limits, "TOCSIN_", path, env, overrides)
+    return _load(ClusterConfig, "TOCSIN_", path, env, overrides)
 
 
 def load_broker(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> BrokerConfig:
     """The same for a broker, with TOCSIN_BROKER_* variables."""
-    return _load(BrokerConfig, BrokerLimits, "TOCSIN_BROKER_", path, env, overrides)
+    return _load(BrokerConfig, "TOCSIN_BROKER_", path, env, overrides)
 
 
 def load_coordinator(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> CoordinatorConfig:
     """The same for the coordinator, with TOCSIN_COORDINATOR_* variables."""
-    return _load(CoordinatorConfig, CoordinatorLimits, "TOCSIN_COORDINATOR_", path, env, overrides)
+    return _load(CoordinatorConfig, "TOCSIN_COORDINATOR_", path, env, overrides)
 
 
 def variables(config: CoordinatorConfig) -> dict[str, str]:
     """The TOCSIN_COORDINATOR_* variables for this configuration, without those that have the default value."""
-    values: dict[str, str] = {}
-    for struct, default, prefix in ((config, CoordinatorConfig(), ""), (config.limits, CoordinatorLimits(), "LIMITS_")):
-        for name, value in msgspec.structs.asdict(struct).items():
-            if name != "limits" and value != getattr(default, name):
-                text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-                values[f"TOCSIN_COORDINATOR_{prefix}{name.upper()}"] = text
+    values = {}
+    for name, variable, default, _ in rows(CoordinatorConfig, variables="TOCSIN_COORDINATOR_"):
+        value = attrgetter(name)(config)
+        text = msgspec.json.encode(value).decode()
+        if text != default:
+            values[variable] = value if isinstance(value, str) else text
     return values
 
 
 def _load(
-    model: type[Config],
-    limit_model: type[Struct],
-    prefix: str,
-    path: str | None,
-    env: dict[str, str] | None,
-    overrides: dict[str, Any],
+    model: type[Config], prefix: str, path: str | None, env: dict[str, str] | None, overrides: dict[str, Any]
 ) -> Config:
     values: dict[str, Any] = {}
     if path:
@@ -210,18 +206,13 @@ def _load(
             values.update(tomllib.loads(Path(path).read_text()))
         except (OSError, tomllib.TOMLDecodeError) as error:
             raise UserError(f"cannot read the configuration {path}: {error}") from error
-    environ = dict(os.environ) if env is None else env
-    for name, kind in get_type_hints(model).items():
-        raw = environ.get(prefix + name.upper())
-        if raw is not None:
-            values[name] = raw if kind is str else _from_text(raw)
-    limits = dict(values.get("limits", {}))
-    for name in get_type_hints(limit_model):
-        raw = environ.get(f"{prefix}LIMITS_{name.upper()}")
-        if raw is not None:
-            limits[name] = _from_text(raw)
-    if limits:
-        values["limits"] = limits
+    environ = os.environ if env is None else env
+    kinds = get_type_hints(model)
+    for name, variable, _, _ in rows(model, variables=prefix):
+        if (raw := environ.get(variable)) is not None:
+            section, _, last = name.rpartition(".")
+            given = values.setdefault(section, {}) if section else values
+            given[last] = raw if kinds.get(name) is str else _from_text(raw)
     values.update({name: value for name, value in overrides.items() if value is not None})
     try:
         return msgspec.convert(values, model, strict=False)

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.config import broker_rows, coordinator_rows
+from tocsin.cli.config import PARTS
 from tocsin.cli.main import app
 from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
@@ -92,10 +92,10 @@ def configuration() -> str:
         settings_table(settings.rows()),
         "## Broker",
         "`tocsin broker --config FILE`; `tocsin config --broker` prints the file.",
-        settings_table(broker_rows()),
+        settings_table(PARTS["broker"][1]()),
         "## Coordinator",
         "`tocsin coordinator --config FILE`; `tocsin config --coordinator` prints the file.",
-        settings_table(coordinator_rows()),
+        settings_table(PARTS["coordinator"][1]()),
     ]
     return "\n\n".join(out) + "\n"
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.cluster import Level
+from tocsin.cli.cluster import Level, start_logging
 from tocsin.cli.output import Json, print_json, print_line
 from tocsin.cli.starter import STARTED, end_with_starter
 from tocsin.errors import SystemTrouble, UserError
@@ -46,9 +46,7 @@ def broker(
     Example:
       tocsin broker --name north --cluster http://127.0.0.1:8480 --port 8481
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_logging(log)
     for noisy in ("httpx", "httpcore"):
         logging.getLogger(noisy).setLevel("WARNING")
     options = settings.load_broker(

@@ -25,6 +25,11 @@ class Level(StrEnum):
     error = "error"
 
 
+def start_logging(level: Level) -> None:
+    text = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=level.value.upper(), format=text)
+
+
 def cluster(
     home: Annotated[str | None, typer.Option(help="Folder of the catalog and the segments.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = None,
@@ -48,9 +53,7 @@ def cluster(
     Example:
       tocsin cluster --home /var/lib/tocsin --port 8480
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_logging(log)
     # These log a user's mistake with a stack trace; the command prints the error anyway.
     for name, least in (("SQLQueryContextLogger", "CRITICAL"), ("sqlglot", "ERROR"), ("py4j", "WARNING")):
         logging.getLogger(name).setLevel(least)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.cluster import Level
+from tocsin.cli.cluster import Level, start_logging
 from tocsin.cli.output import Json, print_json, print_line
 from tocsin.cli.starter import end_with_starter
 
@@ -44,9 +42,7 @@ def coordinator(
     Example:
       tocsin coordinator --port 8482 & tocsin broker --name north --coordinator http://127.0.0.1:8482
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_logging(log)
     given: dict[str, Any] = {"home": home, "port": port, "host": host, "placement": placement, "strategy": strategy}
     given |= {"store": store, "cluster": cluster, "admin_token": admin_token}
     options = settings.load_coordinator(config, None, **given)

@@ -78,6 +78,7 @@ class Coordinator:
         """The body of the reply; raises the error of a refusal. A call that is a future gets its own result."""
         found: Any = None
         refused: Exception | None = None
+        queued = self.persister.queued
         for instruction in self.state.handle(event, self.clock()):
             match instruction:
                 case ev.Reply(call=asyncio.Future() as call):
@@ -95,16 +96,16 @@ class Coordinator:
                 case ev.Refuse():
                     refused = instruction.error
                 case ev.SaveBroker():
-                    self.persister.broker(instruction.row.name, instruction.row)
+                    queued.brokers[instruction.row.name] = instruction.row
                 case ev.DeleteBroker():
-                    self.persister.broker(instruction.name, None)
+                    queued.brokers[instruction.name] = None
                 case ev.SaveChoice():
-                    self.persister.choice(instruction.choice)
+                    queued.choice = (instruction.choice,)
                 case ev.Note():
-                    self.persister.note(time.time(), instruction)
+                    queued.notes.append((time.time(), instruction))
                     self.feed.publish("note", {"time": time.time(), **structs.asdict(instruction)})
                 case ev.Sample():
-                    self.persister.sample(time.time(), instruction)
+                    queued.samples.append((time.time(), instruction))
                     self.feed.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
         if isinstance(event, ev.Report | ev.Place | ev.Register):
             self.feed.changed()
