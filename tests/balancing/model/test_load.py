@@ -54,17 +54,6 @@ class Updates(RuleBasedStateMachine):
         self.formulas.x.pop(u, None)
         self.formulas.y.pop(u, None)
 
-    @rule(u=SUBSCRIBERS, k=SUBSCRIPTIONS)
-    def subscribes(self, u: int, k: int) -> None:
-        if u in self.formulas.x:
-            assert self.load.subscribe(u, k) == (k not in self.formulas.y[u])
-            self.formulas.y[u].add(k)
-
-    @rule(u=SUBSCRIBERS, k=SUBSCRIPTIONS)
-    def unsubscribes(self, u: int, k: int) -> None:
-        assert self.load.unsubscribe(u, k) == (k in self.formulas.y.get(u, ()))
-        self.formulas.y.get(u, set()).discard(k)
-
     @rule(u=SUBSCRIBERS, j=BROKERS)
     def migrations(self, u: int, j: int) -> None:
         if u in self.formulas.x and j in self.formulas.capacity:
