@@ -18,7 +18,7 @@ from tocsin.demo.people_finder import PeopleFinder
 from tocsin.errors import Busy, NotFound
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer, stream
-from tocsin.local import Brokers, LocalApp
+from tocsin.local import LocalApp, Supervisor
 
 BODY_BYTES = 10_000
 
@@ -38,7 +38,7 @@ class Flood(Struct, forbid_unknown_fields=True):
 class CityApp(LocalApp):
     features = ("local", "city")
 
-    def __init__(self, loop: DemoLoop, supervisor: Brokers, admin: Admin) -> None:
+    def __init__(self, loop: DemoLoop, supervisor: Supervisor, admin: Admin) -> None:
         self.loop = loop
         self._finder: PeopleFinder | None = None
         self._map: bytes | None = None

@@ -82,8 +82,6 @@ class Rows:
         room = size + size // 2 + 2
         if self._used + room > len(self._pool):
             self._pack(room)
-        row = self[u]
-        self._pool[self._used : self._used + len(row)] = row
         self._waste += int(self._room[u])
         self._start[u], self._room[u] = self._used, room
         self._used += room
