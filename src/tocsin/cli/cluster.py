@@ -6,9 +6,10 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -28,6 +29,18 @@ class Level(StrEnum):
 def start_logging(level: Level) -> None:
     text = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(stream=sys.stderr, level=level.value.upper(), format=text)
+
+
+def announcer(json: bool, texts: dict[str, str], **facts: str) -> Callable[[str], None]:
+    """Prints the events of a server: ``facts`` for programs, one of ``texts`` for people."""
+
+    def announce(event: str) -> None:
+        if json:
+            print_json({"event": event, **facts, "pid": os.getpid()})
+        else:
+            print_line(texts.get(event, event))
+
+    return announce
 
 
 def cluster(
@@ -65,12 +78,14 @@ def cluster(
     end_with_starter()
     sock = bind(options.host, options.port)
     url = address(sock)
+    texts = {"listening": f"listening on {url}", "ready": "ready: queries and channels run"}
+    announce = announcer(json, texts, url=url)
     from tocsin.cluster.service import DataCluster
 
     data = DataCluster(options)
 
     def listening() -> None:
-        announce("listening", url, json)
+        announce("listening")
         threading.Thread(target=wait, name="tocsin-ready", daemon=True).start()
 
     def wait() -> None:
@@ -81,7 +96,7 @@ def cluster(
             return
         if ready_file is not None:
             write_json(ready_file, {"url": url, "pid": os.getpid()})
-        announce("ready", url, json)
+        announce("ready")
 
     try:
         serve(data, options, sock, listening)
@@ -89,12 +104,4 @@ def cluster(
         sock.close()
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
-    announce("stopped", url, json)
-
-
-def announce(event: str, url: str, json: bool) -> None:
-    facts: dict[str, Any] = {"event": event, "url": url, "pid": os.getpid()}
-    if json:
-        print_json(facts)
-    else:
-        print_line({"listening": f"listening on {url}", "ready": "ready: queries and channels run"}.get(event, event))
+    announce("stopped")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.cluster import Level, start_logging
-from tocsin.cli.output import Json, print_json, print_line
+from tocsin.cli.cluster import Level, announcer, start_logging
+from tocsin.cli.output import Json
 from tocsin.cli.starter import end_with_starter
 
 
@@ -53,13 +52,7 @@ def coordinator(
     end_with_starter()
     sock = bind(options.host, options.port)
     url = address(sock)
-
-    def announce(event: str) -> None:
-        if json:
-            print_json({"event": event, "url": url, "pid": os.getpid()})
-        else:
-            print_line({"listening": f"the coordinator listens on {url}"}.get(event, event))
-
+    announce = announcer(json, {"listening": f"the coordinator listens on {url}"}, url=url)
     try:
         Server(options, sock, announce).serve_until_stopped()
     finally:
