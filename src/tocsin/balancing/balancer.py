@@ -87,9 +87,13 @@ class Balancer:
 
     def plan(self, now: float) -> Plan:
         """One iteration: drop pointless migrations, ask the strategy, decide."""
-        self._decide(self._begin(now), self.projected(), now)
+        plan = self.latest = Plan()
+        self._drop(plan, now)
+        view = self.projected()
+        view.permission = self.gate.permission(now)
+        self._decide(self._suggestions(view, plan), self.projected(), now)
         self._evaluated(now)
-        return self.latest
+        return plan
 
     def _evaluated(self, now: float) -> None:
         self.gate.evaluated(now, self.latest.proposal, len(self.latest.migrations))
@@ -129,13 +133,6 @@ class Balancer:
         )
 
     # Decisions.
-
-    def _begin(self, now: float) -> Iterator[Migration]:
-        plan = self.latest = Plan()
-        self._drop(plan, now)
-        view = self.projected()
-        view.permission = self.gate.permission(now)
-        return self._suggestions(view, plan)
 
     def _suggestions(self, view: WhatIf, plan: Plan) -> Iterator[Migration]:
         """The strategy's suggestions; the plan gets its proposal."""

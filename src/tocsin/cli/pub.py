@@ -20,6 +20,10 @@ from tocsin.cli.records import Counted, Post, posts
 from tocsin.cli.relay import relay
 from tocsin.errors import Malformed, UserError
 
+RecordFile = Annotated[str, typer.Argument(help="NDJSON or a JSON array, plain or gzip; - is standard input.")]
+Through = Annotated[
+    str | None, typer.Option(help="Address of a broker to publish through, instead of the data cluster.")
+]
 #: Refused records that are shown one by one.
 SHOWN = 20
 #: Refused records that --json lists.
@@ -48,7 +52,7 @@ class Sum:
 
 def pub(
     feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
-    file: Annotated[str, typer.Argument(help="NDJSON or a JSON array, plain or gzip; - is standard input.")] = "-",
+    file: RecordFile = "-",
     batch: Annotated[int, typer.Option(min=1, max=200_000, help="Records in a post.")] = 5_000,
     atomic: Annotated[bool, typer.Option("--atomic", help="Refuse a whole post for one bad record, and stop.")] = False,
     unknown: Annotated[str, typer.Option(help="Fields without a column: refuse or ignore.")] = "refuse",
@@ -56,9 +60,7 @@ def pub(
         str | None,
         typer.Option(help="Name of this file: published again under the same name, nothing is stored twice."),
     ] = None,
-    broker: Annotated[
-        str | None, typer.Option(help="Address of a broker to publish through, instead of the data cluster.")
-    ] = None,
+    broker: Through = None,
     retry: Annotated[
         bool, typer.Option("--retry", help="With --broker: records have keys, so repeat posts without an answer.")
     ] = False,

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -107,28 +108,17 @@ class WriteBehind:
     @staticmethod
     async def _in_thread(work: Callable[[], T]) -> T:
         """In a thread that does not delay the end of the process."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: T | None, error: BaseException | None) -> None:
-            if done.done():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(result)  # type: ignore[arg-type]
+        done: Future[T] = Future()
+        done.set_running_or_notify_cancel()  # the thread goes on when its caller is cancelled
 
         def run() -> None:
-            result, error = None, None
             try:
-                result = work()
-            except BaseException as raised:
-                error = raised
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(settle, result, error)
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
 
         threading.Thread(target=run, name="store", daemon=True).start()
-        return await done
+        return await asyncio.wrap_future(done)
 
     async def close(self) -> None:
         """Write the remaining changes."""
