@@ -92,11 +92,8 @@ class Balancer:
         view = self.projected()
         view.permission = self.gate.permission(now)
         self._decide(self._suggestions(view, plan), self.projected(), now)
-        self._evaluated(now)
+        self.gate.evaluated(now, plan.proposal, len(plan.migrations))
         return plan
-
-    def _evaluated(self, now: float) -> None:
-        self.gate.evaluated(now, self.latest.proposal, len(self.latest.migrations))
 
     # The same in two halves, so that time may pass and the load may change between them.
 
@@ -123,7 +120,7 @@ class Balancer:
             else:
                 current.append(migration)
         self._decide(current, self.projected(current), now)
-        self._evaluated(now)
+        self.gate.evaluated(now, plan.proposal, len(plan.migrations))
         return plan
 
     def _outdated(self, migration: Migration) -> bool:

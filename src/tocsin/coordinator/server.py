@@ -152,9 +152,8 @@ class App(Viewing):
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        await handle(self.router, scope, receive, send)
+        if scope["type"] == "http":
+            await handle(self.router, scope, receive, send)
 
     def _endpoint(self, each: Described) -> Callable[[Request], Awaitable[Response]]:
         """Checks the admin token and reads the body, if the route has these."""

@@ -36,9 +36,10 @@ class Updates(RuleBasedStateMachine):
     @rule(j=BROKERS, status=st.sampled_from(Status))
     def marks(self, j: int, status: Status) -> None:
         if j in self.formulas.capacity:
-            lost = self.load.mark(j, status)
+            self.load.mark(j, status)
             here = [i for i, at in self.formulas.x.items() if at == j]
-            assert sorted(lost) == (sorted(here) if status == Status.GONE else [])
+            lost = here if status == Status.GONE else []
+            assert sorted(self.load.subscribers(j)) == sorted(set(here) - set(lost))
             self.formulas.x.update(dict.fromkeys(lost))
             (self.formulas.live.add if status <= Status.FULL else self.formulas.live.discard)(j)
 

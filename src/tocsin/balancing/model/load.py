@@ -124,13 +124,11 @@ class Load:
         self._reach_broker(j)
         self.capacity[j], self.max_subscribers[j], self.status[j] = capacity, max_subscribers, status
 
-    def mark(self, j: int, status: Status) -> list[int]:
-        """Set the status of a broker. Returns the subscribers that lost their broker by it."""
+    def mark(self, j: int, status: Status) -> None:
+        """Set the status of a broker; the subscribers of one that is gone are at no broker."""
         self.status[j] = status
-        orphans = self.subscribers(j) if status == Status.GONE else []
-        for u in orphans:
+        for u in self.subscribers(j) if status == Status.GONE else ():
             self.attach(u, NOWHERE)
-        return orphans
 
     # Results.
 
