@@ -53,7 +53,7 @@ class BrokerHarness:
         self.done = [it for it in self.done if not isinstance(it, kind)]
         return found
 
-    # -- what happens
+    # -- events
 
     def open(self, *peers: Any) -> None:
         """Connects the peers and discards their welcome."""

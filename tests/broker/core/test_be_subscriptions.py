@@ -20,7 +20,7 @@ def harness() -> BrokerHarness:
     return harness
 
 
-# -- wanting -----------------------------------------------------------------------------------------------------------
+# -- subscribing -------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_subscriber_makes_the_broker_subscribe_at_the_data_cluster(harness):
@@ -154,7 +154,7 @@ def test_a_subscriber_that_disconnects_before_the_confirmation_receives_nothing(
     assert harness.state.be_subscriptions.by_id[7].unused
 
 
-# -- asking again ------------------------------------------------------------------------------------------------------
+# -- subscribing twice -------------------------------------------------------------------------------------------------
 
 
 def test_subscribing_twice_changes_nothing(harness):
@@ -188,7 +188,7 @@ def test_subscribing_twice_does_not_shorten_the_grace_period(harness):
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
 
 
-# -- leaving -----------------------------------------------------------------------------------------------------------
+# -- unsubscribing and expiry ------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_delivered_after_unsubscribed(harness):
@@ -309,7 +309,7 @@ def test_the_broker_keeps_nothing_of_an_expired_be_subscription(harness):
     )
 
 
-# -- a former life -----------------------------------------------------------------------------------------------------
+# -- recovery after a restart ------------------------------------------------------------------------------------------
 
 
 def test_a_recovered_be_subscription_needs_no_request(harness):

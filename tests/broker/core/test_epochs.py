@@ -66,7 +66,7 @@ def test_late_events_of_the_old_channel_change_nothing(harness):
     ):
         assert harness.handle(late) == []
     harness.handle(ev.Notified("C", 2, [line(8, 2)], NEW))
-    harness.handle(ev.Pulled("C", at(1, OLD), []))  # of the same number: not what is being pulled
+    harness.handle(ev.Pulled("C", at(1, OLD), []))  # the same execution of the old epoch: not the one being pulled
     assert harness.took("p") == []
     harness.handle(ev.Pulled("C", at(1, NEW), []))
     assert executions(harness.took("p")) == [2]
@@ -112,7 +112,7 @@ def test_the_broker_notices_a_channel_that_is_recreated_at_once(tmp_path):
         assert [speaker.next("notify")["execution"] for _ in range(3)] == [1, 2, 3]
         body = "{ SELECT r.n FROM Reports r WHERE is_new(r) AND r.n > least }"
         cluster.execute(f"DROP CHANNEL Above; CREATE CONTINUOUS CHANNEL Above(least bigint) {body};")
-        # Nobody tells the broker before there is something to tell; a subscription to it is enough.
+        # The first notification comes with the first results; a subscription to the channel is enough.
         other = Speaker(b.url)
         second = other.ask("subscribe", channel="Above", args=[2])
         assert second["epoch"] > first["epoch"]

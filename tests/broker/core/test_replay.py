@@ -28,7 +28,7 @@ def fetch(harness: BrokerHarness) -> do.Fetch:
     return found
 
 
-# -- coming back -------------------------------------------------------------------------------------------------------
+# -- resuming ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_short_gap_is_replayed_from_recent_results(harness):
@@ -210,7 +210,7 @@ def test_the_report_contains_the_largest_lag(harness):
     assert harness.state.load_reports.report(0.0).catching_up == 1
 
 
-# -- another number ----------------------------------------------------------------------------------------------------
+# -- previous ids ------------------------------------------------------------------------------------------------------
 
 
 def test_results_of_the_previous_id_come_first_then_the_gap_between_the_ids(harness):
@@ -253,7 +253,7 @@ def fetch_early(harness: BrokerHarness, after: int = 3) -> None:
     harness.handle(ev.FetchEarly(fetch(harness).job))
 
 
-@pytest.mark.parametrize("after", [3, 10])  # 10: nothing happened since, but for what is under way
+@pytest.mark.parametrize("after", [3, 10])  # 10: only the running execution comes after it
 def test_an_execution_that_began_before_the_subscription_is_part_of_the_gap(harness, after):
     fetch_early(harness, after)
     assert harness.did(do.Fetch) == [] and harness.took("q") == []
@@ -393,7 +393,7 @@ def test_the_previous_id_is_not_fetched_for_a_subscriber_that_has_left(harness):
     assert harness.took("q") == [] and harness.did(do.Fetch) == []
 
 
-# -- the broker was cut off --------------------------------------------------------------------------------------------
+# -- lost notifications ------------------------------------------------------------------------------------------------
 
 
 def test_all_subscriptions_are_fetched_again_after_lost_notifications(harness):

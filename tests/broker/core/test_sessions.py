@@ -15,7 +15,7 @@ def closed(harness: BrokerHarness) -> list[tuple[object, str]]:
     return [(it.peer, it.close.name) for it in harness.did(do.Close)]
 
 
-# -- coming ------------------------------------------------------------------------------------------------------------
+# -- opening -----------------------------------------------------------------------------------------------------------
 
 
 def test_hello_is_answered_with_welcome():
@@ -157,7 +157,7 @@ def test_the_close_of_the_old_connection_does_not_affect_the_new_one():
     assert closed(harness) == [("p", "replaced"), ("q", "replaced")]
 
 
-# -- what cannot be read -----------------------------------------------------------------------------------------------
+# -- malformed messages ------------------------------------------------------------------------------------------------
 
 
 def test_a_malformed_request_with_an_id_is_answered_with_an_error():
@@ -193,7 +193,7 @@ def test_events_of_a_closed_connection_are_ignored():
         assert harness.handle(event) == []
 
 
-# -- leaving -----------------------------------------------------------------------------------------------------------
+# -- closing -----------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_sent_to_a_closed_connection():

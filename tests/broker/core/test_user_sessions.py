@@ -215,7 +215,7 @@ def test_a_rest_call_and_a_connection_of_one_user_both_receive_everything():
     assert executions(harness.took("p")) == executions(harness.took("call")) == [1]
 
 
-# -- users who go elsewhere
+# -- users at another broker
 
 
 def offline_user(*, here: bool = False) -> BrokerHarness:
