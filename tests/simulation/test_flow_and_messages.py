@@ -1,7 +1,7 @@
 """The flow simulation counts what the message-level simulator delivers, broker by broker, one by one.
 
-There every notification is a message through the state machines of data cluster, broker and client. Nothing is taken
-over from it but when channels ran and what they found; who gets what from whom is worked out by both.
+There every notification is a message through the state machines of data cluster, broker and client. The flow simulation
+uses only its executions and their results; both compute the deliveries independently.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tocsin.simulation.scenario import ChannelPlan, ClientPlan, Scenario
 KINDS = ("p", "q", "r", "s")
 CHANNELS = {"A": 0.4, "B": 0.8, "C": 1.5}
 BROKERS, CLIENTS = 3, 30
-#: Everybody has subscribed by then; results until then; everything is delivered by then.
+#: All clients have subscribed by QUIET, results end at UNTIL, and everything is delivered by END.
 QUIET, UNTIL, END = 10.0, 40.0, 60.0
 
 
-def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> Deployment:
+def simulated(seed: int, *, at: bool, strategy: str = "", **changes: object) -> Deployment:
     rng = Random(seed)
-    wishes = [(channel, kind) for channel in CHANNELS for kind in KINDS]
+    choices = [(channel, kind) for channel in CHANNELS for kind in KINDS]
     clients = [
         ClientPlan(
-            rng.sample(wishes, rng.randint(1, 6)),
+            rng.sample(choices, rng.randint(1, 6)),
             bandwidth=1e9,
             at=min(rng.randrange(BROKERS), rng.randrange(BROKERS)) if at else None,
         )
@@ -40,19 +40,19 @@ def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> Deplo
         for name, period in CHANNELS.items()
     ]
     scenario = Scenario(BROKERS, 0, channels, clients, strategy, buffer_bytes=1 << 20, **changes)  # type: ignore[arg-type]
-    world = Deployment(scenario, RandomStreams(seed))
-    world.cluster.producing = False
-    world.start()
-    world.clock.run(QUIET)
-    world.cluster.producing = True
-    world.clock.run(UNTIL)
-    world.cluster.producing = False
-    world.clock.run(END)
-    return world
+    deployment = Deployment(scenario, RandomStreams(seed))
+    deployment.cluster.producing = False
+    deployment.start()
+    deployment.clock.run(QUIET)
+    deployment.cluster.producing = True
+    deployment.clock.run(UNTIL)
+    deployment.cluster.producing = False
+    deployment.clock.run(END)
+    return deployment
 
 
-def counted(world: Deployment) -> Run:
-    """The same people and results in the flow simulation, each person beside the broker that it goes to."""
+def counted(deployment: Deployment) -> Run:
+    """The same clients and results in the flow simulation, each client at the site of its broker."""
     keys = [(channel, kind) for channel in CHANNELS for kind in KINDS]
     executions = [
         Execution(
@@ -60,10 +60,10 @@ def counted(world: Deployment) -> Run:
             np.array([keys.index((channel.name, json.loads(args)[0])) for args in execution.found]),
             np.array([len(found) for found in execution.found.values()]),
         )
-        for channel in world.cluster.data.channels.values()
+        for channel in deployment.cluster.data.channels.values()
         for execution in channel.executions
     ]
-    plans = world.scenario.clients
+    plans = deployment.scenario.clients
     sites = np.array([[60.0, float(j)] for j in range(BROKERS)])
     size = np.array([len(plan.wishes) for plan in plans])
     work = Workload(
@@ -82,16 +82,16 @@ def counted(world: Deployment) -> Run:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_broker_delivers_as_often(seed):
-    world = town(seed, at=True)
-    delivered = [broker.state.counters.deliveries for broker in world.brokers.values()]
-    assert counted(world).deliveries.tolist() == delivered
+def test_every_broker_delivers_as_often_as_in_the_message_level_simulation(seed):
+    deployment = simulated(seed, at=True)
+    delivered = [broker.state.counters.deliveries for broker in deployment.brokers.values()]
+    assert counted(deployment).deliveries.tolist() == delivered
     assert min(delivered) > 100
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_everybody_gets_as_much_while_people_are_moved(seed):
-    world = town(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", cool_down=2.0)
-    assert world.coordinator.migrations > 0
-    received = sum(len(each.received) for client in world.clients.values() for each in client.interests.values())
-    assert int(counted(world).deliveries.sum()) == received
+def test_clients_receive_as_many_notifications_during_migrations(seed):
+    deployment = simulated(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", cool_down=2.0)
+    assert deployment.coordinator.migrations > 0
+    received = sum(len(each.received) for client in deployment.clients.values() for each in client.interests.values())
+    assert int(counted(deployment).deliveries.sum()) == received
