@@ -68,7 +68,7 @@ NOWHERE = ["http://127.0.0.1:1", "http://no-such-host.invalid", "http://münchen
 
 
 @pytest.mark.parametrize("url", NOWHERE)
-def test_a_server_that_is_not_there_is_an_error(url):
+def test_an_unreachable_server_is_an_error(url):
     with pytest.raises(OSError):
         answer(url)
 
