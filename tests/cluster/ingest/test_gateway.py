@@ -59,7 +59,7 @@ def test_one_record_an_array_lines_and_gzip_are_taken(
     assert cluster.rows("SELECT id, n FROM Events") == [("a", 1)]
 
 
-def test_invalid_records_are_refused_one_by_one(cluster: ManualCluster) -> None:
+def test_records_that_do_not_fit_are_refused_one_by_one(cluster: ManualCluster) -> None:
     body = json.dumps([{"id": "a", "n": 1}, {"id": "b", "n": "two"}, 3, {"id": "c", "n": 3}]).encode()
     receipt = cluster.publish(Post("EventFeed", body)).result(120)
     assert receipt.taken == 2
