@@ -134,7 +134,7 @@ OTHER_SITE, REBOUND = {"origin": "http://elsewhere.example"}, {"host": "elsewher
         ("DELETE", "/local/brokers", {}, 405),
     ],
 )
-def test_requests_that_are_refused(
+def test_invalid_requests_are_refused(
     deployment: LocalDeployment, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     answer = httpx.request(method, deployment.url + path, headers=headers, timeout=60)
