@@ -12,6 +12,9 @@ from msgspec import Meta, Struct, field
 
 from tocsin.errors import UserError
 
+#: Bytes of a message that every broker accepts: a client sends no larger frames before the welcome.
+LEAST_FRAME = 4 * 1024
+
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of a request."""
@@ -73,7 +76,7 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """What a subscriber may not exceed."""
 
-    frame_bytes: Annotated[int, Meta(description="largest message a subscriber may send")] = 1024 * 1024
+    frame_bytes: Annotated[int, Meta(ge=LEAST_FRAME, description="largest message a subscriber may send")] = 1024 * 1024
     subscriptions: Annotated[int, Meta(description="most subscriptions of one subscriber")] = 1_000
     connections: Annotated[int, Meta(description="most connections at the same time")] = 100_000
     connections_per_address: Annotated[int, Meta(description="most connections from one address")] = 100_000

@@ -103,9 +103,9 @@ def the_coordinator_forgets_migrations_in_flight(patch: pytest.MonkeyPatch) -> N
 def a_retried_post_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
     post = DataCluster.post
 
-    def forgetful(self: DataCluster, command: Any, done: Any) -> None:
+    def forgetful(self: DataCluster, request: Any) -> Any:
         self.data._posts.clear()
-        post(self, command, done)
+        return post(self, request)
 
     patch.setattr(DataCluster, "post", forgetful)
 

@@ -29,8 +29,8 @@ def test_no_broker_is_removed_where_capacity_is_tight():
 
 def test_scenarios_of_all_kinds_are_drawn():
     drawn = [draw(Random(seed)) for seed in range(300)]
-    assert {each.strategy for each in drawn} == {name for name, _ in STRATEGIES}
+    assert {each.coordinator.strategy for each in drawn} == {name for name, _ in STRATEGIES}
     assert {each.masked for each in drawn} == {True, False}
     assert {len(each.channels) for each in drawn} == {1, 2, 3}
     assert any(client.pace for each in drawn for client in each.clients)
-    assert any(each.most < 100 for each in drawn) and any(each.spare for each in drawn)
+    assert any(each.broker.limits.connections < 100 for each in drawn) and any(each.spare for each in drawn)

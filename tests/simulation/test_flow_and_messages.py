@@ -11,20 +11,22 @@ from random import Random
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tocsin.simulation.flow import Execution, Run, Workload, settings, simulate
 from tocsin.simulation.nodes.deployment import Deployment
 from tocsin.simulation.random_streams import RandomStreams
-from tocsin.simulation.scenario import ChannelPlan, ClientPlan, Scenario
+from tocsin.simulation.scenario import BROKER, COORDINATOR, ChannelPlan, ClientPlan, Scenario
 
 KINDS = ("p", "q", "r", "s")
 CHANNELS = {"A": 0.4, "B": 0.8, "C": 1.5}
 BROKERS, CLIENTS = 3, 30
+QUICK = structs.replace(COORDINATOR.limits, cool_down=2.0)
 #: All clients have subscribed by QUIET, results end at UNTIL, and everything is delivered by END.
 QUIET, UNTIL, END = 10.0, 40.0, 60.0
 
 
-def simulated(seed: int, *, at: bool, strategy: str = "", **changes: object) -> Deployment:
+def simulated(seed: int, *, at: bool, **coordinator: object) -> Deployment:
     rng = Random(seed)
     choices = [(channel, kind) for channel in CHANNELS for kind in KINDS]
     clients = [
@@ -39,7 +41,9 @@ def simulated(seed: int, *, at: bool, strategy: str = "", **changes: object) -> 
         ChannelPlan(name, period, 0.7, {kind: rng.choice((60, 120, 400)) for kind in KINDS}, name == "B", 1e9)
         for name, period in CHANNELS.items()
     ]
-    scenario = Scenario(BROKERS, 0, channels, clients, strategy, buffer_bytes=1 << 20, **changes)  # type: ignore[arg-type]
+    broker = structs.replace(BROKER, buffer_bytes=1 << 20)
+    config = structs.replace(COORDINATOR, **{"strategy": "", **coordinator})
+    scenario = Scenario(BROKERS, 0, channels, clients, broker, config)
     deployment = Deployment(scenario, RandomStreams(seed))
     deployment.cluster.producing = False
     deployment.start()
@@ -91,7 +95,7 @@ def test_every_broker_delivers_as_often_as_in_the_message_level_simulation(seed)
 
 @pytest.mark.parametrize("seed", range(2))
 def test_clients_receive_as_many_notifications_during_migrations(seed):
-    deployment = simulated(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", cool_down=2.0)
+    deployment = simulated(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", limits=QUICK)
     assert deployment.coordinator.migrations > 0
     received = sum(len(each.received) for client in deployment.clients.values() for each in client.interests.values())
     assert int(counted(deployment).deliveries.sum()) == received

@@ -126,7 +126,7 @@ def pub(
         publishers = Publishers(feed, records, batch)
         opening = to_cluster(cluster, feed, clients) if broker is None else to_broker(broker, feed, clients)
         async with opening as senders:
-            with shown(bar, seconds, lambda: (passed(publishers.began), f"{publishers.taken:,} taken")):
+            with shown(bar, seconds, lambda: (passed(publishers.began), f"{publishers.accepted:,} accepted")):
                 await publishers.run(senders, seconds, count)
             return publishers.report(passed(publishers.began), clients)
 
@@ -212,7 +212,7 @@ def show_sub(found: dict[str, Any]) -> None:
 
 def show_pub(found: dict[str, Any]) -> None:
     print_line(f"{found['clients']:,} publishers to {found['feed']}, {found['seconds']:.1f} s")
-    print_line(f"records        {found['taken']:,}, {found['records_per_second']:,.0f}/s")
+    print_line(f"records        {found['accepted']:,}, {found['records_per_second']:,.0f}/s")
     print_line(f"bytes          {found['bytes']:,}, {found['bytes_per_second']:,.0f}/s")
     if found["receipt_ms"] is not None:
         print_line(f"receipts       {milliseconds(found['receipt_ms'])}, {found['posts']:,} posts")

@@ -30,7 +30,7 @@ LISTED = 1_000
 class Sum:
     """The receipts of all posts together."""
 
-    taken: int = 0
+    accepted: int = 0
     refused: int = 0
     posts: int = 0
     repeated: int = 0
@@ -38,8 +38,8 @@ class Sum:
 
     def add(self, receipt: dict[str, Any], offset: int, records: int) -> None:
         self.posts += 1
-        self.refused += records - receipt["taken"]  # the receipt lists only the first thousand
-        self.taken += receipt["taken"]
+        self.refused += records - receipt["accepted"]  # the receipt lists only the first thousand
+        self.accepted += receipt["accepted"]
         self.repeated += bool(receipt.get("repeated"))
         for refusal in receipt["refused"]:
             if len(self.refusals) < LISTED:
@@ -131,7 +131,7 @@ def send_all(send: Sender, feed: str, source: BinaryIO, size: int | None, batch:
             total.add(send(number, post), offset, post.records)
             offset += post.records
             if bar is not None and task is not None:
-                bar.update(task, completed=counted.position, description=f"{feed}: {total.taken:,} taken")
+                bar.update(task, completed=counted.position, description=f"{feed}: {total.accepted:,} accepted")
     if not total.posts:
         raise Malformed("there are no records")
 
@@ -154,12 +154,12 @@ def show(feed: str, total: Sum, json: bool) -> None:
     if not total.posts:
         return
     if json:
-        facts = {"feed": feed, "taken": total.taken, "refused": total.refused, "posts": total.posts}
+        facts = {"feed": feed, "accepted": total.accepted, "refused": total.refused, "posts": total.posts}
         print_json(facts | {"repeated": total.repeated, "refusals": total.refusals})
         return
     for refusal in total.refusals[:SHOWN]:
         err().print(clean(f"record {refusal['index'] + 1}: {refusal['reason']}"), markup=False)
     if total.refused > SHOWN:
         err().print(f"... and {total.refused - SHOWN:,} more")
-    text = f"{total.taken:,} taken" + (f", {total.refused:,} refused" if total.refused else "")
+    text = f"{total.accepted:,} accepted" + (f", {total.refused:,} refused" if total.refused else "")
     print_line(text + (f", {total.repeated:,} posts were already stored" if total.repeated else ""))

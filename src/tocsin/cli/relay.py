@@ -48,7 +48,7 @@ class Relay:
         refused += [
             {"index": indexes[each.index], "code": each.code, "reason": each.reason} for each in receipt.refused
         ]
-        return {"taken": receipt.accepted, "refused": sorted(refused, key=lambda each: int(each["index"]))}
+        return {"accepted": receipt.accepted, "refused": sorted(refused, key=lambda each: int(each["index"]))}
 
 
 def split(post: Post) -> list[Raw]:

@@ -123,7 +123,7 @@ class EmergencyRun:
     def _post(self, feed: str, records: list[dict[str, Any]]) -> None:
         headers = {"content-type": "application/x-ndjson"}
         answer = self.client.post(f"/feeds/{feed}", content=ndjson(records), headers=headers)
-        assert answer.json()["taken"] == len(records), answer.text
+        assert answer.json()["accepted"] == len(records), answer.text
 
 
 def _without(values: dict[str, str], name: str) -> dict[str, str]:

@@ -89,7 +89,7 @@ def one(
 
 def settings(variant: Variant, people: int, speed: float) -> CoordinatorConfig:
     """The settings of the simulation; β and θ grow with the number of people and the speed, as the load does."""
-    config = variant.settings.config
+    config = variant.settings
     parameters = {
         name: value * speed * people / PEOPLE if name in ("beta", "theta") and not isinstance(value, str) else value
         for name, value in config.settings.items()
