@@ -69,7 +69,7 @@ def counted(deployment: Deployment) -> Run:
     ]
     plans = deployment.scenario.clients
     sites = np.array([[60.0, float(j)] for j in range(BROKERS)])
-    size = np.array([len(plan.wishes) for plan in plans])
+    size = np.array([len(plan.interests) for plan in plans])
     work = Workload(
         END,
         np.ones(BROKERS),
@@ -77,7 +77,7 @@ def counted(deployment: Deployment) -> Run:
         sites[[plan.at or 0 for plan in plans]],
         np.zeros(CLIENTS),
         size,
-        np.array([keys.index(wish) for plan in plans for wish in plan.wishes], dtype=np.int32),
+        np.array([keys.index(each) for plan in plans for each in plan.interests], dtype=np.int32),
         np.full(int(size.sum()), QUIET - 1.0),
         sorted(executions, key=lambda execution: execution.time),
         len(keys),
