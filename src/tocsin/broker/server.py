@@ -210,7 +210,3 @@ class Server(WebServer):
         self.inner.close()
         self.app.receiver.close()
         await super().shutdown(sockets)
-
-    def serve_until_stopped(self) -> None:
-        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
-            runner.run(self.main())

@@ -6,6 +6,7 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
+from location_records import NOON, locations
 
 from tocsin.demo.application import channels
 from tocsin.demo.city import City
@@ -13,10 +14,9 @@ from tocsin.demo.city.districts import NAMES
 from tocsin.demo.city.ground import BOUNDS
 from tocsin.demo.city.interests import LOGIN, SUBSCRIBE, plans
 from tocsin.demo.city.people import DRIVING
-from tocsin.demo.city.reports import KINDS, ndjson, timestamp
+from tocsin.demo.city.reports import KINDS, ndjson
 
 CHANNELS = channels()
-NOON = timestamp(1_790_000_000.0)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def everything(seed: int, steps: list[int]) -> bytes:
     city = City(seed, 50)
     reports = [each for step in steps for each in city.advance(step)]
     planned = plans(seed, city.users, CHANNELS, city.districts)
-    parts = [ndjson(reports), ndjson(city.shelters), ndjson(city.locations(NOON)), msgspec.json.encode(planned)]
+    parts = [ndjson(reports), ndjson(city.shelters), ndjson(locations(city)), msgspec.json.encode(planned)]
     return b"".join(parts) + json.dumps(city.map()).encode()
 
 
@@ -160,7 +160,7 @@ def test_a_negative_number_of_people_or_shelters_is_an_error(people: int, shelte
 def test_a_city_without_people_runs() -> None:
     city = City(1, 0, 0)
     city.advance(30)
-    assert city.locations(NOON) == [] and city.shelters == []
+    assert locations(city) == [] and city.shelters == []
 
 
 def test_shelters_have_unique_names_districts_and_capacities(city: City) -> None:
