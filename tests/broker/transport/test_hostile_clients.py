@@ -201,9 +201,7 @@ def strict(data: Any, tmp_path: Any) -> Iterator[Broker]:
 @pytest.fixture
 def short_timeout(data: Any, tmp_path: Any, request: Any) -> Iterator[Broker]:
     """Only one timeout is short, so that a slow machine does not trigger another."""
-    with broker(
-        tmp_path, data[1], "short_timeout", **{"hello_timeout": 120.0, "heartbeat": 120.0} | request.param
-    ) as found:
+    with broker(tmp_path, data[1], "short", **{"hello_timeout": 120.0, "heartbeat": 120.0} | request.param) as found:
         yield found
 
 
