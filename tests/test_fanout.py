@@ -1,4 +1,4 @@
-"""The fan-out benchmark's tools count every delivery, and none too many."""
+"""The fan-out benchmark's tools count every delivery exactly once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def limit(tmp_path_factory) -> Path:
 
 
 def delivered(server: Server, case: Case, counter: Path) -> tuple[int, int, int]:
-    """What should have come in both modes, and what did: deliveries and frames once the server has gone."""
+    """The expected deliveries in both modes, and the counted deliveries and frames after the server has stopped."""
     expected = 0
     with server:
         openings = [server.opening(number, topics) for number, topics in enumerate(case.subscriptions)]
@@ -94,7 +94,7 @@ def test_subscriptions_are_the_same_in_every_run():
     assert again.deliveries([3, 3]) == 2 * sum(3 in topics for topics in again.subscriptions)
 
 
-# -- what the counter makes of other servers' ways ---------------------------------------------------------------------
+# -- the counter with other servers ------------------------------------------------------------------------------------
 
 
 class Scripted:
@@ -163,7 +163,7 @@ DELIVERIES = 1 + 7 + 300 + 7 + 16
 
 
 @pytest.mark.parametrize("part", [1, 2, 3, 7, 11, 13, 299, 4096, 1_000_000])
-def test_markers_are_counted_wherever_frames_and_reads_end(part, counter):
+def test_markers_are_counted_across_frames_and_reads(part, counter):
     with (
         Scripted(b"".join(SCRIPT), part) as server,
         Counter(server.door, [Opening([b'{"hello":1}'], 1)], executable=counter) as client,
@@ -204,19 +204,19 @@ def test_known_frames_can_be_counted_by_their_bytes(counter):
             assert client.drained().deliveries == 40
 
 
-def test_a_server_that_closes_too_early_is_told(counter):
+def test_a_server_that_closes_too_early_is_an_error(counter):
     with (
         Scripted(frame(PAYLOAD) + frame((1008).to_bytes(2) + b"too slow", opcode=8), 1000) as server,
         Counter(server.door, [Opening([], 1)], executable=counter) as client,
     ):
         client.expect(2)
-        client.total()  # its answer says that the counter expects them
+        client.total()  # after its answer, the counter expects them
         server.publish()
         with pytest.raises(RuntimeError, match="1008 too slow"):
             client.met()
 
 
-def test_a_missing_compiler_is_told(monkeypatch, tmp_path):
+def test_a_missing_compiler_is_an_error(monkeypatch, tmp_path):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match="needs a C compiler"):

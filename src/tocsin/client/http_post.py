@@ -20,7 +20,7 @@ from tocsin.http.client import HttpClient, trust
 from tocsin.wire.remote_errors import remote_error
 from tocsin.wire.reports import BrokerRequest, Placement
 
-#: Bytes of an answer; nobody here needs more than a token or an address.
+#: Bytes of an answer; a token or an address needs no more.
 LARGEST = 64 * 1024
 #: Seconds for the answer to a login, and to a request for a broker.
 LOGIN_TIMEOUT, PLACEMENT_TIMEOUT = 10.0, 5.0
