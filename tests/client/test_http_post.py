@@ -10,7 +10,7 @@ from scripted_http_server import ScriptedHandler, scripted_server
 
 from tocsin.client.http_post import LARGEST, post
 from tocsin.client.placement import request_broker
-from tocsin.errors import Malformed, SystemTrouble, TocsinError, Unreachable
+from tocsin.errors import Malformed, SystemFailure, TocsinError, Unreachable
 from tocsin.wire.reports import BrokerRequest, Placement
 
 ASKED = BrokerRequest("somebody-or-other", avoid=["north"])
@@ -51,9 +51,9 @@ def test_a_configured_proxy_is_used(monkeypatch):
     ("status", "body", "kind"),
     [
         (422, b'{"error": {"code": "malformed", "message": "no", "hint": "look"}}', Malformed),
-        (503, b'{"error": {"code": "busy", "message": "no broker can take anybody"}}', SystemTrouble),
-        (502, b"<html>", SystemTrouble),
-        (200, b"<html>", SystemTrouble),
+        (503, b'{"error": {"code": "busy", "message": "no broker can take anybody"}}', SystemFailure),
+        (502, b"<html>", SystemFailure),
+        (200, b"<html>", SystemFailure),
         (200, b"x" * (LARGEST + 1), Unreachable),
     ],
 )

@@ -13,7 +13,7 @@ from tocsin.balancing.model.load import Load
 from tocsin.balancing.plan_request import PlanRequest
 from tocsin.balancing.strategies import registry
 from tocsin.coordinator.planner import Planner
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 
 def request(strategy=None) -> PlanRequest:
@@ -62,7 +62,7 @@ def test_small_plans_are_made_in_this_process():
 )
 def test_an_error_is_reported_and_the_next_plan_is_made(strategy, words):
     async def work(planner):
-        with pytest.raises(SystemTrouble, match=words):
+        with pytest.raises(SystemFailure, match=words):
             await planner.plan(request(strategy()))
         return await planner.plan(request())
 
@@ -71,7 +71,7 @@ def test_an_error_is_reported_and_the_next_plan_is_made(strategy, words):
 
 def test_a_strategy_that_does_not_end_is_aborted():
     async def work(planner):
-        with pytest.raises(SystemTrouble, match="took more than 1 s"):
+        with pytest.raises(SystemFailure, match="took more than 1 s"):
             await planner.plan(request(Broods()))
         planner.timeout = 60.0
         return await planner.plan(request())

@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.client.http_post import post
 from tocsin.client.refusal import refusal
-from tocsin.errors import SystemTrouble, Unreachable
+from tocsin.errors import SystemFailure, Unreachable
 from tocsin.wire.reports import BrokerRequest, Placement
 
 #: Seconds for the answer.
@@ -24,4 +24,4 @@ async def request_broker(coordinator: str, request: BrokerRequest) -> Placement:
     try:
         return msgspec.json.decode(content, type=Placement)
     except msgspec.DecodeError as error:
-        raise SystemTrouble(f"{coordinator} does not answer like a coordinator") from error
+        raise SystemFailure(f"{coordinator} does not answer like a coordinator") from error

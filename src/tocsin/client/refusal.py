@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, UserError
+from tocsin.errors import SystemFailure, TocsinError, Unauthorized, UserError
 from tocsin.wire.remote_errors import remote_error
 
 
@@ -28,4 +28,4 @@ def refusal(status: int, content: bytes, what: str) -> TocsinError:
         text = f"{what} failed with status {status}"
         if status in (401, 403):
             return Unauthorized(text)
-        return SystemTrouble(text) if status >= 500 else UserError(text)
+        return SystemFailure(text) if status >= 500 else UserError(text)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from tocsin.coordinator.core.events import BrokerRow, Choice, Note, Sample
 from tocsin.coordinator.store import Changes, Store
-from tocsin.errors import Busy, LeaseHeld, StorageError, SystemTrouble
+from tocsin.errors import Busy, LeaseHeld, StorageError, SystemFailure
 
 log = logging.getLogger("tocsin.server")
 
@@ -76,7 +76,7 @@ class WriteBehind:
     async def retry(self) -> None:
         """Called regularly; an error is logged once."""
         if self._writing is None:
-            with suppress(SystemTrouble):
+            with suppress(SystemFailure):
                 await self.flush()
 
     async def _write(self) -> None:
@@ -157,7 +157,7 @@ class WriteBehind:
 
     async def close(self) -> None:
         """Write the remaining changes."""
-        with suppress(SystemTrouble):
+        with suppress(SystemFailure):
             await self.flush()
 
 

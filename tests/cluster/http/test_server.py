@@ -374,7 +374,7 @@ def test_readiness_says_why_not(client, cluster):
 def test_health_fails_when_the_committer_has_stopped(client, cluster):
     cluster.state = {"ready": True, "spark": "up", "reason": "", "committer": False}
     answer = client.get("/healthz")
-    assert code(answer) == (503, "trouble")
+    assert code(answer) == (503, "failure")
     assert answer.json()["error"]["message"] == "the committer has stopped, so nothing can be stored"
 
 

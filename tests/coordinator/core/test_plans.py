@@ -8,7 +8,7 @@ from coordinator_harness import CoordinatorHarness, lopsided
 from tocsin.balancing.balancer import plan_for
 from tocsin.balancing.decisions import Reason
 from tocsin.coordinator.core import events as ev
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 POINTLESS = Reason.POINTLESS.value
 
@@ -159,7 +159,7 @@ def test_what_is_looked_at_leaves_out_who_has_left():
 def test_who_looks_is_told_of_trouble():
     harness = lopsided(offloaded=True)
     harness.handle(ev.ShowPlan(0))
-    with pytest.raises(SystemTrouble, match="could not be made"):
+    with pytest.raises(SystemFailure, match="could not be made"):
         harness.handle(ev.PlanReady(harness.plan_requests[0].number, None))
     harness.handle(ev.ShowPlan(0))
     assert len(harness.plan_requests) == 2

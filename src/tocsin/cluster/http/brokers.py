@@ -12,7 +12,7 @@ from tocsin.errors import (
     LimitExceeded,
     Malformed,
     StorageError,
-    SystemTrouble,
+    SystemFailure,
     UnsupportedMedia,
     UserError,
 )
@@ -38,7 +38,7 @@ OPERATIONS = (
         "All brokers",
         list_brokers,
         (Answer("By name", Brokers),),
-        errors=(Malformed, SystemTrouble),
+        errors=(Malformed, SystemFailure),
     ),
     Operation(
         "PUT",
@@ -55,7 +55,7 @@ OPERATIONS = (
             Conflict,
             LimitExceeded,
             UnsupportedMedia,
-            SystemTrouble,
+            SystemFailure,
             StorageError,
         ),
     ),

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, Operation
 from tocsin.cluster.http.schemas import ChannelInfo, Channels
-from tocsin.errors import Malformed, NotFound, SystemTrouble
+from tocsin.errors import Malformed, NotFound, SystemFailure
 from tocsin.http.responses import answer
 
 
@@ -26,7 +26,7 @@ OPERATIONS = (
         "All channels",
         list_channels,
         (Answer("By name", Channels),),
-        errors=(Malformed, SystemTrouble),
+        errors=(Malformed, SystemFailure),
     ),
     Operation(
         "GET",
@@ -35,6 +35,6 @@ OPERATIONS = (
         "One channel",
         show_channel,
         (Answer("The channel", ChannelInfo),),
-        errors=(Malformed, NotFound, SystemTrouble),
+        errors=(Malformed, NotFound, SystemFailure),
     ),
 )

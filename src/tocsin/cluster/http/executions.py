@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, Operation
 from tocsin.cluster.http.schemas import ExecutionParameters, Executions, PullParameters, ResultLine
-from tocsin.errors import Busy, Malformed, NotFound, StorageError, SystemTrouble
+from tocsin.errors import Busy, Malformed, NotFound, StorageError, SystemFailure
 from tocsin.http.responses import NDJSON, answer, stream
 
 PATH = "/channels/{channel}/executions"
@@ -44,7 +44,7 @@ OPERATIONS = (
         list_executions,
         (Answer("Ordered by number; with `wait`, as soon as there is one", Executions),),
         query=ExecutionParameters,
-        errors=(Malformed, NotFound, Busy, SystemTrouble),
+        errors=(Malformed, NotFound, Busy, SystemFailure),
     ),
     Operation(
         "GET",
@@ -54,6 +54,6 @@ OPERATIONS = (
         pull,
         (Answer("A line for each subscription of the broker that has results", None, (NDJSON,), ResultLine),),
         query=PullParameters,
-        errors=(Malformed, NotFound, Busy, SystemTrouble, StorageError),
+        errors=(Malformed, NotFound, Busy, SystemFailure, StorageError),
     ),
 )

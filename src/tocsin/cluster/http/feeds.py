@@ -19,7 +19,7 @@ from tocsin.errors import (
     NotJson,
     RecordsRefused,
     StorageError,
-    SystemTrouble,
+    SystemFailure,
     UnsupportedEncoding,
     UnsupportedMedia,
 )
@@ -137,7 +137,7 @@ OPERATIONS = (
             LimitExceeded,
             UnsupportedMedia,
             RecordsRefused,
-            SystemTrouble,
+            SystemFailure,
             StorageError,
         ),
         description="One JSON record, an array of records, or one record per line. Answers when they are durable.",

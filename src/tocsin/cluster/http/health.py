@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tocsin import __version__
 from tocsin.cluster.http.operation import Answer, Exchange, Operation
 from tocsin.cluster.http.schemas import Index, RouteInfo, Status
-from tocsin.errors import Malformed, NotReady, SystemTrouble
+from tocsin.errors import Malformed, NotReady, SystemFailure
 from tocsin.http.responses import answer
 
 #: A cluster that does not report its status within this many seconds is not healthy.
@@ -22,14 +22,14 @@ async def status(exchange: Exchange) -> dict[str, Any]:
         async with asyncio.timeout(STATUS_TIMEOUT):
             return await exchange.threads.quick.run(exchange.cluster.status)
     except TimeoutError:
-        raise SystemTrouble(f"the data cluster did not report its status within {STATUS_TIMEOUT:g} s") from None
+        raise SystemFailure(f"the data cluster did not report its status within {STATUS_TIMEOUT:g} s") from None
 
 
 async def health(exchange: Exchange) -> Response:
     """Healthy while the committer runs; Spark may be down."""
     state = await status(exchange)
     if not state["committer"]:
-        raise SystemTrouble(
+        raise SystemFailure(
             "the committer has stopped, so nothing can be stored", hint="see the log, and restart the data cluster"
         )
     return answer(state)
@@ -66,7 +66,7 @@ OPERATIONS = (
         "Whether the process is healthy",
         health,
         (Answer("It is healthy", Status),),
-        errors=(Malformed, SystemTrouble),
+        errors=(Malformed, SystemFailure),
     ),
     Operation(
         "GET",
@@ -75,7 +75,7 @@ OPERATIONS = (
         "Whether it can run queries and channels",
         readiness,
         (Answer("It is ready", Status),),
-        errors=(Malformed, NotReady, SystemTrouble),
+        errors=(Malformed, NotReady, SystemFailure),
     ),
     Operation(
         "GET",
@@ -84,7 +84,7 @@ OPERATIONS = (
         "Metrics for Prometheus",
         metrics,
         (Answer("The text format of Prometheus", None, ("text/plain",)),),
-        errors=(Malformed, SystemTrouble),
+        errors=(Malformed, SystemFailure),
     ),
     Operation(
         "GET",
@@ -93,7 +93,7 @@ OPERATIONS = (
         "This description",
         openapi,
         (Answer("OpenAPI 3.1", dict[str, Any]),),
-        errors=(Malformed, SystemTrouble),
+        errors=(Malformed, SystemFailure),
     ),
     Operation(
         "GET",
@@ -102,6 +102,6 @@ OPERATIONS = (
         "All routes",
         index,
         (Answer("The routes", Index),),
-        errors=(Malformed, SystemTrouble),
+        errors=(Malformed, SystemFailure),
     ),
 )

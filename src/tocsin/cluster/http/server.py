@@ -18,7 +18,7 @@ from tocsin.cluster.http.feeds import FeedEndpoint
 from tocsin.cluster.http.openapi import document
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
-from tocsin.errors import MethodNotAllowed, SystemTrouble
+from tocsin.errors import MethodNotAllowed, SystemFailure
 from tocsin.http.request_handler import handle
 from tocsin.http.server import WebServer, address, bind, no_such_path
 
@@ -134,7 +134,7 @@ def serving(cluster: DataCluster, config: ClusterConfig) -> Iterator[str]:
     try:
         while not up.wait(0.05):
             if not thread.is_alive():
-                raise SystemTrouble("the server did not start", hint="see the log")
+                raise SystemFailure("the server did not start", hint="see the log")
         yield url
     finally:
         server.should_exit = True

@@ -28,7 +28,7 @@ from tocsin.errors import (
     QueryFailed,
     RecordsRefused,
     StorageError,
-    SystemTrouble,
+    SystemFailure,
     TocsinError,
     TypeMismatch,
     UnsupportedMedia,
@@ -62,7 +62,7 @@ STATEMENT_ERRORS = (
     RecordsRefused,
     Busy,
     NotReady,
-    SystemTrouble,
+    SystemFailure,
     StorageError,
 )
 

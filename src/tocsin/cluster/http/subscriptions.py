@@ -29,7 +29,7 @@ from tocsin.errors import (
     Malformed,
     NotFound,
     StorageError,
-    SystemTrouble,
+    SystemFailure,
     TypeMismatch,
     UnsupportedMedia,
     UserError,
@@ -38,7 +38,7 @@ from tocsin.http.requests import check_text
 from tocsin.http.responses import NDJSON, answer, stream
 
 PATH = "/channels/{channel}/subscriptions"
-READ_ERRORS = (Malformed, NotFound, SystemTrouble, StorageError)
+READ_ERRORS = (Malformed, NotFound, SystemFailure, StorageError)
 WRITE_ERRORS = (
     Malformed,
     TypeMismatch,
@@ -48,7 +48,7 @@ WRITE_ERRORS = (
     Conflict,
     LimitExceeded,
     UnsupportedMedia,
-    SystemTrouble,
+    SystemFailure,
     StorageError,
 )
 
@@ -175,7 +175,7 @@ OPERATIONS = (
         unsubscribe_one,
         (Answer("It has ended", Unsubscribed),),
         query=OneParameters,
-        errors=(Malformed, CrossOrigin, NotFound, Conflict, SystemTrouble, StorageError),
+        errors=(Malformed, CrossOrigin, NotFound, Conflict, SystemFailure, StorageError),
     ),
     Operation(
         "POST",

@@ -44,7 +44,7 @@ from tocsin.cluster.ingest.file_source import (
 )
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime, causes
-from tocsin.errors import NotFound, QueryFailed, SystemTrouble, UserError
+from tocsin.errors import NotFound, QueryFailed, SystemFailure, UserError
 from tocsin.wire.backoff import ceiling
 
 __all__ = ["CheckedRows", "FileFeed", "FileSource", "check_path", "file_source", "load_files"]
@@ -138,7 +138,7 @@ class FileFeed:
             self._changed.notify_all()
             done = self._changed.wait_for(lambda: self._served >= ticket or self._stopping, timeout)
             if not done or self._served < ticket:
-                raise SystemTrouble(f"feed {self.feed!r} did not finish reading its files", hint=self._error or "")
+                raise SystemFailure(f"feed {self.feed!r} did not finish reading its files", hint=self._error or "")
             if self._error:
                 raise QueryFailed(self._error)
 
