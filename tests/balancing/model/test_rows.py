@@ -13,7 +13,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["add", "remove", "put"]), st.integ
 
 
 @given(CHANGES)
-def test_rows_hold_what_was_put_into_them(changes):
+def test_rows_behave_like_sets(changes):
     rows, lists = Rows(), {u: set() for u in range(7)}
     rows.reach(7)
     for what, u, k in changes:
@@ -33,7 +33,7 @@ def test_rows_hold_what_was_put_into_them(changes):
     assert rows.total == sum(map(len, lists.values()))
 
 
-def test_growing_rows_do_not_waste_more_than_they_hold():
+def test_growing_rows_waste_less_than_three_times_their_size():
     rows = Rows([[0]] * 10)
     for k in range(1, 200):
         for u in range(10):
@@ -41,7 +41,7 @@ def test_growing_rows_do_not_waste_more_than_they_hold():
     assert len(rows._pool) < 4 * rows.total
 
 
-def test_numbers_of_forgotten_names_are_given_again():
+def test_the_interner_uses_numbers_of_forgotten_names_again():
     names: Interner[str] = Interner()
     assert [names.number(name) for name in ("ann", "bob", "ann")] == [0, 1, 0]
     assert names.forget("ann") == 0 and names.find("ann") is None and names.forget("ann") is None
