@@ -146,7 +146,7 @@ def test_another_kind_of_server_is_said_so(name):
     assert b"does not answer like a Tocsin server" in ran.stderr
 
 
-def test_a_port_in_use_is_said_so(tmp_path):
+def test_an_occupied_port_is_reported(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as sock:
         ran = tocsin("cluster", "--home", str(tmp_path), "--port", str(sock.getsockname()[1]))
     error, hint = ran.stderr.decode().splitlines()

@@ -59,7 +59,7 @@ def ingest(home: str, count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # Folding is another step at which it may die.
+    # Compaction is another step at which it may die.
     for store in cluster.context.stores.values():
         cluster.compactor.run(store)
     cluster.close()

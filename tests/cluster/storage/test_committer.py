@@ -117,7 +117,7 @@ def test_one_bad_request_does_not_fail_the_others(bench: CommitBench) -> None:
 
 
 @pytest.mark.parametrize("last", ["subscribe", "unsubscribe"])
-def test_the_later_of_subscribing_and_unsubscribing_counts(bench: CommitBench, last: str) -> None:
+def test_the_later_of_subscribing_and_unsubscribing_wins(bench: CommitBench, last: str) -> None:
     id = bench.catalog.new_id()
     added = AddSubscription(id, bench.channel.id, "[]", bench.broker.id)
     steps = {

@@ -129,7 +129,7 @@ def read_only(catalog: Catalog) -> Iterator[None]:
 @pytest.mark.parametrize(
     "fault, message", [(full_disk, "disk of the catalog is full"), (read_only, "cannot be written")]
 )
-def test_a_disk_that_takes_nothing_is_a_clear_error_and_passes(
+def test_a_full_disk_is_a_clear_error_and_the_catalog_recovers(
     tmp_path: Path, fault: Callable[[Catalog], AbstractContextManager[None]], message: str
 ) -> None:
     catalog = open_catalog("", str(tmp_path))
@@ -141,7 +141,7 @@ def test_a_disk_that_takes_nothing_is_a_clear_error_and_passes(
     catalog.close()
 
 
-def test_a_file_that_is_no_catalog_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_catalog_is_refused(tmp_path: Path) -> None:
     (tmp_path / "catalog.sqlite3").write_bytes(b"something else altogether " * 400)
     with pytest.raises(StorageError, match="not a catalog"):
         open_catalog("", str(tmp_path))
@@ -220,13 +220,13 @@ def test_a_reader_that_stops_early_leaves_nothing_open(database_address: str, tm
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
-    """A server to stop and crash."""
+    """A server that tests may stop and crash."""
     with Server() as server:
         yield server
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
-def test_it_reconnects_after_the_server_restarts(own_server: Server, how: signal.Signals) -> None:
+def test_the_catalog_reconnects_after_a_restart_of_the_server(own_server: Server, how: signal.Signals) -> None:
     catalog = open_catalog(own_server.fresh(), "")
     catalog.acquire_lease()
     dataset = a_dataset(catalog)
@@ -294,7 +294,7 @@ def test_the_lease_is_taken_again_after_a_restart(own_server: Server) -> None:
     second.close()
 
 
-def test_who_lost_the_lease_writes_nothing_any_more(fresh_postgres: Callable[[], str]) -> None:
+def test_a_catalog_that_lost_the_lease_cannot_write(fresh_postgres: Callable[[], str]) -> None:
     url = fresh_postgres()
     first, second = open_catalog(url, ""), open_catalog(url, "")
     first.acquire_lease()
