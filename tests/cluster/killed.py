@@ -34,7 +34,7 @@ SUBSCRIBE TO OfKind('fire') ON b;
 
 
 def report(**line: object) -> None:
-    os.write(1, json.dumps(line).encode() + b"\n")  # one call: several threads speak
+    os.write(1, json.dumps(line).encode() + b"\n")  # one call: several threads print
 
 
 def prepare(cluster: DataCluster) -> None:

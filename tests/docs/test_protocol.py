@@ -38,7 +38,7 @@ class Reader:
         self.cluster, self.broker, self.folder = cluster, running, folder
         self.speaker = Speaker(running.url, hello=False)
         self.real: dict[str, str] = {}
-        # Gets what is found as soon as the broker has it: the page's own subscriber may be away at that moment.
+        # Gets results as soon as the broker has them: the page's own subscriber may be offline at that moment.
         self.watcher = Speaker(running.url)
         self.watcher.ask("subscribe", channel="OfKind", args={"kind": "fire"})
 

@@ -360,7 +360,7 @@ def test_a_long_poll_ends_with_the_execution_it_waits_for(client, cluster):
     assert client.get("/channels/alarms/executions?wait=60").json() == {"executions": []}
 
 
-# -- health and trouble --------------------------------------------------------------------------------------------
+# -- health and failures -------------------------------------------------------------------------------------------
 
 
 def test_readiness_reports_why_queries_cannot_run(client, cluster):

@@ -16,7 +16,7 @@ from tocsin.errors import NotFound
 @pytest.fixture
 def cluster(tmp_path: Path) -> Sparkless:
     with sparkless(tmp_path / "data", retention=60.0) as (running, _):
-        running.register_broker("b", "http://127.0.0.1:9/notify")  # nothing answers there
+        running.register_broker("b", "http://127.0.0.1:9/notify")  # no server listens there
         yield running
 
 

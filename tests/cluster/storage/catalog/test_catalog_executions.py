@@ -197,7 +197,7 @@ def test_the_catalog_is_readable_as_tables(catalog: Catalog) -> None:
     assert catalog.rows("channels")[1][0][-2:] == (1, 2)
 
 
-# -- life --------------------------------------------------------------------------------------------------------------
+# -- lease -------------------------------------------------------------------------------------------------------------
 
 
 def test_only_one_catalog_holds_the_lease(opener: Open) -> None:

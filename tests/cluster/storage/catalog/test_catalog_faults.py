@@ -25,7 +25,7 @@ from tocsin.cluster.model import Channel, Dataset
 from tocsin.cluster.storage.catalog import Catalog, Commit, open_catalog
 from tocsin.errors import LeaseHeld, StorageError
 
-# Commits for ever, and prints what was acknowledged only after it was.
+# Commits until it is killed, and prints each commit after its acknowledgement.
 CHILD = """
 import os, sys
 from tocsin.cluster.storage.catalog import Append, Commit, open_catalog
@@ -272,7 +272,7 @@ def test_a_crash_of_the_server_loses_nothing_acknowledged(own_server: Server) ->
         paths = {segment.first: segment.path for segment in catalog.segments(dataset.id)}
         assert sorted(paths) == list(range(1, catalog.head(dataset.id) + 1))
         assert acknowledged.items() <= paths.items()
-        # More than was acknowledged is there only where the catalog had said that it does not know.
+        # More commits than acknowledged exist only where the catalog reported an uncertain outcome.
         unexpected = len(paths) - len(acknowledged)
         assert unexpected == 0 or (unexpected == 1 and failed[0].fields.get("uncertain"))
         acknowledged.update(paths)
@@ -348,7 +348,7 @@ class Cutter:
             return
         finally:
             source.close()
-            # What was sent still arrives; then the other end sees that it is over.
+            # Bytes already sent still arrive; then the other end sees the end of the connection.
             with suppress(OSError):
                 target.shutdown(socket.SHUT_WR)
 
@@ -370,7 +370,7 @@ def test_a_connection_lost_during_a_commit_is_uncertain(
         catalog.record(execution(channel, 1), {dataset.id: 0}, [])
     assert caught.value.fields["uncertain"] is True
     proxy.cut = None
-    # A write to the same row waits until the server has made up its mind.
+    # A write to the same row waits until the server has committed or rolled back.
     direct.advance(channel.id, {dataset.id: 0})
     assert catalog.last_execution(channel.id) == (1 if done else 0)
     assert append(catalog, dataset, "a") == [1]
