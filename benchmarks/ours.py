@@ -124,8 +124,8 @@ def runner_of(data: DataCluster, name: str) -> ChannelRunner:
 
 def publish(data: DataCluster, feed: str, records: Sequence[Any]) -> None:
     receipt = data.publish(Post(feed, ndjson(records), content_type="application/x-ndjson")).result(120)
-    if receipt.taken != len(records):
-        raise RuntimeError(f"{receipt.taken} of {len(records)} records taken: {receipt.refused[:1]}")
+    if receipt.accepted != len(records):
+        raise RuntimeError(f"{receipt.accepted} of {len(records)} records accepted: {receipt.refused[:1]}")
 
 
 def subscribe(data: DataCluster, name: str, first: int, last: int) -> None:

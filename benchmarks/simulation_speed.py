@@ -9,9 +9,11 @@ from typing import Any
 from benchmarks import harness
 from benchmarks.balancing_speed import apart
 from benchmarks.harness import Table
+from benchmarks.whole_coordinator import Whole
 from tocsin.cli.output import progress
 from tocsin.simulation.flow import PAPER, settings, simulate
 from tocsin.simulation.flow.debs import Size, debs_simulation
+from tocsin.simulation.flow.decision_makers import Parts
 
 #: Mean load of a broker above which the paper's strategies begin, bytes a second.
 BETA = 300e6
@@ -82,11 +84,16 @@ def measured(
     started = time.perf_counter()
     work = debs_simulation(1, size)
     made = time.perf_counter() - started
-    how = settings(strategy, "nearest", limits=PAPER, whole=whole, **parameters)
+    how = settings(strategy, "nearest", limits=PAPER, **parameters)
     with progress() as bar:
         task = None if bar is None else bar.add_task(label, total=size.seconds)
         started = time.perf_counter()
-        found = simulate(work, how, progress=lambda at: None if bar is None else bar.update(task, completed=at))
+        found = simulate(
+            work,
+            how,
+            progress=lambda at: None if bar is None else bar.update(task, completed=at),
+            decide=Whole if whole else Parts,
+        )
         took = time.perf_counter() - started
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return made, took, (found.executions, int(found.deliveries.sum()), len(found.migrations), memory)

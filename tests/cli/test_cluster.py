@@ -58,7 +58,7 @@ def test_records_are_accepted_before_queries_can_run(process, tmp_path):
     assert not (tmp_path / "ready").exists()
     with started(tmp_path) as again:
         url = again.event("listening")["url"]
-        assert httpx.post(url + "/feeds/f", json={"a": 1}, timeout=120).json()["taken"] == 1
+        assert httpx.post(url + "/feeds/f", json={"a": 1}, timeout=120).json()["accepted"] == 1
         assert error(httpx.get(url + "/readyz", timeout=120)) == (503, "not_ready")
         stop(again)
 

@@ -94,7 +94,7 @@ def test_sql_loads_a_file_of_records(url, dataset, tmp_path):
 
 def test_pub_sends_standard_input(url, dataset):
     ran = tocsin("pub", dataset, "--url", url, data=b'{"id":"a","n":1}\n{"id":"b","n":2}\n')
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"2 taken\n", b"")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"2 accepted\n", b"")
     assert rows(url, dataset) == 2
 
 
@@ -106,7 +106,7 @@ def test_pub_sends_a_file_in_posts(url, dataset, tmp_path, packed):
     ran = tocsin("pub", dataset, str(file), "--batch", "300", "--json", "--url", url)
     assert json.loads(ran.stdout) == {
         "feed": dataset,
-        "taken": 1_000,
+        "accepted": 1_000,
         "refused": 0,
         "posts": 4,
         "repeated": 0,
@@ -118,14 +118,14 @@ def test_pub_sends_a_file_in_posts(url, dataset, tmp_path, packed):
 def test_pub_reports_which_records_were_refused_and_why(url, dataset):
     lines = [b'{"id":"a","n":1}', b'{"id":"b","n":"x"}', b"nonsense", b'{"id":"c","n":3}']
     ran = tocsin("pub", dataset, "--batch", "2", "--url", url, data=b"\n".join(lines))
-    assert (ran.returncode, ran.stdout) == (1, b"2 taken, 2 refused\n")
+    assert (ran.returncode, ran.stdout) == (1, b"2 accepted, 2 refused\n")
     assert [line.split(b":")[0] for line in ran.stderr.splitlines()] == [b"record 2", b"record 3"]
 
 
 def test_pub_under_the_same_key_stores_nothing_twice(url, dataset):
-    for taken in (b"1 taken\n", b"1 taken, 1 posts were already stored\n"):
+    for accepted in (b"1 accepted\n", b"1 accepted, 1 posts were already stored\n"):
         ran = tocsin("pub", dataset, "--key", "file-7", "--url", url, data=b'{"id":"a","n":1}')
-        assert (ran.returncode, ran.stdout) == (0, taken)
+        assert (ran.returncode, ran.stdout) == (0, accepted)
 
 
 def test_pub_atomic_refuses_a_whole_post(url, dataset):

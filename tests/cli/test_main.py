@@ -214,7 +214,7 @@ class Forgetful(BaseHTTPRequestHandler):
         if len(self.seen) == 2:
             self.close_connection = True
             return
-        receipt = b'{"taken":1,"refused":[],"repeated":false}'
+        receipt = b'{"accepted":1,"refused":[],"repeated":false}'
         self.send_response(200)
         self.send_header("content-length", str(len(receipt)))
         self.end_headers()
@@ -233,7 +233,7 @@ def test_pub_sends_a_post_again_under_the_same_key(monkeypatch):
         ran = tocsin("pub", "f", "--batch", "1", "--key", "k", "--url", url, data=b"{}\n[]\n0")
         server.shutdown()
     assert Forgetful.seen == [("k-0", b"{}"), ("k-1", b"[]"), ("k-1", b"[]"), ("k-2", b"0")]
-    assert (ran.returncode, ran.stdout, pauses) == (0, b"3 taken\n", [0.2])
+    assert (ran.returncode, ran.stdout, pauses) == (0, b"3 accepted\n", [0.2])
     assert b"trying again in 0.2 s" in ran.stderr
 
 

@@ -150,7 +150,7 @@ def test_an_invalid_parameter_of_sub_is_reported(words):
 def test_pub_sends_records_through_a_broker(broker):
     data = b'{"id":"a"}\nnonsense\n{}\nNaN\n"\xff"\n{"id":"b"}\n'
     ran = tocsin("pub", "F", "--broker", broker.url, data=data)
-    assert (ran.returncode, ran.stdout) == (1, b"2 taken, 4 refused\n")
+    assert (ran.returncode, ran.stdout) == (1, b"2 accepted, 4 refused\n")
     assert [line.split(b":")[0] for line in ran.stderr.splitlines()] == [
         b"record 2",
         b"record 3",

@@ -8,8 +8,7 @@ import socket
 import pytest
 from scripted_http_server import ScriptedHandler, scripted_server
 
-from tocsin.client.http_post import LARGEST, post
-from tocsin.client.placement import request_broker
+from tocsin.client.http_post import LARGEST, post, request_broker
 from tocsin.errors import Malformed, SystemFailure, TocsinError, Unreachable
 from tocsin.wire.reports import BrokerRequest, Placement
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from scripted_http_server import ScriptedHandler, scripted_server
 
-from tocsin.client.login import Credentials, login
+from tocsin.client.http_post import Credentials, login
 from tocsin.errors import SystemFailure, TocsinError, Unauthorized, Unreachable, UserError
 
 

@@ -10,7 +10,8 @@ import pytest
 from test_client import looped
 from test_migration import Coordinator
 
-from tocsin.client.round_trips import MOST_BROKERS, Broker, measure_round_trips, select, tcp_round_trip
+from tocsin.client.round_trips import MOST_BROKERS, measure_round_trips, select, tcp_round_trip
+from tocsin.wire.reports import BrokerAddress
 
 BROKERS = [("north", "ws://north:1"), ("south", "ws://south:1")]
 
@@ -78,12 +79,12 @@ async def test_an_address_that_cannot_be_used_gives_no_round_trips():
 
 
 def test_of_many_brokers_the_nearest_on_the_map_are_measured():
-    brokers = [Broker(f"b{number}", "ws://b", 0.0, float(number)) for number in range(-179, 180)]
+    brokers = [BrokerAddress(f"b{number}", "ws://b", 0.0, float(number)) for number in range(-179, 180)]
     assert {each.broker for each in select(brokers, (0.0, 178.0), Random(1))} >= {"b178", "b179", "b-179"}
     assert len(select(brokers, (0.0, 178.0), Random(1))) == MOST_BROKERS
 
 
 def test_without_a_map_random_brokers_are_measured():
-    brokers = [Broker(f"b{number}", "ws://b") for number in range(50)]
+    brokers = [BrokerAddress(f"b{number}", "ws://b") for number in range(50)]
     first, second = select(brokers, (1.0, 1.0), Random(1)), select(brokers, None, Random(2))
     assert len({each.broker for each in first}) == MOST_BROKERS and first != second

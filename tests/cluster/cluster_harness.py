@@ -73,7 +73,7 @@ class ManualCluster(DataCluster):
     def post(self, feed: str, *records: dict[str, Any]) -> int:
         receipt = self.publish(Post(feed, msgspec.json.encode(list(records)))).result(120)
         assert not receipt.refused, receipt.refused
-        return receipt.taken
+        return receipt.accepted
 
     def subscribed(self, channel: str, *args: Any, broker: str = "b") -> int:
         (number,) = self.subscribe(channel, broker, [list(args)]).result(120)

@@ -100,7 +100,7 @@ class StandIn:
             return failed(RecordsRefused("1 of 2 records do not fit", refused=[]))
         self.posts.append(post)
         return done(
-            {"feed": "reports", "dataset": "Reports", "taken": 1, "refused": [], "ordinal": 1, "repeated": False}
+            {"feed": "reports", "dataset": "Reports", "accepted": 1, "refused": [], "ordinal": 1, "repeated": False}
         )
 
     def channels(self) -> list[dict[str, Any]]:

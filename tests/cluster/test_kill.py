@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from killed import ingest
 
@@ -81,7 +82,7 @@ def check_executions(home: Path, notified: set[object], posted: set[object]) -> 
     executions = catalog.executions(channel.id, limit=100_000)
     seen: Counter[int] = Counter()
     for execution in executions:
-        for chunk in results.of_subscription([execution], _subscription(catalog, channel)):
+        for chunk in results.pull(execution, np.array([_subscription(catalog, channel)])):
             for line in chunk.splitlines():
                 seen.update(item["n"] for item in json.loads(line)["results"])
     present = records(catalog, home)

@@ -10,11 +10,12 @@ import msgspec
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.config import broker_rows, coordinator_rows
+from tocsin.cli.config import PARTS
 from tocsin.cli.main import app
 from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
-from tocsin.coordinator.routes import BODIES, ROUTES, Described
+from tocsin.coordinator.routes import Described
+from tocsin.coordinator.server import ROUTES
 from tocsin.wire import asyncapi
 
 NOTE = "<!-- Written by `python tests/docs/reference_pages.py docs/reference`; change the code, not this page. -->"
@@ -91,10 +92,10 @@ def configuration() -> str:
         settings_table(settings.rows()),
         "## Broker",
         "`tocsin broker --config FILE`; `tocsin config --broker` prints the file.",
-        settings_table(broker_rows()),
+        settings_table(PARTS["broker"][1]()),
         "## Coordinator",
         "`tocsin coordinator --config FILE`; `tocsin config --coordinator` prints the file.",
-        settings_table(coordinator_rows()),
+        settings_table(PARTS["coordinator"][1]()),
     ]
     return "\n\n".join(out) + "\n"
 
@@ -135,7 +136,8 @@ def coordinator() -> str:
         table(["route", "meaning", "body", "answer", "who may"], [routed(each) for each in ROUTES]),
         "## Bodies",
     ]
-    for name, schema in msgspec.json.schema_components(BODIES, ref_template="#/{name}")[1].items():
+    bodies = [kind for each in ROUTES for kind in (each.body, each.answer) if isinstance(kind, type)]
+    for name, schema in msgspec.json.schema_components(bodies, ref_template="#/{name}")[1].items():
         out += [f"### {name}", *body(schema)]
     return "\n\n".join(out) + "\n"
 

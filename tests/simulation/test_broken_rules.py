@@ -103,9 +103,9 @@ def the_coordinator_forgets_migrations_in_flight(patch: pytest.MonkeyPatch) -> N
 def a_post_whose_answer_was_lost_is_another_post(patch: pytest.MonkeyPatch) -> None:
     post = DataCluster.post
 
-    def forgetful(self: DataCluster, wish: Any, done: Any) -> None:
+    def forgetful(self: DataCluster, request: Any) -> Any:
         self.data._posts.clear()
-        post(self, wish, done)
+        return post(self, request)
 
     patch.setattr(DataCluster, "post", forgetful)
 

@@ -29,8 +29,8 @@ def test_where_brokers_take_only_so_many_none_of_them_is_taken_away():
 
 def test_networks_of_all_kinds_are_drawn():
     drawn = [draw(Random(seed)) for seed in range(300)]
-    assert {each.strategy for each in drawn} == {name for name, _ in STRATEGIES}
+    assert {each.coordinator.strategy for each in drawn} == {name for name, _ in STRATEGIES}
     assert {each.masked for each in drawn} == {True, False}
     assert {len(each.channels) for each in drawn} == {1, 2, 3}
     assert any(client.pace for each in drawn for client in each.clients)
-    assert any(each.most < 100 for each in drawn) and any(each.spare for each in drawn)
+    assert any(each.broker.limits.connections < 100 for each in drawn) and any(each.spare for each in drawn)

@@ -11,20 +11,22 @@ from random import Random
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tocsin.simulation.flow import Execution, Run, Workload, settings, simulate
 from tocsin.simulation.nodes.deployment import Deployment
 from tocsin.simulation.random_streams import RandomStreams
-from tocsin.simulation.scenario import ChannelPlan, ClientPlan, Scenario
+from tocsin.simulation.scenario import BROKER, COORDINATOR, ChannelPlan, ClientPlan, Scenario
 
 KINDS = ("p", "q", "r", "s")
 CHANNELS = {"A": 0.4, "B": 0.8, "C": 1.5}
 BROKERS, CLIENTS = 3, 30
+QUICK = structs.replace(COORDINATOR.limits, cool_down=2.0)
 #: Everybody has subscribed by then; results until then; everything is delivered by then.
 QUIET, UNTIL, END = 10.0, 40.0, 60.0
 
 
-def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> Deployment:
+def town(seed: int, *, at: bool, **coordinator: object) -> Deployment:
     rng = Random(seed)
     wishes = [(channel, kind) for channel in CHANNELS for kind in KINDS]
     clients = [
@@ -39,7 +41,9 @@ def town(seed: int, *, at: bool, strategy: str = "", **changes: object) -> Deplo
         ChannelPlan(name, period, 0.7, {kind: rng.choice((60, 120, 400)) for kind in KINDS}, name == "B", 1e9)
         for name, period in CHANNELS.items()
     ]
-    scenario = Scenario(BROKERS, 0, channels, clients, strategy, buffer_bytes=1 << 20, **changes)  # type: ignore[arg-type]
+    broker = structs.replace(BROKER, buffer_bytes=1 << 20)
+    config = structs.replace(COORDINATOR, **{"strategy": "", **coordinator})
+    scenario = Scenario(BROKERS, 0, channels, clients, broker, config)
     world = Deployment(scenario, RandomStreams(seed))
     world.cluster.producing = False
     world.start()
@@ -91,7 +95,7 @@ def test_every_broker_delivers_as_often(seed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_everybody_gets_as_much_while_people_are_moved(seed):
-    world = town(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", cool_down=2.0)
+    world = town(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", limits=QUICK)
     assert world.coordinator.migrations > 0
     received = sum(len(each.received) for client in world.clients.values() for each in client.interests.values())
     assert int(counted(world).deliveries.sum()) == received

@@ -21,7 +21,7 @@ from tocsin.experiments.debs2019.proto import CHANNELS, asked, prototype
 from tocsin.experiments.debs2019.variants import Runs, Variant, workload
 from tocsin.experiments.outcome import Check, Spread, Verdict, judge, number
 from tocsin.experiments.page import embedded, page
-from tocsin.simulation.flow.nearest import nearest
+from tocsin.simulation.flow.decision_makers import nearest
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -126,7 +126,7 @@ def test_what_is_asked_of_a_channel_is_what_its_query_finds():
 def test_the_prototype_has_the_papers_shape():
     work = prototype(1)
     assert (work.brokers, work.subscribers) == (5, 400)
-    assert 2_000 < work.fronts < 2_500 and 500 < work.backs < 750
+    assert 2_000 < len(work.wanted) < 2_500 and 500 < work.backs < 750
     assert work.login.max() <= 240 <= work.made.min() and work.made.max() <= 480
     count = np.bincount(nearest(work.people_at, work.brokers_at), minlength=5)
     assert count.std() / count.mean() > 0.5

@@ -10,14 +10,14 @@ import pytest
 from tocsin.broker.core.instructions import Command
 from tocsin.broker.upstream.effects import Lost, Pause, Refused, retry
 from tocsin.simulation.network.clock import Clock
-from tocsin.simulation.network.connection import BROKEN, Ended, Side, connect
+from tocsin.simulation.network.connection import BROKEN, Ended, Owner, Side, pair
 from tocsin.simulation.network.network import LinkQuality, Network, Partition
 from tocsin.simulation.network.node import Node
-from tocsin.simulation.network.process import Process, run_effects
+from tocsin.simulation.network.process import Process
 from tocsin.simulation.network.trace import Trace
 
 
-class Machine(Node):
+class Machine(Node, Owner):
     """Keeps what happens to it."""
 
     def __init__(self, name: str, network: Network) -> None:
@@ -56,7 +56,7 @@ class Rig:
 
     def connection(self, bandwidth: float = 1e6) -> tuple[Side, Side]:
         side = Side(self.a, self.a, 1)
-        other = connect(self.network, side, self.b, self.b, bandwidth)
+        other = pair(side, self.b, self.b, bandwidth)
         other.alive = True
         return side, other
 
@@ -73,7 +73,7 @@ def test_a_request_is_answered(rig):
 
 
 def test_nothing_passes_a_wall_and_a_one_way_wall_lets_the_request_through(rig):
-    rig.network.add_partition(Partition(frozenset({"a"})))
+    rig.network.partitions.append(Partition(frozenset({"a"})))
     rig.ask(4)
     rig.clock.run(6.0)
     assert (rig.b.seen, rig.answers) == ([], ["Lost"])
@@ -129,7 +129,7 @@ def test_bytes_of_a_connection_keep_their_order_and_take_their_time(rig):
 def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_time(rig):
     side, _ = rig.connection()
     wall = Partition(frozenset({"a"}))
-    rig.network.add_partition(wall)
+    rig.network.partitions.append(wall)
     side.out.write(b"1")
     rig.clock.run(2.0)
     side.out.write(b"2")
@@ -141,7 +141,7 @@ def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_tim
 def test_who_gets_nothing_through_gives_up_and_the_other_side_does_not_know(rig):
     side, other = rig.connection()
     wall = Partition(frozenset({"a"}))
-    rig.network.add_partition(wall)
+    rig.network.partitions.append(wall)
     side.out.write(b"1")
     rig.clock.run(30.0)
     assert [type(each) for each in rig.a.seen] == [Ended] and rig.b.seen == [] and other.alive
@@ -187,7 +187,7 @@ def test_productions_effects_wait_ask_again_and_get_a_refusal(rig):
         except Refused as error:
             heard.append(str(error))
 
-    Process(rig.a, run_effects(work(), {Command(): question}.__getitem__))
+    Process(rig.a, work(), {Command(): question}.__getitem__)
     rig.clock.run(10.0)
     assert heard == ["never"] and len(tries) == 3 and tries[0] == 1.0 < tries[1] < tries[2]
 
@@ -198,9 +198,9 @@ def test_work_ends_with_the_life_of_its_machine(rig):
     def work() -> Any:
         while True:
             steps.append(rig.clock.now)
-            yield 1.0
+            yield Pause(1.0)
 
-    Process(rig.a, work())
+    Process(rig.a, work(), {}.__getitem__)
     rig.clock.run(2.5)
     rig.a.die()
     rig.a.boot()

@@ -165,7 +165,7 @@ class Server(WebServer):
             url = config.inside_url or address(self.inside)
             upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify")
             self.app = App(self.driver, upstream, users, self.inside.getsockname()[1])
-            self.driver.start(upstream, users)
+            self.driver.start(upstream.carry_out, users)
             upstream.start()
             if config.coordinator:
                 public = config.public_url or address(self.public)
@@ -210,7 +210,3 @@ class Server(WebServer):
         self.inner.close()
         self.app.receiver.close()
         await super().shutdown(sockets)
-
-    def serve_until_stopped(self) -> None:
-        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
-            runner.run(self.main())

@@ -5,7 +5,6 @@ Several broker processes on one machine may share the file.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import logging
@@ -15,8 +14,9 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -28,6 +28,9 @@ from tocsin.http.passwords import hash_password
 from tocsin.wire.messages import DurableSubscription
 
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 LAYOUT = Layout(
     what="store of users",
@@ -67,6 +70,19 @@ def session_id(user: str, device: str) -> str:
     return f"{user}/{device}"
 
 
+def in_thread(
+    work: Callable[Concatenate[UserStore, P], T],
+) -> Callable[Concatenate[UserStore, P], Future[T]]:
+    """Runs it in the store's thread, in the transaction of the batch."""
+
+    def call(store: UserStore, /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        store._queue.put((partial(work, store, *args, **kwargs), future))
+        return future
+
+    return call
+
+
 class UserStore:
     """Every call that touches the file runs in the store's own thread; those that write at once share a commit."""
 
@@ -87,55 +103,45 @@ class UserStore:
 
     # -- for people
 
-    def register(self, user: str, password: str) -> Future[None]:
+    @in_thread
+    def register(self, user: str, password: str) -> None:
         if not 0 < len(user) <= NAME_LENGTH or "/" in user or not user.isprintable():
             raise UserError(f"a user's name has 1 to {NAME_LENGTH} visible characters and no /")
         if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
             raise UserError(f"a password has {LEAST_PASSWORD} to {MOST_PASSWORD} characters")
         salt = secrets.token_bytes(16)
+        values = (user, salt, hash_password(password, salt))
+        if not self._open.run("INSERT OR IGNORE INTO users VALUES (?, ?, ?)", values):
+            raise AlreadyExists("user", user)
 
-        def add() -> None:
-            values = (user, salt, hash_password(password, salt))
-            if not self._open.run("INSERT OR IGNORE INTO users VALUES (?, ?, ?)", values):
-                raise AlreadyExists("user", user)
-
-        return self._call(add)
-
-    def login(self, user: str, password: str, device: str) -> Future[UserSession]:
+    @in_thread
+    def login(self, user: str, password: str, device: str) -> UserSession:
         if not 0 < len(device) <= NAME_LENGTH or not device.isprintable():
             raise UserError(f"a device's name has 1 to {NAME_LENGTH} visible characters")
-
-        def check() -> UserSession:
-            rows = self._open.rows("SELECT salt, hash FROM users WHERE name = ?", (user,))
-            # The same work for a name that does not exist: how long it takes tells nothing.
-            salt, known = rows[0] if rows else (b"", b"")
-            if not hmac.compare_digest(hash_password(password[:MOST_PASSWORD], salt), known):
-                raise Unauthorized("no such user, or another password")
-            token, session = secrets.token_urlsafe(32), session_id(user, device)
-            expires = self.clock() + self.expiry
-            values = (session, _digest(token), user, self.broker, expires)
-            self._open.run(
-                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (session)"
-                " DO UPDATE SET token = excluded.token, broker = excluded.broker, expires = excluded.expires",
-                values,
-            )
-            return UserSession(session, token, expires)
-
-        return self._call(check)
-
-    def logout(self, session: str) -> Future[None]:
-        return self._call(lambda: self._end(session))
+        rows = self._open.rows("SELECT salt, hash FROM users WHERE name = ?", (user,))
+        # The same work for a name that does not exist: how long it takes tells nothing.
+        salt, known = rows[0] if rows else (b"", b"")
+        if not hmac.compare_digest(hash_password(password[:MOST_PASSWORD], salt), known):
+            raise Unauthorized("no such user, or another password")
+        token, session = secrets.token_urlsafe(32), session_id(user, device)
+        expires = self.clock() + self.expiry
+        values = (session, _digest(token), user, self.broker, expires)
+        self._open.run(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (session)"
+            " DO UPDATE SET token = excluded.token, broker = excluded.broker, expires = excluded.expires",
+            values,
+        )
+        return UserSession(session, token, expires)
 
     def _end(self, session: str) -> None:
         for table in ("durable_subscriptions", "previous_ids"):
             self._open.run(f"DELETE FROM {table} WHERE session = ?", (session,))
         self._open.run("DELETE FROM sessions WHERE session = ?", (session,))
 
-    def session(self, token: str) -> Future[str | None]:
-        """Whose token it is. Being used is what keeps a session."""
-        return self._call(lambda: self._session(token))
+    logout = in_thread(_end)
 
     def _session(self, token: str) -> str | None:
+        """Whose token it is. Being used is what keeps a session."""
         now = self.clock()
         rows = self._open.rows(
             "UPDATE sessions SET expires = ?, broker = ? WHERE token = ? AND expires > ? RETURNING session",
@@ -143,8 +149,7 @@ class UserStore:
         )
         return rows[0][0] if rows else None
 
-    def durable(self, session: str) -> Future[list[DurableSubscription]]:
-        return self._call(lambda: self._durable(session))
+    session = in_thread(_session)
 
     def _durable(self, session: str) -> list[DurableSubscription]:
         rows = self._open.rows(
@@ -157,114 +162,89 @@ class UserStore:
             for id, channel, args, after in rows
         ]
 
+    durable = in_thread(_durable)
+
     def _previous_ids(self, session: str, subscription: int) -> dict[int, int]:
         text = "SELECT previous_id, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY previous_id"
         return dict(self._open.rows(text, (session, subscription)))
 
-    def expired(self) -> Future[list[str]]:
+    @in_thread
+    def expired(self) -> list[str]:
         """Ends the sessions that were not used for too long."""
+        rows = self._open.rows("SELECT session FROM sessions WHERE expires <= ?", (self.clock(),))
+        for (session,) in rows:
+            self._end(session)
+        return [session for (session,) in rows]
 
-        def end() -> list[str]:
-            rows = self._open.rows("SELECT session FROM sessions WHERE expires <= ?", (self.clock(),))
-            for (session,) in rows:
-                self._end(session)
-            return [session for (session,) in rows]
-
-        return self._call(end)
-
-    def elsewhere(self, sessions: list[str]) -> Future[list[str]]:
+    @in_thread
+    def elsewhere(self, sessions: list[str]) -> list[str]:
         """Those of them that are not this broker's any more: used at another one that shares the file, or ended."""
-
-        def find() -> list[str]:
-            rows = self._open.rows("SELECT session FROM sessions WHERE broker = ?", (self.broker,))
-            mine = {session for (session,) in rows}
-            return [session for session in sessions if session not in mine]
-
-        return self._call(find)
+        rows = self._open.rows("SELECT session FROM sessions WHERE broker = ?", (self.broker,))
+        mine = {session for (session,) in rows}
+        return [session for session in sessions if session not in mine]
 
     # -- for the driver
 
-    def look_up(self, token: str, found: Callable[[str | None, list[DurableSubscription]], None]) -> None:
-        loop = asyncio.get_running_loop()
+    @in_thread
+    def look_up(self, token: str) -> tuple[str | None, list[DurableSubscription]]:
+        session = self._session(token)
+        return session, self._durable(session) if session is not None else []
 
-        def find() -> tuple[str | None, list[DurableSubscription]]:
-            session = self._session(token)
-            return session, self._durable(session) if session is not None else []
-
-        def done(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
-            loop.call_soon_threadsafe(found, *((None, []) if future.exception() else future.result()))
-
-        self._call(find).add_done_callback(done)
-
+    @in_thread
     def all_durable(self) -> list[tuple[str, list[DurableSubscription]]]:
         """What this broker served before its restart."""
+        rows = self._open.rows(
+            "SELECT session FROM sessions WHERE broker = ? AND expires > ?", (self.broker, self.clock())
+        )
+        return [(session, self._durable(session)) for (session,) in rows]
 
-        def read() -> list[tuple[str, list[DurableSubscription]]]:
-            rows = self._open.rows(
-                "SELECT session FROM sessions WHERE broker = ? AND expires > ?", (self.broker, self.clock())
-            )
-            return [(session, self._durable(session)) for (session,) in rows]
-
-        found: list[tuple[str, list[DurableSubscription]]] = self._call(read).result()
-        return found
-
+    @in_thread
     def remember(self, it: do.Remember) -> None:
         values = (it.user, it.subscription, it.channel, msgspec.json.encode(it.args), it.position.execution)
-        text = "INSERT OR IGNORE INTO durable_subscriptions VALUES (?, ?, ?, ?, ?)"
-        self._call(lambda: self._open.run(text, values))
+        self._open.run("INSERT OR IGNORE INTO durable_subscriptions VALUES (?, ?, ?, ?, ?)", values)
 
+    @in_thread
     def change_id(self, it: do.ChangeId) -> None:
         """What was acknowledged stays so. Another broker that shares the file may have done it before."""
         user, previous_id, subscription, until = it.user, it.previous_id, it.subscription, it.until.execution
+        moved = self._open.run(
+            "INSERT INTO durable_subscriptions"
+            " SELECT session, ?, channel, args, min(after, ?) FROM durable_subscriptions"
+            " WHERE session = ? AND subscription = ?"
+            " ON CONFLICT (session, subscription) DO UPDATE SET after = min(after, excluded.after)",
+            (subscription, it.position.execution, user, previous_id),
+        )
+        if not moved:
+            return
+        text = "INSERT OR IGNORE INTO previous_ids SELECT session, ?, previous_id, until FROM previous_ids"
+        text += " WHERE session = ? AND subscription = ?"
+        self._open.run(text, (subscription, user, previous_id))
+        row = (user, subscription, previous_id, until)
+        self._open.run("INSERT OR IGNORE INTO previous_ids VALUES (?, ?, ?, ?)", row)
+        self._forget(user, previous_id)
 
-        def change() -> None:
-            moved = self._open.run(
-                "INSERT INTO durable_subscriptions"
-                " SELECT session, ?, channel, args, min(after, ?) FROM durable_subscriptions"
-                " WHERE session = ? AND subscription = ?"
-                " ON CONFLICT (session, subscription) DO UPDATE SET after = min(after, excluded.after)",
-                (subscription, it.position.execution, user, previous_id),
-            )
-            if not moved:
-                return
-            text = "INSERT OR IGNORE INTO previous_ids SELECT session, ?, previous_id, until FROM previous_ids"
-            text += " WHERE session = ? AND subscription = ?"
-            self._open.run(text, (subscription, user, previous_id))
-            row = (user, subscription, previous_id, until)
-            self._open.run("INSERT OR IGNORE INTO previous_ids VALUES (?, ?, ?, ?)", row)
-            self._forget(user, previous_id)
-
-        self._call(change)
-
+    @in_thread
     def forget(self, it: do.Forget) -> None:
-        self._call(lambda: self._forget(it.user, it.subscription))
+        self._forget(it.user, it.subscription)
 
     def _forget(self, user: str, subscription: int) -> None:
         for table in ("durable_subscriptions", "previous_ids"):
             values = (user, subscription)
             self._open.run(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", values)
 
+    @in_thread
     def acknowledge(self, it: do.Acknowledge) -> None:
         """After the end of a previous id, no results of that id can be missing."""
         rows = [(it.user, id, position.execution) for id, position in it.positions.items()]
+        text = "UPDATE durable_subscriptions SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
+        self._open.each(text, rows)
+        self._open.each("DELETE FROM previous_ids WHERE session = ? AND subscription = ? AND until < ?", rows)
 
-        def note() -> None:
-            text = "UPDATE durable_subscriptions SET after = max(after, ?3) WHERE session = ?1 AND subscription = ?2"
-            self._open.each(text, rows)
-            self._open.each("DELETE FROM previous_ids WHERE session = ? AND subscription = ? AND until < ?", rows)
-
-        self._call(note)
-
-    def written(self) -> Future[None]:
+    @in_thread
+    def written(self) -> None:
         """Ends when everything that was asked for before is durable."""
-        return self._call(lambda: None)
 
     # -- the thread
-
-    def _call(self, work: Callable[[], Any]) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._queue.put((work, future))
-        return future
 
     def _run(self) -> None:
         open_ = True

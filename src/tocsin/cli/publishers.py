@@ -21,12 +21,12 @@ Sender = Callable[[list[Raw]], Awaitable[int]]
 
 
 class Publishers:
-    """Each sends a batch, waits for its receipt, and sends the next; a sender returns the number of records taken."""
+    """Each sends a batch, waits for its receipt and sends the next; a sender returns the number of accepted records."""
 
     def __init__(self, feed: str, records: list[Raw], batch: int) -> None:
         self.feed = feed
         self.batch = batch
-        self.taken = self.refused = self.posts = self.bytes = 0
+        self.accepted = self.refused = self.posts = self.bytes = 0
         self.receipts = Spread()
         self.began = 0.0
         self._records = cycle(records)
@@ -49,11 +49,11 @@ class Publishers:
     async def _publish(self, send: Sender, batches: Iterator[list[Raw]]) -> None:
         for batch in batches:
             sent = time.monotonic()
-            taken = await send(batch)
+            accepted = await send(batch)
             self.receipts.add(time.monotonic() - sent)
             self.posts += 1
-            self.taken += taken
-            self.refused += len(batch) - taken
+            self.accepted += accepted
+            self.refused += len(batch) - accepted
             self.bytes += sum(len(bytes(record)) for record in batch)
 
     def report(self, seconds: float, clients: int) -> dict[str, Any]:
@@ -63,10 +63,10 @@ class Publishers:
             "batch": self.batch,
             "seconds": round(seconds, 3),
             "posts": self.posts,
-            "taken": self.taken,
+            "accepted": self.accepted,
             "refused": self.refused,
             "bytes": self.bytes,
-            "records_per_second": round(self.taken / seconds, 1),
+            "records_per_second": round(self.accepted / seconds, 1),
             "bytes_per_second": round(self.bytes / seconds, 1),
             "receipt_ms": self.receipts.milliseconds(),
         }
@@ -105,6 +105,6 @@ async def to_cluster(url: str, feed: str, clients: int) -> Any:
                     raise unreachable(checked.url, error) from error
                 if not answer.is_success:
                     raise checked.error(answer)
-                return int(answer.json()["taken"])
+                return int(answer.json()["accepted"])
 
             yield [send] * clients

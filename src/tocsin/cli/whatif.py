@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,17 +98,8 @@ def row(found: Found) -> list[str]:
 
 
 def plain(found: Found) -> dict[str, Any]:
-    candidate = found.candidate
-    return {
-        "brokers": candidate.brokers,
-        "placement": candidate.placement,
-        "strategy": candidate.strategy,
-        "alpha": candidate.alpha,
-        "busiest": found.busiest,
-        "cov": found.cov,
-        "migrations": found.migrations,
-        "deliveries": int(found.run.deliveries.sum()),
-    }
+    figures = {"busiest": found.busiest, "cov": found.cov, "migrations": found.migrations}
+    return asdict(found.candidate) | figures | {"deliveries": int(found.run.deliveries.sum())}
 
 
 def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:

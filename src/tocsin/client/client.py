@@ -12,18 +12,17 @@ from typing import Any
 import msgspec
 
 from tocsin import __version__
-from tocsin.client.addresses import Address, address
+from tocsin.client.addresses import address
 from tocsin.client.connection import Connection
 from tocsin.client.core import events as ev
 from tocsin.client.core.state import ClientState
 from tocsin.client.core.subscription_state import SubscriptionState
-from tocsin.client.login import Credentials, login
+from tocsin.client.http_post import Credentials, login, request_broker
 from tocsin.client.notification import Receipt, Status
-from tocsin.client.placement import request_broker
 from tocsin.client.round_trips import measure_round_trips
 from tocsin.client.subscription import Subscription
 from tocsin.errors import Malformed, TocsinError, UserError
-from tocsin.wire.messages import DurableSubscription
+from tocsin.wire.messages import DurableSubscription, frames
 from tocsin.wire.position import Position
 from tocsin.wire.reports import BrokerRequest
 
@@ -70,18 +69,19 @@ def connect(
         raise UserError("give the address of a broker or of a coordinator")
     if subscriber is not None and _SUBSCRIBER.fullmatch(subscriber) is None:
         raise UserError(f"{subscriber!r} is not a subscriber id", hint="use 8 to 64 letters, digits, - and _")
-    return Client(
-        brokers,
-        credentials,
-        token,
-        coordinator=None if coordinator is None else address(coordinator).http,
-        location=location,
-        nearest=nearest,
-        subscriber=subscriber,
-        wait_for_broker=wait_for_broker,
+    random = random or Random()
+    state = ClientState(
+        list(dict.fromkeys(each.http for each in brokers)),
+        random,
+        token=token,
+        login=credentials is not None,
         agent=agent,
-        random=random or Random(),
+        wait_for_broker=wait_for_broker,
+        subscriber=subscriber,
+        coordinator=coordinator is not None,
+        nearest=nearest,
     )
+    return Client(state, credentials, coordinator and address(coordinator).http, location, agent, random)
 
 
 class Client:
@@ -89,34 +89,15 @@ class Client:
 
     def __init__(
         self,
-        brokers: Sequence[Address],
+        state: ClientState,
         credentials: Credentials | None,
-        token: str | None,
-        *,
         coordinator: str | None,
         location: tuple[float, float] | None,
-        nearest: bool,
-        subscriber: str | None,
-        wait_for_broker: bool,
         agent: str,
         random: Random,
     ) -> None:
-        self._credentials = credentials
-        self._coordinator = coordinator
-        self._location = location
-        self._random = random
-        self._agent = agent
-        self._state = ClientState(
-            list(dict.fromkeys(each.http for each in brokers)),
-            random,
-            token=token,
-            login=credentials is not None,
-            agent=agent,
-            wait_for_broker=wait_for_broker,
-            subscriber=subscriber,
-            coordinator=coordinator is not None,
-            nearest=nearest,
-        )
+        self._state, self._credentials, self._coordinator = state, credentials, coordinator
+        self._location, self._agent, self._random = location, agent, random
         self._subscriptions: dict[int, Subscription] = {}
         self._requests: dict[int, asyncio.Future[Receipt]] = {}
         self._numbers = count(1)
@@ -208,9 +189,7 @@ class Client:
         handle = next(self._numbers)
         found = self._subscriptions[handle] = Subscription(self, handle)
         self.dispatch(ev.SubscribeRequested(handle, channel, plain, position, subscription, max_pending))
-        state = self._state.subscriptions.by_handle.get(handle)
-        if state is not None:
-            found.attach(state)
+        found.state = self._state.subscriptions.by_handle.get(handle)
         return found
 
     async def publish(self, feed: str, records: Any, *, retry: bool = False) -> Receipt:
@@ -268,8 +247,8 @@ class Client:
         match instruction:
             case ev.Deliver(handle, item):
                 self._subscriptions[handle].deliver(item)
-            case ev.Send(connection, messages):
-                self._connections[connection].send(messages)
+            case ev.Send(connection, messages, limit):
+                self._connections[connection].send(frames(messages, limit))
             case ev.SetTimer(at):
                 if self._timer is not None:
                     self._timer.cancel()
@@ -285,12 +264,9 @@ class Client:
                 self._request = asyncio.create_task(self._measure(request), name="tocsin round trips")
             case ev.RequestBroker():
                 self._request = asyncio.create_task(self._request_broker(instruction), name="tocsin placement")
-            case ev.Pause(connection):
+            case ev.Read(connection, on):
                 if connection in self._connections:
-                    self._connections[connection].pause()
-            case ev.Resume(connection):
-                if connection in self._connections:
-                    self._connections[connection].resume()
+                    self._connections[connection].read(on)
             case ev.Confirmed(handle):
                 self._subscriptions[handle].confirm()
             case ev.Ended(handle, error):
@@ -317,10 +293,7 @@ class Client:
         except UserError as error:  # from a broker or a coordinator
             asyncio.get_running_loop().call_soon(self.dispatch, ev.Disconnected(number, None, error.message))
             return
-        connection = Connection(
-            number, found.socket, self._agent, self.dispatch, lambda: self._state.frame_bytes(number)
-        )
-        self._connections[number] = connection
+        connection = self._connections[number] = Connection(number, found.socket, self._agent, self.dispatch)
         connection.task.add_done_callback(lambda _: self._connections.pop(number, None))
 
     async def _measure(self, request: int) -> None:

@@ -6,17 +6,16 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
 from tocsin.client.core.events import Connected, Disconnected, Event, Received
-from tocsin.client.core.frames import frames
 from tocsin.errors import Malformed
 from tocsin.http.client import trust
-from tocsin.wire.messages import SUBPROTOCOL, Message, decode_answers
+from tocsin.wire.messages import SUBPROTOCOL, decode_answers
 
 log = logging.getLogger(__name__)
 
@@ -27,32 +26,27 @@ CLOSE_TIMEOUT = 2.0
 
 
 class Connection:
-    """``limit`` gives the largest frame at the moment."""
-
-    def __init__(
-        self, number: int, url: str, agent: str, dispatch: Callable[[Event], None], limit: Callable[[], int]
-    ) -> None:
+    def __init__(self, number: int, url: str, agent: str, dispatch: Callable[[Event], None]) -> None:
         self.number = number
         self._url = url
         self._agent = agent
         self._dispatch = dispatch
-        self._limit = limit
-        self._queue: deque[list[Message] | int] = deque()
+        self._queue: deque[bytes | int] = deque()
         self._news = asyncio.Event()
         self._gate = asyncio.Event()
         self._gate.set()
         self._socket: ClientConnection | None = None
         self.task = asyncio.create_task(self._run(), name=f"tocsin connection {number}")
 
-    def send(self, messages: list[Message]) -> None:
-        self._queue.append(messages)
+    def send(self, frames: Iterable[bytes]) -> None:
+        self._queue.extend(frames)
         self._news.set()
 
-    def pause(self) -> None:
-        self._gate.clear()
-
-    def resume(self) -> None:
-        self._gate.set()
+    def read(self, on: bool) -> None:
+        if on:
+            self._gate.set()
+        else:
+            self._gate.clear()
 
     def close(self, code: int | None) -> None:
         """With a code: after everything that is still to be sent. Without: at once."""
@@ -119,8 +113,7 @@ class Connection:
                     if isinstance(item, int):
                         await socket.close(item)
                         return
-                    for frame in frames(item, self._limit()):
-                        await socket.send(frame, text=True)
+                    await socket.send(item, text=True)
                 self._news.clear()
                 await self._news.wait()
         self._gate.set()  # the reader learns why the connection ended

@@ -1,4 +1,4 @@
-"""One POST of JSON and its answer: what a client asks over HTTP before it has a connection.
+"""What a client asks over HTTP before it has a connection: a token of a broker, or a broker of the coordinator.
 
 When a broker is gone, all its clients ask at the same moment, and many of them may be in one process. A bare client
 takes a fifth of the processor time of a whole library for that. The library does what is rarer, such as proxies.
@@ -7,6 +7,7 @@ takes a fifth of the processor time of a whole library for that. The library doe
 from __future__ import annotations
 
 import asyncio
+from typing import TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -14,10 +15,78 @@ import httpx
 import msgspec
 from msgspec import Struct
 
+from tocsin.errors import SystemFailure, TocsinError, Unauthorized, Unreachable, UserError
 from tocsin.http.client import HttpClient, trust
+from tocsin.wire.remote_errors import remote_error
+from tocsin.wire.reports import BrokerRequest, Placement
 
 #: Bytes of an answer; nobody here needs more than a token or an address.
 LARGEST = 64 * 1024
+#: Seconds for the answer to a login, and to a request for a broker.
+LOGIN_TIMEOUT, PLACEMENT_TIMEOUT = 10.0, 5.0
+
+T = TypeVar("T")
+
+
+class Credentials(Struct, frozen=True, omit_defaults=True):
+    user: str
+    password: str
+    device: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Credentials(user={self.user!r}, device={self.device!r})"  # never the password
+
+
+class _Token(Struct):
+    token: str
+
+
+class _Problem(Struct):
+    code: str
+    message: str
+    hint: str = ""
+
+
+class _Refusal(Struct):
+    error: _Problem
+
+
+async def login(broker: str, credentials: Credentials) -> str:
+    """A token. A UserError is final; the caller may retry after other errors."""
+    return (await _ask(broker, "/login", credentials, _Token, "broker", LOGIN_TIMEOUT, UserError)).token
+
+
+async def request_broker(coordinator: str, request: BrokerRequest) -> Placement:
+    """A UserError is final; the caller may retry after other errors."""
+    return await _ask(
+        coordinator, "/requestbroker", request, Placement, "coordinator", PLACEMENT_TIMEOUT, SystemFailure
+    )
+
+
+async def _ask(
+    url: str, path: str, body: Struct, kind: type[T], server: str, timeout: float, unreadable: type[TocsinError]
+) -> T:
+    try:
+        status, content = await post(url, path, body, timeout)
+    except OSError as error:
+        raise Unreachable(f"no {server} answers at {url}: {str(error) or type(error).__name__}") from error
+    if not 200 <= status < 300:
+        raise _refusal(status, content, url + path)
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError as error:
+        raise unreadable(f"{url} does not answer like a {server}") from error
+
+
+def _refusal(status: int, content: bytes, url: str) -> TocsinError:
+    try:
+        problem = msgspec.json.decode(content, type=_Refusal).error
+        return remote_error(problem.code, problem.message, problem.hint)
+    except msgspec.DecodeError:  # not one of our servers
+        text = f"{url} answers with status {status}"
+        if status in (401, 403):
+            return Unauthorized(text)
+        return SystemFailure(text) if status >= 500 else UserError(text)
 
 
 async def post(url: str, path: str, body: Struct, seconds: float) -> tuple[int, bytes]:

@@ -10,11 +10,11 @@ from random import Random
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
 
 from tocsin.client.addresses import address
 from tocsin.errors import UserError
 from tocsin.http.client import HttpClient
+from tocsin.wire.reports import BrokerAddress, BrokerList
 
 #: Seconds for the list of brokers, and again for all measurements together.
 TIMEOUT = 2.0
@@ -24,17 +24,6 @@ MOST_BROKERS = 8
 SAMPLES = 3
 
 Location = tuple[float, float]
-
-
-class Broker(Struct, frozen=True):
-    broker: str
-    url: str
-    lat: float | None = None
-    lon: float | None = None
-
-
-class _Answer(Struct):
-    brokers: list[Broker]
 
 
 async def measure_round_trips(
@@ -61,7 +50,7 @@ async def measure_round_trips(
     return {name: task.result() for name, task in tasks.items() if not task.cancelled() and task.exception() is None}
 
 
-async def list_brokers(coordinator: str, timeout: float) -> list[Broker]:
+async def list_brokers(coordinator: str, timeout: float) -> list[BrokerAddress]:
     client, body = HttpClient(coordinator), bytearray()
     try:
         async with asyncio.timeout(timeout):
@@ -70,13 +59,13 @@ async def list_brokers(coordinator: str, timeout: float) -> list[Broker]:
         client.close()
     if status != 200:
         raise OSError(f"the coordinator answered with status {status}")
-    brokers = msgspec.json.decode(bytes(body), type=_Answer).brokers
+    brokers = msgspec.json.decode(bytes(body), type=BrokerList).brokers
     for each in brokers:
         address(each.url)  # a UserError, if it is not an address
     return brokers
 
 
-def select(brokers: list[Broker], location: Location | None, random: Random) -> list[Broker]:
+def select(brokers: list[BrokerAddress], location: Location | None, random: Random) -> list[BrokerAddress]:
     """The nearest on the map if all positions are known, else random ones."""
     if len(brokers) <= MOST_BROKERS:
         return brokers
@@ -84,7 +73,7 @@ def select(brokers: list[Broker], location: Location | None, random: Random) -> 
         return random.sample(brokers, MOST_BROKERS)
     lat, lon = location
 
-    def distance(broker: Broker) -> float:
+    def distance(broker: BrokerAddress) -> float:
         assert broker.lat is not None and broker.lon is not None
         east = (broker.lon - lon + 180) % 360 - 180
         return math.hypot(broker.lat - lat, east * math.cos(math.radians((broker.lat + lat) / 2)))

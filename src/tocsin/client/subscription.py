@@ -28,7 +28,7 @@ class Subscription:
         self._items: deque[Notification | Gap] = deque()
         self._unconsumed: deque[Position] = deque()  # the application may still be working on these
         self._news = asyncio.Event()
-        self._state: SubscriptionState | None = None
+        self.state: SubscriptionState | None = None
         self._ended = False
         self._error: TocsinError | None = None
         loop = asyncio.get_running_loop()
@@ -80,19 +80,19 @@ class Subscription:
 
     @property
     def channel(self) -> str:
-        return self._state.channel if self._state else ""
+        return self.state.channel if self.state else ""
 
     @property
     def id(self) -> int | None:
         """The id of the BE subscription. Keep it and the position to resume after a restart."""
-        if self._state is None:
+        if self.state is None:
             return None
-        return self._state.id if self._state.id is not None else self._state.current_id
+        return self.state.id if self.state.id is not None else self.state.current_id
 
     @property
     def position(self) -> Position | None:
         """The last execution that the application has consumed, or that had no results."""
-        return self._state.consumed if self._state else None
+        return self.state.consumed if self.state else None
 
     @property
     def pending(self) -> int:
@@ -102,12 +102,12 @@ class Subscription:
     @property
     def lag(self) -> int:
         """Executions of the channel that the broker has reported and that have not arrived yet; 0 when live."""
-        return self._client.lag(self._state) if self._state else 0
+        return self._client.lag(self.state) if self.state else 0
 
     @property
     def gaps(self) -> int:
         """Number of gaps so far."""
-        return self._state.gaps if self._state else 0
+        return self.state.gaps if self.state else 0
 
     async def confirmed(self) -> None:
         """Returns when every execution that starts from now on includes the subscription."""
@@ -139,9 +139,6 @@ class Subscription:
         """The application has finished with what it has received."""
         while self._unconsumed:
             self._client.dispatch(Consumed(self._handle, self._unconsumed.popleft()))
-
-    def attach(self, state: SubscriptionState) -> None:
-        self._state = state
 
     def confirm(self) -> None:
         if not self._confirmed.done():

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from itertools import count
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tocsin.cluster.model import Channel, Dataset
@@ -65,9 +64,6 @@ class ClusterContext:
         self.tables[channel.id] = table
         return table
 
-    def store_of(self, relation: Relation) -> DatasetStore:
-        return self.stores[self.definitions.get(Dataset, relation.name).id]
-
     def reading(self, uses: Iterable[Use], positions: Mapping[int, int] | None = None) -> ReadSnapshot:
         return ReadSnapshot(self, uses, positions or {})
 
@@ -81,13 +77,11 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         self.snapshots: dict[str, DatasetSnapshot] = {}
         self._frames: dict[Use, DataFrame] = {}
         self._views: dict[Use, str] = {}
-        stores = {use.relation.name: context.store_of(use.relation) for use in uses if use.relation.kind == "dataset"}
+        names = {use.relation.name for use in uses if use.relation.kind == "dataset"}
+        stores = {name: context.stores[context.definitions.get(Dataset, name).id] for name in names}
         with context.committer.lock:  # no commit is partly visible in the datasets
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()
-
-    def head(self, relation: Relation) -> int:
-        return self.snapshots[relation.name].head
 
     def rows(self, use: Use | None) -> int | None:
         """About how many rows a use has; None if unknown."""
@@ -119,9 +113,7 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         assert self.context.frames is not None
         return self.context.frames(use.relation)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for snapshot in self.snapshots.values():
             snapshot.release()
         if self._views and self.context.runtime.alive():

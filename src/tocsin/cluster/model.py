@@ -162,7 +162,7 @@ class Post(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A record that was not taken.
+    """A record that was not accepted.
 
     Codes: not_json, not_utf8, not_an_object, missing, null, wrong_type, out_of_range, unknown_field, duplicate_field,
     too_deep, too_large.
@@ -174,12 +174,12 @@ class Refusal(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """The records that were taken are durable. ``repeated``: the Idempotency-Key was used before; this is the first
+    """The records that were accepted are durable. ``repeated``: the Idempotency-Key was used before; this is the first
     answer, without its ordinal."""
 
     feed: str
     dataset: str
-    taken: int
+    accepted: int
     refused: list[Refusal] = field(default_factory=list)
     ordinal: Annotated[int | None, Meta(description="the commit of the dataset that holds the records")] = None
     repeated: bool = False

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from tocsin.cluster.channels.manager import ChannelManager
@@ -208,8 +209,7 @@ class DataCluster:
             known = self.context.definitions.find(Broker, name)
             returned = known is not None and known.state == "gone"
             if known is None:
-                self.ddl.broker(CreateBroker(name, url))
-                known = self.context.definitions.get(Broker, name)
+                known = self.ddl.broker(CreateBroker(name, url))
             broker = msgspec.structs.replace(known, url=self.ddl.check_url(url), state="up", matched=matched)
             if broker != known:
                 self.context.definitions.replace(broker)
@@ -349,7 +349,7 @@ class DataCluster:
             executions = self.context.catalog.executions(channel.id, after, 1000)
             for execution in executions:
                 after = execution.number
-                for line in self.context.results.of_subscription([execution], subscription):
+                for line in self.context.results.pull(execution, np.array([subscription], np.int64)):
                     count += 1
                     yield line
                 if count >= limit:

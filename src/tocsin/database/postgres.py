@@ -130,7 +130,7 @@ class PostgresDatabase:
             return connection
 
     def _create(self) -> None:
-        with self._transaction() as session:
+        with self.writing() as session:
             session.run(f"SELECT pg_advisory_xact_lock({self._layout.lock + 1})")
             # Check first, because a user of an existing database may lack the right to create one.
             if not session.rows("SELECT to_regclass('meta')::text")[0][0]:
@@ -145,30 +145,20 @@ class PostgresDatabase:
         self, connection: Connection[Row] | None, sql: str, values: Sequence[Any] = ()
     ) -> tuple[Connection[Row], list[Row]]:
         """Starts a transaction, or reads, on a new connection where the old one died while it was idle."""
-        if connection is not None and not connection.closed:
+        while True:
+            fresh = connection is None or connection.closed
+            used = self._connect() if connection is None or connection.closed else connection
             try:
-                return connection, _last_rows(connection, sql, values)
-            except psycopg.OperationalError:
+                return used, _last_rows(used, sql, values)
+            except BaseException as error:
+                used.close()
+                if fresh or not isinstance(error, psycopg.OperationalError):
+                    raise
                 # Nothing was changed yet, so that sending it again is harmless.
-                connection.close()
                 self._readers.clear()
-            except BaseException:
-                connection.close()
-                raise
-        fresh = self._connect()
-        try:
-            return fresh, _last_rows(fresh, sql, values)
-        except BaseException:
-            fresh.close()
-            raise
 
     @contextmanager
     def writing(self) -> Iterator[_Session]:
-        with self._transaction() as session:
-            yield session
-
-    @contextmanager
-    def _transaction(self) -> Iterator[_Session]:
         with self._lock:
             if self._closed:
                 raise self._layout.closed()
@@ -192,20 +182,26 @@ class PostgresDatabase:
                 _commit(connection, self._layout.what)
 
     @contextmanager
-    def reading(self) -> Iterator[_Session]:
+    def _reader(self, begin: str) -> Iterator[Connection[Row]]:
+        """A connection of the pool in a transaction that ends with the block."""
         if self._closed:
             raise self._layout.closed()
         with _translated(self._layout.what):
-            connection, _ = self._begin(self._readers.take(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection, _ = self._begin(self._readers.take(), begin)
             try:
-                yield _Session(connection, self._layout)
+                yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 _undo(connection)
+                raise
+            finally:
                 if not connection.closed:
                     self._readers.give(connection)
-                raise
-            self._readers.give(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[_Session]:
+        with self._reader("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+            yield _Session(connection, self._layout)
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         if self._closed:
@@ -217,20 +213,10 @@ class PostgresDatabase:
         return rows
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        if self._closed:
-            raise self._layout.closed()
-        with _translated(self._layout.what):
-            _checked(values)
-            connection, _ = self._begin(self._readers.take(), "BEGIN READ ONLY")
-            try:
-                with connection.cursor(name="stream") as cursor:
-                    cursor.itersize = 20_000
-                    cursor.execute(_native(sql), values)
-                    yield from cursor
-            finally:
-                _undo(connection)
-                if not connection.closed:
-                    self._readers.give(connection)
+        with self._reader("BEGIN READ ONLY") as connection, connection.cursor(name="stream") as cursor:
+            cursor.itersize = 20_000
+            cursor.execute(_native(sql), _checked(values))
+            yield from cursor
 
     def lease(self) -> None:
         """An advisory lock in a separate session, and a row that stops a process that lost the lock unnoticed."""

@@ -12,7 +12,6 @@ from msgspec import Struct, field
 
 from tocsin.simulation.invariants import Violation
 from tocsin.simulation.network.trace import Trace
-from tocsin.simulation.nodes.deployment import Parts
 from tocsin.simulation.run import Outcome, run
 
 #: Seeds that a process takes at a time.
@@ -52,10 +51,10 @@ class Summary(Struct):
             self.violations.append((found.seed, found.violations[0]))
 
 
-def attempt(seed: int, only: list[int] | None = None, parts: type[Parts] = Parts) -> Outcome:
+def attempt(seed: int, only: list[int] | None = None) -> Outcome:
     """A state machine that raises an error breaks the first rule of all."""
     try:
-        return run(seed, only=only, parts=parts)
+        return run(seed, only=only)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename.rpartition('/')[2]}:{place.lineno}"
@@ -86,15 +85,15 @@ def collect_seldom() -> None:
     gc.set_threshold(*GARBAGE)
 
 
-def shrink(seed: int, invariant: str, parts: type[Parts] = Parts) -> list[int]:
+def shrink(seed: int, invariant: str) -> list[int]:
     """A smaller script that breaks the same rule: places of faults without which it is not broken."""
-    kept = list(range(len(attempt(seed, parts=parts).script)))
+    kept = list(range(len(attempt(seed).script)))
     smaller = True
     while smaller:
         smaller = False
         for place in reversed(kept):
             fewer = [each for each in kept if each != place]
-            if any(each.invariant == invariant for each in attempt(seed, fewer, parts).violations):
+            if any(each.invariant == invariant for each in attempt(seed, fewer).violations):
                 kept, smaller = fewer, True
     return kept
 

@@ -13,8 +13,8 @@ from tocsin.simulation.network.network import LinkQuality, Partition
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
-from tocsin.simulation.nodes.cluster import Workload
 from tocsin.simulation.nodes.deployment import Deployment
+from tocsin.simulation.scenario import ChannelPlan
 from tocsin.wire.reports import MigrationOrder
 
 
@@ -33,10 +33,30 @@ class Fault(Struct, frozen=True):
         return f"{self.kind} {when} {self.at:.2f} for {self.seconds:.1f} s (who {self.who}, how {self.how:.2f})"
 
 
+Strike = Callable[[Deployment, Fault], None]
+KINDS: dict[str, Strike] = {}
+WEIGHTS: dict[str, int] = {}
+#: What may strike in the middle of a move.
+AMID: set[str] = set()
+
+
+def kind(*, weight: int = 2, amid: bool = False) -> Callable[[Strike], Strike]:
+    """The function is a kind of fault, which has its name."""
+
+    def register(strike: Strike) -> Strike:
+        name = strike.__name__.replace("_", " ")
+        KINDS[name], WEIGHTS[name] = strike, weight
+        if amid:
+            AMID.add(name)
+        return strike
+
+    return register
+
+
 def script(rng: Random, until: float, tight: bool) -> list[Fault]:
     """``tight``: brokers take only so many, so that none of them may be missing for good."""
     kinds = [kind for kind in KINDS if not (tight and kind in ("retire", "drain"))]
-    weights = [WEIGHTS.get(kind, 2) for kind in kinds]
+    weights = [WEIGHTS[kind] for kind in kinds]
     found = []
     for _ in range(rng.randint(1, 9)):
         kind = rng.choices(kinds, weights)[0]
@@ -90,26 +110,32 @@ def _client(world: Deployment, who: int) -> ClientNode:
     return list(world.clients.values())[who % len(world.clients)]
 
 
-def _revive(world: Deployment, broker: BrokerNode) -> None:
-    if not broker.up and broker.life and broker.name not in world.retired:
-        broker.boot()
+def _kill(world: Deployment, node: Node, fault: Fault) -> None:
+    if node.up:
+        node.die(silent=fault.how < 0.4)
+        world.clock.after(fault.seconds, _revive, world, node)
 
 
-def _kill_broker(world: Deployment, fault: Fault) -> None:
-    broker = _broker(world, fault.who)
-    if broker.up:
-        broker.die(silent=fault.how < 0.4)
-        world.clock.after(fault.seconds, _revive, world, broker)
+def _revive(world: Deployment, node: Node) -> None:
+    if not node.up and node.life and node.name not in world.retired:
+        node.boot()
 
 
-def _stop_broker(world: Deployment, fault: Fault) -> None:
+@kind(weight=5, amid=True)
+def kill_broker(world: Deployment, fault: Fault) -> None:
+    _kill(world, _broker(world, fault.who), fault)
+
+
+@kind(amid=True)
+def stop_broker(world: Deployment, fault: Fault) -> None:
     broker = _broker(world, fault.who)
     if broker.up:
         broker.stop()
         world.clock.after(fault.seconds, _revive, world, broker)
 
 
-def _retire(world: Deployment, fault: Fault) -> None:
+@kind()
+def retire(world: Deployment, fault: Fault) -> None:
     """For good, as long as two others are there; half of the time somebody tells the coordinator."""
     broker = _broker(world, fault.who)
     open_ = [each for each in world.brokers.values() if each.up and each.name not in world.draining]
@@ -118,38 +144,37 @@ def _retire(world: Deployment, fault: Fault) -> None:
     world.retired.add(broker.name)
     broker.die(silent=True) if fault.how < 0.5 else broker.stop()
     if int(fault.how * 100) % 2:
-        world.clock.after(8.0, _forget, world, broker.name)
+        order = coordinating.Forget(None, broker.name)
+        world.clock.after(8.0, world.coordinator.take, world.coordinator.handle, order)
 
 
-def _forget(world: Deployment, name: str) -> None:
-    if world.coordinator.up:
-        world.coordinator.take(world.coordinator.order, coordinating.Forget(None, name))
-
-
-def _join(world: Deployment, fault: Fault) -> None:
+@kind(weight=3)
+def join(world: Deployment, fault: Fault) -> None:
     for broker in world.brokers.values():
         if not broker.life:
             broker.boot()
             return
 
 
-def _freeze_broker(world: Deployment, fault: Fault) -> None:
+@kind(amid=True)
+def freeze_broker(world: Deployment, fault: Fault) -> None:
     broker = _broker(world, fault.who)
     if broker.up:
         broker.freeze(min(fault.seconds, 12.0))
 
 
-def _slow_broker(world: Deployment, fault: Fault) -> None:
+@kind()
+def slow_broker(world: Deployment, fault: Fault) -> None:
     """Its processor has other things to do."""
     broker = _broker(world, fault.who)
     broker.service, broker.delivery = 0.02 * fault.how, 0.01 * fault.how
     world.clock.after(fault.seconds, broker.usual)
 
 
-def _drain(world: Deployment, fault: Fault) -> None:
+@kind(weight=4)
+def drain(world: Deployment, fault: Fault) -> None:
     """An order to a coordinator that dies before it comes to it is no order: nobody was told that it counts."""
-    if world.coordinator.up:
-        world.coordinator.take(_drain_now, world, fault)
+    world.coordinator.take(_drain_now, world, fault)
 
 
 def _drain_now(world: Deployment, fault: Fault) -> None:
@@ -158,77 +183,69 @@ def _drain_now(world: Deployment, fault: Fault) -> None:
     if not others or broker.name not in world.coordinator.state.members:
         return
     world.draining[broker.name] = None
-    world.coordinator.order(coordinating.Drain(None, broker.name))
+    world.coordinator.handle(coordinating.Drain(None, broker.name))
     if fault.how < 0.6:
-        world.clock.after(fault.seconds, _undrain, world, broker.name)
+        world.clock.after(fault.seconds, world.coordinator.take, _undrain, world, broker.name)
 
 
 def _undrain(world: Deployment, name: str) -> None:
-    if world.coordinator.up:
-        world.coordinator.take(_undrain_now, world, name)
-
-
-def _undrain_now(world: Deployment, name: str) -> None:
     if world.draining.pop(name, 0) is None:
-        world.coordinator.order(coordinating.Drain(None, name, undo=True))
+        world.coordinator.handle(coordinating.Drain(None, name, undo=True))
 
 
 def _wall(world: Deployment, inside: list[str], fault: Fault) -> None:
     wall = Partition(frozenset(inside), one_way=fault.how > 0.75)
-    world.network.add_partition(wall)
+    world.network.partitions.append(wall)
     world.clock.after(fault.seconds, world.network.remove_partition, wall)
 
 
-def _partition(world: Deployment, fault: Fault) -> None:
+@kind(weight=3)
+def partition(world: Deployment, fault: Fault) -> None:
     """Any group from the rest."""
     names = ["cluster", "coordinator", *world.brokers, *world.clients]
     rng = Random(fault.who)
     _wall(world, rng.sample(names, rng.randint(1, len(names) // 2)), fault)
 
 
-def _part_broker(world: Deployment, fault: Fault) -> None:
+@kind(amid=True)
+def part_broker(world: Deployment, fault: Fault) -> None:
     """A broker from everybody, or from the coordinator or the data cluster and those on their side."""
     _wall(world, [_broker(world, fault.who).name], fault)
 
 
-def _part_center(world: Deployment, fault: Fault) -> None:
+@kind()
+def part_center(world: Deployment, fault: Fault) -> None:
     """The coordinator or the data cluster from everybody."""
     _wall(world, ["coordinator" if fault.who % 2 else "cluster"], fault)
 
 
-def _part_client(world: Deployment, fault: Fault) -> None:
+@kind(weight=3, amid=True)
+def part_client(world: Deployment, fault: Fault) -> None:
     _wall(world, [_client(world, fault.who).name], fault)
 
 
-def _kill_coordinator(world: Deployment, fault: Fault) -> None:
-    if world.coordinator.up:
-        world.coordinator.die(silent=fault.how < 0.4)
-        world.clock.after(fault.seconds, _again, world.coordinator)
+@kind(amid=True)
+def kill_coordinator(world: Deployment, fault: Fault) -> None:
+    _kill(world, world.coordinator, fault)
 
 
-def _freeze_coordinator(world: Deployment, fault: Fault) -> None:
+@kind()
+def freeze_coordinator(world: Deployment, fault: Fault) -> None:
     world.coordinator.freeze(min(fault.seconds, 12.0))
 
 
-def _kill_cluster(world: Deployment, fault: Fault) -> None:
-    if world.cluster.up:
-        world.cluster.die(silent=fault.how < 0.4)
-        world.clock.after(fault.seconds, _again, world.cluster)
+@kind()
+def kill_cluster(world: Deployment, fault: Fault) -> None:
+    _kill(world, world.cluster, fault)
 
 
-def _again(node: Node) -> None:
-    if not node.up:
-        node.boot()
+@kind(amid=True)
+def kill_client(world: Deployment, fault: Fault) -> None:
+    _kill(world, _client(world, fault.who), fault)
 
 
-def _kill_client(world: Deployment, fault: Fault) -> None:
-    client = _client(world, fault.who)
-    if client.up:
-        client.die(silent=fault.how < 0.4)
-        world.clock.after(fault.seconds, world.arrive, client)
-
-
-def _slow_client(world: Deployment, fault: Fault) -> None:
+@kind(amid=True)
+def slow_client(world: Deployment, fault: Fault) -> None:
     """Its line is thin, or its application takes its time."""
     client = _client(world, fault.who)
     if fault.how < 0.5:
@@ -238,7 +255,8 @@ def _slow_client(world: Deployment, fault: Fault) -> None:
         client.pace = fault.how
 
 
-def _reset_client(world: Deployment, fault: Fault) -> None:
+@kind(weight=3, amid=True)
+def reset_client(world: Deployment, fault: Fault) -> None:
     """Connections break: for both sides, or one of them does not hear of it."""
     for side in list(_client(world, fault.who).sides.values()):
         if side.other.alive:
@@ -248,34 +266,34 @@ def _reset_client(world: Deployment, fault: Fault) -> None:
                 side.other.end(BROKEN)
 
 
-def _weather(world: Deployment, fault: Fault) -> None:
+@kind(weight=3, amid=True)
+def weather(world: Deployment, fault: Fault) -> None:
     rng = Random(fault.who)
     furthest = rng.choice((0.03, 0.3, 1.0))
     world.network.quality = LinkQuality(
         0.001, furthest, rng.choice((0.2, 3.0)), 0.3 * fault.how, rng.choice((0.0, 0.3))
     )
-    world.clock.after(fault.seconds, _clear, world)
+    world.clock.after(fault.seconds, setattr, world.network, "quality", LinkQuality())
 
 
-def _clear(world: Deployment) -> None:
-    world.network.quality = LinkQuality()
-
-
-def _more_of_client(world: Deployment, fault: Fault) -> None:
+@kind()
+def more_of_client(world: Deployment, fault: Fault) -> None:
     client, channels = _client(world, fault.who), world.scenario.channels
     channel = channels[fault.who // 7 % len(channels)]
     kind = list(channel.size)[fault.who // 31 % len(channel.size)]
     client.subscribe(world.interest(client, channel.name, kind))
 
 
-def _less_of_client(world: Deployment, fault: Fault) -> None:
+@kind()
+def less_of_client(world: Deployment, fault: Fault) -> None:
     client = _client(world, fault.who)
     wanted = [each for each in client.interests.values() if each.wanted]
     if len(wanted) > 1:
         client.unsubscribe(wanted[fault.who % len(wanted)])
 
 
-def _surge(world: Deployment, fault: Fault) -> None:
+@kind(weight=5)
+def surge(world: Deployment, fault: Fault) -> None:
     """A channel finds much more or much less from now on, and other kinds of it."""
     workload, rng = _workload(world, fault.who), Random(fault.who)
     workload.chance = rng.choice((0.1, 0.5, 1.0))
@@ -284,11 +302,12 @@ def _surge(world: Deployment, fault: Fault) -> None:
         workload.size[kind] = rng.choice((60, 300, 3_000))
 
 
-def _workload(world: Deployment, who: int) -> Workload:
+def _workload(world: Deployment, who: int) -> ChannelPlan:
     return list(world.cluster.workloads.values())[who % len(world.cluster.workloads)]
 
 
-def _drop_channel(world: Deployment, fault: Fault) -> None:
+@kind(weight=4)
+def drop_channel(world: Deployment, fault: Fault) -> None:
     """A data cluster that is down drops nothing. It is created again at once, or after a while."""
     workload = _workload(world, fault.who)
     if world.cluster.up and workload.name.lower() in world.cluster.data.channels:
@@ -296,58 +315,8 @@ def _drop_channel(world: Deployment, fault: Fault) -> None:
         world.clock.after(0.0 if fault.how < 0.4 else fault.seconds, _create_channel, world, workload)
 
 
-def _create_channel(world: Deployment, workload: Workload) -> None:
+def _create_channel(world: Deployment, workload: ChannelPlan) -> None:
     if not world.cluster.up:
         world.clock.after(1.0, _create_channel, world, workload)
     elif workload.name.lower() not in world.cluster.data.channels:
         world.cluster.create(workload)
-
-
-KINDS: dict[str, Callable[[Deployment, Fault], None]] = {
-    "kill broker": _kill_broker,
-    "stop broker": _stop_broker,
-    "retire": _retire,
-    "join": _join,
-    "freeze broker": _freeze_broker,
-    "slow broker": _slow_broker,
-    "drain": _drain,
-    "partition": _partition,
-    "part broker": _part_broker,
-    "part center": _part_center,
-    "part client": _part_client,
-    "kill coordinator": _kill_coordinator,
-    "freeze coordinator": _freeze_coordinator,
-    "kill cluster": _kill_cluster,
-    "kill client": _kill_client,
-    "slow client": _slow_client,
-    "reset client": _reset_client,
-    "weather": _weather,
-    "more of client": _more_of_client,
-    "less of client": _less_of_client,
-    "surge": _surge,
-    "drop channel": _drop_channel,
-}
-WEIGHTS = {
-    "kill broker": 5,
-    "surge": 5,
-    "drain": 4,
-    "drop channel": 4,
-    "join": 3,
-    "partition": 3,
-    "part client": 3,
-    "reset client": 3,
-    "weather": 3,
-}
-#: What may strike in the middle of a move.
-AMID = (
-    "kill broker",
-    "stop broker",
-    "freeze broker",
-    "part broker",
-    "part client",
-    "kill client",
-    "reset client",
-    "kill coordinator",
-    "slow client",
-    "weather",
-)

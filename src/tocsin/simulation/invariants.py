@@ -217,7 +217,7 @@ def _picture(world: Deployment) -> Iterator[Violation]:
     if state.balancer.pending:
         names = [model.subscribers.name(u) for u in state.balancer.pending]
         yield Violation("it settles", f"migrations are pending: {sorted(names)}")
-    if now - world.coordinator.last_migration < 2.5 * world.scenario.balance_every:
+    if now - world.coordinator.last_migration < 2.5 * world.scenario.coordinator.balance_every:
         yield Violation("it settles", f"a migration was decided on at {world.coordinator.last_migration:.1f}")
     elif planned := plan_for(state.balancer.snapshot(now)).migrations:
         yield Violation("it settles", f"{len(planned)} more migrations would be made")
@@ -254,7 +254,7 @@ def _serves(broker: BrokerNode, k: int) -> bool:
 
 def _brokers(world: Deployment) -> Iterator[Violation]:
     """Nothing is left over: no queue, no subscription that nobody has, nobody on a broker that is drained."""
-    cluster, config = world.cluster, world.scenario
+    cluster, limits = world.cluster, world.scenario.broker.limits
     open_ = [each for each in world.brokers.values() if each.up and each.name not in world.draining]
     for broker in world.brokers.values():
         if not broker.up:
@@ -273,5 +273,5 @@ def _brokers(world: Deployment) -> Iterator[Violation]:
         if held != set(by_id):
             what = f"{broker.name} has {sorted(by_id)}, and the data cluster says {sorted(held)}"
             yield Violation("subscriptions agree", what)
-        if state.cache.bytes > config.cache_bytes:
+        if state.cache.bytes > limits.cache_bytes:
             yield Violation("memory is bounded", f"{broker.name} keeps {state.cache.bytes} bytes of results")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tocsin.errors import UserError
 from tocsin.simulation.nodes.deployment import Deployment
 from tocsin.simulation.random_streams import RandomStreams
-from tocsin.simulation.scenario import ChannelPlan, ClientPlan, Scenario
+from tocsin.simulation.scenario import BROKER, COORDINATOR, ChannelPlan, ClientPlan, Scenario
 
 #: Seconds for all clients to connect and subscribe, and for the last results to arrive and be reported.
 ARRIVAL, REST = 10.0, 3.0
@@ -53,7 +53,8 @@ def count(
         for k, size in enumerate(sizes)
     ]
     clients = [ClientPlan([(f"K{k}", "x") for k in row], at=here) for here, row in zip(at, subscriptions, strict=True)]
-    scenario = Scenario(brokers, 0, plans, clients, strategy="", buffer_bytes=1 << 20, heartbeat=10.0)
+    broker = structs.replace(BROKER, buffer_bytes=1 << 20, heartbeat=10.0)
+    scenario = Scenario(brokers, 0, plans, clients, broker, structs.replace(COORDINATOR, strategy=""))
     world = Deployment(scenario, RandomStreams(seed))
     world.cluster.producing = False
     world.start()

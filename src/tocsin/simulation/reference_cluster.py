@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from tocsin.cluster.model import Broker, OutboxEntry
-from tocsin.errors import AlreadyExists, Conflict, NotFound, TypeMismatch
+from tocsin.errors import AlreadyExists, NotFound, TypeMismatch
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 
@@ -41,7 +41,7 @@ class Message(Struct, frozen=True):
 class Receipt(Struct, frozen=True):
     """``refused`` are places of records that do not fit."""
 
-    taken: int
+    accepted: int
     refused: list[int]
 
 
@@ -211,21 +211,6 @@ class ReferenceCluster:
             channel.late.discard(subscription.id)
         return had
 
-    def change_broker(self, channel: str, id: int, args: Arguments | None, source: str | None, target: str) -> int:
-        """In one step: no execution sees the subscription on no broker. Other arguments give another id."""
-        at = self.channel(channel)
-        subscription, holder = self._subscription(at, id), self.broker(target).name
-        if source is None and len(subscription.brokers) > 1:
-            raise Conflict(f"several brokers have subscription {id}", brokers=sorted(subscription.brokers))
-        origin = source if source is not None else next(iter(subscription.brokers))
-        if self.broker(origin).name not in subscription.brokers:
-            raise Conflict(f"broker {origin!r} has no subscription {id}", subscription=id)
-        other = self._identity(at, subscription.args if args is None else at.canonical(args))
-        other.brokers[holder] = None
-        if (other.id, holder) != (id, origin):
-            self._leave(at, subscription, origin)
-        return other.id
-
     def subscriptions(self, channel: str, broker: str | None, after: int = 0, limit: int = 1_000) -> list[Subscription]:
         found = self.channel(channel).subscriptions.values()
         return [each for each in found if each.id > after and (broker is None or broker in each.brokers)][:limit]
@@ -332,7 +317,7 @@ class ReferenceCluster:
             raise NotFound("feed", feed)
         if (feed, key) not in self._posts:
             refused = [place for place, record in enumerate(records) if not self.feeds[feed](record)]
-            taken = [record for place, record in enumerate(records) if place not in refused]
-            self.records[feed] += taken
-            self._posts[feed, key] = Receipt(len(taken), refused)
+            accepted = [record for place, record in enumerate(records) if place not in refused]
+            self.records[feed] += accepted
+            self._posts[feed, key] = Receipt(len(accepted), refused)
         return self._posts[feed, key]

@@ -11,7 +11,7 @@ from tocsin.simulation import faults
 from tocsin.simulation.invariants import Violation, promises, unsettled
 from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.trace import Trace
-from tocsin.simulation.nodes.deployment import Deployment, Parts
+from tocsin.simulation.nodes.deployment import Deployment
 from tocsin.simulation.random_streams import RandomStreams
 from tocsin.simulation.scenario import draw
 
@@ -43,7 +43,6 @@ def run(
     seed: int,
     *,
     only: list[int] | None = None,
-    parts: type[Parts] = Parts,
     trace: Callable[[Clock], Trace] = Trace,
 ) -> Outcome:
     """``only``: the faults of the script, by their place in it, that are to happen."""
@@ -51,7 +50,7 @@ def run(
     scenario, script = draw(chance.of("scenario")), script_of(seed)
     if only is not None:
         script = [fault for place, fault in enumerate(script) if place in only]
-    world = Deployment(scenario, chance, trace, parts)
+    world = Deployment(scenario, chance, trace)
     faults.plant(world, script, HEALED)
     world.start()
     world.clock.run(HEALED)
@@ -64,7 +63,9 @@ def run(
 
 def script_of(seed: int) -> list[faults.Fault]:
     chance = RandomStreams(seed)
-    return faults.script(chance.of("faults"), TROUBLE, tight=draw(chance.of("scenario")).most < 100_000)
+    return faults.script(
+        chance.of("faults"), TROUBLE, tight=draw(chance.of("scenario")).broker.limits.connections < 100_000
+    )
 
 
 def settle(world: Deployment) -> list[Violation]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
+
+from tocsin.config import BrokerConfig, BrokerLimits, CoordinatorConfig, CoordinatorLimits
 
 #: Strategies and placements that are drawn; "" is no balancing. Peal in its automatic mode is by far the slowest.
 STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -18,10 +20,31 @@ STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gsh", {}),
     ("", {}),
 )
+#: What every drawn network begins with: small buffers and short waits, so that much happens.
+BROKER = BrokerConfig(
+    heartbeat=3.0,
+    hello_timeout=5.0,
+    grace=12.0,
+    buffer_bytes=4_096,
+    coordinator="http://coordinator",
+    fetches=2,
+    limits=BrokerLimits(cache_bytes=4_096, cache_results=4),
+)
+COORDINATOR = CoordinatorConfig(
+    interval=1.0,
+    gone_after=5.0,
+    balance_every=5.0,
+    limits=CoordinatorLimits(cool_down=10.0, per_second=20.0, migration_timeout=15.0),
+)
 PLACEMENTS = ("two-choices", "least-loaded", "random", "round-robin")
 
 
-class ChannelPlan(Struct, frozen=True):
+class ChannelPlan(Struct, eq=False):
+    """What a channel of this name finds, also when it is created again.
+
+    ``chance``: of each kind to be found by an execution; ``size``: bytes of a result, by kind.
+    """
+
     name: str
     period: float
     chance: float
@@ -48,21 +71,9 @@ class Scenario(Struct, frozen=True):
     spare: int
     channels: list[ChannelPlan]
     clients: list[ClientPlan]
-    strategy: str = "peal"
-    placement: str = "two-choices"
-    settings: dict[str, Any] = field(default_factory=dict)
-    capacities: list[float] = field(default_factory=list)
-    most: int = 100_000
-    heartbeat: float = 3.0
-    grace: float = 12.0
-    buffer_bytes: int = 4_096
-    cache_results: int = 4
-    cache_bytes: int = 4_096
-    interval: float = 1.0
-    gone_after: float = 5.0
-    balance_every: float = 5.0
-    cool_down: float = 10.0
-    per_second: float = 20.0
+    broker: BrokerConfig = BROKER
+    coordinator: CoordinatorConfig = COORDINATOR
+    capacities: list[float] = field(default_factory=list)  # of each broker
     cluster_gone_after: float = 10.0
     masked: bool = False
     publishing: bool = False
@@ -87,26 +98,40 @@ def draw(rng: Random) -> Scenario:
     tight = rng.random() < 0.15
     clients = [_client(rng, wishes, brokers) for _ in range(rng.randint(3, 9))]
     strategy, settings = rng.choice(STRATEGIES)
+    placement, most = rng.choice(PLACEMENTS), len(clients) + 2 if tight else 100_000
+    capacities = [rng.choice((1.0, 1.0, 1.0, 2.0)) for _ in range(brokers + spare)]
+    broker = structs.replace(
+        BROKER,
+        heartbeat=rng.choice((2.0, 3.0, 5.0)),
+        grace=rng.choice((4.0, 12.0, 30.0)),
+        buffer_bytes=rng.choice((2_048, 8_192)),
+        limits=BrokerLimits(
+            connections=most,
+            connections_per_address=most,
+            cache_results=rng.choice((1, 4, 16)),
+            cache_bytes=rng.choice((1_000, 8_000, 100_000)),
+        ),
+    )
+    coordinator = structs.replace(
+        COORDINATOR,
+        placement=placement,
+        strategy=strategy,
+        settings=settings,
+        interval=rng.choice((0.5, 1.0, 2.0)),
+        balance_every=rng.choice((3.0, 6.0)),
+        limits=structs.replace(
+            COORDINATOR.limits, cool_down=rng.choice((5.0, 15.0)), per_second=rng.choice((1.0, 50.0))
+        ),
+    )
     return Scenario(
         brokers,
         0 if tight else spare,
         channels,
         clients,
-        strategy,
-        rng.choice(PLACEMENTS),
-        settings,
-        capacities=[rng.choice((1.0, 1.0, 1.0, 2.0)) for _ in range(brokers + spare)],
-        most=len(clients) + 2 if tight else 100_000,
-        heartbeat=rng.choice((2.0, 3.0, 5.0)),
-        grace=rng.choice((4.0, 12.0, 30.0)),
-        buffer_bytes=rng.choice((2_048, 8_192)),
-        cache_results=rng.choice((1, 4, 16)),
-        cache_bytes=rng.choice((1_000, 8_000, 100_000)),
-        interval=rng.choice((0.5, 1.0, 2.0)),
-        balance_every=rng.choice((3.0, 6.0)),
-        cool_down=rng.choice((5.0, 15.0)),
-        per_second=rng.choice((1.0, 50.0)),
-        cluster_gone_after=rng.choice((4.0, 15.0)),
+        broker,
+        coordinator,
+        capacities,
+        rng.choice((4.0, 15.0)),
         masked=rng.random() < 0.25,
         publishing=True,
     )

@@ -8,38 +8,22 @@ from typing import Any, get_args
 import msgspec
 
 from tocsin import __version__
+from tocsin.wire import messages as wire
 from tocsin.wire.close_codes import CLOSES
-from tocsin.wire.messages import (
-    SUBPROTOCOL,
-    Error,
-    FromBroker,
-    FromClient,
-    Hello,
-    Message,
-    Ping,
-    Pong,
-    Publish,
-    Published,
-    Subscribe,
-    Subscribed,
-    Unsubscribe,
-    Unsubscribed,
-    Welcome,
-)
 
 ADDRESS = "/v1/ws"
-Kind = type[Message]
+Kind = type[wire.Message]
 
-CLIENTS: tuple[Kind, ...] = get_args(FromClient)
-BROKERS: tuple[Kind, ...] = get_args(FromBroker)
+CLIENTS: tuple[Kind, ...] = get_args(wire.FromClient)
+BROKERS: tuple[Kind, ...] = get_args(wire.FromBroker)
 
 #: What answers a message.
 ANSWERS: dict[Kind, tuple[Kind, ...]] = {
-    Hello: (Welcome,),
-    Subscribe: (Subscribed, Error),
-    Unsubscribe: (Unsubscribed, Error),
-    Publish: (Published, Error),
-    Ping: (Pong,),
+    wire.Hello: (wire.Welcome,),
+    wire.Subscribe: (wire.Subscribed, wire.Error),
+    wire.Unsubscribe: (wire.Unsubscribed, wire.Error),
+    wire.Publish: (wire.Published, wire.Error),
+    wire.Ping: (wire.Pong,),
 }
 
 _CHANNEL = {"$ref": "#/channels/subscriber"}
@@ -75,7 +59,7 @@ def document() -> dict[str, Any]:
         "channels": {
             "subscriber": {
                 "address": ADDRESS,
-                "description": f"A subscriber's WebSocket, subprotocol `{SUBPROTOCOL}`.",
+                "description": f"A subscriber's WebSocket, subprotocol `{wire.SUBPROTOCOL}`.",
                 "messages": {tag(kind): {"$ref": f"#/components/messages/{tag(kind)}"} for kind in everything},
                 "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},
                 "x-close-codes": [msgspec.to_builtins(close) for close in CLOSES.values()],

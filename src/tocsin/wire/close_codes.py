@@ -42,29 +42,7 @@ SILENT = Close(4100, "silent", True, "The client sent nothing for too long.")
 HELLO_TIMEOUT = Close(4101, "hello_timeout", True, "No `hello` came in time.")
 MIGRATED = Close(4102, "migrated", True, "Another broker serves the subscriber now.")
 
-CLOSES: dict[int, Close] = {
-    close.code: close
-    for close in (
-        NORMAL,
-        GOING_AWAY,
-        PROTOCOL_ERROR,
-        UNSUPPORTED,
-        NOT_UTF8,
-        TOO_BIG,
-        INTERNAL,
-        TRY_LATER,
-        MALFORMED,
-        UNAUTHORIZED,
-        REPLACED,
-        NO_HELLO,
-        FLOOD,
-        LOGGED_OUT,
-        BAD_TICKET,
-        SILENT,
-        HELLO_TIMEOUT,
-        MIGRATED,
-    )
-}
+CLOSES: dict[int, Close] = {each.code: each for each in tuple(vars().values()) if isinstance(each, Close)}
 
 
 def reconnect(code: int | None) -> bool:

@@ -6,6 +6,7 @@ A request carries an ``id`` that the client chooses and gets one answer with the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -290,6 +291,21 @@ def encode(message: Message) -> bytes:
 def encode_batch(messages: list[bytes]) -> bytes:
     """Several encoded messages as one."""
     return messages[0] if len(messages) == 1 else b"[" + b",".join(messages) + b"]"
+
+
+def frames(messages: Iterable[Message], limit: int) -> Iterator[bytes]:
+    """In order, as few frames of at most ``limit`` bytes as possible. A message that is larger goes on its own."""
+    batch: list[bytes] = []
+    size = 1
+    for message in messages:
+        data = encode(message)
+        if batch and size + len(data) + 1 > limit:
+            yield encode_batch(batch)
+            batch, size = [], 1
+        batch.append(data)
+        size += len(data) + 1
+    if batch:
+        yield encode_batch(batch)
 
 
 def notify_template(channel: str) -> bytes:

@@ -36,9 +36,10 @@ class Updates(RuleBasedStateMachine):
     @rule(j=BROKERS, status=st.sampled_from(Status))
     def marks_broker(self, j: int, status: Status) -> None:
         if j in self.formulas.capacity:
-            lost = self.load.mark(j, status)
+            self.load.mark(j, status)
             here = [i for i, at in self.formulas.x.items() if at == j]
-            assert sorted(lost) == (sorted(here) if status == Status.GONE else [])
+            lost = here if status == Status.GONE else []
+            assert sorted(self.load.subscribers(j)) == sorted(set(here) - set(lost))
             self.formulas.x.update(dict.fromkeys(lost))
             (self.formulas.live.add if status <= Status.FULL else self.formulas.live.discard)(j)
 
@@ -53,17 +54,6 @@ class Updates(RuleBasedStateMachine):
         self.load.leave(u)
         self.formulas.x.pop(u, None)
         self.formulas.y.pop(u, None)
-
-    @rule(u=SUBSCRIBERS, k=SUBSCRIPTIONS)
-    def subscribes(self, u: int, k: int) -> None:
-        if u in self.formulas.x:
-            assert self.load.subscribe(u, k) == (k not in self.formulas.y[u])
-            self.formulas.y[u].add(k)
-
-    @rule(u=SUBSCRIBERS, k=SUBSCRIPTIONS)
-    def unsubscribes(self, u: int, k: int) -> None:
-        assert self.load.unsubscribe(u, k) == (k in self.formulas.y.get(u, ()))
-        self.formulas.y.get(u, set()).discard(k)
 
     @rule(u=SUBSCRIBERS, j=BROKERS)
     def migrates(self, u: int, j: int) -> None:

@@ -43,8 +43,8 @@ def test_peers_at_the_same_position_share():
     for peer, after in (("p", 3), ("q", 5), ("r", 3)):
         fetches.wait(back, peer, after)
     fetches.start()
-    _, shares = fetches.fetched(1, [line(7, 4), line(7, 6)], False)
-    assert [(share.peers, [each.execution for each in share.lines]) for share in shares] == [
+    shares = fetches.fetched(1, [line(7, 4), line(7, 6)], False)
+    assert [(peers, [each.execution for each in lines]) for peers, lines in shares] == [
         (("p", "r"), [4, 6]),
         (("q",), [6]),
     ]
@@ -71,8 +71,8 @@ def test_what_is_not_delivered_yet_is_left_to_come_live():
     fetches, back = FetchQueue(1), subscription(delivered=20)
     fetches.wait(back, "p", 3)
     fetches.start()
-    _, (share,) = fetches.fetched(1, [line(7, 4), line(7, 21)], True)
-    assert [each.execution for each in share.lines] == [4] and back.waiting == {"p": 20}
+    ((_, lines),) = fetches.fetched(1, [line(7, 4), line(7, 21)], True)
+    assert [each.execution for each in lines] == [4] and back.waiting == {"p": 20}
 
 
 def test_who_came_later_and_is_further_behind_is_not_covered():
@@ -98,7 +98,7 @@ def test_who_wanted_what_is_gone_is_moved_behind_it():
     for peer, after in (("p", 3), ("q", 9), ("r", 10)):
         fetches.wait(back, peer, after)
     fetches.start()
-    _, missing = fetches.expired_before(1, 11)
+    missing = fetches.expired_before(1, 11)
     assert missing == [("p", 3), ("q", 9)] and back.waiting == {"p": 10, "q": 10, "r": 10}
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tocsin.broker.core.instructions import Send
-from tocsin.broker.core.model.audience import Audience
+from tocsin.broker.core.model.be_subscription import Audience
 from tocsin.broker.transport.frame_writer import FrameWriter
 from tocsin.wire.frames import frame
 

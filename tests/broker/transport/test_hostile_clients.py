@@ -193,7 +193,7 @@ def test_records_that_do_not_fit_are_refused_one_by_one(served_broker):
 
 @pytest.fixture
 def strict(data: Any, tmp_path: Any) -> Iterator[Broker]:
-    limits = {"frame_bytes": 1000, "subscriptions": 3, "connections": 5, "connections_per_address": 4}
+    limits = {"frame_bytes": 4096, "subscriptions": 3, "connections": 5, "connections_per_address": 4}
     with broker(tmp_path, data[1], "strict", limits=limits, hello_timeout=120.0, heartbeat=120.0) as found:
         yield found
 
@@ -209,7 +209,7 @@ def impatient(data: Any, tmp_path: Any, request: Any) -> Iterator[Broker]:
 
 def test_limits_hold(strict):
     raw = Raw(strict.port)
-    raw.send(b"x" * 1001)
+    raw.send(b"x" * 4097)
     assert raw.closed() == close_codes.TOO_BIG.code
     raw.close()
     raw = Raw(strict.port)

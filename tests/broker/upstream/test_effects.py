@@ -8,15 +8,10 @@ from typing import Any
 
 import pytest
 
-from tocsin.broker.core.instructions import Command, RetryPolicy
+from tocsin.broker.core.instructions import Command
 from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, retry, run_effects
 
-
-class Question(Command, frozen=True):
-    retry = RetryPolicy(1.0, 3.0)
-
-
-QUESTION = Question()
+QUESTION = Command()
 
 
 class Performer:
@@ -41,11 +36,11 @@ def done(effects: Effects[Any], perform: Performer) -> Any:
 
 
 def test_what_was_lost_is_asked_again_after_growing_pauses():
-    perform = Performer(Lost(), Lost(), Lost(), Lost(), "yes")
+    perform = Performer(*[Lost()] * 8, "yes")
     assert done(retry(QUESTION, Random(1)), perform) == "yes"
-    assert perform.effects[::2] == [QUESTION] * 5
+    assert perform.effects[::2] == [QUESTION] * 9
     pauses = [effect.seconds for effect in perform.effects[1::2]]
-    for pause, longest in zip(pauses, (1.0, 2.0, 3.0, 3.0), strict=True):
+    for pause, longest in zip(pauses, (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0), strict=True):
         assert longest / 2 <= pause <= longest
 
 

@@ -14,6 +14,7 @@ from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker, SendRepo
 from tocsin.config import BrokerConfig
 from tocsin.wire import messages as wire
 from tocsin.wire.reports import MigrationOrder, Registered, Registration, ReportReply
+from tocsin.wire.tickets import TicketVerifier
 
 ABOUT = Registered("b", "00", "token", 2.0)
 
@@ -26,14 +27,13 @@ class HeartbeatHarness:
         self.state.handle(ev.Opened(1, "address"), 0.0)
         self.state.handle(ev.Received(1, [wire.Hello(1, subscriber="ann")]), 0.0)
         self.handled: list[Any] = []
-        self.registrations: list[Registered] = []
         self.heartbeat = Heartbeat(
             self.state.load_reports,
             Registration("b", "http://b"),
+            TicketVerifier("b", lambda: 0.0),
             self.handled.append,
             lambda: 1.0,
             Random(1),
-            registered_as=self.registrations.append,
         )
         self.steps = self.heartbeat.run()
         self.effect = next(self.steps)
@@ -51,7 +51,7 @@ def harness() -> HeartbeatHarness:
 def test_the_first_report_is_full_and_the_next_ones_are_what_has_changed(harness):
     assert harness.effect == RegisterBroker(Registration("b", "http://b"))
     first = harness.send(ABOUT)
-    assert harness.registrations == [ABOUT] and harness.heartbeat.registered
+    assert (harness.heartbeat.token, harness.heartbeat.tickets.key) == ("token", b"\0") and harness.heartbeat.registered
     assert isinstance(first, SendReport) and first.token == "token"
     assert (first.report.number, first.report.full, list(first.report.subscribers)) == (1, True, ["ann"])
     assert harness.send(ReportReply(1)) == Pause(ABOUT.interval)

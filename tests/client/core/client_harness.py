@@ -46,6 +46,7 @@ class ClientHarness:
         self.items: dict[int, list[Notification | Gap]] = defaultdict(list)
         self.done: list[ev.Instruction] = []
         self.timer: float | None = None
+        self.limits: list[int] = []  # of the frames that were sent
 
     def do(self, event: ev.Event) -> list[ev.Instruction]:
         found = self.state.handle(event, self.now)
@@ -55,17 +56,16 @@ class ClientHarness:
                     self.connection = connection
                     self.lines[connection] = Line(url)
                     self.tried.append(url)
-                case ev.Send(connection, messages):
+                case ev.Send(connection, messages, limit):
+                    self.limits.append(limit)
                     assert self.lines[connection].online, "nothing is said without a connection"
                     self.lines[connection].frames.append(messages)
                 case ev.Deliver(handle, item):
                     self.items[handle].append(item)
                 case ev.SetTimer(at):
                     self.timer = at
-                case ev.Pause(connection):
-                    self.lines[connection].reading = False
-                case ev.Resume(connection):
-                    self.lines[connection].reading = True
+                case ev.Read(connection, on):
+                    self.lines[connection].reading = on
                 case ev.Close(connection):
                     self.lines[connection].online = self.lines[connection].open = False
         self.done += found

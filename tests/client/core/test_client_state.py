@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from client_harness import HEARTBEAT, ClientHarness, consumed, notify
+from client_harness import HEARTBEAT, LIMIT, ClientHarness, consumed, notify
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.connection_state import CAUTIOUS_FRAME
+from tocsin.config import LEAST_FRAME
 from tocsin.errors import ConnectionLost, Unauthorized, Unreachable
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
@@ -285,5 +285,8 @@ def test_a_new_connection_is_read_until_the_resume_is_answered():
 
 def test_before_the_welcome_frames_are_small():
     harness = ClientHarness().open()
+    harness.subscribed()
+    assert harness.limits[-1] == LIMIT["frame_bytes"]
     harness.cut()
-    assert harness.state.frame_bytes(2) == CAUTIOUS_FRAME
+    harness.come_back()
+    assert harness.limits[-1] == LEAST_FRAME

@@ -15,6 +15,7 @@ from tocsin.cluster.model import Broker, Post
 from tocsin.cluster.notify import dispatch as on
 from tocsin.cluster.notify.dispatch import Dispatch, make_batch
 from tocsin.cluster.notify.retry_policy import RetryPolicy
+from tocsin.errors import Conflict
 from tocsin.simulation.reference_cluster import ReferenceCluster, canonical
 
 RETENTION = 60.0
@@ -75,7 +76,13 @@ class Reference:
         return self.cluster.unsubscribe(channel, [id], broker)
 
     def change_broker(self, channel: str, id: int, source: str | None, target: str) -> int:
-        return self.cluster.change_broker(channel, id, None, source, target)
+        found = self.cluster.channel(channel).subscriptions[id]
+        if source not in found.brokers and (source is not None or len(found.brokers) > 1):
+            raise Conflict(f"subscription {id} is at {sorted(found.brokers)}")
+        origin = source or next(iter(found.brokers))
+        self.cluster.subscribe(channel, target, [msgspec.json.decode(found.args)])
+        self.cluster.unsubscribe(channel, [id], origin)
+        return id
 
     def subscriptions(self, channel: str, broker: str) -> list[int]:
         return [each.id for each in self.cluster.subscriptions(channel, broker)]
@@ -85,7 +92,7 @@ class Reference:
 
     def publish(self, key: str, *records: Any) -> tuple[int, list[int]]:
         receipt = self.cluster.publish("reports", records, key)
-        return receipt.taken, receipt.refused
+        return receipt.accepted, receipt.refused
 
     def execute(self, channel: str) -> None:
         at = self.cluster.channel(channel)
@@ -204,7 +211,7 @@ class Real:
     def publish(self, key: str, *records: Any) -> tuple[int, list[int]]:
         post = Post("reports", msgspec.json.encode(records), idempotency_key=key)
         receipt = self.cluster.publish(post).result(120)
-        return receipt.taken, [each.index for each in receipt.refused]
+        return receipt.accepted, [each.index for each in receipt.refused]
 
     def execute(self, channel: str) -> None:
         run = self.cluster.run_channel(channel)

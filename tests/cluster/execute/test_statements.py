@@ -222,6 +222,15 @@ def test_statements_before_a_syntax_error_are_executed(cluster: ManualCluster) -
     assert cluster.rows("SELECT name FROM catalog.brokers") == [("done",)]
 
 
+def test_an_existing_function_is_replaced_by_or_replace_only(cluster: ManualCluster) -> None:
+    cluster.execute("CREATE FUNCTION g() { SELECT 1 AS one }")
+    with pytest.raises(AlreadyExists):
+        cluster.execute("CREATE FUNCTION g() { SELECT 2 AS one }")
+    assert cluster.query("SELECT one FROM g()").to_pylist() == [{"one": 1}]
+    cluster.execute("CREATE OR REPLACE FUNCTION g() { SELECT 2 AS one }")
+    assert cluster.query("SELECT one FROM g()").to_pylist() == [{"one": 2}]
+
+
 def test_if_exists_and_if_not_exists_make_a_script_repeatable(cluster: ManualCluster) -> None:
     script = """
         CREATE DATASET IF NOT EXISTS Reports (x int);
@@ -267,7 +276,7 @@ def test_dropping_an_object_in_use_is_refused_with_its_users(cluster: ManualClus
     [
         ("CREATE DATASET d (a int) PRIMARY KEY b", ParseError, "b"),
         ("CREATE DATASET d (a int, A string)", TocsinError, "twice"),
-        ("CREATE DATASET d (a thing)", TypeMismatch, "thing"),
+        ("CREATE DATASET d (a thing)", ParseError, "thing"),
         ("CREATE DATASET d (a double) PRIMARY KEY a", TypeMismatch, "key"),
         ("CREATE DATASET d (_ordinal int)", UserError, "_ordinal"),
         ("CREATE DATASET reports (a int)", AlreadyExists, "reports"),

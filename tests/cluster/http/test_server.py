@@ -11,7 +11,7 @@ import httpx
 import pytest
 from standin import StandIn
 
-from tocsin.cluster.http.server import serving
+from cluster_server import serving
 from tocsin.cluster.model import Post
 from tocsin.config import ClusterConfig, Limits
 from tocsin.errors import StorageError, UserError
@@ -45,7 +45,7 @@ def test_a_post_reaches_the_cluster_with_its_options(client, cluster):
     headers = {"content-type": "application/x-ndjson", "idempotency-key": "k1", "content-encoding": "gzip"}
     body = gzip.compress(b'{"a":1}\n')
     answer = client.post("/feeds/reports", params={"unknown": "ignore"}, content=body, headers=headers)
-    assert (answer.status_code, answer.json()["taken"]) == (200, 1)
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 1)
     assert cluster.posts == [Post("reports", body, "application/x-ndjson", "gzip", "k1", unknown="ignore")]
 
 

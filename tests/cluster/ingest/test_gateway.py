@@ -55,14 +55,14 @@ def test_one_record_an_array_lines_and_gzip_are_accepted(
     cluster: ManualCluster, body: bytes, content_type: str, encoding: str
 ) -> None:
     receipt = cluster.publish(Post("EventFeed", body, content_type=content_type, encoding=encoding)).result(120)
-    assert (receipt.taken, receipt.refused) == (1, [])
+    assert (receipt.accepted, receipt.refused) == (1, [])
     assert cluster.rows("SELECT id, n FROM Events") == [("a", 1)]
 
 
 def test_single_invalid_records_are_refused(cluster: ManualCluster) -> None:
     body = json.dumps([{"id": "a", "n": 1}, {"id": "b", "n": "two"}, 3, {"id": "c", "n": 3}]).encode()
     receipt = cluster.publish(Post("EventFeed", body)).result(120)
-    assert receipt.taken == 2
+    assert receipt.accepted == 2
     assert [refusal.index for refusal in receipt.refused] == [1, 2]
     assert all(refusal.reason for refusal in receipt.refused)
     assert sorted(cluster.rows("SELECT id FROM Events")) == [("a",), ("c",)]
@@ -79,7 +79,7 @@ def test_an_atomic_post_stores_all_records_or_none(cluster: ManualCluster) -> No
 def test_a_repeated_post_with_the_same_key_is_stored_once(cluster: ManualCluster) -> None:
     first = cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120)
     again = cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120)
-    assert (first.taken, first.repeated, again.taken, again.repeated) == (1, False, 1, True)
+    assert (first.accepted, first.repeated, again.accepted, again.repeated) == (1, False, 1, True)
     assert cluster.rows("SELECT * FROM Events") == [("a", 1)]
 
 
@@ -105,7 +105,7 @@ def test_concurrent_posts_with_the_same_key_are_stored_once(cluster: ManualClust
         thread.start()
     for thread in threads:
         thread.join()
-    assert [receipt.taken for receipt in receipts] == [1] * 16
+    assert [receipt.accepted for receipt in receipts] == [1] * 16
     assert sum(not receipt.repeated for receipt in receipts) == 1
     assert cluster.rows("SELECT * FROM Events") == [("a", 1)]
 
@@ -120,7 +120,7 @@ def test_concurrent_posts_share_commits(cluster: ManualCluster) -> None:
     before = cluster.context.committer.commits
     with cluster.context.committer.lock:  # the first commit waits here while the others queue up
         futures = [cluster.publish(Post("EventFeed", msgspec.json.encode({"id": str(n), "n": n}))) for n in range(200)]
-    assert sum(future.result(120).taken for future in futures) == 200
+    assert sum(future.result(120).accepted for future in futures) == 200
     assert cluster.context.committer.commits - before <= 20
     assert cluster.rows("SELECT count(DISTINCT id) FROM Events") == [(200,)]
 

@@ -131,7 +131,6 @@ class OutboxLab:
             message or encode,
             declare_gone=self.declare_gone,
             monotonic=self.tick,
-            now=lambda: 77.0,
             **options,
         )
         notifier.start()

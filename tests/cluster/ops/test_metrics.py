@@ -16,8 +16,8 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
 
 def test_the_page_is_in_prometheus_format():
     metrics = Metrics()
-    metrics.records_taken.labels("Reports").inc(3)
-    assert samples(metrics)["tocsin_records_taken_total", (("dataset", "Reports"),)] == 3
+    metrics.records_accepted.labels("Reports").inc(3)
+    assert samples(metrics)["tocsin_records_accepted_total", (("dataset", "Reports"),)] == 3
     assert metrics.read()[1].startswith("text/plain")
 
 
@@ -53,7 +53,7 @@ def test_metrics_of_a_dropped_channel_disappear():
         metrics.executions.labels(channel, "ok").inc()
         metrics.execution_seconds.labels(channel).observe(1)
         metrics.channel_lag.labels(channel).set(1)
-    metrics.forget_channel("a")
+    metrics.forget("channel", "a")
     channels = {dict(labels).get("channel") for _, labels in samples(metrics)} - {None}
     assert channels == {"b"}
 
@@ -61,5 +61,5 @@ def test_metrics_of_a_dropped_channel_disappear():
 def test_metrics_of_a_dropped_dataset_disappear():
     metrics = Metrics()
     metrics.commits.labels("d").inc()
-    metrics.forget_dataset("d")
+    metrics.forget("dataset", "d")
     assert not [labels for _, labels in samples(metrics) if ("dataset", "d") in labels]

@@ -153,16 +153,6 @@ def test_row_groups_without_a_requested_id_are_not_read(results: ResultStore, tm
         list(results.pull(execution, np.array([0])))
 
 
-def test_the_results_of_one_subscription_come_in_the_order_of_executions(results: ResultStore) -> None:
-    executions = [executed(results, number, found((number % 2, number), (5, number))) for number in (1, 2, 3)]
-    assert [(line["execution"], line["results"]) for line in lines(results.of_subscription(executions, 5))] == [
-        (1, [1]),
-        (2, [2]),
-        (3, [3]),
-    ]
-    assert [line["execution"] for line in lines(results.of_subscription(executions, 1))] == [1, 3]
-
-
 def test_a_folder_that_executors_wrote_is_pulled_like_a_file(results: ResultStore, spark: SparkSession) -> None:
     folder = results.store.name(results.folder(1, 4))
     spark.sql(

@@ -79,6 +79,17 @@ def test_a_root_can_be_a_url(tmp_path: Path) -> None:
     assert SegmentStore(str(folder)).read(written.path) == numbers(2)
 
 
+def test_a_root_need_not_be_on_this_machine() -> None:
+    store = SegmentStore("mock:///root")
+    store.claim(7)
+    first, second = store.write(numbers(2), "datasets/1"), store.write(numbers(3), "datasets/1")
+    assert (store.read(first.path), store.adopt("datasets/1")) == (numbers(2), sorted([first, second], key=str))
+    store.delete([first.path, first.path])
+    assert files(store) == [second.path]
+    store.delete(["datasets/1"])
+    assert files(store) == []
+
+
 def test_spark_reads_the_uri(store: SegmentStore, spark: SparkSession) -> None:
     paths = [store.uri(store.write(numbers(rows), "d").path) for rows in (3, TINY_ROWS + 1)]
     assert spark.read.parquet(*paths).count() == TINY_ROWS + 4

@@ -320,6 +320,15 @@ def test_an_unchanged_table_keeps_its_view(table: SubscriptionTable, spark_runti
     assert not spark_runtime.session.catalog.tableExists(first)
 
 
+def paths(table: SubscriptionTable) -> set[str]:
+    return {chunk.path for chunk in table._view._chunks}
+
+
+def wait_for_merge(table: SubscriptionTable) -> None:
+    if table._view._merging is not None:
+        table._view._merging.join()
+
+
 @pytest.mark.usefixtures("small")
 def test_chunks_stay_few_and_complete(
     table: SubscriptionTable, spark_runtime: SparkRuntime, store: SegmentStore
@@ -327,12 +336,12 @@ def test_chunks_stay_few_and_complete(
     for start in range(1, 200, 13):
         add(table, range(start, start + 13))
         assert seen(table, spark_runtime) == expected(range(1, start + 13))
-        table._view.wait()
+        wait_for_merge(table)
     seen(table, spark_runtime)
     sizes = sorted(chunk.rows for chunk in table._view._chunks)
     assert len(sizes) <= 4
     assert sum(sizes) + table._view._tail.num_rows == len(table)
-    assert store.orphans(table.paths()) == []
+    assert store.orphans(paths(table)) == []
 
 
 @pytest.mark.usefixtures("small")
@@ -341,15 +350,15 @@ def test_merged_chunks_stay_until_their_last_reader_is_done(
 ) -> None:
     add(table, range(1, 21))
     with table.view(spark_runtime) as old:
-        before = table.paths()
+        before = paths(table)
         add(table, range(21, 41))
         with table.view(spark_runtime):
-            table._view.wait()
+            wait_for_merge(table)
         assert seen(table, spark_runtime) == expected(range(1, 41))
-        assert not before & table.paths()
+        assert not before & paths(table)
         assert before <= set(store.orphans(set()))
         assert spark_runtime.session.table(old).count() == 20
-    assert store.orphans(table.paths()) == []
+    assert store.orphans(paths(table)) == []
     assert not spark_runtime.session.catalog.tableExists(old)
 
 
@@ -362,18 +371,18 @@ def test_chunks_with_many_deleted_rows_are_rewritten(
     for id in range(1, 15):
         table.discard(id, None)
     seen(table, spark_runtime)
-    table._view.wait()
+    wait_for_merge(table)
     assert [chunk.rows for chunk in table._view._chunks] == [100]
     for id in range(15, 31):
         table.discard(id, None)
     seen(table, spark_runtime)
-    table._view.wait()
+    wait_for_merge(table)
     assert [chunk.rows for chunk in table._view._chunks] == [70]
     assert seen(table, spark_runtime) == expected(range(31, 101))
     for id in range(31, 101):
         table.discard(id, None)
     seen(table, spark_runtime)
-    table._view.wait()
+    wait_for_merge(table)
     assert seen(table, spark_runtime) == []
     assert store.orphans(set()) == []
 
@@ -402,7 +411,7 @@ def test_subscriptions_can_change_while_executions_read(table: SubscriptionTable
         if last:
             break
     thread.join()
-    table._view.wait()
+    wait_for_merge(table)
 
 
 @pytest.mark.usefixtures("small")
@@ -453,5 +462,5 @@ def test_views_are_created_again_for_another_session(table: SubscriptionTable, s
         assert seen(table, following) == expected(range(1, 30))
     add(table, range(30, 60))
     assert seen(table, following) == expected(range(1, 60))
-    table._view.wait()
+    wait_for_merge(table)
     assert seen(table, following) == expected(range(1, 60))

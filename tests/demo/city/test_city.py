@@ -6,6 +6,7 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
+from location_records import NOON, locations
 
 from tocsin.demo.application import channels
 from tocsin.demo.city import City
@@ -13,10 +14,9 @@ from tocsin.demo.city.districts import NAMES
 from tocsin.demo.city.ground import BOUNDS
 from tocsin.demo.city.interests import LOGIN, SUBSCRIBE, plans
 from tocsin.demo.city.people import DRIVING
-from tocsin.demo.city.reports import KINDS, ndjson, timestamp
+from tocsin.demo.city.reports import KINDS, ndjson
 
 CHANNELS = channels()
-NOON = timestamp(1_790_000_000.0)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def everything(seed: int, steps: list[int]) -> bytes:
     city = City(seed, 50)
     reports = [each for step in steps for each in city.advance(step)]
     wanted = plans(seed, city.users, CHANNELS, city.districts)
-    parts = [ndjson(reports), ndjson(city.shelters), ndjson(city.locations(NOON)), msgspec.json.encode(wanted)]
+    parts = [ndjson(reports), ndjson(city.shelters), ndjson(locations(city)), msgspec.json.encode(wanted)]
     return b"".join(parts) + json.dumps(city.map()).encode()
 
 
@@ -160,7 +160,7 @@ def test_there_is_no_city_with_fewer_than_nobody(people: int, shelters: int) -> 
 def test_a_city_without_anybody_goes_on() -> None:
     city = City(1, 0, 0)
     city.advance(30)
-    assert city.locations(NOON) == [] and city.shelters == []
+    assert locations(city) == [] and city.shelters == []
 
 
 def test_shelters(city: City) -> None:

@@ -11,15 +11,15 @@ from typing import Any
 
 import httpx
 import pytest
+from location_records import NOON, locations
 from tiny_broker import Delivery, FESubscription, TinyBroker
 
 from served import served
 from tocsin.demo.application import channels, script
 from tocsin.demo.city import City
 from tocsin.demo.city.interests import plans
-from tocsin.demo.city.reports import ndjson, timestamp
+from tocsin.demo.city.reports import ndjson
 
-NOON = 1_790_000_000.0
 CHANNELS = channels()
 #: Its report comes last: once it is delivered, so is everything before it.
 WATCHMAN = {"kind": "end", "location": "End", "user": "watchman"}
@@ -70,12 +70,12 @@ class World:
     def round(self, number: int) -> None:
         self.city.advance(300)
         users = [
-            *self.city.locations(timestamp(NOON)),
-            {"user_id": "watchman", "lat": 0.0, "lon": 0.0, "time": timestamp(NOON)},
+            *locations(self.city),
+            {"user_id": "watchman", "lat": 0.0, "lon": 0.0, "time": NOON},
         ]
         self._post("UserLocationFeed", users)
         for _ in range(3):
-            reports = [each | {"time": timestamp(NOON)} for each in self.city.advance(60)[::3]]
+            reports = [each | {"time": NOON} for each in self.city.advance(60)[::3]]
             self._post("EmergencyReportFeed", reports)
             self._expect(reports, {user["user_id"]: user for user in users})
         last = f"end-{number}"
@@ -123,7 +123,7 @@ class World:
     def _post(self, feed: str, records: list[dict[str, Any]]) -> None:
         headers = {"content-type": "application/x-ndjson"}
         answer = self.client.post(f"/feeds/{feed}", content=ndjson(records), headers=headers)
-        assert answer.json()["taken"] == len(records), answer.text
+        assert answer.json()["accepted"] == len(records), answer.text
 
 
 def _without(values: dict[str, str], name: str) -> dict[str, str]:

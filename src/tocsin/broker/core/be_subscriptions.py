@@ -224,10 +224,6 @@ class BESubscriptions:
         subscription.previous.pop(peer, None)
         self.idle_if_unused(subscription)
 
-    def detach_session(self, session: Session) -> None:
-        for id in session.subscriptions:
-            self.detach(self.by_id[id], session.peer)
-
     def release_user(self, user: str) -> None:
         """This broker does not serve the user's durable subscriptions any more."""
         for channel in self.channels.values():

@@ -32,33 +32,37 @@ class Problem(Struct, frozen=True):
     hint: str = ""
 
 
+class Event(Struct, frozen=True):
+    """Something happened."""
+
+
 # -- subscribers -------------------------------------------------------------------------------------------------------
 
 
-class Opened(Struct, frozen=True):
+class Opened(Event, frozen=True):
     peer: Peer
     address: str = ""
 
 
-class OpenedForUser(Struct, frozen=True):
+class OpenedForUser(Event, frozen=True):
     """A request of an authenticated user over REST. Several may be open beside the user's WebSocket."""
 
     peer: Peer
     user: str
 
 
-class Closed(Struct, frozen=True):
+class Closed(Event, frozen=True):
     peer: Peer
 
 
-class Received(Struct, frozen=True):
+class Received(Event, frozen=True):
     """The messages of one frame."""
 
     peer: Peer
     messages: list[FromClient]
 
 
-class Unreadable(Struct, frozen=True):
+class Unreadable(Event, frozen=True):
     """A frame that does not hold a message of the protocol; ``id`` is the request's where it could be read."""
 
     peer: Peer
@@ -66,13 +70,13 @@ class Unreadable(Struct, frozen=True):
     id: int | None = None
 
 
-class Congested(Struct, frozen=True):
+class Congested(Event, frozen=True):
     """The peer's outgoing buffer is over its bound."""
 
     peer: Peer
 
 
-class Drained(Struct, frozen=True):
+class Drained(Event, frozen=True):
     """The peer has read its outgoing buffer."""
 
     peer: Peer
@@ -81,7 +85,7 @@ class Drained(Struct, frozen=True):
 # -- users -------------------------------------------------------------------------------------------------------------
 
 
-class Authenticated(Struct, frozen=True):
+class Authenticated(Event, frozen=True):
     """Answers Authenticate; no ``user``: the token is not known."""
 
     peer: Peer
@@ -89,20 +93,20 @@ class Authenticated(Struct, frozen=True):
     durable: list[DurableSubscription] = []
 
 
-class Restored(Struct, frozen=True):
+class Restored(Event, frozen=True):
     """A user's durable subscriptions, as the store has them."""
 
     user: str
     durable: list[DurableSubscription]
 
 
-class UserEnded(Struct, frozen=True):
+class UserEnded(Event, frozen=True):
     """Logged out, or expired: the durable subscriptions end."""
 
     user: str
 
 
-class UserElsewhere(Struct, frozen=True):
+class UserElsewhere(Event, frozen=True):
     """Another broker that shares the store serves the user's durable subscriptions."""
 
     user: str
@@ -111,7 +115,7 @@ class UserElsewhere(Struct, frozen=True):
 # -- the data cluster --------------------------------------------------------------------------------------------------
 
 
-class Notified(Struct, frozen=True, gc=False, rename={"lines": "results"}):
+class Notified(Event, frozen=True, gc=False, rename={"lines": "results"}):
     """An execution has results for this broker; a push channel sends them along. Flat, as in the JSON."""
 
     channel: str
@@ -120,7 +124,7 @@ class Notified(Struct, frozen=True, gc=False, rename={"lines": "results"}):
     epoch: int = 0
 
 
-class Pulled(Struct, frozen=True):
+class Pulled(Event, frozen=True):
     """A part of the answer to Pull. A pull that broke off begins again from its start."""
 
     channel: str
@@ -129,7 +133,7 @@ class Pulled(Struct, frozen=True):
     last: bool = True
 
 
-class Subscribed(Struct, frozen=True):
+class Subscribed(Event, frozen=True):
     """Answers Subscribe: an id or a problem for each, in order.
 
     The data cluster notifies this broker of every execution after ``position`` that has results for one of them.
@@ -140,13 +144,13 @@ class Subscribed(Struct, frozen=True):
     position: Position = START
 
 
-class Unsubscribed(Struct, frozen=True):
+class Unsubscribed(Event, frozen=True):
     """Answers Unsubscribe."""
 
     channel: str
 
 
-class Recovered(Struct, frozen=True):
+class Recovered(Event, frozen=True):
     """BE subscriptions that the data cluster kept for this broker while it was down."""
 
     channel: str
@@ -154,7 +158,7 @@ class Recovered(Struct, frozen=True):
     position: Position
 
 
-class Fetched(Struct, frozen=True):
+class Fetched(Event, frozen=True):
     """Answers Fetch. ``more``: there is more after the last line. ``begins_after`` is there if it was asked for: every
     later execution has seen the subscription."""
 
@@ -164,86 +168,56 @@ class Fetched(Struct, frozen=True):
     begins_after: Position = START
 
 
-class FetchGap(Struct, frozen=True):
+class FetchGap(Event, frozen=True):
     """Answers Fetch: results before ``first`` are not retained any more."""
 
     job: int
     first: Position
 
 
-class FetchEarly(Struct, frozen=True):
+class FetchEarly(Event, frozen=True):
     """Answers Fetch: an execution is running that began before the subscription existed. Ask again."""
 
     job: int
 
 
-class Dropped(Struct, frozen=True):
+class Dropped(Event, frozen=True):
     """The channel does not exist any more."""
 
     channel: str
     epoch: int = 0
 
 
-class Missed(Struct, frozen=True):
+class Missed(Event, frozen=True):
     """Notifications up to these positions may not have arrived: the data cluster had declared this broker gone, or the
     results expired before they were pulled."""
 
     positions: dict[str, Position]
 
 
-class Published(Struct, frozen=True):
+class Published(Event, frozen=True):
     """Answers Publish: the records are durable, except those refused (by their place in the batch)."""
 
     feed: str
     refused: list[tuple[int, str, str]] = []
 
 
-class PublishFailed(Struct, frozen=True):
-    """Answers Publish: none of the records was taken."""
+class PublishFailed(Event, frozen=True):
+    """Answers Publish: none of the records was accepted."""
 
     feed: str
     problem: Problem
 
 
-class Ordered(Struct, frozen=True):
+class Ordered(Event, frozen=True):
     """The coordinator's answer to a report."""
 
     orders: ReportReply
 
 
-class Tick(Struct, frozen=True):
+class Tick(Event, frozen=True):
     """Time has passed; about once a second."""
 
 
-class Stopping(Struct, frozen=True):
+class Stopping(Event, frozen=True):
     """The broker ends: every client is sent away, to reconnect here or elsewhere."""
-
-
-Event = (
-    Opened
-    | OpenedForUser
-    | Closed
-    | Received
-    | Unreadable
-    | Congested
-    | Drained
-    | Authenticated
-    | Restored
-    | UserEnded
-    | UserElsewhere
-    | Notified
-    | Pulled
-    | Subscribed
-    | Unsubscribed
-    | Recovered
-    | Fetched
-    | FetchGap
-    | FetchEarly
-    | Dropped
-    | Missed
-    | Published
-    | PublishFailed
-    | Ordered
-    | Tick
-    | Stopping
-)

@@ -34,13 +34,6 @@ class Job(Struct, eq=False):
         return self.peer is not None and self.source == self.subscription.id
 
 
-class Share(Struct, frozen=True):
-    """The lines of a fetch for a group of peers with the same position."""
-
-    peers: tuple[Peer, ...]
-    lines: list[Line]
-
-
 class FetchQueue:
     """At most ``most`` fetches are in flight."""
 
@@ -88,9 +81,6 @@ class FetchQueue:
         previous = subscription.previous[peer]
         self.fetch_previous(subscription, peer, previous.ids, execution, released=previous.released)
 
-    def postpone(self, job: int) -> None:
-        self.early.append(self.jobs.pop(job))
-
     def retry(self) -> None:
         """What was asked too early, from the rest of the previous id on: it may have got something meanwhile."""
         early, self.early = self.early, []
@@ -122,8 +112,9 @@ class FetchQueue:
         previous = job.subscription.previous.get(job.peer)
         return previous is not None and previous.job == job.id
 
-    def fetched(self, id: int, lines: list[Line], more: bool) -> tuple[Job, list[Share]]:
-        """Shares for those whose position the fetch covers. Results not delivered yet are left to come live."""
+    def fetched(self, id: int, lines: list[Line], more: bool) -> list[tuple[tuple[Peer, ...], list[Line]]]:
+        """The lines for each group of peers with the same position, if the fetch covers it. Results not delivered yet
+        are left to come live."""
         job = self.jobs.pop(id)
         subscription = job.subscription
         delivered = subscription.delivered
@@ -141,12 +132,12 @@ class FetchQueue:
                 groups.setdefault(execution, []).append(peer)
         shares = []
         for execution, peers in groups.items():
-            shares.append(Share(tuple(peers), [line for line in known if line.execution > execution]))
+            shares.append((tuple(peers), [line for line in known if line.execution > execution]))
             for peer in peers:
                 subscription.waiting[peer] = max(execution, covered)
-        return job, shares
+        return shares
 
-    def expired_before(self, id: int, first: int) -> tuple[Job, list[tuple[Peer, int]]]:
+    def expired_before(self, id: int, first: int) -> list[tuple[Peer, int]]:
         """(peer, its position) of all that wait for something before ``first``; they go on from there."""
         job = self.jobs.pop(id)
         missing = []
@@ -154,7 +145,7 @@ class FetchQueue:
             if execution < first - 1:
                 missing.append((peer, execution))
                 job.subscription.waiting[peer] = first - 1
-        return job, missing
+        return missing
 
     def again(self, subscription: BESubscription) -> None:
         """After a fetch was dealt with: the next one for those that still wait."""

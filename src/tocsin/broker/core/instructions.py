@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from msgspec import Raw, Struct
 
 from tocsin.broker.core.events import Args, Peer
@@ -76,17 +74,8 @@ class Acknowledge(Struct, frozen=True):
 # -- to the data cluster -----------------------------------------------------------------------------------------------
 
 
-class RetryPolicy(Struct, frozen=True):
-    """A request without an answer is repeated until there is one, after pauses that grow between these seconds."""
-
-    least: float
-    most: float
-
-
 class Command(Struct, frozen=True):
     """A request to the data cluster."""
-
-    retry: ClassVar[RetryPolicy] = RetryPolicy(0.1, 5.0)
 
 
 class Subscribe(Command, frozen=True):

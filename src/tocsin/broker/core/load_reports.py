@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.model.be_subscription import BESubscription
-from tocsin.broker.core.model.load import BESubscriptionLoad, Report
 from tocsin.broker.core.model.session import LIVE, Session
 from tocsin.broker.core.sessions import Sessions
 from tocsin.broker.core.user_sessions import UserSessions
@@ -18,6 +19,32 @@ from tocsin.wire.reports import FailedMigration, LoadReport
 NEWS = 0.02
 #: Reports within which every rate is reported once: the coordinator may have used another broker's.
 ROUND = 32
+
+
+class BESubscriptionLoad(Struct, frozen=True):
+    """λ and n of one BE subscription, as the DEBS paper's load model names them."""
+
+    subscription: int
+    channel: str
+    subscribers: int
+    lam: float
+    lam_bytes: float
+
+
+class Report(Struct, frozen=True):
+    """The load of a broker at a moment."""
+
+    broker: str
+    connections: int
+    lagging: int
+    catching_up: int
+    notified: int  # executions not delivered yet
+    fetches: int
+    bytes_in: int
+    bytes_out: int
+    deliveries: int
+    notifications: int
+    subscriptions: list[BESubscriptionLoad]
 
 
 class LoadReports:
@@ -77,7 +104,7 @@ class LoadReports:
         users = self._last_users = list(self.users.rest_users() if full else self.context.changed_users)
         for user in users:
             if self.users.served_over_rest(user):
-                subscribers[user] = self.users.subscriptions(user)
+                subscribers[user] = list(self.users.durable.by_user[user])
                 self._reported_users.add(user)
             elif user in self._reported_users:
                 self._reported_users.discard(user)

@@ -20,10 +20,6 @@ class Replay:
         self.by_id = by_id
         self.fetches = FetchQueue(context.config.fetches)
 
-    def start_fetches(self, out: Out) -> None:
-        if self.fetches.queue:
-            out += self.fetches.start()
-
     def resume(
         self, subscription: BESubscription, session: Session, execution: int, out: Out, *, quiet: bool = False
     ) -> None:
@@ -102,10 +98,9 @@ class Replay:
         if job.peer is not None:
             self._fetched_previous(job, event, out)
             return
-        job, shares = self.fetches.fetched(event.job, event.lines, event.more)
-        for share in shares:
-            if share.lines:
-                self.context.deliver_lines(job.subscription, share.peers, share.lines, out)
+        for peers, lines in self.fetches.fetched(event.job, event.lines, event.more):
+            if lines:
+                self.context.deliver_lines(job.subscription, peers, lines, out)
         self._go_on(job.subscription, out)
 
     def _go_on(self, subscription: BESubscription, out: Out) -> None:
@@ -147,7 +142,7 @@ class Replay:
     def fetch_early(self, event: ev.FetchEarly, out: Out) -> None:
         """The gap to announce ends with an execution that has no number yet: the next tick asks again."""
         if event.job in self.fetches.jobs:
-            self.fetches.postpone(event.job)
+            self.fetches.early.append(self.fetches.jobs.pop(event.job))
 
     def _session_of(self, job: Job) -> Session | None:
         """None if it has left or asked for something else. A congested one asks again when it is drained."""
@@ -162,8 +157,7 @@ class Replay:
         if job.peer is not None:
             self._previous_gap(job, first, out)
             return
-        job, missing = self.fetches.expired_before(event.job, first)
-        for peer, execution in missing:
+        for peer, execution in self.fetches.expired_before(event.job, first):
             self._gap(self.context.sessions[peer], job.subscription, execution, first, "retention", out)
         self._go_on(job.subscription, out)
 

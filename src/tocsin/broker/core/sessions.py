@@ -91,7 +91,8 @@ class Sessions:
         if session.user is not None and self.by_user.get(session.user) == session.peer:
             del self.by_user[session.user]
             self.context.changed_users[session.user] = None
-        self.be_subscriptions.detach_session(session)
+        for id in session.subscriptions:
+            self.be_subscriptions.detach(self.be_subscriptions.by_id[id], session.peer)
         if session.subscriber and self.by_subscriber.get(session.subscriber) == session.peer:
             del self.by_subscriber[session.subscriber]
             self.context.touch(session)

@@ -18,7 +18,7 @@ from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
 from tocsin.broker.core.instructions import Failed, Instruction
 from tocsin.broker.core.load_reports import LoadReports
 from tocsin.broker.core.model.cache import Cache
-from tocsin.broker.core.model.load import Counters
+from tocsin.broker.core.model.ledger import Counters
 from tocsin.broker.core.publications import Publications
 from tocsin.broker.core.sessions import Sessions
 from tocsin.broker.core.user_sessions import UserSessions
@@ -108,7 +108,7 @@ class BrokerState:
             if not isinstance(event, ev.Notified | ev.Pulled):
                 raise
             self._recover(event, error, out, 0)
-        self.replay.start_fetches(out)
+        out += self.replay.fetches.start()
         context.ledger.book()
         return out
 
@@ -126,7 +126,7 @@ class BrokerState:
             except Exception as error:
                 self._recover(notification, error, out, before)
         if self.replay.fetches.queue:
-            self.replay.start_fetches(out)
+            out += self.replay.fetches.start()
         return out
 
     def _recover(self, event: ev.Notified | ev.Pulled, error: Exception, out: Out, before: int) -> None:

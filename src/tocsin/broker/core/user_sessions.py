@@ -11,7 +11,6 @@ from tocsin.broker.core.model.session import Session
 from tocsin.broker.core.sessions import Sessions
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
-from tocsin.wire.messages import DurableSubscription
 
 #: Seconds without a request over REST after which a user counts as offline.
 REST_IDLE = 120.0
@@ -47,7 +46,7 @@ class UserSessions:
         session.user = event.user
         self.sessions.by_user[event.user] = session.peer
         self._rest_ended(event.user)
-        self._restore(event.user, event.durable, out)
+        self.restored(event, out)
         self.sessions.welcome(session, hello.id, event.durable, out)
         self.sessions.received(ev.Received(session.peer, queued), out)
 
@@ -60,14 +59,11 @@ class UserSessions:
         if user in self._migrations:
             self.context.send(session, self._migrations[user][1], out)
 
-    def restored(self, event: ev.Restored, out: Out) -> None:
-        self._restore(event.user, event.durable, out)
-
-    def _restore(self, user: str, durable: list[DurableSubscription], out: Out) -> None:
+    def restored(self, event: ev.Restored | ev.Authenticated, out: Out) -> None:
         """Subscribes to what is durable for the user."""
-        for each in durable:
-            if not self.durable.has(user, each.subscription):
-                request = DurableRequest(user, each.subscription, each.after, each.previous_ids)
+        for each in event.durable:
+            if event.user is not None and not self.durable.has(event.user, each.subscription):
+                request = DurableRequest(event.user, each.subscription, each.after, each.previous_ids)
                 self.be_subscriptions.request(each.channel, each.args, request, out)
 
     def ended(self, event: ev.UserEnded, out: Out) -> None:
@@ -108,9 +104,6 @@ class UserSessions:
 
     def rest_users(self) -> list[str]:
         return [user for user in self._last_request if self.served_over_rest(user)]
-
-    def subscriptions(self, user: str) -> list[int]:
-        return list(self.durable.by_user[user])
 
     def migrate(self, user: str, message: wire.Migrate, out: Out) -> None:
         """Answers the requests of the user that are open, and those that come."""

@@ -6,50 +6,26 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, get_args
+from concurrent.futures import Future
+from typing import Any, get_args
 
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Authenticated, Event, Notified, Restored, Stopping, Tick
 from tocsin.broker.core.state import BrokerState
 from tocsin.broker.transport.frame_writer import FrameWriter
+from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
-from tocsin.wire.close_codes import Close
 from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.tickets import TicketVerifier
 
 log = logging.getLogger(__name__)
 
 
-class Connection(Protocol):
-    """A peer of the state machine; ``fd`` is -1 where messages have to go through ``send``."""
-
-    fd: int
-
-    def send(self, messages: tuple[bytes, ...], frames: bytes) -> None:
-        """The messages, and the same as WebSocket frames, which are shared with other connections."""
-
-    def close(self, close: Close, reason: str = "") -> None: ...
-
-
-class Upstream(Protocol):
-    """The data cluster; answers come back as events."""
-
-    def carry_out(self, command: do.Upstream) -> None: ...
-
-
-class Store(Protocol):
-    """Durable subscriptions of users. Calls return at once; ``look_up`` answers later."""
-
-    def look_up(self, token: str, found: Callable[[str | None, list[DurableSubscription]], None]) -> None: ...
-    def remember(self, it: do.Remember) -> None: ...
-    def change_id(self, it: do.ChangeId) -> None: ...
-    def forget(self, it: do.Forget) -> None: ...
-    def acknowledge(self, it: do.Acknowledge) -> None: ...
-    def all_durable(self) -> list[tuple[str, list[DurableSubscription]]]: ...
-
-
 class Driver:
-    """One state machine on one loop."""
+    """One state machine on one loop.
+
+    Its peers have ``send(messages, frames)`` and ``close``, and ``fd``, which is -1 where messages have to be sent.
+    """
 
     def __init__(
         self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, tickets: TicketVerifier | None = None
@@ -60,25 +36,31 @@ class Driver:
         self.writer = FrameWriter()
         self._sends: list[do.Send] = []
         self._ticking: asyncio.TimerHandle | None = None
-        self._carry_out: dict[type[Any], Callable[[Any], None]] = {
+        self._carry_out: dict[type[Any], Callable[[Any], object]] = {
             do.Send: self._send,
             do.Close: self._close,
             do.Failed: lambda it: log.error("a notification could not be delivered", exc_info=it.error),
         }
 
-    def start(self, upstream: Upstream, store: Store) -> None:
-        def authenticate(it: do.Authenticate) -> None:
-            store.look_up(it.token, lambda user, durable: self.handle(Authenticated(it.peer, user, durable)))
+    def start(self, carry_out: Callable[[do.Upstream], None], store: UserStore) -> None:
+        """``carry_out`` is for commands to the data cluster; answers come back as events."""
 
-        stored: dict[type[Any], Callable[[Any], None]] = {
+        def authenticate(it: do.Authenticate) -> None:
+            def found(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
+                user, durable = (None, []) if future.exception() else future.result()
+                self.loop.call_soon_threadsafe(self.handle, Authenticated(it.peer, user, durable))
+
+            store.look_up(it.token).add_done_callback(found)
+
+        stored: dict[type[Any], Callable[[Any], object]] = {
             do.Authenticate: authenticate,
             do.Remember: store.remember,
             do.ChangeId: store.change_id,
             do.Forget: store.forget,
             do.Acknowledge: store.acknowledge,
         }
-        self._carry_out |= stored | dict.fromkeys(get_args(do.Upstream), upstream.carry_out)
-        for user, durable in store.all_durable():
+        self._carry_out |= stored | dict.fromkeys(get_args(do.Upstream), carry_out)
+        for user, durable in store.all_durable().result():
             self.handle(Restored(user, durable))
         self._tick()
 

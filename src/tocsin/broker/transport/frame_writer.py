@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any
 
 from tocsin.broker.core.instructions import Send
-from tocsin.broker.core.model.audience import Audience
+from tocsin.broker.core.model.be_subscription import Audience
 from tocsin.wire.frames import frame
 
 #: Where more than this share of the frames is the only one for its connection, gathering costs more than it saves.

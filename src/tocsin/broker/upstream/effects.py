@@ -13,7 +13,10 @@ from msgspec import Struct
 
 from tocsin.broker.core.events import Problem
 from tocsin.broker.core.instructions import Command
-from tocsin.wire.backoff import backoff
+from tocsin.wire.backoff import Backoff
+
+#: Shortest and longest seconds between two requests, while there is no answer.
+RETRY = (0.1, 5.0)
 
 T = TypeVar("T")
 Effects = Generator[Any, Any, T]
@@ -46,14 +49,13 @@ class Refused(Exception):
 
 
 def retry(command: Command, rng: Random) -> Effects[Any]:
-    """Asks by the command's retry policy until there is an answer; a refusal is an answer."""
-    failures = 0
+    """Asks until there is an answer, after pauses that grow; a refusal is an answer."""
+    waits = Backoff(rng, *RETRY)
     while True:
         try:
             return (yield command)
         except Lost:
-            failures += 1
-            yield Pause(backoff(failures, command.retry.least, command.retry.most, rng))
+            yield Pause(waits.next())
 
 
 async def run_effects(effects: Effects[T], perform: Callable[[Any], Awaitable[Any]]) -> T:

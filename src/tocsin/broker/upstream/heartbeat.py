@@ -11,8 +11,10 @@ from msgspec import Struct
 from tocsin.broker.core.events import Event, Ordered
 from tocsin.broker.core.load_reports import LoadReports
 from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused
+from tocsin.config import BrokerConfig
 from tocsin.wire.backoff import backoff
 from tocsin.wire.reports import LoadReport, Registered, Registration, ReportReply
+from tocsin.wire.tickets import TicketVerifier
 
 MIN_BACKOFF, MAX_BACKOFF = 0.2, 5.0
 
@@ -30,30 +32,45 @@ class SendReport(Struct, frozen=True):
     token: str
 
 
+def registration(config: BrokerConfig, url: str, identity: str, incarnation: str) -> Registration:
+    """``url`` is for subscribers. ``identity`` is what the broker keeps to itself, so that no other one can register
+    under its name."""
+    return Registration(
+        config.name,
+        url,
+        config.secret,
+        identity,
+        config.capacity,
+        config.limits.connections,
+        config.latitude,
+        config.longitude,
+        incarnation,
+    )
+
+
 class Heartbeat:
-    """``registered``: the coordinator knows this broker, as far as this broker knows."""
+    """``registered``: the coordinator knows this broker, as far as this broker knows. ``tickets`` get its key."""
 
     def __init__(
         self,
         load_reports: LoadReports,
         registration: Registration,
+        tickets: TicketVerifier,
         handle: Callable[[Event], Any],
         now: Callable[[], float],
         rng: Random,
-        *,
-        registered_as: Callable[[Registered], None],
     ) -> None:
-        self.load_reports, self.registration = load_reports, registration
+        self.load_reports, self.registration, self.tickets = load_reports, registration, tickets
         self.handle, self.now, self.rng = handle, now, rng
-        self.registered_as = registered_as
         self.registered = False
+        self.token = ""
 
     def run(self) -> Effects[None]:
         failures = 0
         while True:
             try:
                 about: Registered = yield RegisterBroker(self.registration)
-                self.registered_as(about)
+                self.tickets.key, self.token = bytes.fromhex(about.key), about.token
                 failures, self.registered = 0, True
                 yield from self._report(about)
             except (Lost, Refused):

@@ -15,49 +15,32 @@ import msgspec
 
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream.effects import Lost, Pause, run_effects
-from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker
-from tocsin.wire.reports import Registered, Registration, ReportReply
+from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker, registration
+from tocsin.wire.reports import Registered, ReportReply
 from tocsin.wire.tickets import TicketVerifier
 
 log = logging.getLogger(__name__)
 
 
 class HeartbeatClient:
-    """``identity`` is what the broker keeps to itself, so that no other one can register under its name."""
+    """``identity``: see ``registration``."""
 
     def __init__(
         self, driver: Driver, tickets: TicketVerifier, url: str, identity: str, rng: random.Random | None = None
     ) -> None:
         self.driver = driver
-        self.tickets = tickets
         config = driver.config
-        registration = Registration(
-            config.name,
-            url,
-            config.secret,
-            identity,
-            config.capacity,
-            config.limits.connections,
-            config.latitude,
-            config.longitude,
-            secrets.token_urlsafe(12),
-        )
         self.heartbeat = Heartbeat(
             driver.state.load_reports,
-            registration,
+            registration(config, url, identity, secrets.token_urlsafe(12)),
+            tickets,
             driver.handle,
             driver.loop.time,
             rng or random.Random(),
-            registered_as=self._registered_as,
         )
-        self._token = ""
         self._silent = False
         self._task: asyncio.Task[None] | None = None
         self._client = httpx.AsyncClient(base_url=config.coordinator, timeout=httpx.Timeout(10.0), trust_env=False)
-
-    @property
-    def registered(self) -> bool:
-        return self.heartbeat.registered
 
     def start(self) -> None:
         self._task = self.driver.loop.create_task(run_effects(self.heartbeat.run(), self._perform))
@@ -66,19 +49,15 @@ class HeartbeatClient:
         """The broker stops: no subscriber is placed here any more. One try."""
         if self._task is not None:
             self._task.cancel()
-        if self._token:
+        if self.heartbeat.token:
             with contextlib.suppress(httpx.HTTPError, OSError):
-                await self._post(f"{self._path}/leave", {}, self._token)
+                await self._post(f"{self._path}/leave", {}, self.heartbeat.token)
 
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._client.aclose()
-
-    def _registered_as(self, about: Registered) -> None:
-        self.tickets.key = bytes.fromhex(about.key)
-        self._token = about.token
 
     async def _perform(self, effect: Any) -> Any:
         if isinstance(effect, Pause):

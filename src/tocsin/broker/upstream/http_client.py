@@ -131,11 +131,11 @@ class UpstreamClient:
                 ]
             case protocol.ListSubscriptions():
                 query = f"after={command.after_id}&limit={protocol.PAGE}&broker={quote(self.name, safe='')}"
-                answer = await self._get(f"{_path(command.channel)}/subscriptions?{query}")
+                answer = await self._json("GET", f"{_path(command.channel)}/subscriptions?{query}")
                 return [(each["subscription"], each["args"]) for each in answer["subscriptions"]]
             case protocol.FindBegin():
                 path = f"{_path(command.channel)}/subscriptions/{command.subscription}"
-                return (await self._get(path))["begins_after"]
+                return (await self._json("GET", path))["begins_after"]
         raise AssertionError(command)
 
     def _body(self, subscriptions: list[Any]) -> dict[str, Any]:
@@ -184,17 +184,13 @@ class UpstreamClient:
 
     async def channels(self) -> list[dict[str, Any]]:
         """What can be subscribed to, as the data cluster describes it. One try."""
-        found: list[dict[str, Any]] = (await self._get("/channels"))["channels"]
+        found: list[dict[str, Any]] = (await self._json("GET", "/channels"))["channels"]
         return found
 
-    async def _get(self, path: str) -> Any:
-        answer = await self._client.get(path)
-        _check(answer.status_code, answer.content)
-        return answer.json()
-
-    async def _json(self, method: str, path: str, body: Any) -> Any:
-        headers = {"content-type": "application/json"}
-        answer = await self._client.request(method, path, content=msgspec.json.encode(body), headers=headers)
+    async def _json(self, method: str, path: str, body: Any = None) -> Any:
+        content = None if body is None else msgspec.json.encode(body)
+        headers = {"content-type": "application/json"} if content else {}
+        answer = await self._client.request(method, path, content=content, headers=headers)
         _check(answer.status_code, answer.content)
         return answer.json()
 

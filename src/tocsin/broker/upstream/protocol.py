@@ -17,8 +17,8 @@ from tocsin.broker.core import events as ev
 from tocsin.broker.core.events import Event, Line, Problem
 from tocsin.broker.core.instructions import Command, Fetch, Publish, Pull, Subscribe, Unsubscribe, Upstream
 from tocsin.broker.core.model.be_subscription import Channel
-from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, retry
-from tocsin.wire.backoff import backoff
+from tocsin.broker.upstream.effects import RETRY, Effects, Lost, Pause, Refused, retry
+from tocsin.wire.backoff import Backoff
 from tocsin.wire.position import START, Position
 
 #: Seconds between two polls of the data cluster's channels.
@@ -119,16 +119,14 @@ class UpstreamProtocol:
     def _register(self) -> Effects[bool]:
         """Whether the data cluster had declared this broker gone, or may have: it says so once, and answers get
         lost."""
-        register = Register()
-        tries = 0
+        waits = Backoff(self.rng, *RETRY)
         while True:
-            tries += 1
             try:
-                returned: bool = yield register
+                returned: bool = yield Register()
             except Lost:
-                yield Pause(backoff(tries, register.retry.least, register.retry.most, self.rng))
-                continue
-            return returned or tries > 1
+                yield Pause(waits.next())
+            else:
+                return returned or waits.failures > 0
 
     def _recover(self, channel: ChannelState) -> Effects[None]:
         after_id = 0

@@ -9,6 +9,7 @@ from tocsin.client.core.broker_candidates import Candidate
 from tocsin.client.core.publications import Publication
 from tocsin.client.core.session import Role, Session
 from tocsin.client.core.subscriptions import Subscriptions
+from tocsin.config import LEAST_FRAME
 from tocsin.wire import messages as wire
 
 #: Seconds for making a connection, and again for the welcome.
@@ -17,8 +18,6 @@ TIMEOUT = 10.0
 MISSED_HEARTBEATS = 3
 #: Seconds by which a timer may be late. Beyond them the client was asleep, and may have messages to read.
 LATE = 1.0
-#: Largest frame until the broker has said how much it accepts.
-CAUTIOUS_FRAME = 64 * 1024
 
 
 class Stage(Enum):
@@ -77,7 +76,7 @@ class ConnectionState:
 
     @property
     def frame_bytes(self) -> int:
-        return self.welcome.frame_bytes if self.welcome is not None else CAUTIOUS_FRAME
+        return self.welcome.frame_bytes if self.welcome is not None else LEAST_FRAME
 
     @property
     def heartbeat(self) -> float:

@@ -159,10 +159,11 @@ class Connect(Instruction, frozen=True):
 
 
 class Send(Instruction, frozen=True):
-    """In one frame, or in several where the broker's frame size requires it."""
+    """In one frame, or in several where one would have more than ``limit`` bytes."""
 
     connection: int
     messages: list[Message]
+    limit: int
 
 
 class Close(Instruction, frozen=True):
@@ -216,16 +217,11 @@ class Reject(Instruction, frozen=True):
     error: TocsinError
 
 
-class Pause(Instruction, frozen=True):
-    """Stop reading: the application has ``max_pending`` notifications to work on."""
+class Read(Instruction, frozen=True):
+    """Stop reading while the application has ``max_pending`` notifications to work on, or read again."""
 
     connection: int
-
-
-class Resume(Instruction, frozen=True):
-    """Read again."""
-
-    connection: int
+    on: bool
 
 
 class SetTimer(Instruction, frozen=True):

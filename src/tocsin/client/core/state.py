@@ -18,7 +18,7 @@ from typing import Any
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.broker_candidates import Candidate, Candidates
-from tocsin.client.core.connection_state import CAUTIOUS_FRAME, LATE, TIMEOUT, ConnectionState, Stage
+from tocsin.client.core.connection_state import LATE, TIMEOUT, ConnectionState, Stage
 from tocsin.client.core.publications import Publications
 from tocsin.client.core.session import Role
 from tocsin.client.core.subscriptions import Subscriptions
@@ -169,11 +169,6 @@ class ClientState:
             problem=self.problem,
         )
 
-    def frame_bytes(self, connection: int) -> int:
-        """The largest frame that this connection accepts at the moment."""
-        found = self._find(connection)
-        return CAUTIOUS_FRAME if found is None else found.frame_bytes
-
     @property
     def _outlet(self) -> ConnectionState | None:
         """The connection for new requests."""
@@ -186,7 +181,7 @@ class ClientState:
         """All messages of one event go into one frame of each connection."""
         for connection in self.connections:
             if connection.outbox:
-                self._do(ev.Send(connection.number, connection.outbox))
+                self._do(ev.Send(connection.number, connection.outbox, connection.frame_bytes))
                 connection.outbox = []
 
     # -- finding a broker ----------------------------------------------------------------------------------------------
@@ -595,4 +590,4 @@ class ClientState:
         if pause != connection.paused:
             connection.paused = pause
             connection.last_received = self._now
-            self._do(ev.Pause(connection.number) if pause else ev.Resume(connection.number))
+            self._do(ev.Read(connection.number, not pause))

@@ -35,7 +35,7 @@ class ChannelManager:
         self.scheduler = Scheduler(
             context.config.execution_threads,
             time.monotonic,
-            self._spark_is_up,
+            lambda: context.runtime.state == "up",
             self._failed,
             compiling=max(1, (os.cpu_count() or 1) // 2),
         )
@@ -79,9 +79,6 @@ class ChannelManager:
         self.scheduler.remove(channel.id)
         self.runners.pop(channel.id, None)
         self.last_runs.pop(channel.id, None)
-
-    def _spark_is_up(self) -> bool:
-        return self.context.runtime.state == "up"
 
     # -- executions --------------------------------------------------------------------------------------------------
 

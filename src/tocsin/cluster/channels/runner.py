@@ -125,7 +125,8 @@ class ChannelRunner:
         if not self.lagging() and (self.channel.kind == "continuous" or self.query.needs_new):
             return Run("skipped")
         with self.context.reading(self.query.uses, self.positions) as reading:
-            positions = {dataset: reading.snapshots[name].head for dataset, name in self._followed(reading)}
+            snapshots = {shot.dataset.id: shot for shot in reading.snapshots.values()}
+            positions = {dataset: snapshots[dataset].head for dataset in snapshots.keys() & self.triggers}
             if not len(table):
                 self._advance(positions)
                 return Run("skipped")
@@ -160,9 +161,6 @@ class ChannelRunner:
         with self.context.executed:
             self.context.executed.notify_all()
         return Run("ok", time.monotonic() - started, execution, brokers)
-
-    def _followed(self, reading: ReadSnapshot) -> list[tuple[int, str]]:
-        return [(shot.dataset.id, name) for name, shot in reading.snapshots.items() if shot.dataset.id in self.triggers]
 
     def _advance(self, positions: dict[int, int]) -> None:
         if any(ordinal > self.positions.get(dataset, 0) for dataset, ordinal in positions.items()):

@@ -14,6 +14,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from tocsin.errors import NotReady
@@ -26,34 +27,26 @@ HEAD_START = 1.0
 ALONE = 5.0
 
 
+@dataclass(eq=False)
 class Job:
     """A repeated task. ``run`` returns whether more work is waiting; ``cold`` whether its next run is the first one in
     this Spark session."""
 
-    def __init__(
-        self,
-        name: str,
-        run: Callable[[], bool],
-        *,
-        period: float | None,
-        follows: frozenset[int] | None,
-        cold: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.name = name
-        self.run = run
-        self.period = period
-        self.follows = follows
-        self.cold = cold
-        self.due: float | None = None
-        self.anchor = 0.0
-        self.running = False
-        self.compiling = False
-        self.removed = False
-        self.late = 0
-        self.late_reported = 0
-        self.runs = 0
-        self.failures = 0
-        self.started = -math.inf
+    name: str
+    run: Callable[[], bool]
+    _: KW_ONLY
+    period: float | None
+    follows: frozenset[int] | None
+    cold: Callable[[], bool] = lambda: False
+    due: float | None = None
+    anchor: float = 0.0
+    running: bool = False
+    compiling: bool = False
+    late: int = 0
+    late_reported: int = 0
+    runs: int = 0
+    failures: int = 0
+    started: float = -math.inf
 
 
 class Scheduler:
@@ -108,7 +101,6 @@ class Scheduler:
         with self._changed:
             job = self.jobs.pop(key, None)
             if job is not None:
-                job.removed = True
                 self._changed.wait_for(lambda: not job.running)
 
     def appended(self, heads: dict[int, int]) -> None:

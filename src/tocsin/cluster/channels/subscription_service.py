@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
-import msgspec
-
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Broker, Channel
 from tocsin.cluster.storage.catalog import AddSubscription, RemoveSubscription
 from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
-from tocsin.errors import Conflict, LimitExceeded, NotFound
+from tocsin.errors import Conflict, LimitExceeded
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 
@@ -49,10 +47,11 @@ class SubscriptionService:
 
     def unsubscribe(self, channel: str, ids: Sequence[int], broker: str | None = None) -> Future[int]:
         """How many of them the broker (None: any broker) had."""
-        definition, table = self._channel(channel)
+        _, table = self._channel(channel)
         subscriber = None if broker is None else self.context.definitions.get(Broker, broker).id
         for id in ids:
-            self._check_exists(table, definition, id)
+            if not table.brokers(id):
+                raise table.missing(id)
 
         def applied(_: int) -> int:
             return sum(table.discard(id, subscriber) for id in ids)
@@ -68,7 +67,6 @@ class SubscriptionService:
         """Migrate to another broker in one commit, so that every execution sees it on exactly one of the two. Changed
         ``args`` make a subscription with another id."""
         definition, table = self._channel(channel)
-        self._check_exists(table, definition, id)
         subscription = table.get(id)
         to = self.context.definitions.get(Broker, target)
         if source is not None:
@@ -81,8 +79,7 @@ class SubscriptionService:
             names = sorted(self.context.definitions.by_id(item).name for item in subscription.brokers)
             hint = f"name one of them: FROM {' or FROM '.join(names)}"
             raise Conflict(f"several brokers have subscription {id}", hint=hint, brokers=names)
-        before = msgspec.json.encode(list(subscription.args)).decode()
-        text = table.canonical(args) if args is not None else table.canonical(msgspec.json.decode(before))
+        text = table.canonical(subscription.args if args is None else args)
         (new_id,) = self._ids(definition, table, [text])
         unchanged = (new_id, to.id) == (id, origin)
 
@@ -104,11 +101,6 @@ class SubscriptionService:
     def _channel(self, name: str) -> tuple[Channel, SubscriptionTable]:
         channel = self.context.definitions.get(Channel, name)
         return channel, self.context.tables[channel.id]
-
-    @staticmethod
-    def _check_exists(table: SubscriptionTable, channel: Channel, id: int) -> None:
-        if not table.brokers(id):
-            raise NotFound("subscription", str(id), hint=f"SELECT * FROM {channel.name}Subscriptions lists them")
 
     def _ids(self, channel: Channel, table: SubscriptionTable, texts: Sequence[str]) -> list[int]:
         """Identical subscriptions share an id, also while they are being committed.

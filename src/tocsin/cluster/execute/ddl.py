@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pyarrow as pa
@@ -15,7 +15,7 @@ from tocsin.cluster.channels.runner import frame_of, triggers_of
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
-from tocsin.cluster.model import Broker, Channel, Column, Dataset, Feed, Function, Parameter, Procedure
+from tocsin.cluster.model import Broker, Channel, Column, Dataset, Definition, Feed, Function, Parameter, Procedure
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
 from tocsin.cluster.query.safety import check_plan
 from tocsin.cluster.records import type_ddl
@@ -25,14 +25,7 @@ from tocsin.cluster.statements.parser import parse_one
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.errors import BodyRefused, Conflict, InUse, LimitExceeded, TypeMismatch, UserError
 
-DROPPED: dict[str, type[Any]] = {
-    "dataset": Dataset,
-    "feed": Feed,
-    "function": Function,
-    "channel": Channel,
-    "broker": Broker,
-    "procedure": Procedure,
-}
+KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Definition)}
 
 
 class DdlExecutor:
@@ -48,10 +41,20 @@ class DdlExecutor:
 
     # -- create ------------------------------------------------------------------------------------------------------
 
-    def dataset(self, statement: st.CreateDataset) -> Dataset | None:
-        if self._exists(Dataset, statement.name, statement.if_not_exists):
-            return None
-        columns = tuple(Column(c.name, type_ddl.spark_type(c.type), c.nullable) for c in statement.columns)
+    def create(self, statement: Any) -> str:
+        """Returns what was done: nothing, if it exists and the statement has IF NOT EXISTS.
+
+        Otherwise a name in use is refused when the definition is added.
+        """
+        kind = type(statement).__name__.removeprefix("Create").lower()
+        key = f"{statement.name}@{len(statement.parameters)}" if kind == "function" else statement.name
+        if statement.if_not_exists and self.context.definitions.find(KINDS[kind], key) is not None:
+            return f"{kind} {statement.name} existed already"
+        getattr(self, kind)(statement)
+        return f"{kind} {statement.name} created"
+
+    def dataset(self, statement: st.CreateDataset) -> None:
+        columns = statement.columns
         type_ddl.check_columns(columns, self.context.config.limits)
         for name in statement.key:
             self._check_key(next(column for column in columns if column.name == name))
@@ -63,7 +66,6 @@ class DdlExecutor:
         self.context.definitions.check_new(dataset)
         self.context.definitions.add(dataset)
         self.context.open_dataset(dataset)
-        return dataset
 
     @staticmethod
     def _check_key(column: Column) -> None:
@@ -73,20 +75,15 @@ class DdlExecutor:
                 f"a {column.type} cannot be a key", hint="use an integer, a decimal, a string, a date or a timestamp"
             )
 
-    def feed(self, statement: st.CreateFeed) -> Feed | None:
-        if self._exists(Feed, statement.name, statement.if_not_exists):
-            return None
-        feed = Feed(self._new(statement.name), statement.name, self.feeds.check(dict(statement.options)))
-        self.context.definitions.add(feed)
-        return feed
+    def feed(self, statement: st.CreateFeed) -> None:
+        options = self.feeds.check(dict(statement.options))
+        self.context.definitions.add(Feed(self._new(statement.name), statement.name, options))
 
-    def function(self, statement: st.CreateFunction) -> Function | None:
+    def function(self, statement: st.CreateFunction) -> None:
         signature = f"{statement.name}@{len(statement.parameters)}"
-        before = self.context.definitions.find(Function, signature)
-        if before is not None and statement.or_replace:
+        before = self.context.definitions.find(Function, signature) if statement.or_replace else None
+        if before is not None:
             self._refuse_needed("function", signature)
-        elif self._exists(Function, signature, statement.if_not_exists):
-            return None
         parameters = self._parameters(statement.parameters)
         identity = before.id if before is not None else self._new(statement.name)
         function = Function(identity, statement.name, parameters, statement.body)
@@ -100,11 +97,8 @@ class DdlExecutor:
         else:
             self.context.definitions.add(function)
         self._columns_of[function] = columns
-        return function
 
-    def channel(self, statement: st.CreateChannel) -> Channel | None:
-        if self._exists(Channel, statement.name, statement.if_not_exists):
-            return None
+    def channel(self, statement: st.CreateChannel) -> None:
         parameters, body, function, columns = statement.parameters, statement.body, None, None
         if statement.function is not None:
             function = f"{statement.function}@{statement.arity}"
@@ -144,11 +138,8 @@ class DdlExecutor:
         self.context.definitions.add(channel, stored=True)
         self.context.open_channel(channel)
         self.channels.open(channel, plans, compiled)
-        return channel
 
-    def broker(self, statement: st.CreateBroker) -> Broker | None:
-        if self._exists(Broker, statement.name, statement.if_not_exists):
-            return None
+    def broker(self, statement: st.CreateBroker) -> Broker:
         broker = Broker(self._new(statement.name), statement.name, self.check_url(statement.url))
         self.context.definitions.add(broker)
         return broker
@@ -159,9 +150,7 @@ class DdlExecutor:
             raise UserError(f"the address of a broker must begin with http:// or https://, not {url[:100]!r}")
         return url
 
-    def procedure(self, statement: st.CreateProcedure) -> Procedure | None:
-        if self._exists(Procedure, statement.name, statement.if_not_exists):
-            return None
+    def procedure(self, statement: st.CreateProcedure) -> None:
         parameters = self._parameters(statement.parameters)
         procedure = Procedure(self._new(statement.name), statement.name, parameters, statement.body, statement.period)
         for compiled in self._queries_of(procedure):
@@ -169,11 +158,6 @@ class DdlExecutor:
         if not isinstance(statement.statement, st.Query):
             self.context.definitions.get(Dataset, statement.statement.dataset)
         self.context.definitions.add(procedure)
-        return procedure
-
-    def _exists(self, kind: type[Any], name: str, if_not_exists: bool) -> bool:
-        """Whether IF NOT EXISTS makes the statement do nothing. A name in use is refused when it is added."""
-        return if_not_exists and self.context.definitions.find(kind, name) is not None
 
     def _new(self, name: str) -> int:
         longest = self.context.config.limits.name_length
@@ -189,7 +173,7 @@ class DdlExecutor:
         most = self.context.config.limits.parameters
         if len(parameters) > most:
             raise LimitExceeded(f"{len(parameters)} parameters, at most {most} are allowed", limit=most)
-        return tuple(Parameter(item.name, type_ddl.spark_type(item.type)) for item in parameters)
+        return tuple(parameters)
 
     # -- analysis by Spark -------------------------------------------------------------------------------------------
 
@@ -229,7 +213,7 @@ class DdlExecutor:
 
     def drop(self, statement: st.Drop) -> bool:
         """False if it does not exist and the statement has IF EXISTS."""
-        kind = DROPPED[statement.kind]
+        kind = KINDS[statement.kind]
         name = f"{statement.name}@{statement.arity}" if statement.arity is not None else statement.name
         if kind is Function and statement.arity is None:
             name = self._only_arity(statement.name)
@@ -250,10 +234,10 @@ class DdlExecutor:
         elif isinstance(definition, Dataset):
             self.context.stores.pop(definition.id)
             self.gateway.forget(definition)
-            self.context.metrics.forget_dataset(definition.name)
+            self.context.metrics.forget("dataset", definition.name)
         elif isinstance(definition, Channel):
             self.context.tables.pop(definition.id).close()
-            self.context.metrics.forget_channel(definition.name)
+            self.context.metrics.forget("channel", definition.name)
         elif isinstance(definition, Broker):
             for table in self.context.tables.values():
                 for id in table.of_broker(definition.id).tolist():

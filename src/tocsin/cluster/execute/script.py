@@ -91,7 +91,7 @@ class ScriptExecutor:
         def done(message: str, rows: int | None = None, table: pa.Table | None = None, **data: Any) -> Outcome:
             return Outcome(parsed.index, kind, message, rows, data, table)
 
-        if not isinstance(statement, _WITHOUT_SPARK + _ANALYSED):
+        if isinstance(statement, _WITH_SPARK):
             self.wait_ready(SPARK_SECONDS)
         match statement:
             case st.Query():
@@ -109,10 +109,10 @@ class ScriptExecutor:
                     statement,
                     lambda part, rows: progress(Progress(parsed.index, part, rows, f"loading {statement.dataset}")),
                 )
-                message = f"{counted(loaded.taken)} loaded into {statement.dataset}"
+                message = f"{counted(loaded.accepted)} loaded into {statement.dataset}"
                 if loaded.refused:
                     message += f", {loaded.refused} refused"
-                return done(message, loaded.taken, refused=loaded.refused, reasons=loaded.reasons)
+                return done(message, loaded.accepted, refused=loaded.refused, reasons=loaded.reasons)
             case st.Subscribe():
                 args = [list(statement.args)]
                 (id,) = self.subscriptions.subscribe(statement.channel, statement.broker, args).result()
@@ -148,18 +148,8 @@ class ScriptExecutor:
     def _define(self, statement: Any) -> str:
         definitions = self.context.definitions
         match statement:
-            case st.CreateDataset():
-                return _created("dataset", statement.name, self.ddl.dataset(statement))
-            case st.CreateFeed():
-                return _created("feed", statement.name, self.ddl.feed(statement))
-            case st.CreateFunction():
-                return _created("function", statement.name, self.ddl.function(statement))
-            case st.CreateChannel():
-                return _created("channel", statement.name, self.ddl.channel(statement))
-            case st.CreateBroker():
-                return _created("broker", statement.name, self.ddl.broker(statement))
-            case st.CreateProcedure():
-                return _created("procedure", statement.name, self.ddl.procedure(statement))
+            case st.Create():
+                return self.ddl.create(statement)
             case st.Drop():
                 dropped = self.ddl.drop(statement)
                 return f"{statement.kind} {statement.name} {'dropped' if dropped else 'did not exist'}"
@@ -178,19 +168,7 @@ class ScriptExecutor:
         raise AssertionError(f"no handler for {type(statement).__name__}")
 
 
-_WITHOUT_SPARK = (
-    st.CreateDataset,
-    st.CreateFeed,
-    st.ConnectFeed,
-    st.DisconnectFeed,
-    st.StartFeed,
-    st.StopFeed,
-    st.CreateBroker,
-    st.Subscribe,
-    st.Unsubscribe,
-    st.ChangeSubscription,
-    st.Drop,
-)
+_WITH_SPARK = (st.Query, st.Insert, st.Delete, st.LoadDataset, st.ExecuteProcedure)
 #: Need Spark only if their query is not in the analysis cache.
 _ANALYSED = (st.CreateFunction, st.CreateChannel, st.CreateProcedure)
 
@@ -199,10 +177,6 @@ def _kind(statement: Any) -> str:
     """``CreateDataset`` -> ``create_dataset``."""
     name = type(statement).__name__
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
-
-
-def _created(kind: str, name: str, definition: Any) -> str:
-    return f"{kind} {name} created" if definition is not None else f"{kind} {name} existed already"
 
 
 def _subscription_id(text: str) -> int:

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import ChannelInfo, Channels
-from tocsin.errors import Malformed, NotFound, SystemFailure
+from tocsin.errors import NotFound
 from tocsin.http.responses import answer
 
 
+@operation("GET", "/channels", "All channels", Answer("By name", Channels))
 async def list_channels(exchange: Exchange) -> Response:
     return answer({"channels": await exchange.threads.quick.run(exchange.cluster.channels)})
 
 
+@operation("GET", "/channels/{channel}", "One channel", Answer("The channel", ChannelInfo), errors=(NotFound,))
 async def show_channel(exchange: Exchange) -> Response:
     return answer(await exchange.threads.quick.run(exchange.cluster.channel, exchange.path["channel"]))
 
 
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/channels",
-        "list_channels",
-        "All channels",
-        list_channels,
-        (Answer("By name", Channels),),
-        errors=(Malformed, SystemFailure),
-    ),
-    Operation(
-        "GET",
-        "/channels/{channel}",
-        "show_channel",
-        "One channel",
-        show_channel,
-        (Answer("The channel", ChannelInfo),),
-        errors=(Malformed, NotFound, SystemFailure),
-    ),
-)
+OPERATIONS = (list_channels, show_channel)

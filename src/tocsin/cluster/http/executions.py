@@ -6,9 +6,9 @@ from time import monotonic
 
 from starlette.responses import Response
 
-from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import ExecutionParameters, Executions, PullParameters, ResultLine
-from tocsin.errors import Busy, Malformed, NotFound, StorageError, SystemFailure
+from tocsin.errors import NotFound, StorageError
 from tocsin.http.responses import NDJSON, answer, stream
 
 PATH = "/channels/{channel}/executions"
@@ -16,6 +16,14 @@ PATH = "/channels/{channel}/executions"
 SLICE = 1.0
 
 
+@operation(
+    "GET",
+    PATH,
+    "Executions of a channel",
+    Answer("Ordered by number; with `wait`, as soon as there is one", Executions),
+    query=ExecutionParameters,
+    errors=(NotFound,),
+)
 async def list_executions(exchange: Exchange) -> Response:
     channel, query = exchange.path["channel"], exchange.query
     end = monotonic() + query.wait
@@ -29,31 +37,18 @@ async def list_executions(exchange: Exchange) -> Response:
     return answer({"executions": executions})
 
 
-async def pull(exchange: Exchange) -> Response:
+@operation(
+    "GET",
+    PATH + "/{number}/results",
+    "Results of an execution for a broker",
+    Answer("A line for each subscription of the broker that has results", None, (NDJSON,), ResultLine),
+    query=PullParameters,
+    errors=(NotFound, StorageError),
+)
+async def pull_results(exchange: Exchange) -> Response:
     channel, number, broker = exchange.path["channel"], exchange.path["number"], exchange.query.broker
     chunks = await exchange.threads.pulls.iterate(lambda: iter(exchange.cluster.pull(channel, number, broker)))
     return stream(chunks, NDJSON)
 
 
-OPERATIONS = (
-    Operation(
-        "GET",
-        PATH,
-        "list_executions",
-        "Executions of a channel",
-        list_executions,
-        (Answer("Ordered by number; with `wait`, as soon as there is one", Executions),),
-        query=ExecutionParameters,
-        errors=(Malformed, NotFound, Busy, SystemFailure),
-    ),
-    Operation(
-        "GET",
-        PATH + "/{number}/results",
-        "pull_results",
-        "Results of an execution for a broker",
-        pull,
-        (Answer("A line for each subscription of the broker that has results", None, (NDJSON,), ResultLine),),
-        query=PullParameters,
-        errors=(Malformed, NotFound, Busy, SystemFailure, StorageError),
-    ),
-)
+OPERATIONS = (list_executions, pull_results)

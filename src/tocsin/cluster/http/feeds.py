@@ -12,16 +12,11 @@ from tocsin.cluster.model import Post, Receipt
 from tocsin.errors import (
     BrokenEncoding,
     Conflict,
-    CrossOrigin,
-    LimitExceeded,
     Malformed,
     NotFound,
-    NotJson,
     RecordsRefused,
     StorageError,
-    SystemFailure,
     UnsupportedEncoding,
-    UnsupportedMedia,
 )
 from tocsin.http.requests import Disconnected, check_origin, from_query, media_type, read_body
 from tocsin.http.responses import JSON, NDJSON, encoder, error_body, error_headers
@@ -126,20 +121,7 @@ OPERATIONS = (
             "Content-Encoding": "gzip, or none",
         },
         body=dict.fromkeys(MEDIA, Any),
-        errors=(
-            Malformed,
-            NotJson,
-            BrokenEncoding,
-            UnsupportedEncoding,
-            CrossOrigin,
-            NotFound,
-            Conflict,
-            LimitExceeded,
-            UnsupportedMedia,
-            RecordsRefused,
-            SystemFailure,
-            StorageError,
-        ),
+        errors=(BrokenEncoding, UnsupportedEncoding, NotFound, Conflict, RecordsRefused, StorageError),
         description="One JSON record, an array of records, or one record per line. Answers when they are durable.",
     ),
 )

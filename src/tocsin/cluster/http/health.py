@@ -8,9 +8,9 @@ from typing import Any
 from starlette.responses import Response
 
 from tocsin import __version__
-from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import Index, RouteInfo, Status
-from tocsin.errors import Malformed, NotReady, SystemFailure
+from tocsin.errors import NotReady, SystemFailure
 from tocsin.http.responses import answer
 
 #: A cluster that does not report its status within this many seconds is not healthy.
@@ -25,6 +25,7 @@ async def status(exchange: Exchange) -> dict[str, Any]:
         raise SystemFailure(f"the data cluster did not report its status within {STATUS_TIMEOUT:g} s") from None
 
 
+@operation("GET", "/healthz", "Whether the process is healthy", Answer("It is healthy", Status))
 async def health(exchange: Exchange) -> Response:
     """Healthy while the committer runs; Spark may be down."""
     state = await status(exchange)
@@ -35,6 +36,9 @@ async def health(exchange: Exchange) -> Response:
     return answer(state)
 
 
+@operation(
+    "GET", "/readyz", "Whether it can run queries and channels", Answer("It is ready", Status), errors=(NotReady,)
+)
 async def readiness(exchange: Exchange) -> Response:
     state = await status(exchange)
     if not state["ready"]:
@@ -44,64 +48,21 @@ async def readiness(exchange: Exchange) -> Response:
     return answer(state)
 
 
+@operation("GET", "/metrics", "Metrics for Prometheus", Answer("The text format of Prometheus", None, ("text/plain",)))
 async def metrics(exchange: Exchange) -> Response:
     body, media = await exchange.threads.quick.run(exchange.cluster.metrics.read)
     return Response(body, headers={"content-type": media})
 
 
+@operation("GET", "/openapi.json", "This description", Answer("OpenAPI 3.1", dict[str, Any]))
 async def openapi(exchange: Exchange) -> Response:
     return answer(exchange.site.document)
 
 
+@operation("GET", "/", "All routes", Answer("The routes", Index))
 async def index(exchange: Exchange) -> Response:
     routes = [RouteInfo(each.method, each.path, each.summary) for each in exchange.site.operations]
     return answer(Index("tocsin data cluster", __version__, "/openapi.json", routes))
 
 
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/healthz",
-        "health",
-        "Whether the process is healthy",
-        health,
-        (Answer("It is healthy", Status),),
-        errors=(Malformed, SystemFailure),
-    ),
-    Operation(
-        "GET",
-        "/readyz",
-        "readiness",
-        "Whether it can run queries and channels",
-        readiness,
-        (Answer("It is ready", Status),),
-        errors=(Malformed, NotReady, SystemFailure),
-    ),
-    Operation(
-        "GET",
-        "/metrics",
-        "metrics",
-        "Metrics for Prometheus",
-        metrics,
-        (Answer("The text format of Prometheus", None, ("text/plain",)),),
-        errors=(Malformed, SystemFailure),
-    ),
-    Operation(
-        "GET",
-        "/openapi.json",
-        "openapi",
-        "This description",
-        openapi,
-        (Answer("OpenAPI 3.1", dict[str, Any]),),
-        errors=(Malformed, SystemFailure),
-    ),
-    Operation(
-        "GET",
-        "/",
-        "index",
-        "All routes",
-        index,
-        (Answer("The routes", Index),),
-        errors=(Malformed, SystemFailure),
-    ),
-)
+OPERATIONS = (health, readiness, metrics, openapi, index)

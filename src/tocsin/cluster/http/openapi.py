@@ -11,7 +11,16 @@ from msgspec import Struct
 from tocsin import __version__
 from tocsin.cluster.http.operation import PATH_TYPES, Operation
 from tocsin.cluster.http.schemas import ErrorBody, ScriptError
-from tocsin.errors import Busy, CrossOrigin, LimitExceeded, NotJson, TocsinError, UnsupportedMedia
+from tocsin.errors import (
+    Busy,
+    CrossOrigin,
+    LimitExceeded,
+    Malformed,
+    NotJson,
+    SystemFailure,
+    TocsinError,
+    UnsupportedMedia,
+)
 from tocsin.http.responses import JSON, NDJSON
 
 REFS = "#/components/schemas/{name}"
@@ -119,14 +128,11 @@ def answers(operation: Operation) -> dict[str, Any]:
 
 def errors(operation: Operation) -> dict[str, Any]:
     """By status, the codes that an operation can answer, and 500 with the code internal."""
-    by_status: dict[int, set[str]] = {500: {"internal"}, Busy.status: {Busy.code}}
-    for kind in operation.errors:
+    by_status: dict[int, set[str]] = {500: {"internal"}}
+    of_method = () if operation.method == "GET" else (CrossOrigin,)
+    of_body = (NotJson, LimitExceeded, UnsupportedMedia) if operation.body else ()
+    for kind in (Malformed, Busy, SystemFailure, *of_method, *of_body, *operation.errors):
         by_status.setdefault(kind.status, set()).add(kind.code)
-    if operation.method != "GET":
-        by_status.setdefault(CrossOrigin.status, set()).add(CrossOrigin.code)
-    if operation.body:
-        for always in (NotJson, LimitExceeded, UnsupportedMedia):
-            by_status.setdefault(always.status, set()).add(always.code)
     body = schema(ScriptError if operation.name == "run_script" else ErrorBody)
     return {
         str(status): {"description": ", ".join(sorted(words)), "content": {JSON: {"schema": body}}}

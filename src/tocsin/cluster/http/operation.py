@@ -42,15 +42,21 @@ class Answer:
     status: int = 200
 
 
+Handler = Callable[["Exchange"], Awaitable[Response]]
+
+
 @dataclass(frozen=True)
 class Operation:
-    """An operation without a ``handler`` is only described; the router does not serve it."""
+    """An operation without a ``handler`` is only described; the router does not serve it.
+
+    ``errors``: those that not every operation of its kind can answer.
+    """
 
     method: str
     path: str
     name: str
     summary: str
-    handler: Callable[[Exchange], Awaitable[Response]] | None
+    handler: Handler | None
     answers: tuple[Answer, ...]
     query: type[Struct] = NoParameters
     headers: dict[str, str] = field(default_factory=dict)
@@ -61,6 +67,11 @@ class Operation:
     @property
     def path_names(self) -> list[str]:
         return re.findall(r"{(\w+)}", self.path)
+
+
+def operation(method: str, path: str, summary: str, *answers: Answer, **details: Any) -> Callable[[Handler], Operation]:
+    """Makes the operation of the decorated handler, with the handler's name."""
+    return lambda handler: Operation(method, path, handler.__name__, summary, handler, answers, **details)
 
 
 class Exchange:

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import QueryParameters, QueryRequest
 from tocsin.cluster.http.statements import STATEMENT_ERRORS, script_of
 from tocsin.cluster.records import formats
@@ -16,6 +16,17 @@ from tocsin.http.responses import JSON, NDJSON, stream
 MEDIA = {"json": JSON, "ndjson": NDJSON, "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream"}
 
 
+@operation(
+    "POST",
+    "/query",
+    "Query datasets, results and the catalog",
+    Answer("The rows", list[dict[str, Any]]),
+    Answer("", None, (NDJSON,), dict[str, Any]),
+    Answer("", None, (MEDIA["csv"], MEDIA["arrow"])),
+    query=QueryParameters,
+    body={JSON: QueryRequest, "text/plain": str, "application/sql": str},
+    errors=STATEMENT_ERRORS,
+)
 async def run_query(exchange: Exchange) -> Response:
     format = exchange.query.format or accepted(exchange.headers, {media: name for name, media in MEDIA.items()}, "json")
     sql = await script_of(exchange, QueryRequest, "sql")
@@ -24,20 +35,4 @@ async def run_query(exchange: Exchange) -> Response:
     return stream(chunks, MEDIA[format], {"tocsin-rows": str(table.num_rows)})
 
 
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/query",
-        "run_query",
-        "Query datasets, results and the catalog",
-        run_query,
-        (
-            Answer("The rows", list[dict[str, Any]]),
-            Answer("", None, (NDJSON,), dict[str, Any]),
-            Answer("", None, (MEDIA["csv"], MEDIA["arrow"])),
-        ),
-        query=QueryParameters,
-        body={JSON: QueryRequest, "text/plain": str, "application/sql": str},
-        errors=STATEMENT_ERRORS,
-    ),
-)
+OPERATIONS = (run_query,)

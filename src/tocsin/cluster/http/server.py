@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +15,9 @@ from tocsin.cluster.http.feeds import FeedEndpoint
 from tocsin.cluster.http.openapi import document
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
-from tocsin.errors import MethodNotAllowed, SystemFailure
+from tocsin.errors import MethodNotAllowed
 from tocsin.http.request_handler import handle
-from tocsin.http.server import WebServer, address, bind, no_such_path
+from tocsin.http.server import WebServer, no_such_path
 
 if TYPE_CHECKING:
     from tocsin.cluster.service import DataCluster
@@ -91,12 +88,10 @@ class Server(WebServer):
         self.app = App(cluster, config)
         self.cluster = cluster
         self.sock = sock
-        self.listening = listening
-        super().__init__(self.app, grace=GRACE)
+        super().__init__(self.app, grace=GRACE, listening=listening)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening()
+    async def main(self) -> None:
+        await self.serve([self.sock])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.app.site.stopping = True  # long polls end
@@ -104,8 +99,7 @@ class Server(WebServer):
 
     def serve_until_stopped(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
-                runner.run(self.serve([self.sock]))
+            super().serve_until_stopped()
         finally:
             self.app.close()
 
@@ -120,22 +114,3 @@ def serve(cluster: DataCluster, config: ClusterConfig, sock: socket.socket, list
         Server(cluster, config, sock, listening).serve_until_stopped()
     finally:
         cluster.close()
-
-
-@contextlib.contextmanager
-def serving(cluster: DataCluster, config: ClusterConfig) -> Iterator[str]:
-    """A server in a thread, for tests and notebooks; the caller starts and closes the cluster."""
-    up = threading.Event()
-    sock = bind(config.host, config.port)
-    url = address(sock)
-    server = Server(cluster, config, sock, up.set)
-    thread = threading.Thread(target=server.serve_until_stopped, name="tocsin-server", daemon=True)
-    thread.start()
-    try:
-        while not up.wait(0.05):
-            if not thread.is_alive():
-                raise SystemFailure("the server did not start", hint="see the log")
-        yield url
-    finally:
-        server.should_exit = True
-        thread.join(GRACE + 5)

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.responses import Response
 
-from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import ColumnInfo, OutcomeInfo, Outcomes, ProgressInfo, ScriptLine, ScriptRequest
 from tocsin.cluster.records import formats
 from tocsin.errors import (
     AlreadyExists,
     BodyRefused,
-    Busy,
     Conflict,
-    CrossOrigin,
     InUse,
-    LimitExceeded,
     Malformed,
     NotAcceptable,
     NotFound,
@@ -28,10 +25,8 @@ from tocsin.errors import (
     QueryFailed,
     RecordsRefused,
     StorageError,
-    SystemFailure,
     TocsinError,
     TypeMismatch,
-    UnsupportedMedia,
     UserError,
 )
 from tocsin.http.requests import accepted, from_json, media_type, read_body, text_of
@@ -44,27 +39,8 @@ PLAIN = ("text/plain", "application/sql")
 END: Any = object()
 
 #: The errors of a statement or a query.
-STATEMENT_ERRORS = (
-    Malformed,
-    ParseError,
-    BodyRefused,
-    QueryFailed,
-    TypeMismatch,
-    UserError,
-    CrossOrigin,
-    NotFound,
-    AlreadyExists,
-    InUse,
-    Conflict,
-    NotAcceptable,
-    LimitExceeded,
-    UnsupportedMedia,
-    RecordsRefused,
-    Busy,
-    NotReady,
-    SystemFailure,
-    StorageError,
-)
+_REFUSED = (ParseError, BodyRefused, QueryFailed, TypeMismatch, UserError, RecordsRefused, NotAcceptable)
+STATEMENT_ERRORS = (*_REFUSED, NotFound, AlreadyExists, InUse, Conflict, NotReady, StorageError)
 
 
 async def script_of(exchange: Exchange, kind: type[Any], field: str) -> str:
@@ -87,6 +63,18 @@ def outcome_info(outcome: Outcome) -> OutcomeInfo:
     return msgspec.structs.replace(info, columns=columns, result=rows)
 
 
+@operation(
+    "POST",
+    "/sql",
+    "Run a script of statements",
+    Answer("What each statement did; NDJSON also has progress, and an error is its last line", Outcomes),
+    Answer("", None, (NDJSON,), ScriptLine),
+    body={JSON: ScriptRequest, "text/plain": str, "application/sql": str},
+    errors=STATEMENT_ERRORS,
+    description="A script stops at its first error; the statements before it stay done. The error says where it "
+    "happened, and `outcomes` what was done. If the client of a streamed answer disconnects, the script ends after "
+    "the running statement.",
+)
 async def run_script(exchange: Exchange) -> Response:
     wanted = accepted(exchange.headers, {JSON: "json", NDJSON: "ndjson"}, "json")
     script = await script_of(exchange, ScriptRequest, "script")
@@ -142,21 +130,4 @@ async def lines(exchange: Exchange, script: str) -> AsyncIterator[bytes]:
     return read()
 
 
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/sql",
-        "run_script",
-        "Run a script of statements",
-        run_script,
-        (
-            Answer("What each statement did; NDJSON also has progress, and an error is its last line", Outcomes),
-            Answer("", None, (NDJSON,), ScriptLine),
-        ),
-        body={JSON: ScriptRequest, "text/plain": str, "application/sql": str},
-        errors=STATEMENT_ERRORS,
-        description="A script stops at its first error; the statements before it stay done. The error says where it "
-        "happened, and `outcomes` what was done. If the client of a streamed answer disconnects, the script ends after "
-        "the running statement.",
-    ),
-)
+OPERATIONS = (run_script,)

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET
 from starlette.responses import Response
 
-from tocsin.cluster.http.operation import Answer, Exchange, Operation
+from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import (
     Migrated,
     MigrateRequest,
@@ -22,35 +22,13 @@ from tocsin.cluster.http.schemas import (
     Unsubscribed,
     UnsubscribeRequest,
 )
-from tocsin.errors import (
-    Conflict,
-    CrossOrigin,
-    LimitExceeded,
-    Malformed,
-    NotFound,
-    StorageError,
-    SystemFailure,
-    TypeMismatch,
-    UnsupportedMedia,
-    UserError,
-)
+from tocsin.errors import Conflict, LimitExceeded, Malformed, NotFound, StorageError, TypeMismatch, UserError
 from tocsin.http.requests import check_text
 from tocsin.http.responses import NDJSON, answer, stream
 
 PATH = "/channels/{channel}/subscriptions"
-READ_ERRORS = (Malformed, NotFound, SystemFailure, StorageError)
-WRITE_ERRORS = (
-    Malformed,
-    TypeMismatch,
-    UserError,
-    CrossOrigin,
-    NotFound,
-    Conflict,
-    LimitExceeded,
-    UnsupportedMedia,
-    SystemFailure,
-    StorageError,
-)
+READ_ERRORS = (NotFound, StorageError)
+WRITE_ERRORS = (TypeMismatch, UserError, NotFound, Conflict, StorageError)
 
 
 async def durable(exchange: Exchange, call: Any, *args: Any) -> Any:
@@ -66,6 +44,14 @@ def check_count(exchange: Exchange, count: int) -> None:
         )
 
 
+@operation(
+    "POST",
+    PATH,
+    "Subscribe a broker",
+    Answer("Every execution that starts from now on includes the subscriptions", Subscribed, status=201),
+    body={"application/json": SubscribeRequest},
+    errors=WRITE_ERRORS,
+)
 async def subscribe(exchange: Exchange) -> Response:
     request = await exchange.body(SubscribeRequest)
     if (request.args is UNSET) == (request.subscriptions is UNSET):
@@ -80,6 +66,14 @@ async def subscribe(exchange: Exchange) -> Response:
     return answer(Subscribed(ids, position, epoch), 201)
 
 
+@operation(
+    "GET",
+    PATH,
+    "Subscriptions of a channel",
+    Answer("Ordered by id", Subscriptions),
+    query=SubscriptionParameters,
+    errors=READ_ERRORS,
+)
 async def list_subscriptions(exchange: Exchange) -> Response:
     query = exchange.query
     subscriptions = await exchange.threads.quick.run(
@@ -88,11 +82,26 @@ async def list_subscriptions(exchange: Exchange) -> Response:
     return answer({"subscriptions": subscriptions})
 
 
-async def one(exchange: Exchange) -> Response:
+@operation(
+    "GET",
+    PATH + "/{id}",
+    "One subscription",
+    Answer("The subscription, with the execution after which it begins", OneSubscription),
+    errors=READ_ERRORS,
+)
+async def get_subscription(exchange: Exchange) -> Response:
     channel, id = exchange.path["channel"], exchange.path["id"]
     return answer(await exchange.threads.quick.run(exchange.cluster.subscription, channel, id))
 
 
+@operation(
+    "POST",
+    "/channels/{channel}/unsubscribe",
+    "End several subscriptions",
+    Answer("How many of them existed", Unsubscribed),
+    body={"application/json": UnsubscribeRequest},
+    errors=WRITE_ERRORS,
+)
 async def unsubscribe(exchange: Exchange) -> Response:
     request = await exchange.body(UnsubscribeRequest)
     check_count(exchange, len(request.subscriptions))
@@ -102,6 +111,14 @@ async def unsubscribe(exchange: Exchange) -> Response:
     return answer(Unsubscribed(count))
 
 
+@operation(
+    "DELETE",
+    PATH + "/{id}",
+    "End a subscription",
+    Answer("It has ended", Unsubscribed),
+    query=OneParameters,
+    errors=(NotFound, Conflict, StorageError),
+)
 async def unsubscribe_one(exchange: Exchange) -> Response:
     channel, id = exchange.path["channel"], exchange.path["id"]
     count = await durable(exchange, exchange.cluster.unsubscribe, channel, [id], exchange.query.broker)
@@ -110,7 +127,15 @@ async def unsubscribe_one(exchange: Exchange) -> Response:
     return answer(Unsubscribed(count))
 
 
-async def migrate(exchange: Exchange) -> Response:
+@operation(
+    "POST",
+    PATH + "/{id}/migrate",
+    "Migrate a subscription to another broker",
+    Answer("It is on the other broker", Migrated),
+    body={"application/json": MigrateRequest},
+    errors=WRITE_ERRORS,
+)
+async def migrate_subscription(exchange: Exchange) -> Response:
     request = await exchange.body(MigrateRequest)
     channel, id = exchange.path["channel"], exchange.path["id"]
     source = None if request.from_ is None else check_text(request.from_, "from")
@@ -119,7 +144,15 @@ async def migrate(exchange: Exchange) -> Response:
     return answer(Migrated(new_id, target))
 
 
-async def results(exchange: Exchange) -> Response:
+@operation(
+    "GET",
+    PATH + "/{id}/results",
+    "Results of a subscription",
+    Answer("A line for each execution that has results for the subscription", None, (NDJSON,), ResultLine),
+    query=ResultParameters,
+    errors=READ_ERRORS,
+)
+async def get_results(exchange: Exchange) -> Response:
     channel, id, query = exchange.path["channel"], exchange.path["id"], exchange.query
     chunks = await exchange.threads.pulls.iterate(
         lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict))
@@ -128,73 +161,11 @@ async def results(exchange: Exchange) -> Response:
 
 
 OPERATIONS = (
-    Operation(
-        "POST",
-        PATH,
-        "subscribe",
-        "Subscribe a broker",
-        subscribe,
-        (Answer("Every execution that starts from now on includes the subscriptions", Subscribed, status=201),),
-        body={"application/json": SubscribeRequest},
-        errors=WRITE_ERRORS,
-    ),
-    Operation(
-        "GET",
-        PATH,
-        "list_subscriptions",
-        "Subscriptions of a channel",
-        list_subscriptions,
-        (Answer("Ordered by id", Subscriptions),),
-        query=SubscriptionParameters,
-        errors=READ_ERRORS,
-    ),
-    Operation(
-        "POST",
-        "/channels/{channel}/unsubscribe",
-        "unsubscribe",
-        "End several subscriptions",
-        unsubscribe,
-        (Answer("How many of them existed", Unsubscribed),),
-        body={"application/json": UnsubscribeRequest},
-        errors=WRITE_ERRORS,
-    ),
-    Operation(
-        "GET",
-        PATH + "/{id}",
-        "get_subscription",
-        "One subscription",
-        one,
-        (Answer("The subscription, with the execution after which it begins", OneSubscription),),
-        errors=READ_ERRORS,
-    ),
-    Operation(
-        "DELETE",
-        PATH + "/{id}",
-        "unsubscribe_one",
-        "End a subscription",
-        unsubscribe_one,
-        (Answer("It has ended", Unsubscribed),),
-        query=OneParameters,
-        errors=(Malformed, CrossOrigin, NotFound, Conflict, SystemFailure, StorageError),
-    ),
-    Operation(
-        "POST",
-        PATH + "/{id}/migrate",
-        "migrate_subscription",
-        "Migrate a subscription to another broker",
-        migrate,
-        (Answer("It is on the other broker", Migrated),),
-        body={"application/json": MigrateRequest},
-        errors=WRITE_ERRORS,
-    ),
-    Operation(
-        "GET",
-        PATH + "/{id}/results",
-        "get_results",
-        "Results of a subscription",
-        results,
-        (Answer("A line for each execution that has results for the subscription", None, (NDJSON,), ResultLine),),
-        query=ResultParameters,
-        errors=READ_ERRORS,
-    ),
+    subscribe,
+    list_subscriptions,
+    unsubscribe,
+    get_subscription,
+    unsubscribe_one,
+    migrate_subscription,
+    get_results,
 )

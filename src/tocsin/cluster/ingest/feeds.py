@@ -30,9 +30,7 @@ class FeedManager:
         if kind not in TYPES:
             raise UserError(f"the type of a feed is {' or '.join(TYPES)}, not {kind!r}", feed_type=kind)
         if kind == "file":
-            file_source(
-                {name: value for name, value in options.items() if name != "trigger"}, self.context.config.load_paths
-            )
+            file_source(options, self.context.config.load_paths)
             trigger = options.get("trigger", 1.0)
             if not isinstance(trigger, int | float) or isinstance(trigger, bool) or not 0 < trigger <= 86_400:
                 raise UserError("the trigger of a file feed must be a number of seconds above 0")
@@ -77,7 +75,6 @@ class FeedManager:
         assert feed.dataset is not None
         dataset = self.context.definitions.get(Dataset, feed.dataset)
         store = self.context.stores[dataset.id]
-        options = {name: value for name, value in feed.options.items() if name != "trigger"}
 
         def take(batch: int, table: pa.Table, refused: int) -> None:
             self.context.metrics.records_refused.labels(dataset.name).inc(refused)
@@ -86,13 +83,13 @@ class FeedManager:
             rows = store.as_log(table)
             request = CommitRequest(applied=lambda _: None, store=store, table=rows, batch=FeedBatch(feed.id, batch))
             self.context.committer.submit(request).result()
-            self.context.metrics.records_taken.labels(dataset.name).inc(table.num_rows)
+            self.context.metrics.records_accepted.labels(dataset.name).inc(table.num_rows)
 
         reader = FileFeed(
             self.context.runtime,
             feed=feed.name,
             columns=dataset.columns,
-            options=options,
+            options=feed.options,
             checkpoint=str(Path(self.context.config.home) / "checkpoints" / str(feed.id)),
             take=take,
             trigger=float(feed.options.get("trigger", 1.0)),

@@ -44,7 +44,7 @@ from tocsin.cluster.ingest.file_source import (
 )
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime, causes
-from tocsin.errors import NotFound, QueryFailed, SystemFailure, UserError
+from tocsin.errors import NotFound, QueryFailed, UserError
 from tocsin.wire.backoff import ceiling
 
 __all__ = ["CheckedRows", "FileFeed", "FileSource", "check_path", "file_source", "load_files"]
@@ -86,7 +86,6 @@ class FileFeed:
         self._query: Any = None
         self._changed = threading.Condition()
         self._stopping = False
-        self._asked = self._served = 0
         self._state: State = "stopped"
         self._error: str | None = None
         self._failures = 0
@@ -130,42 +129,30 @@ class FileFeed:
                 "failures": self._failures,
             }
 
-    def process_available(self, timeout: float = 60.0) -> None:
-        """Wait until all current files of the directory were read; raise the error if that failed."""
-        with self._changed:
-            self._asked += 1
-            ticket = self._asked
-            self._changed.notify_all()
-            done = self._changed.wait_for(lambda: self._served >= ticket or self._stopping, timeout)
-            if not done or self._served < ticket:
-                raise SystemFailure(f"feed {self.feed!r} did not finish reading its files", hint=self._error or "")
-            if self._error:
-                raise QueryFailed(self._error)
+    def read(self) -> None:
+        """Read all new files now. An error (a broken file, a full disk, a dead JVM) is raised, and in the status."""
+        try:
+            self._run()
+        except Exception as error:
+            self._report(_summary(error))
+            raise
+        self._report(None)
 
     # --- the thread
 
     def _watch(self) -> None:
         seen: object = None
-        while True:
-            with self._changed:
-                if self._stopping:
-                    return
-                ticket, asked = self._asked, self._asked > self._served
+        while not self._stopping:
             mark, settled = _signature(self.source)
             pause = self._trigger if self.source.local else max(self._trigger, REMOTE)
-            if asked or mark is None or mark != seen:
+            if mark is None or mark != seen:
                 try:
-                    self._run()
+                    self.read()
                     seen = mark if settled else None
-                    self._report(None)
-                except Exception as error:
-                    # The status shows any error (a broken file, a full disk, a dead JVM); the feed tries again.
-                    pause = ceiling(self._failures + 1, self._trigger, LONGEST_BACKOFF)
-                    self._report(_summary(error))
+                except Exception:  # it tries again
+                    pause = ceiling(self._failures, self._trigger, LONGEST_BACKOFF)
             with self._changed:
-                self._served = max(self._served, ticket)
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._stopping or self._asked > self._served, pause)
+                self._changed.wait_for(lambda: self._stopping, pause)
 
     def _report(self, error: str | None) -> None:
         with self._changed:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame
 
 from tocsin.cluster.model import Column
+from tocsin.cluster.records.type_ddl import quoted
 from tocsin.errors import UserError
 
 Format = Literal["json", "csv", "parquet"]
@@ -98,7 +99,7 @@ class CheckedRows(Struct, frozen=True):
 
 def file_source(options: Mapping[str, Any], allowed: Iterable[str] = ()) -> FileSource:
     """Check the options of a file feed or a load: ``path``, ``format`` and the ``options`` of the reader."""
-    unknown = sorted(set(options) - {"type", "path", "format", "options"})
+    unknown = sorted(set(options) - {"type", "path", "format", "options", "trigger"})
     if unknown:
         raise UserError(f"unknown option {unknown[0]!r} of a file source", hint="known: path, format, options")
     path, kind, reader = options.get("path"), options.get("format", "json"), options.get("options") or {}
@@ -226,7 +227,3 @@ def split_rows(table: pa.Table, columns: tuple[Column, ...]) -> CheckedRows:
             shown = text if len(text) <= 200 else text[:200] + "…"
             reasons.append(f"{row[_FILE]}: does not fit the columns: {shown}")
     return CheckedRows(good.filter(pc.invert(bad)), refused, tuple(reasons))
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -31,12 +31,12 @@ class Gateway:
     def __init__(self, context: ClusterContext) -> None:
         self.context = context
         self._decoders: dict[int, RecordDecoder] = {}
-        self._taken: dict[int, Counter] = {}
+        self._accepted: dict[int, Counter] = {}
         self._pending: dict[tuple[int, str], tuple[str, Future[Receipt]]] = {}
         self._lock = threading.Lock()
 
     def publish(self, post: Post) -> Future[Receipt]:
-        """The future ends when the records are durable, or with the error that says why none was taken."""
+        """The future ends when the records are durable, or with the error that says why none was accepted."""
         try:
             feed, dataset = self._open_feed(post.feed)
             if post.idempotency_key is not None:
@@ -61,12 +61,12 @@ class Gateway:
 
     def forget(self, dataset: Dataset) -> None:
         self._decoders.pop(dataset.id, None)
-        self._taken.pop(dataset.id, None)
+        self._accepted.pop(dataset.id, None)
 
     def _counter(self, dataset: Dataset) -> Counter:
-        counter = self._taken.get(dataset.id)
+        counter = self._accepted.get(dataset.id)
         if counter is None:
-            counter = self._taken[dataset.id] = self.context.metrics.records_taken.labels(dataset.name)
+            counter = self._accepted[dataset.id] = self.context.metrics.records_accepted.labels(dataset.name)
         return counter
 
     def _open_feed(self, name: str) -> tuple[Feed, Dataset]:
@@ -107,9 +107,7 @@ class Gateway:
         if before.fingerprint != fingerprint:
             raise _other_body(key)
         self.context.metrics.posts_repeated.inc()
-        done: Future[Receipt] = Future()
-        done.set_result(msgspec.structs.replace(before.receipt, repeated=True))
-        return done
+        return _answered(msgspec.structs.replace(before.receipt, repeated=True))
 
     def _take(self, feed: Feed, dataset: Dataset, post: Post, key: tuple[str, str] | None = None) -> Future[Receipt]:
         plain = decompress(post.body, post.encoding, self.context.config.limits) if post.encoding else post.body
@@ -119,28 +117,32 @@ class Gateway:
             metrics.records_refused.labels(dataset.name).inc(len(decoded.refused))
             if post.atomic:
                 raise RecordsRefused(
-                    f"{len(decoded.refused)} of {decoded.total} records do not fit the dataset, so none was taken",
+                    f"{len(decoded.refused)} of {decoded.total} records do not fit the dataset, so none was accepted",
                     refused=[msgspec.to_builtins(item) for item in decoded.refused[:MOST_REASONS]],
                 )
-        taken = decoded.taken
-        receipt = Receipt(feed.name, dataset.name, taken, decoded.refused[:MOST_REASONS])
+        accepted = decoded.accepted
+        receipt = Receipt(feed.name, dataset.name, accepted, decoded.refused[:MOST_REASONS])
         stored = None
         if key is not None:
             stored = (feed.id, key[0], msgspec.json.encode(_Stored(key[1], receipt)))
-        elif not taken:
-            nothing: Future[Receipt] = Future()
-            nothing.set_result(receipt)
-            return nothing
+        elif not accepted:
+            return _answered(receipt)
         store, counter = self.context.stores[dataset.id], self._counter(dataset)
 
         def applied(ordinal: int) -> Receipt:
-            counter.inc(taken)
-            return msgspec.structs.replace(receipt, ordinal=ordinal if taken else None)
+            counter.inc(accepted)
+            return msgspec.structs.replace(receipt, ordinal=ordinal if accepted else None)
 
         table = None if decoded.rows else store.as_log(decoded.columns)
         return self.context.committer.submit(
             CommitRequest(applied=applied, store=store, table=table, loose=decoded.rows, key=stored)
         )
+
+
+def _answered(receipt: Receipt) -> Future[Receipt]:
+    done: Future[Receipt] = Future()
+    done.set_result(receipt)
+    return done
 
 
 def _other_body(key: str) -> Conflict:

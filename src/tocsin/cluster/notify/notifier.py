@@ -44,7 +44,6 @@ class _Recipient:
     pipe: Pipeline | None = None
     path: str = ""
     last_error: str | None = None  # of the catalog
-    last_success: float | None = None
 
 
 class Notifier:
@@ -58,7 +57,6 @@ class Notifier:
         gone_after: float,
         declare_gone: Callable[[Broker], None],
         count: Callable[[str], None] = lambda outcome: None,
-        now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         min_backoff: float = 0.1,
@@ -70,7 +68,6 @@ class Notifier:
         self._gone_after = gone_after
         self._declare_gone = declare_gone
         self._count = count
-        self._now = now
         self._monotonic = monotonic
         self._rng = rng or random.Random()
         self._backoff = (min_backoff, max_backoff)
@@ -115,7 +112,6 @@ class Notifier:
                 "pending": each.dispatch.pending,
                 "failures": each.dispatch.retry.failures,
                 "last_error": each.last_error or each.dispatch.last_error,
-                "last_success": each.last_success,
             }
             for each in list(self._recipients.values())
         }
@@ -193,11 +189,9 @@ class Notifier:
 
     def _report(self, to: _Recipient, it: on.Report) -> None:
         self._count(it.outcome)
-        if it.outcome == "ok":
-            to.last_success = self._now()
-        elif it.outcome == "gone":
+        if it.outcome == "gone":
             log.warning("broker %s is declared gone: %s", to.name, it.reason)
-        elif to.dispatch.retry.failures == 1:
+        elif it.outcome == "failed" and to.dispatch.retry.failures == 1:
             log.warning("broker %s does not answer: %s", to.name, it.reason)
 
     def _pause_ended(self, to: _Recipient, id: int) -> None:

@@ -49,7 +49,7 @@ class Metrics:
         def histogram(name: str, text: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
             return Histogram(f"tocsin_{name}", text, labels, registry=self.registry, buckets=buckets)
 
-        self.records_taken = counter("records_taken", "records made durable", "dataset")
+        self.records_accepted = counter("records_accepted", "records made durable", "dataset")
         self.records_refused = counter("records_refused", "records that did not fit the dataset", "dataset")
         self.posts_repeated = counter("posts_repeated", "repeated posts, answered by their Idempotency-Key")
         self.commits = counter("commits", "commits of a dataset", "dataset")
@@ -100,13 +100,6 @@ class Metrics:
         """``callback`` sets gauges before the metrics are read; it must not block."""
         self._readers.append(callback)
 
-    def forget_channel(self, name: str) -> None:
-        """Delete the series of a dropped channel, so that they do not accumulate."""
-        self._forget("channel", name)
-
-    def forget_dataset(self, name: str) -> None:
-        self._forget("dataset", name)
-
     def read(self) -> tuple[bytes, str]:
         """The metrics as text, and their content type."""
         for callback in self._readers:
@@ -116,7 +109,8 @@ class Metrics:
                 log.exception("a gauge could not be set")
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
-    def _forget(self, label: str, name: str) -> None:
+    def forget(self, label: str, name: str) -> None:
+        """Delete the series of a dropped channel or dataset, so that they do not accumulate."""
         metrics: list[Any] = [item for item in vars(self).values() if isinstance(item, Counter | Gauge | Histogram)]
         for metric in metrics:
             if label in metric._labelnames:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -197,15 +198,13 @@ def _check_outputs(tree: exp.Query) -> None:
 def _star_columns(item: exp.Expr, select: exp.Select) -> list[str]:
     """The columns of a star if they are known; not for a subquery or a join that merges columns."""
     star = item.this if isinstance(item, exp.Column) else item
-    if not isinstance(star, exp.Star) or any(
-        j.args.get("using") or j.args.get("method") for j in select.args.get("joins") or []
-    ):
+    if not isinstance(star, exp.Star) or star.args.get("replace") or star.args.get("rename"):
         return []
-    if any(str(j.args.get("kind") or "").upper() in ("SEMI", "ANTI") for j in select.args.get("joins") or []):
-        return []
+    for join in select.args.get("joins") or []:
+        merges = join.args.get("using") or join.args.get("method")
+        if merges or str(join.args.get("kind") or "").upper() in ("SEMI", "ANTI"):
+            return []
     hidden = {str(node.name).lower() for node in star.args.get("except_") or []}
-    if star.args.get("replace") or star.args.get("rename"):
-        return []
     found = []
     for source in sql.sources(select):
         if isinstance(item, exp.Column) and str(item.table).lower() != sql.source_name(source):
@@ -230,14 +229,11 @@ def _finish(tree: exp.Query) -> exp.Query:
 
 def _template(tree: exp.Query) -> _Template:
     nonce = secrets.token_hex(8)
-    holes: dict[str, Use | Build | str] = {}
+    holes: list[Use | Build | str] = []
 
     def token(hole: Use | Build | str) -> str:
-        name = next((key for key, value in holes.items() if value == hole), None)
-        if name is None:
-            name = f"tocsin_{nonce}_{len(holes)}_"
-            holes[name] = hole
-        return name
+        holes.append(hole)
+        return f"tocsin_{nonce}_{len(holes) - 1}_"
 
     for use, tables in uses_of(tree).items():
         for table in tables:
@@ -253,15 +249,9 @@ def _template(tree: exp.Query) -> _Template:
         if name in ("current_channel_time", "previous_channel_time"):
             micros = exp.Var(this=token("now" if name == "current_channel_time" else "previous"))
             node.replace(sql.call("timestamp_micros", micros))
-    rest = sql.to_sql(tree)
-    texts: list[str] = []
-    order: list[Use | Build | str] = []
-    while (at := rest.find(f"tocsin_{nonce}_")) >= 0:
-        name = next(key for key in holes if rest.startswith(key, at))
-        texts.append(rest[:at])
-        order.append(holes[name])
-        rest = rest[at + len(name) :]
-    return _Template((*texts, rest), tuple(order))
+    # Texts and the numbers of the holes between them.
+    parts = re.split(f"tocsin_{nonce}_([0-9]+)_", sql.to_sql(tree))
+    return _Template(tuple(parts[::2]), tuple(holes[int(number)] for number in parts[1::2]))
 
 
 def _micros(seconds: float) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, cast
 
 from sqlglot import exp
@@ -187,29 +186,22 @@ class Resolver:
             if value and key not in allowed:
                 raise BodyRefused(f"{key.upper()} is not possible on {shown}")
         if not table.alias:
-            table.set("alias", exp.TableAlias(this=exp.to_identifier(name_of(table), quoted=True)))
+            table.set("alias", sql.table_alias(name_of(table)))
         table.meta["relation"] = relation
         table.meta["mode"] = "all"
         return relation
 
     def _inside(self, slot: exp.Expr, scope: _Scope) -> None:
         """A derived table sees the names that the whole SELECT sees; a lateral also sees the tables before it."""
-        outer = scope.parent or _Scope(None, scope.ctes)
-        outside = _Scope(outer, scope.ctes)
-        if isinstance(slot, exp.Table) and isinstance(slot.this, exp.Func):
+        if isinstance(slot, exp.Lateral) and isinstance(slot.this, exp.Query):
+            self._query(slot.this, scope)
+        elif isinstance(slot, exp.Lateral) or (isinstance(slot, exp.Table) and isinstance(slot.this, exp.Func)):
             self._table_function(slot, slot.this, scope)
-        elif isinstance(slot, exp.Table):
+        elif isinstance(slot, exp.Table | exp.Subquery):
+            if isinstance(slot, exp.Subquery):
+                self._query(slot.this, _Scope(scope.parent or _Scope(None, scope.ctes), scope.ctes))
             for pivot in slot.args.get("pivots") or []:
                 self._children(pivot, scope, frozenset())
-        elif isinstance(slot, exp.Subquery):
-            self._query(slot.this, outside)
-            for pivot in slot.args.get("pivots") or []:
-                self._children(pivot, scope, frozenset())
-        elif isinstance(slot, exp.Lateral):
-            if isinstance(slot.this, exp.Query):
-                self._query(slot.this, scope)
-            else:
-                self._table_function(slot, slot.this, scope)
         elif isinstance(slot, exp.Values):
             self._children(slot, scope, frozenset())
         else:
@@ -228,7 +220,7 @@ class Resolver:
             self._children(node, scope, frozenset())
             return
         body = self._inline(function, args, scope)
-        alias = slot.args.get("alias") or exp.TableAlias(this=exp.to_identifier(function.name, quoted=True))
+        alias = slot.args.get("alias") or sql.table_alias(function.name)
         query = exp.Subquery(this=body)
         own = set(scope.sources)
         beside = any(
@@ -395,9 +387,10 @@ class Resolver:
 
     def _new_conjuncts(self, select: exp.Select, scope: _Scope) -> None:
         """``… WHERE is_new(r) AND …`` reads only the new rows of r, except under an outer join, which would change."""
+        free = {source.name for source in scope.sources.values() if not source.nullable}
         where = select.args.get("where")
         if where is not None:
-            rest = self._take_new(where.this, scope, select, lambda source: not source.nullable)
+            rest = self._take_new(where.this, scope, select, free)
             select.set("where", exp.Where(this=rest) if rest is not None else None)
         for join in select.args.get("joins") or []:
             on = join.args.get("on")
@@ -409,28 +402,21 @@ class Resolver:
                 continue
             own = {sql.source_name(item) for item in sql.flatten(join.this)}
             inner = side == "" and kind in ("", "INNER", "CROSS")
-            free = {item.name for item in scope.sources.values() if inner and not item.nullable}
-            rest = self._take_new(on, scope, select, partial(_named, names=free | own))
+            rest = self._take_new(on, scope, select, own | free if inner else own)
             join.set("on", rest if rest is not None else exp.true())
 
-    def _take_new(
-        self, condition: exp.Expr, scope: _Scope, select: exp.Select, allowed: Callable[[_Source], bool]
-    ) -> exp.Expr | None:
+    def _take_new(self, condition: exp.Expr, scope: _Scope, select: exp.Select, allowed: set[str]) -> exp.Expr | None:
         terms = sql.conjuncts(condition)
         rest = []
         for term in terms:
             if isinstance(term, exp.Anonymous) and sql.function_name(term) == "is_new":
                 source = self._new_source(term, scope)
-                if source.select is select and source.mode in ("all", "new") and allowed(source):
+                if source.select is select and source.mode in ("all", "new") and source.name in allowed:
                     assert source.table is not None
                     source.mode = source.table.meta["mode"] = "new"
                     continue
             rest.append(term)
         return condition if len(rest) == len(terms) else sql.conjunction(rest)
-
-
-def _named(source: _Source, names: set[str]) -> bool:
-    return source.name in names
 
 
 def name_of(table: exp.Table) -> str:
@@ -472,7 +458,7 @@ def _rename(body: exp.Query, prefix: str) -> None:
             if isinstance(alias, exp.TableAlias):
                 alias.set("this", exp.to_identifier(prefix + name.lower(), quoted=True))
             else:
-                slot.set("alias", exp.TableAlias(this=exp.to_identifier(prefix + name.lower(), quoted=True)))
+                slot.set("alias", sql.table_alias(prefix + name.lower()))
     for item in body.find_all(exp.Column):
         parts = item.parts
         first = parts[0]

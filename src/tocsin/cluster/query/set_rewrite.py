@@ -7,6 +7,7 @@ body: every SELECT gets the id of the subscription as an additional column, grou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 from sqlglot import exp
@@ -39,11 +40,11 @@ def channel_statement(body: exp.Query, count: int, subscriptions: str, *, ordere
     if not keyer.depends(body) and not ordered:
         # All subscriptions have the same rows: encode them once.
         once = sql.expression(f"SELECT to_json(struct(q.*), {options}) AS payload FROM x AS q")
-        cast(exp.Table, once.find(exp.Table)).replace(_derived(body.copy(), "q"))
+        cast(exp.Table, once.find(exp.Table)).replace(sql.derived(body.copy(), "q"))
         outer = sql.expression(f"SELECT {S}.{ID} AS subscription_id, r.payload FROM x CROSS JOIN y")
         tables = {str(table.name): table for table in outer.find_all(exp.Table)}
         tables["x"].replace(keyer.subscriptions())
-        tables["y"].replace(_derived(once, "r"))
+        tables["y"].replace(sql.derived(once, "r"))
         return cast(exp.Select, outer)
     query = keyer.query(body.copy(), rank=ordered)
     rank = f", CAST(q.{RANK} AS INT) AS rank" if ordered else ""
@@ -52,7 +53,7 @@ def channel_statement(body: exp.Query, count: int, subscriptions: str, *, ordere
         f"SELECT q.{ID} AS subscription_id, to_json(struct(q.* EXCEPT ({hidden})), {options}) AS payload{rank}"
         " FROM x AS q"
     )
-    cast(exp.Table, outer.find(exp.Table)).replace(_derived(query, "q"))
+    cast(exp.Table, outer.find(exp.Table)).replace(sql.derived(query, "q"))
     return cast(exp.Select, outer)
 
 
@@ -68,7 +69,7 @@ class _Keyer:
         select = exp.select(exp.alias_(sql.column("subscription_id"), ID, quoted=True))
         for index in range(self.count):
             select = select.select(exp.alias_(sql.column(f"p_{index}"), parameter_name(index), quoted=True), copy=False)
-        return _derived(select.from_(exp.Table(this=exp.to_identifier(self.view))), S)
+        return sql.derived(select.from_(exp.Table(this=exp.to_identifier(self.view))), S)
 
     def depends(self, node: exp.Expr) -> bool:
         """Whether it uses a parameter, directly or through a CTE."""
@@ -120,10 +121,7 @@ class _Keyer:
             name = str(cte.alias).lower()
             if with_.args.get("recursive") and any(t.meta.get("cte") == name for t in cte.this.find_all(exp.Table)):
                 raise BodyRefused("a recursive query cannot use parameters", hint="filter its result instead")
-            cte.set("this", self.query(cte.this, rank=False))
-            columns = cte.args["alias"].args.get("columns")
-            if columns:
-                cte.args["alias"].set("columns", [exp.to_identifier(ID, quoted=True), *columns])
+            self._key_query(cte)
             self.ctes.add(name)
         return cast(exp.With, with_)
 
@@ -214,19 +212,21 @@ class _Keyer:
         if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Query) and self.depends(source.this):
             if not source.alias:
                 self.unnamed += 1
-                source.set(
-                    "alias", exp.TableAlias(this=exp.to_identifier(f"{sql.RESERVED}_d{self.unnamed}", quoted=True))
-                )
+                source.set("alias", sql.table_alias(f"{sql.RESERVED}_d{self.unnamed}"))
             if source.args.get("pivots"):
                 raise BodyRefused(
                     "PIVOT of a subquery with parameters is not possible", hint="use max(…) FILTER (WHERE …)"
                 )
-            source.set("this", self.query(source.this, rank=False))
-            columns = source.args["alias"].args.get("columns")
-            if columns:
-                source.args["alias"].set("columns", [exp.to_identifier(ID, quoted=True), *columns])
+            self._key_query(source)
             return True
         return False
+
+    def _key_query(self, holder: exp.Expr) -> None:
+        """Add the id to the query of a CTE or a derived table, and to the names of its columns."""
+        holder.set("this", self.query(holder.this, rank=False))
+        columns = holder.args["alias"].args.get("columns")
+        if columns:
+            holder.args["alias"].set("columns", [exp.to_identifier(ID, quoted=True), *columns])
 
     def _subqueries(self, select: exp.Select) -> None:
         """Subqueries in expressions and laterals see the subscription; only CTEs with an id need the condition."""
@@ -272,7 +272,7 @@ class _Keyer:
         result = select
         for key in ("from_", "joins", "laterals", "where"):
             result.set(key, None)
-        result.set("from_", exp.From(this=_derived(both, S)))
+        result.set("from_", exp.From(this=sql.derived(both, S)))
         for window in _windows(result):
             window.set("partition_by", [sql.column(ID, S), *(window.args.get("partition_by") or [])])
         result.set("group", exp.Group(expressions=[sql.column(ID, S), *used]))
@@ -291,8 +291,7 @@ class _Keyer:
         outer = (
             exp.select(exp.alias_(sql.column(ID, S), ID, quoted=True)).select(f"{name}.*").from_(self.subscriptions())
         )
-        alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-        lateral = exp.Lateral(this=exp.Subquery(this=select), view=False, outer=False, alias=alias)
+        lateral = exp.Lateral(this=exp.Subquery(this=select), view=False, outer=False, alias=sql.table_alias(name))
         outer.set("joins", [exp.Join(this=lateral, kind="CROSS")])
         return outer
 
@@ -314,7 +313,7 @@ class _Keyer:
             for term in terms:
                 for item in list(term.find_all(exp.Column)):
                     item.replace(sql.column(str(item.name)))
-            return _cut(_ranked(_derived(select, f"{sql.RESERVED}_w"), terms), limits, rank)
+            return _cut(_ranked(sql.derived(select, f"{sql.RESERVED}_w"), terms), limits, rank)
         terms = [_inlined(term, select.expressions[1:]) for term in terms]
         select.set("expressions", [*select.expressions, _row_number(sql.column(ID, S), terms)])
         return _cut(select, limits, rank)
@@ -325,11 +324,7 @@ class _Keyer:
             return keyed
         order = node.args.get("order")
         terms = list(order.expressions) if order is not None else []
-        return _cut(_ranked(_derived(keyed, f"{sql.RESERVED}_w"), terms), limits, rank)
-
-
-def _derived(query: exp.Expr, alias: str) -> exp.Subquery:
-    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+        return _cut(_ranked(sql.derived(keyed, f"{sql.RESERVED}_w"), terms), limits, rank)
 
 
 def _limits(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None] | None:
@@ -371,22 +366,19 @@ def _cut(query: exp.Query, limits: tuple[exp.Expr | None, exp.Expr | None] | Non
     if limits is None:
         return query
     limit, offset = limits
-    outer = exp.select("*").from_(_derived(query, f"{sql.RESERVED}_l"))
+    outer = exp.select("*").from_(sql.derived(query, f"{sql.RESERVED}_l"))
     if not rank or offset is not None:
         sql.hide(outer, f"{sql.RESERVED}_l", RANK)
     number = sql.column(RANK, f"{sql.RESERVED}_l")
     if rank and offset is not None:
         shifted = exp.Sub(this=number.copy(), expression=exp.Paren(this=offset.copy()))
         outer.select(exp.alias_(shifted, RANK, quoted=True), copy=False)
-    start = exp.Paren(this=offset.copy()) if offset is not None else None
-    if start is not None:
-        outer.where(exp.GT(this=number.copy(), expression=start.copy()), copy=False)
-    if limit is not None:
-        end = (
-            exp.Add(this=exp.Paren(this=limit.copy()), expression=start)
-            if start is not None
-            else exp.Paren(this=limit.copy())
-        )
+    end: exp.Expr | None = exp.Paren(this=limit.copy()) if limit is not None else None
+    if offset is not None:
+        start = exp.Paren(this=offset.copy())
+        outer.where(exp.GT(this=number.copy(), expression=start), copy=False)
+        end = exp.Add(this=end, expression=start.copy()) if end is not None else None
+    if end is not None:
         outer.where(exp.LTE(this=number.copy(), expression=end), copy=False)
     return outer
 
@@ -417,29 +409,23 @@ def _by_number(item: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     return items[index - 1].unalias().copy()
 
 
-def _windows(select: exp.Select) -> list[exp.Window]:
-    found: list[exp.Window] = list(select.args.get("windows") or [])
-    for key in ("expressions", "having", "qualify", "order"):
+def _nodes(select: exp.Select, *keys: str) -> Iterator[exp.Expr]:
+    """All nodes of these clauses, but not those inside a nested query."""
+    for key in keys:
         value = select.args.get(key)
         for item in value if isinstance(value, list) else [value]:
-            if item is not None:
-                found += [n for n in sql.own_nodes(item) if isinstance(n, exp.Window) and not n.args.get("alias")]
-    return found
+            yield from sql.own_nodes(item) if item is not None else ()
+
+
+def _windows(select: exp.Select) -> list[exp.Window]:
+    nodes = _nodes(select, "expressions", "having", "qualify", "order")
+    inline = [node for node in nodes if isinstance(node, exp.Window) and not node.args.get("alias")]
+    return [*(select.args.get("windows") or []), *inline]
 
 
 def _aggregate_calls(select: exp.Select) -> list[exp.Expr]:
-    found: list[exp.Expr] = []
-    for key in ("expressions", "having", "order"):
-        value = select.args.get(key)
-        for item in value if isinstance(value, list) else [value]:
-            for node in sql.own_nodes(item) if item is not None else []:
-                if (
-                    sql.function_name(node) in sql.AGGREGATES
-                    and not _windowed(node)
-                    and not any(node is item for item in found)
-                ):
-                    found.append(node)
-    return found
+    nodes = _nodes(select, "expressions", "having", "order")
+    return [node for node in nodes if sql.function_name(node) in sql.AGGREGATES and not _windowed(node)]
 
 
 def _aggregates(select: exp.Select) -> bool:

@@ -108,6 +108,14 @@ def column(name: str, table: str | None = None) -> exp.Column:
     )
 
 
+def table_alias(name: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+
+
+def derived(query: exp.Expr, alias: str) -> exp.Subquery:
+    return exp.Subquery(this=query, alias=table_alias(alias))
+
+
 def function_name(node: exp.Expr) -> str:
     """The lower-case name of a function call; '' for anything else."""
     if isinstance(node, exp.Anonymous):

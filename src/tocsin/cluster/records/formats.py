@@ -20,12 +20,8 @@ def counted(rows: int) -> str:
     return "1 row" if rows == 1 else f"{rows} rows"
 
 
-def plain(value: Any) -> Any:
-    return str(value)
-
-
 #: Decimals are numbers with all their digits, as in Spark's to_json.
-encoder = msgspec.json.Encoder(enc_hook=plain, decimal_format="number")
+encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
 
 
 def distinct(table: pa.Table) -> pa.Table:
@@ -34,12 +30,9 @@ def distinct(table: pa.Table) -> pa.Table:
     taken = set(table.column_names)
     for name in table.column_names:
         fresh, number = name, 2
-        while fresh in names:
+        while fresh in names or (fresh != name and fresh in taken):
             fresh = f"{name}_{number}"
             number += 1
-            while fresh in taken:
-                fresh = f"{name}_{number}"
-                number += 1
         names.append(fresh)
     return table if names == table.column_names else table.rename_columns(names)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -40,6 +40,14 @@ _SIMPLE: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ltz": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    # Names of AsterixDB.
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "datetime": pa.timestamp("us", "UTC"),
+    "uuid": pa.string(),
 }
 # The first spelling of each type is the canonical one.
 _NAMES: dict[pa.DataType, str] = {kind: name for name, kind in reversed(_SIMPLE.items())}
@@ -47,35 +55,43 @@ _DECIMAL = {"decimal", "dec", "numeric"}
 _NESTED = {"array", "map", "struct"}
 _REFUSED = {"interval", "variant", "void", "null", "time", "geometry", "geography", "object"}
 _KNOWN = "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, timestamp, "
+_INSTEAD = {
+    "point": "use two columns of type double, or struct<lat:double,lon:double>",
+    "line": "use an array of struct<lat:double,lon:double>",
+    "polygon": "use an array of struct<lat:double,lon:double>",
+    "rectangle": "use four columns of type double",
+    "circle": "use three columns of type double",
+    "duration": "use a number of seconds",
+}
 _HINT = f"the types are {_KNOWN}timestamp_ntz, array<t>, map<k,v> and struct<a:t,…>"
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([^\W\d]\w*)|(\d+)|([<>(),:])|('(?:[^'\\]|\\.)*'))", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class _TypeParser:
-    """Recursive descent over the tokens of one type."""
+class Token(NamedTuple):
+    text: str
+    start: int
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens: list[tuple[str, int]] = []
-        at = 0
-        end = len(text.rstrip())
-        while at < end:
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise self.error(f"unexpected {text[at:].lstrip()[:10]!r}", at)
-            self.tokens.append((match[match.lastindex or 0], match.start(match.lastindex or 0)))
-            at = match.end()
-        self.next = 0
 
-    def error(self, message: str, at: int | None = None) -> TypeMismatch:
-        if at is None:
-            at = self.tokens[self.next][1] if self.next < len(self.tokens) else len(self.text)
-        return TypeMismatch(f"type {self.text[:200]!r}: {message}", hint=_HINT, position=at)
+class TypeParser:
+    """Recursive descent over the tokens of a text, from the token ``next`` on."""
+
+    def __init__(self, tokens: Sequence[Any], next: int, end: int) -> None:
+        self.tokens = tokens
+        self.next = next
+        self.end = end
+
+    @property
+    def place(self) -> int:
+        """The offset of the next token; after an error, of the token that is wrong."""
+        return int(self.tokens[self.next].start) if self.next < len(self.tokens) else self.end
+
+    def error(self, message: str, hint: str = _HINT) -> TypeMismatch:
+        return TypeMismatch(message, hint=hint, position=self.place)
 
     def peek(self) -> str:
-        return self.tokens[self.next][0] if self.next < len(self.tokens) else ""
+        return self.tokens[self.next].text if self.next < len(self.tokens) else ""
 
     def take(self) -> str:
         token = self.peek()
@@ -92,13 +108,7 @@ class _TypeParser:
             raise self.error(f"a number expected, found {self.peek() or 'the end'!r}")
         return int(self.take())
 
-    def whole(self) -> pa.DataType:
-        kind = self.type(1)
-        if self.peek():
-            raise self.error(f"unexpected {self.peek()!r} after the type")
-        return kind
-
-    def type(self, depth: int) -> pa.DataType:
+    def type(self, depth: int = 1) -> pa.DataType:
         if depth > TYPE_DEPTH:
             raise LimitExceeded(f"a type is nested deeper than {TYPE_DEPTH}", limit=TYPE_DEPTH)
         name = self.peek().lower()
@@ -117,7 +127,8 @@ class _TypeParser:
             self.expect(")")
             return pa.string()
         if name not in _NESTED:
-            raise self.error(f"unknown type {self.peek()!r}" if name else "a type expected, found the end")
+            found = f"there is no type {self.peek()!r}" if name[:1].isalpha() else f"a type expected, found {name!r}"
+            raise self.error(found if name else "a type expected, found the end", _INSTEAD.get(name, _HINT))
         self.next += 1
         self.expect("<")
         if name == "array":
@@ -152,10 +163,11 @@ class _TypeParser:
         while True:
             raw = self.take()
             name = raw[1:-1].replace("``", "`") if raw.startswith("`") else raw
-            if not raw or raw[0] in "<>(),:'":
+            if not raw or raw[0] in "<>(),:'\"0123456789":
                 self.next -= 1
                 raise self.error(f"the name of a field expected, found {raw or 'the end'!r}")
             if name.lower() in seen:
+                self.next -= 1
                 raise self.error(f"the field {name!r} appears twice")
             seen.add(name.lower())
             if self.peek() == ":":
@@ -164,8 +176,9 @@ class _TypeParser:
             nullable = True
             if self.peek().lower() == "not":
                 self.take()
-                if self.take().lower() != "null":
+                if self.peek().lower() != "null":
                     raise self.error("NOT NULL expected")
+                self.take()
                 nullable = False
             if self.peek().lower() == "comment":
                 self.next += 2
@@ -178,7 +191,23 @@ class _TypeParser:
 @lru_cache(maxsize=4096)
 def declared_type(ddl: str) -> pa.DataType:
     """Parse a type such as ``array<struct<a:int>>``; raises TypeMismatch with the position of the error."""
-    return _TypeParser(ddl).whole()
+    tokens: list[Token] = []
+    parser = TypeParser(tokens, 0, len(ddl))
+    try:
+        at = 0
+        while at < len(ddl.rstrip()):
+            match = _TOKEN.match(ddl, at)
+            if match is None:
+                parser.next, parser.end = len(tokens), at
+                raise parser.error(f"unexpected {ddl[at:].lstrip()[:10]!r}")
+            tokens.append(Token(match[match.lastindex or 0], match.start(match.lastindex or 0)))
+            at = match.end()
+        kind = parser.type()
+        if parser.peek():
+            raise parser.error(f"unexpected {parser.peek()!r} after the type")
+    except TypeMismatch as error:
+        raise TypeMismatch(f"type {ddl[:200]!r}: {error.message}", hint=error.hint, **error.fields) from None
+    return kind
 
 
 @lru_cache(maxsize=4096)

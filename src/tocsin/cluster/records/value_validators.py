@@ -16,7 +16,7 @@ import datetime as dt
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
@@ -99,12 +99,11 @@ def _integer(bits: int) -> Check:
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     def check(value: Any) -> int:
-        if type(value) is not int:
-            if isinstance(value, Decimal) and value == value.to_integral_value() and value.copy_abs() > high:
-                raise InvalidValue("out_of_range", f"{shown(value)} is not between {low} and {high}")
+        if type(value) is int:
+            if low <= value <= high:
+                return value
+        elif not (isinstance(value, Decimal) and value == value.to_integral_value() and value.copy_abs() > high):
             raise _wrong(value, "an integer")
-        if low <= value <= high:
-            return value
         raise InvalidValue("out_of_range", f"{shown(value)} is not between {low} and {high}")
 
     return check
@@ -185,9 +184,7 @@ def _binary(value: Any) -> bytes:
 def _date(value: Any) -> dt.date:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return value
-    if not isinstance(value, str):
-        raise _wrong(value, "a date as ISO text (2026-11-16)")
-    found = _DATE.fullmatch(value)
+    found = _DATE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         raise _wrong(value, "a date as ISO text (2026-11-16)")
     try:
@@ -291,51 +288,56 @@ def _map(kind: pa.DataType, extra: bool) -> Check:
 
 
 def _struct(kind: pa.DataType, extra: bool) -> Check:
-    fields = [kind.field(i) for i in range(kind.num_fields)]
-    checks = [(f.name, f.nullable, checker(f.type, extra)) for f in fields]
-    exact = {f.name: f.name for f in fields}
-    folded = {f.name.lower(): f.name for f in fields}
+    fields = ObjectFields(list(kind), extra)
 
     def check(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise _wrong(value, "an object")
-        named = matched(value, exact, folded, extra)
-        out: dict[str, Any] = {}
-        for name, nullable, inner in checks:
-            item = named.get(name)
-            if item is None:
-                if not nullable:
-                    code = "null" if name in named else "missing"
-                    raise InvalidValue(code, "a value is required", name)
-                out[name] = None
-                continue
-            try:
-                out[name] = inner(item)
-            except InvalidValue as invalid:
-                raise invalid.under(name) from None
-        return out
+        return dict(zip(fields.names, fields.values(value), strict=True))
 
     return check
 
 
-def matched(value: dict[str, Any], exact: dict[str, str], folded: dict[str, str], extra: bool) -> dict[str, Any]:
-    """The fields of an object by their declared names: same spelling first, then without regard to case.
+class ObjectFields:
+    """Checks the fields of an object. ``extra``: unknown fields are ignored instead of refused."""
 
-    ``extra``: unknown fields are ignored instead of refused.
-    """
-    if value.keys() <= exact.keys():
-        return value
-    out: dict[str, Any] = {}
-    for name, item in value.items():
-        target = exact.get(name) or folded.get(name.lower())
-        if target is None:
-            if extra:
+    def __init__(self, fields: Sequence[pa.Field], extra: bool) -> None:
+        self.names = [field.name for field in fields]
+        self._checks = [(field.name, field.nullable, checker(field.type, extra)) for field in fields]
+        self._exact = {name: name for name in self.names}
+        self._folded = {name.lower(): name for name in self.names}
+        self._extra = extra
+
+    def values(self, value: dict[str, Any]) -> list[Any]:
+        """The canonical values in the order of the fields."""
+        named = value if value.keys() <= self._exact.keys() else self._matched(value)
+        out: list[Any] = []
+        for name, nullable, check in self._checks:
+            item = named.get(name)
+            if item is None:
+                if not nullable:
+                    raise InvalidValue("null" if name in named else "missing", "a value is required", name)
+                out.append(None)
                 continue
-            raise InvalidValue("unknown_field", "there is no such field", shown_name(name))
-        if target in out:
-            raise InvalidValue("duplicate_field", "the field appears twice", target)
-        out[target] = item
-    return out
+            try:
+                out.append(check(item))
+            except InvalidValue as invalid:
+                raise invalid.under(name) from None
+        return out
+
+    def _matched(self, value: dict[str, Any]) -> dict[str, Any]:
+        """By their declared names: same spelling first, then without regard to case."""
+        out: dict[str, Any] = {}
+        for name, item in value.items():
+            target = self._exact.get(name) or self._folded.get(name.lower())
+            if target is None:
+                if self._extra:
+                    continue
+                raise InvalidValue("unknown_field", "there is no such field", shown_name(name))
+            if target in out:
+                raise InvalidValue("duplicate_field", "the field appears twice", target)
+            out[target] = item
+        return out
 
 
 def shown_name(name: str) -> str:

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -39,22 +40,17 @@ class AnalysisCache:
         code = [resources.files("tocsin.cluster.query").joinpath(name).read_text(encoding="utf-8") for name in RULES]
         origin = msgspec.json.encode([pyspark.__version__, sorted(settings.items()), code])
         self.path = folder / f"analysis-{sha256(origin).hexdigest()[:16]}.ndjson"
-        self._known: dict[str, tuple[Column, ...]] | None = None
         self._lock = threading.Lock()
 
     def find(self, words: bytes) -> tuple[Column, ...] | None:
         """The columns of a query that Spark has accepted; None: Spark must analyse it."""
         with self._lock:
-            if self._known is None:
-                self._known = self._read()
             return self._known.get(_digest(words))
 
     def store(self, words: bytes, columns: tuple[Column, ...]) -> None:
         """If the file cannot be written, the entry lasts until the process ends."""
         line: _Line = (_digest(words), columns)
         with self._lock:
-            if self._known is None:
-                self._known = self._read()
             self._known[line[0]] = columns
             with suppress(OSError), self.path.open("ab") as file:
                 if file.tell() > MOST_BYTES:
@@ -62,7 +58,8 @@ class AnalysisCache:
                 # Starts a new line, in case the last one is incomplete.
                 file.write(b"\n" + msgspec.json.encode(line) + b"\n")
 
-    def _read(self) -> dict[str, tuple[Column, ...]]:
+    @cached_property
+    def _known(self) -> dict[str, tuple[Column, ...]]:
         known = {}
         with suppress(OSError):
             os.utime(self.path)

@@ -1,36 +1,11 @@
-"""Parses columns, parameters and their types; a type becomes canonical Spark DDL."""
+"""Parses columns and parameters; their types become canonical Spark DDL."""
 
 from __future__ import annotations
 
 from tocsin.cluster.model import Column, Parameter
+from tocsin.cluster.records import type_ddl
 from tocsin.cluster.statements.token_cursor import RESERVED_COLUMNS, Cursor, quote
-
-# Type names of AsterixDB and SQL, and their names in Spark.
-SYNONYMS = {
-    "int8": "tinyint",
-    "byte": "tinyint",
-    "int16": "smallint",
-    "short": "smallint",
-    "int32": "int",
-    "integer": "int",
-    "int64": "bigint",
-    "long": "bigint",
-    "real": "float",
-    "dec": "decimal",
-    "numeric": "decimal",
-    "bool": "boolean",
-    "datetime": "timestamp",
-    "uuid": "string",
-}
-REFUSED = {
-    "point": "use two columns of type double, or struct<lat:double,lon:double>",
-    "line": "use an array of struct<lat:double,lon:double>",
-    "polygon": "use an array of struct<lat:double,lon:double>",
-    "rectangle": "use four columns of type double",
-    "circle": "use three columns of type double",
-    "duration": "use a number of seconds",
-}
-_DEEPEST = 32
+from tocsin.errors import LimitExceeded, TypeMismatch
 
 
 def read_columns(cursor: Cursor) -> tuple[Column, ...]:
@@ -78,67 +53,17 @@ def read_parameters(cursor: Cursor, *, typed: bool) -> tuple[Parameter, ...]:
     return tuple(cursor.items(parameter))
 
 
-def read_type(cursor: Cursor, depth: int = 0) -> str:
-    """A type in lower case without spaces; the fields of a struct keep their spelling."""
-    token = cursor.peek()
-    if token.kind != "word":
-        cursor.fail_expected("a type", hint="for instance string, bigint, double, timestamp, array<string>")
-    if depth > _DEEPEST:
-        cursor.fail(f"the type is nested deeper than {_DEEPEST}")
-    written = cursor.next().text.lower()
-    if written in REFUSED:
-        cursor.fail(f"there is no type {token.text!r}", at=token, hint=REFUSED[written])
-    kind = SYNONYMS.get(written, written)
-    if kind in ("array", "map", "struct"):
-        return f"{kind}<{_inside(cursor, kind, depth + 1)}>"
+def read_type(cursor: Cursor) -> str:
+    """A type in its canonical spelling."""
+    parser = type_ddl.TypeParser(cursor.tokens, cursor.position, cursor.tokens[-1].end)
+    try:
+        kind = parser.type()
+    except (TypeMismatch, LimitExceeded) as error:
+        cursor.fail(error.message, at=parser.place, hint=error.hint)
+    cursor.position = parser.next
     if cursor.at("<"):
-        cursor.fail(f"the type {token.text!r} takes no '<…>'", hint="array, map and struct do")
-    if kind == "interval":
-        return _interval(cursor)
-    if kind == "string" and cursor.accept("COLLATE"):
-        return f"string collate {cursor.name('a collation').lower()}"
-    if cursor.accept("("):
-        numbers = cursor.items(lambda: str(cursor.integer("a number")))
-        return f"{kind}({','.join(numbers)})"
-    return kind
-
-
-def _inside(cursor: Cursor, kind: str, depth: int) -> str:
-    example = {"array": "array<string>", "map": "map<string,int>", "struct": "struct<a:int,b:string>"}[kind]
-    cursor.expect("<", hint=f"write it like {example}")
-    if kind == "struct":
-        seen: set[str] = set()
-        return ",".join(cursor.items(lambda: _field(cursor, seen, depth), ">"))
-    text = read_type(cursor, depth)
-    if kind == "map":
-        cursor.expect(",", hint=f"write it like {example}")
-        text += f",{read_type(cursor, depth)}"
-    cursor.expect(">", hint=f"write it like {example}")
-    return text
-
-
-def _field(cursor: Cursor, seen: set[str], depth: int) -> str:
-    quoted = cursor.peek().kind == "quoted"
-    name = _unique(cursor, "a field", seen)
-    cursor.accept(":")
-    kind = read_type(cursor, depth)
-    not_null = " not null" if _not_null(cursor) else ""
-    if cursor.accept("COMMENT"):
-        cursor.string("a comment")
-    spelled = f"`{name.replace('`', '``')}`" if quoted else name
-    return f"{spelled}:{kind}{not_null}"
-
-
-def _interval(cursor: Cursor) -> str:
-    units = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
-    text = "interval"
-    for word in ("", " to"):
-        if word and not cursor.accept("TO"):
-            break
-        if not any(cursor.at(unit) for unit in units):
-            cursor.fail_expected("a unit of time", hint="write it like interval day to second")
-        text += f"{word} {cursor.next().text.lower()}"
-    return text
+        cursor.fail(f"the type {type_ddl.type_name(kind)!r} takes no '<…>'", hint="array, map and struct do")
+    return type_ddl.type_name(kind)
 
 
 def _unique(cursor: Cursor, what: str, seen: set[str]) -> str:

@@ -112,11 +112,15 @@ class _StatementParser(Definitions):
         self.expect("localfs", hint=f"write LOAD DATASET {dataset} FROM 'path' FORMAT json")
         opening = self.peek()
         self.expect("(")
-        formats: list[Format | None] = [None]
+        form: Format | None = None
 
         def pair() -> tuple[str, str]:
+            nonlocal form
             self.expect("(")
-            name, value = self._option(formats)
+            token = self.peek(2)
+            name, value = self._option()
+            if name == "format":
+                form = self._known_format("csv" if value == "delimited-text" else value, token)
             self.expect(")")
             return name, value
 
@@ -127,10 +131,10 @@ class _StatementParser(Definitions):
             self.fail('localfs needs a "path"', at=opening, hint='(("path"="…"),("format"="json"))')
         for host in ("localhost://", "127.0.0.1://"):
             path = path.removeprefix(host)
-        return st.LoadDataset(dataset, path, formats[0], options)
+        return st.LoadDataset(dataset, path, form, options)
 
-    def _option(self, formats: list[Format | None] | None = None) -> tuple[str, str]:
-        """``'name' = value``; with ``formats`` the option "format" is checked and stored in it."""
+    def _option(self) -> tuple[str, str]:
+        """``'name' = value``"""
         name = self.string("the name of an option")
         self.expect("=")
         token = self.peek()
@@ -140,8 +144,6 @@ class _StatementParser(Definitions):
             value = self.next().text.lower()
         else:
             self.fail_expected("the value of an option: a string, a number, TRUE or FALSE")
-        if formats is not None and name == "format":
-            formats[0] = self._known_format("csv" if value == "delimited-text" else value, token)
         return name, value
 
     def _format(self) -> Format:

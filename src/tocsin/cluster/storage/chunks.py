@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -65,14 +66,14 @@ class Chunk:
             self._frame = self._session = None
 
 
+@dataclass(eq=False)
 class ViewSnapshot:
     """The chunks of one temporary view. ``users`` counts its readers, plus one while it is the current snapshot."""
 
-    def __init__(self, name: str, session: SparkSession, chunks: tuple[Chunk, ...]) -> None:
-        self.name = name
-        self.session = session
-        self.chunks = chunks
-        self.users = 1
+    name: str
+    session: SparkSession
+    chunks: tuple[Chunk, ...]
+    users: int = 1
 
 
 class ChunkedView:
@@ -112,16 +113,6 @@ class ChunkedView:
         finally:
             with self._lock:
                 self._release(snapshot)
-
-    def paths(self) -> set[str]:
-        with self._lock:
-            return {chunk.path for chunk in self._chunks}
-
-    def wait(self) -> None:
-        """Wait until no merge runs."""
-        merging = self._merging
-        if merging is not None:
-            merging.join()
 
     def close(self) -> None:
         with self._lock:

@@ -7,7 +7,6 @@ it.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -39,11 +38,8 @@ class Compactor:
         if store.dataset.key and not store.resident:
             limit = max(self.tail_rows, store.base_rows // KEYED_FRACTION)
             return store.recent_rows > limit or len(store.log) > self.tail_segments * 16
-        if store.resident and store.recent_rows > self.tail_rows:
-            return True
-        if not store.dataset.key and not store.resident and store.recent_rows > self.tail_rows:
-            return True
-        return len(store.log) > self.tail_segments or bool(self._tier(store.base))
+        many = store.recent_rows > self.tail_rows or len(store.log) > self.tail_segments
+        return many or bool(self._tier(store.base))
 
     def run(self, store: DatasetStore, runtime: SparkRuntime | None = None) -> bool:
         """Compact the dataset; return whether there was anything to do."""
@@ -108,7 +104,7 @@ class Compactor:
         return Segment(store.dataset.id, first, last, "base", written.path, written.rows, written.bytes)
 
     def _spark_write(self, store: DatasetStore, frame: DataFrame, last: int) -> list[Segment]:
-        folder = f"datasets/{store.dataset.id}/{uuid.uuid4().hex}"
+        folder = store.store.name(f"datasets/{store.dataset.id}")
         frame.select(*store.names, ORDINAL).write.parquet(store.store.uri(folder))
         parts = store.store.adopt(folder)
         return [Segment(store.dataset.id, 1, last, "base", part.path, part.rows, part.bytes) for part in parts]

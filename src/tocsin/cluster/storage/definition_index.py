@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from tocsin.cluster.model import Broker, Channel, Column, Dataset, Definition, Feed, Function, Procedure
 from tocsin.cluster.query.compiler import Relation
@@ -12,7 +12,7 @@ from tocsin.errors import AlreadyExists, NotFound
 
 T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure)
 
-KINDS: tuple[type[Any], ...] = (Dataset, Feed, Function, Channel, Broker, Procedure)
+KINDS: tuple[type[Any], ...] = get_args(Definition)
 
 SUBSCRIPTION_COLUMNS = (Column("subscription_id", "bigint"), Column("brokers", "array<string>"))
 RESULT_COLUMNS = (
@@ -58,12 +58,8 @@ class DefinitionIndex:
         kind = type(definition)
         if key_of(definition) in self._by_kind[kind]:
             raise AlreadyExists(kind.__name__.lower(), definition.name)
-        taken: list[str] = []
-        if isinstance(definition, Dataset):
-            taken = [definition.name]
-        elif isinstance(definition, Channel):
-            taken = [f"{definition.name}Subscriptions", f"{definition.name}Results"]
-        for name in taken:
+        endings = {Dataset: ("",), Channel: ("Subscriptions", "Results")}.get(kind, ())
+        for name in (definition.name + ending for ending in endings):
             if (relation := self.relation(name)) is not None:
                 raise AlreadyExists(relation.kind, name)
 

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tocsin.cluster.model import Execution
-from tocsin.cluster.storage.segments import SegmentStore, Written
-from tocsin.errors import StorageError
+from tocsin.cluster.storage.segments import SegmentStore, Written, storage_errors
 
 #: Bytes of a chunk that ``pull`` yields, and of a row group that ``write`` makes.
 CHUNK = 1 << 20
@@ -106,22 +105,9 @@ class ResultStore:
         if execution.path is None or not len(ids):
             return
         for part in self.store.parts(execution.path):
-            with self.store.open(part) as file:
-                try:
-                    for table in _matching(file, ids):
-                        yield from _lines(table, execution.number)
-                except (OSError, KeyError, pa.ArrowException) as error:
-                    raise StorageError(
-                        f"cannot read segment {part}: {str(error).splitlines()[0]}",
-                        hint="the file is damaged: restore it from a copy",
-                        path=part,
-                    ) from error
-
-    def of_subscription(self, executions: Iterable[Execution], id: int) -> Iterator[bytes]:
-        """The line of one subscription in each of these executions, in their order."""
-        ids = np.array([id], np.int64)
-        for execution in executions:
-            yield from self.pull(execution, ids)
+            with self.store.open(part) as file, storage_errors("read segment", part):
+                for table in _matching(file, ids):
+                    yield from _lines(table, execution.number)
 
     def result_paths(self, executions: Iterable[Execution]) -> list[tuple[str, int, float]]:
         """(segment, execution, time) of every result file, for ``<Channel>Results``."""

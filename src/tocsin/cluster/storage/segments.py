@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -54,29 +53,34 @@ class SegmentStore:
     """``root`` is a local path or any URL that pyarrow.fs knows (``file://``, ``hdfs://``, ``s3://``, …)."""
 
     def __init__(self, root: str) -> None:
-        self._local: Path | None = None
-        self._fs: pafs.FileSystem | None = None
         self._known: set[str] = set()
         try:
-            if "://" in root:
-                filesystem, path = pafs.FileSystem.from_uri(root)
-                if isinstance(filesystem, pafs.LocalFileSystem):
-                    self._local = Path(path).resolve()
-                else:
-                    self._fs, self._base = filesystem, path.rstrip("/")
-                    self._uri = root.split("?", 1)[0].rstrip("/")
-                    self._fs.create_dir(self._base, recursive=True)
-            else:
-                self._local = Path(root).resolve()
-            if self._local is not None:
-                _make_durably(self._local)
+            self._fs, base = pafs.FileSystem.from_uri(root) if "://" in root else (pafs.LocalFileSystem(), root)
+            #: Files on this machine have to be synced; others are durable when they are closed.
+            self._local = isinstance(self._fs, pafs.LocalFileSystem)
+            self._base = str(Path(base).resolve()) if self._local else base.rstrip("/")
+            # Hadoop does not percent-decode the path of a URI.
+            self._uri = f"file://{self._base}" if self._local else root.split("?", 1)[0].rstrip("/")
+            self._make(self._base)
         except (OSError, pa.ArrowException) as error:
             raise _trouble("open the segment path", root, error) from error
 
+    def _at(self, path: str) -> str:
+        return f"{self._base}/{path}"
+
+    def _make(self, folder: str, above: Path | None = None) -> None:
+        if self._local:
+            _make_durably(Path(folder), above)
+        else:
+            self._fs.create_dir(folder, recursive=True)
+
+    def _sync(self, path: str) -> None:
+        if self._local:
+            _sync(path)
+
     def uri(self, path: str) -> str:
         """The address for Spark."""
-        # Hadoop does not percent-decode the path of a URI.
-        return f"file://{self._local}/{path}" if self._local is not None else f"{self._uri}/{path}"
+        return f"{self._uri}/{path}"
 
     def name(self, folder: str) -> str:
         """A new unique path in ``folder``, without suffix: for a folder that Spark will write."""
@@ -84,98 +88,61 @@ class SegmentStore:
 
     def write(self, table: pa.Table, folder: str, *, row_group: int | None = None) -> Written:
         path = self.name(folder) + _SUFFIX
-        with _storage("write segment", path):
-            if self._local is not None:
-                size = self._write_local(table, self._local, path, row_group)
-            else:
-                size = self._write_remote(table, path, row_group)
-        return Written(path, table.num_rows, size)
-
-    def _write_local(self, table: pa.Table, root: Path, path: str, row_group: int | None) -> int:
-        target = root / path
-        folder = target.parent
-        temporary = folder / (_TEMPORARY + target.name)
-        if str(folder) not in self._known:
-            _make_durably(folder, above=root)
-            self._known.add(str(folder))
-        try:
-            with pa.OSFile(str(temporary), "wb") as sink:
-                _encode(table, sink, row_group)
-            size = _sync(temporary)
-            temporary.rename(target)
-            _sync(folder)
-        except BaseException as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            if isinstance(error, FileNotFoundError):
-                self._known.discard(str(folder))
-            raise
-        return size
-
-    def _write_remote(self, table: pa.Table, path: str, row_group: int | None) -> int:
-        assert self._fs is not None
-        target = f"{self._base}/{path}"
-        buffer = pa.BufferOutputStream()
-        _encode(table, buffer, row_group)
-        data = buffer.getvalue()
+        target = self._at(path)
+        parent, _, name = target.rpartition("/")
         # In an object store an incomplete file is never visible; other file systems need the rename.
         direct = self._fs.type_name in ("s3", "gcs", "abfs")
-        folder, _, name = target.rpartition("/")
-        temporary = target if direct else f"{folder}/{_TEMPORARY}{name}"
-        if folder not in self._known and not direct:
-            self._fs.create_dir(folder, recursive=True)
-            self._known.add(folder)
-        try:
-            with self._fs.open_output_stream(temporary) as sink:
-                sink.write(data)
-            if not direct:
-                self._fs.move(temporary, target)
-        except BaseException:
-            with suppress(OSError, pa.ArrowException):
-                self._fs.delete_file(temporary)
-            raise
-        return int(data.size)
+        temporary = target if direct else f"{parent}/{_TEMPORARY}{name}"
+        with storage_errors("write segment", path):
+            if parent not in self._known and not direct:
+                self._make(parent, above=Path(self._base))
+                self._known.add(parent)
+            try:
+                with self._fs.open_output_stream(temporary) as sink:
+                    _encode(table, sink, row_group)
+                    size = sink.tell()
+                self._sync(temporary)
+                if not direct:
+                    self._fs.move(temporary, target)
+                self._sync(parent)
+            except BaseException as error:
+                with suppress(OSError, pa.ArrowException):
+                    self._fs.delete_file(temporary)
+                if isinstance(error, FileNotFoundError):
+                    self._known.discard(parent)
+                raise
+        return Written(path, table.num_rows, size)
 
     def open(self, path: str) -> pq.ParquetFile:
         """One file, for streaming."""
-        with _storage("read segment", path):
-            if self._local is not None:
-                return pq.ParquetFile(str(self._local / path))
-            assert self._fs is not None
-            return pq.ParquetFile(self._fs.open_input_file(f"{self._base}/{path}"))
+        with storage_errors("read segment", path):
+            return pq.ParquetFile(self._at(path), filesystem=self._fs)
 
     def read(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A file, or all part files of a folder."""
         tables = []
         for part in self.parts(path):
-            with self.open(part) as file, _storage("read segment", part):
+            with self.open(part) as file, storage_errors("read segment", part):
                 many = file.metadata.num_rows > TINY_ROWS
                 tables.append(file.read(columns=None if columns is None else list(columns), use_threads=many))
         if not tables:
             raise StorageError(f"cannot read segment {path}: the folder has no part files", path=path)
-        with _storage("read segment", path):
+        with storage_errors("read segment", path):
             return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
     def parts(self, path: str) -> list[str]:
         """The files that ``path`` stands for: itself, or the part files of a folder."""
         if path.endswith(_SUFFIX):
             return [path]
-        with _storage("list the folder", path):
+        with storage_errors("list the folder", path):
             return sorted(file for file in self._walk(path) if _is_part(file))
 
     def adopt(self, folder: str) -> list[Written]:
         """The part files of a folder that Spark wrote, made durable."""
         parts = self.parts(folder)
-        if self._local is not None:
-            with _storage("make durable", folder):
-                for part in parts:
-                    _sync(self._local / part)
-                for parent in {(self._local / part).parent for part in parts} | {self._local / folder}:
-                    _sync(parent)
-                for parent in (self._local / folder).parents:
-                    _sync(parent)
-                    if parent == self._local:
-                        break
+        with storage_errors("make durable", folder):
+            for path in (*parts, *{str(parent) for part in parts for parent in Path(part).parents}):
+                self._sync(self._at(path))
         return [Written(part, self._rows(part), self._size(part)) for part in parts]
 
     def _rows(self, path: str) -> int:
@@ -183,35 +150,24 @@ class SegmentStore:
             return int(file.metadata.num_rows)
 
     def _size(self, path: str) -> int:
-        with _storage("inspect segment", path):
-            if self._local is not None:
-                return (self._local / path).stat().st_size
-            assert self._fs is not None
-            return int(self._fs.get_file_info(f"{self._base}/{path}").size)
+        with storage_errors("inspect segment", path):
+            return int(self._fs.get_file_info(self._at(path)).size)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files and folders; a missing one is not an error."""
         for path in paths:
-            with _storage("delete segment", path):
-                if self._local is not None:
-                    target = self._local / _inside(path)
-                    if target.is_dir():
-                        shutil.rmtree(target)
-                        self._known = {known for known in self._known if not Path(known).is_relative_to(target)}
-                    else:
-                        target.unlink(missing_ok=True)
-                    continue
-                assert self._fs is not None
-                where = f"{self._base}/{_inside(path)}"
+            with storage_errors("delete segment", path), suppress(FileNotFoundError):
+                where = self._at(_inside(path))
                 kind = self._fs.get_file_info(where).type
                 if kind == pafs.FileType.Directory:
                     self._fs.delete_dir(where)
+                    self._known = {known for known in self._known if not Path(known).is_relative_to(where)}
                 elif kind == pafs.FileType.File:
                     self._fs.delete_file(where)
 
     def claim(self, identity: int) -> None:
         """Reserve the path for one catalog, so that no other catalog reads or deletes its files."""
-        with _storage("claim the segment path", _OWNER):
+        with storage_errors("claim the segment path", _OWNER):
             owner = self._owner()
             if owner is None:
                 if any(path.startswith(OURS) for path in self._walk("")):
@@ -227,42 +183,25 @@ class SegmentStore:
 
     def _owner(self) -> str | None:
         try:
-            if self._local is not None:
-                return (self._local / _OWNER).read_text().strip()
-            assert self._fs is not None
-            with self._fs.open_input_file(f"{self._base}/{_OWNER}") as file:
+            with self._fs.open_input_file(self._at(_OWNER)) as file:
                 return bytes(file.read()).decode().strip()
         except FileNotFoundError:
             return None
 
     def _set_owner(self, text: str) -> None:
-        if self._local is not None:
-            (self._local / _OWNER).write_text(text)
-            _sync(self._local / _OWNER)
-            _sync(self._local)
-            return
-        assert self._fs is not None
-        with self._fs.open_output_stream(f"{self._base}/{_OWNER}") as file:
+        with self._fs.open_output_stream(self._at(_OWNER)) as file:
             file.write(text.encode())
+        self._sync(self._at(_OWNER))
+        self._sync(self._base)
 
     def orphans(self, referenced: set[str]) -> list[str]:
         """The files that are neither referenced nor in a referenced folder. Call it before anything is written."""
-        with _storage("list the segment path", ""):
+        with storage_errors("list the segment path", ""):
             files = list(self._walk(""))
         return sorted(path for path in files if path != _OWNER and not _covered(path, referenced))
 
     def _walk(self, folder: str) -> Iterator[str]:
-        if self._local is not None:
-            top = self._local / folder
-            if not top.is_dir():
-                raise FileNotFoundError(errno.ENOENT, "no such folder", str(top))
-            for parent, _, files in os.walk(top, onerror=_raise):
-                relative = Path(parent).relative_to(self._local)
-                for name in files:
-                    yield (relative / name).as_posix()
-            return
-        assert self._fs is not None
-        for info in self._fs.get_file_info(pafs.FileSelector(f"{self._base}/{folder}".rstrip("/"), recursive=True)):
+        for info in self._fs.get_file_info(pafs.FileSelector(self._at(folder).rstrip("/"), recursive=True)):
             if info.type == pafs.FileType.File:
                 yield info.path[len(self._base) + 1 :]
 
@@ -294,11 +233,10 @@ def _make_durably(folder: Path, above: Path | None = None) -> None:
     _sync(parent)
 
 
-def _sync(path: Path) -> int:
+def _sync(path: str | Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-        return os.fstat(descriptor).st_size
     finally:
         os.close(descriptor)
 
@@ -321,15 +259,12 @@ def _covered(path: str, referenced: set[str]) -> bool:
     return False
 
 
-def _raise(error: OSError) -> None:
-    raise error
-
-
 @contextmanager
-def _storage(doing: str, path: str) -> Iterator[None]:
+def storage_errors(doing: str, path: str) -> Iterator[None]:
+    """Say what failed, with which file, and what to do. A damaged file may lack a column (KeyError)."""
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, KeyError, pa.ArrowException) as error:
         raise _trouble(doing, path, error) from error
 
 

@@ -7,8 +7,8 @@ about 250 MB, most of it for the canonical texts and the dictionary that finds t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -225,7 +225,7 @@ class SubscriptionTable:
         with self._lock:
             at = self._at(id)
             if at is None or self._set[at] == 0:
-                raise self._no(id)
+                raise self.missing(id)
             return None if id in self._late else int(self._begin[at])
 
     # --- reads
@@ -247,7 +247,7 @@ class SubscriptionTable:
         with self._lock:
             at = self._at(id)
             if at is None or self._set[at] == 0:
-                raise self._no(id)
+                raise self.missing(id)
             args = tuple(msgspec.json.decode(self._text[at]))
             return Subscription(id, self.channel.id, args, self._sets[self._set[at]])
 
@@ -294,8 +294,8 @@ class SubscriptionTable:
             for broker, groups in sorted(pieces.items())
         }
 
-    def _no(self, id: int) -> NotFound:
-        return NotFound("subscription", str(id), hint=f"channel {self.channel.name} does not have it")
+    def missing(self, id: int) -> NotFound:
+        return NotFound("subscription", str(id), hint=f"SELECT * FROM {self.channel.name}Subscriptions lists them")
 
     def _at(self, id: int) -> int | None:
         at = int(np.searchsorted(self._ids[: self._used], id))
@@ -310,14 +310,12 @@ class SubscriptionTable:
 
     # --- for Spark
 
-    @contextmanager
-    def view(self, runtime: SparkRuntime) -> Iterator[str]:
+    def view(self, runtime: SparkRuntime) -> AbstractContextManager[str]:
         """The name of a temporary view with ``subscription_id``, ``p_0`` …, which exists until the ``with`` block ends.
 
         It has all subscriptions added before, and perhaps removed ones: filter the results with ``live``.
         """
-        with self._view.hold(runtime) as name:
-            yield name
+        return self._view.hold(runtime)
 
     def arrow(self) -> pa.Table:
         """Exactly the existing subscriptions, in the columns of the view and ``brokers``."""
@@ -327,10 +325,6 @@ class SubscriptionTable:
             brokers = [sorted(self._sets[number]) for number in self._sets_of(ids).tolist()]
         return self._typed(ids, texts).append_column("brokers", pa.array(brokers, pa.list_(pa.int64())))
 
-    def paths(self) -> set[str]:
-        """The segments the view uses: no orphans."""
-        return self._view.paths()
-
     def close(self) -> None:
         """The channel is dropped: forgets Spark's memory and the files."""
         self._view.close()
@@ -338,15 +332,9 @@ class SubscriptionTable:
     def _take_fresh(self) -> pa.Table:
         """The subscriptions added since the last call, typed."""
         with self._lock:
-            if not self._fresh:
-                return self.schema.empty_table()
             fresh = np.sort(np.array(self._fresh, np.int64))
-            at = np.searchsorted(self._ids[: self._used], fresh)
-            found = at < self._used
-            found[found] = self._ids[at[found]] == fresh[found]
-            at = at[found]
-            at = at[self._set[at] != 0]
-            ids, texts = self._ids[at], [self._text[number] for number in at.tolist()]
+            ids = fresh[self._sets_of(fresh) != 0]
+            texts = [self._text[at] for at in np.searchsorted(self._ids[: self._used], ids).tolist()]
             self._fresh = []
         return self._typed(ids, texts)
 

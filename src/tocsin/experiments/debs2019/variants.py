@@ -12,11 +12,10 @@ from functools import cache
 from multiprocessing import get_context
 from typing import Any
 
-from tocsin.config import CoordinatorLimits
+from tocsin.config import CoordinatorConfig, CoordinatorLimits
 from tocsin.experiments.debs2019.proto import prototype
 from tocsin.simulation.flow import PAPER, Run, Workload, settings, simulate
 from tocsin.simulation.flow.debs import Size, debs_simulation
-from tocsin.simulation.flow.settings import Settings
 
 ALPHA, GAMMA = 0.15, 0.5
 #: Mean load of a broker, bytes a second, below which a strategy does nothing (β) or does not shuffle (θ).
@@ -46,7 +45,7 @@ class Variant:
         return f"{self.placement} + {self.balancing}{alpha}"
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> CoordinatorConfig:
         strategy, parameters = self._strategy()
         limits = OURS if self.balancing == "peal" else PAPER
         return settings(strategy, PLACEMENTS[self.placement], limits=limits, **parameters)

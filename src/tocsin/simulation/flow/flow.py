@@ -14,28 +14,38 @@ from typing import Any
 import numpy as np
 
 from tocsin.balancing.model.arrays import Longs
+from tocsin.config import CoordinatorConfig
 from tocsin.simulation.flow.crowd import Crowd
-from tocsin.simulation.flow.decision_makers import DecisionMaker, Order, Parts, Whole
+from tocsin.simulation.flow.decision_makers import DecisionMaker, Order, Parts
 from tocsin.simulation.flow.rates import Rates
 from tocsin.simulation.flow.results import Migration, Run, Samples
-from tocsin.simulation.flow.settings import Settings
 from tocsin.simulation.flow.workload import Execution, Workload
 
+#: Seconds from an order to the arrival of the subscriber.
+DELAY = 0.5
 #: Called with the simulated seconds that have passed.
 Progress = Callable[[float], None]
+Decide = Callable[[CoordinatorConfig, Workload, Crowd, Random], DecisionMaker]
 
 
-def simulate(work: Workload, how: Settings, *, seed: int = 0, progress: Progress = lambda seconds: None) -> Run:
+def simulate(
+    work: Workload,
+    config: CoordinatorConfig,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda seconds: None,
+    decide: Decide = Parts,
+) -> Run:
     """The same work, settings and seed give the same run, to the byte."""
-    return Flow(work, how, Random(f"placement {seed}")).run(progress)
+    return Flow(work, config, decide, Random(f"placement {seed}")).run(progress)
 
 
 class Flow:
-    def __init__(self, work: Workload, how: Settings, rng: Random) -> None:
-        self.work, self.how = work, how
+    def __init__(self, work: Workload, config: CoordinatorConfig, decide: Decide, rng: Random) -> None:
+        self.work, self.config = work, config
         self.crowd = Crowd(work)
         self.rates = Rates(work.backs)
-        self.decisions: DecisionMaker = (Whole if how.whole else Parts)(how.config, work, self.crowd, rng)
+        self.decisions = decide(config, work, self.crowd, rng)
         m = work.brokers
         self.deliveries: Longs = np.zeros(m, dtype=np.int64)
         self.bytes_in: Longs = np.zeros(m, dtype=np.int64)
@@ -49,14 +59,11 @@ class Flow:
         self._orders = 0
         self._changed: list[Longs] = []
         self._left: list[tuple[int, int]] = []
-        self._series: dict[str, list[Any]] = {
-            key: []
-            for key in ("time", "incoming", "outgoing", "subscribers", "fetched", "delivered", "migrated", "bound")
-        }
+        self._series: dict[str, list[Any]] = {}  # by field of ``Samples``
         self._before = (self.bytes_in.copy(), self.bytes_out.copy())
 
     def run(self, progress: Progress) -> Run:
-        config = self.how.config
+        config = self.config
         done, report, look = 0, config.interval, config.balance_every
         while report <= self.work.seconds:
             done = self._run_channels(done, report)
@@ -134,35 +141,28 @@ class Flow:
         self._changed, self._left = [], []
         for order in orders:
             self._orders += 1
-            heapq.heappush(self._under_way, (now + self.how.delay, self._orders, order))
+            heapq.heappush(self._under_way, (now + DELAY, self._orders, order))
 
     def _sample(self, now: float) -> None:
         loads = self.crowd.loads
         fetched, delivered = self._before
-        series = self._series
-        series["time"].append(now)
-        series["incoming"].append(loads.I)
-        series["outgoing"].append(loads.O)
-        series["subscribers"].append(self.crowd.count.copy())
-        series["fetched"].append(self.bytes_in - fetched)
-        series["delivered"].append(self.bytes_out - delivered)
-        series["migrated"].append(len(self.migrations))
-        series["bound"].append(self.crowd.lower_bound())
+        sample = {
+            "time": now,
+            "incoming": loads.I,
+            "outgoing": loads.O,
+            "subscribers": self.crowd.count.copy(),
+            "fetched": self.bytes_in - fetched,
+            "delivered": self.bytes_out - delivered,
+            "migrations": len(self.migrations),
+            "bound": self.crowd.lower_bound(),
+        }
+        for key, value in sample.items():
+            self._series.setdefault(key, []).append(value)
         self._before = (self.bytes_in.copy(), self.bytes_out.copy())
 
     def _result(self) -> Run:
         series = {key: np.array(values) for key, values in self._series.items()}
-        samples = Samples(
-            series["time"],
-            series["incoming"],
-            series["outgoing"],
-            series["subscribers"],
-            series["fetched"],
-            series["delivered"],
-            series["migrated"],
-            series["bound"],
-            self.work.capacity,
-        )
+        samples = Samples(**series, capacity=self.work.capacity)
         return Run(
             samples,
             self.deliveries,

@@ -1,10 +1,8 @@
-"""Settings of a flow simulation: the coordinator's configuration, and the time a migration takes."""
+"""Settings of a flow simulation: the coordinator's configuration."""
 
 from __future__ import annotations
 
 from typing import Any
-
-from msgspec import Struct
 
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
 
@@ -20,33 +18,14 @@ PAPER = CoordinatorLimits(
 )
 
 
-class Settings(Struct, frozen=True):
-    """``delay``: seconds from an order to the subscriber's arrival. ``whole``: through the coordinator's state machine
-    and its reports, instead of its parts."""
-
-    config: CoordinatorConfig
-    delay: float = 0.5
-    whole: bool = False
-
-
 def settings(
     strategy: str = "peal",
     placement: str = "two-choices",
     *,
     limits: CoordinatorLimits | None = None,
-    delay: float = 0.5,
-    whole: bool = False,
-    interval: float = 2.0,
-    balance_every: float = 10.0,
     **parameters: Any,
-) -> Settings:
+) -> CoordinatorConfig:
     """``parameters`` are those of the strategy; without ``limits`` they are the coordinator's own."""
-    config = CoordinatorConfig(
-        placement=placement,
-        strategy=strategy,
-        settings=parameters,
-        interval=interval,
-        balance_every=balance_every,
-        limits=limits or CoordinatorLimits(),
+    return CoordinatorConfig(
+        placement=placement, strategy=strategy, settings=parameters, limits=limits or CoordinatorLimits()
     )
-    return Settings(config, delay, whole)

@@ -58,11 +58,6 @@ class Workload:
     def brokers(self) -> int:
         return len(self.capacity)
 
-    @property
-    def fronts(self) -> int:
-        """FE subscriptions."""
-        return len(self.wanted)
-
     @cached_property
     def owner(self) -> Longs:
         """The subscriber of each FE subscription."""

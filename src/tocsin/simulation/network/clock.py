@@ -13,15 +13,15 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0.0
         self.events = 0
-        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._queue: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._scheduled = 0
 
-    def at(self, time: float, action: Callable[..., None], *args: Any) -> None:
+    def at(self, time: float, action: Callable[..., object], *args: Any) -> None:
         """An action in the past runs now."""
         self._scheduled += 1
         heappush(self._queue, (time if time > self.now else self.now, self._scheduled, action, args))
 
-    def after(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
+    def after(self, seconds: float, action: Callable[..., object], *args: Any) -> None:
         self._scheduled += 1
         heappush(self._queue, (self.now + seconds if seconds > 0 else self.now, self._scheduled, action, args))
 

@@ -6,7 +6,6 @@ Each side detects a break by itself: the other one may stay half-open until it s
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -42,13 +41,23 @@ class Part(Struct, eq=False):
     what: bytes | Ended | Opened
 
 
-class Owner(Protocol):
-    """The process that a side of a connection belongs to."""
+class Owner:
+    """The process that a side of a connection belongs to: a client is ``opened``, a server has to ``accept``."""
 
-    def opened(self, side: Side) -> None: ...
-    def arrived(self, side: Side, data: bytes) -> None: ...
-    def ended(self, side: Side, how: Ended) -> None: ...
-    def eased(self, side: Side) -> None: ...
+    def opened(self, side: Side) -> None:
+        raise NotImplementedError
+
+    def accept(self, side: Side) -> None:
+        raise NotImplementedError
+
+    def arrived(self, side: Side, data: bytes) -> None:
+        raise NotImplementedError
+
+    def ended(self, side: Side, how: Ended) -> None:
+        raise NotImplementedError
+
+    def eased(self, side: Side) -> None:
+        """The other side has read something, and ``most`` is set."""
 
 
 class Pipe:
@@ -199,10 +208,25 @@ class Side:
             network.clock.after(network.delay(self.node.name, self.other.node.name), self.other.end, BROKEN)
 
 
-def connect(network: Network, client: Side, node: Node, owner: Owner, down: float) -> Side:
+def pair(client: Side, node: Node, owner: Owner, down: float) -> Side:
     """The other side of ``client``, at ``node``, before it accepts; ``down`` is the bandwidth to the client."""
-    server = Side(node, owner, alive=False)
+    network, server = node.network, Side(node, owner, alive=False)
     client.other, server.other = server, client
     client.out, server.out = Pipe(network, client, UP), Pipe(network, server, down)
     client.out.reader, server.out.reader = server, client
     return server
+
+
+def connect(client: Side, node: Node, owner: Owner, down: float) -> None:
+    """Asks ``owner`` at ``node`` to accept. Without an answer, nothing happens."""
+    server, source, network = pair(client, node, owner, down), client.node.name, node.network
+
+    def reach() -> None:
+        if node.up:
+            node.take(owner.accept, server)
+        elif not node.silent and network.reaches(node.name, source):
+            refused = Ended(None, "connection refused")
+            network.clock.after(network.delay(node.name, source), client.end, refused)
+
+    if network.reaches(source, node.name):
+        network.clock.after(network.delay(source, node.name), reach)

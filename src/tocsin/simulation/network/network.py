@@ -66,9 +66,6 @@ class Network:
             found += self.rng.uniform(0.2, 1.0)  # it was sent again
         return found
 
-    def add_partition(self, partition: Partition) -> None:
-        self.partitions.append(partition)
-
     def remove_partition(self, partition: Partition) -> None:
         if partition in self.partitions:
             self.partitions.remove(partition)

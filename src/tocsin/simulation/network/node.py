@@ -27,7 +27,7 @@ class Node:
         self.life = 0
         self.busy_until = 0.0
         self.on_death: list[Callable[[], None]] = []
-        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._woken = False
 
     def boot(self) -> None:
@@ -47,7 +47,7 @@ class Node:
         """It does nothing, like a process that is swapped out."""
         self.busy_until = max(self.busy_until, self.clock.now + seconds)
 
-    def take(self, action: Callable[..., None], *args: Any) -> None:
+    def take(self, action: Callable[..., object], *args: Any) -> None:
         """Handles an event now, or after those that came before."""
         if not self.up:
             return
@@ -71,10 +71,10 @@ class Node:
         if inbox:
             self._wake()
 
-    def later(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
+    def later(self, seconds: float, action: Callable[..., object], *args: Any) -> None:
         """Unless the node stops before."""
         self.clock.after(seconds, self._due, self.life, action, args)
 
-    def _due(self, life: int, action: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def _due(self, life: int, action: Callable[..., object], args: tuple[Any, ...]) -> None:
         if life == self.life:
             self.take(action, *args)

@@ -12,12 +12,11 @@ from tocsin.broker.core import instructions as do
 from tocsin.broker.core.state import BrokerState
 from tocsin.config import BrokerConfig
 from tocsin.errors import Malformed
-from tocsin.simulation.network.connection import Ended, Opened, Side
+from tocsin.simulation.network.connection import Ended, Opened, Owner, Side
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.network.process import Done
-from tocsin.simulation.network.trace_format import spoken
-from tocsin.simulation.nodes.notifier import Tell
+from tocsin.simulation.network.trace import spoken
 from tocsin.simulation.nodes.reporter import Reporter
 from tocsin.simulation.nodes.upstream import Upstream
 from tocsin.wire import close_codes
@@ -36,13 +35,8 @@ CLOSING = 5.0
 EPOCH = 1_700_000_000.0
 
 
-class BrokerNode(Node):
-    """``service`` is what one event costs in seconds, and ``delivery`` one frame to one subscriber.
-
-    ``machine`` makes the state machine, so that a test can put a broken one in its place.
-    """
-
-    machine: type[BrokerState] = BrokerState
+class BrokerNode(Node, Owner):
+    """``service`` is what one event costs in seconds, and ``delivery`` one frame to one subscriber."""
 
     def __init__(
         self, config: BrokerConfig, network: Network, rng: Random, cluster: DataCluster, coordinator: CoordinatorNode
@@ -65,17 +59,13 @@ class BrokerNode(Node):
         super().boot()
         self.sides = {}
         self.tickets = TicketVerifier(self.name, lambda: EPOCH + self.clock.now)
-        self.state = self.machine(self.config, self.tickets.refuses)
+        self.state = BrokerState(self.config, self.tickets.refuses)
         self.upstream = Upstream(self, self.cluster, self.rng)
         self.reporter = Reporter(self, self.coordinator, self.rng)
         self.upstream.start()
         self.reporter.start()
         self._tick()
         self.network.retry_stalled()
-
-    def ready(self) -> None:
-        if self.trace:
-            self.trace.say(self.name, "is ready")
 
     def die(self, *, silent: bool = False) -> None:
         super().die(silent=silent)
@@ -157,7 +147,7 @@ class BrokerNode(Node):
         self.sides.pop(side.number, None)
         side.close(Ended(code, reason), CLOSING)
 
-    def notify(self, notifications: list[Tell], done: Done) -> None:
+    def notify(self, notifications: list[ev.Notified], done: Done) -> None:
         for each in notifications if self.trace else ():
             with_results = " with results" if each.lines is not None else ""
             self.trace.say("cluster", f"notifies of {each.channel}/{each.execution}{with_results}", self.name)
@@ -175,9 +165,6 @@ class BrokerNode(Node):
             side.decoder = FrameDecoder(self.config.limits.frame_bytes)
         side.out.write(Opened())
         self.handle(ev.Opened(side.number, side.other.node.name))
-
-    def opened(self, side: Side) -> None:
-        raise AssertionError("a broker connects to nobody")
 
     def arrived(self, side: Side, data: bytes) -> None:
         texts = [data] if side.decoder is None else [payload for _, payload in side.decoder.feed(data)]

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.frames import frames
 from tocsin.client.core.state import ClientState
 from tocsin.client.notification import Gap, Notification
 from tocsin.errors import TocsinError, Unreachable
 from tocsin.simulation.ledger import DROPPED, Interest
-from tocsin.simulation.network.connection import Ended, Side, connect
-from tocsin.simulation.network.masked_frames import masked
+from tocsin.simulation.network.connection import Ended, Owner, Side, connect
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.nodes.coordinator import Refusal
 from tocsin.simulation.nodes.publisher import Publisher
 from tocsin.wire import messages as wire
-from tocsin.wire.frames import payloads
+from tocsin.wire.frames import TEXT, payloads, unmask
 from tocsin.wire.reports import BrokerRequest, Placement
 
 if TYPE_CHECKING:
@@ -37,13 +35,8 @@ RESUBSCRIBE = 1.0
 _placement = msgspec.json.Decoder(Placement)
 
 
-class ClientNode(Node):
-    """``interests`` are the application's subscriptions, and durable; ``pace`` is its time for one notification.
-
-    ``machine`` is the state machine's class, so that a test can replace it with a broken one.
-    """
-
-    machine: type[ClientState] = ClientState
+class ClientNode(Node, Owner):
+    """``interests`` are the application's subscriptions, and durable; ``pace`` is its time for one notification."""
 
     def __init__(
         self,
@@ -77,7 +70,7 @@ class ClientNode(Node):
         self._items: deque[tuple[int, Notification | Gap]] = deque()
         self._working = False
         self._known: dict[int, int | None] = {}
-        self.state = self.machine(
+        self.state = ClientState(
             self.urls,
             self.rng,
             wait_for_broker=True,
@@ -141,10 +134,9 @@ class ClientNode(Node):
                     self._close(it.connection, it.code)
                 case ev.RequestBroker():
                     self._request_broker(it)
-                case ev.Pause():
-                    self._read(it.connection, False)
-                case ev.Resume():
-                    self._read(it.connection, True)
+                case ev.Read():
+                    if it.connection in self.sides:
+                        self.sides[it.connection].other.out.pause(not it.on)
                 case ev.Confirmed():
                     self._confirmed(it.handle)
                 case ev.Ended():
@@ -250,22 +242,13 @@ class ClientNode(Node):
     def _connect(self, number: int, url: str) -> None:
         broker = self.brokers[url]
         side = self.sides[number] = Side(self, self, number)
-        connect(self.network, side, broker, broker, self.bandwidth)
+        connect(side, broker, broker, self.bandwidth)
         if self.trace:
             self.trace.say(self.name, f"connects, {number}", broker.name)
-        if self.network.reaches(self.name, broker.name):
-            self.clock.after(self.network.delay(self.name, broker.name), self._reach, side, broker)
-
-    def _reach(self, side: Side, broker: BrokerNode) -> None:
-        if broker.up:
-            broker.take(broker.accept, side.other)
-        elif not broker.silent and self.network.reaches(broker.name, self.name):
-            delay = self.network.delay(broker.name, self.name)
-            self.clock.after(delay, side.end, Ended(None, "connection refused"))
 
     def _send(self, it: ev.Send) -> None:
         side = self.sides[it.connection]
-        for text in frames(it.messages, self.state.frame_bytes(it.connection)):
+        for text in wire.frames(it.messages, it.limit):
             if self.masked:
                 data, cut = masked(text, self.rng), 0
                 if len(data) > 2:
@@ -283,11 +266,6 @@ class ClientNode(Node):
             side.close(Ended(code), CLOSE_TIMEOUT)
         else:
             side.abort()
-
-    def _read(self, connection: int, on: bool) -> None:
-        side = self.sides.get(connection)
-        if side is not None:
-            side.other.out.pause(not on)
 
     def opened(self, side: Side) -> None:
         if side.alive:
@@ -308,5 +286,14 @@ class ClientNode(Node):
             self.trace.say(self.name, f"connection {side.number} ended: {how.reason or how.code}")
         self.handle(ev.Disconnected(side.number, how.code, how.reason))
 
-    def eased(self, side: Side) -> None:
-        """A client's outgoing bytes are not limited."""
+
+def masked(payload: bytes, rng: Random) -> bytes:
+    """A client's frame, masked as RFC 6455 requires."""
+    size, mask = len(payload), rng.randbytes(4)
+    if size < 126:
+        head = bytes((0x80 | TEXT, 0x80 | size))
+    elif size < 65_536:
+        head = bytes((0x80 | TEXT, 0x80 | 126)) + size.to_bytes(2, "big")
+    else:
+        head = bytes((0x80 | TEXT, 0x80 | 127)) + size.to_bytes(8, "big")
+    return head + mask + unmask(payload, mask)

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from tocsin.broker.core.events import Line
+from tocsin.broker.core.events import Line, Notified
 from tocsin.broker.core.instructions import Publish
 from tocsin.broker.upstream.effects import Refused
 from tocsin.broker.upstream.protocol import PAGE as SUBSCRIPTIONS
@@ -19,27 +19,14 @@ from tocsin.errors import NotFound, TocsinError
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.network.process import Done
-from tocsin.simulation.nodes.notifier import Notifier, Tell
+from tocsin.simulation.nodes.notifier import Notifier
 from tocsin.simulation.nodes.publisher import FEED, Record
 from tocsin.simulation.reference_cluster import Channel, ReferenceCluster, Result, canonical
+from tocsin.simulation.scenario import ChannelPlan
 from tocsin.wire.position import Position
 
 #: Lines that one answer to a catch-up holds: few, so that there are many answers.
 PAGE = 4
-
-
-class Workload(Struct, eq=False):
-    """What a channel of this name finds, also when it is created again.
-
-    ``chance``: of each kind to be found by an execution; ``size``: bytes of a result, by kind.
-    """
-
-    name: str
-    period: float
-    chance: float
-    size: dict[str, int]
-    push: bool = False
-    retention: float = 1e9
 
 
 class DataCluster(Node):
@@ -53,7 +40,7 @@ class DataCluster(Node):
         self.rng = rng
         self.data = ReferenceCluster()
         self.data.create_feed(FEED, lambda record: not record.wrong)
-        self.workloads: dict[str, Workload] = {}
+        self.workloads: dict[str, ChannelPlan] = {}
         self.names: dict[int, tuple[Channel, str]] = {}
         self.notifier = Notifier(self, rng, gone_after)
         self.producing = True
@@ -68,7 +55,7 @@ class DataCluster(Node):
 
     # -- channels
 
-    def create(self, workload: Workload) -> None:
+    def create(self, workload: ChannelPlan) -> None:
         self.workloads[workload.name] = workload
         channel = self.data.create_channel(
             workload.name,
@@ -120,88 +107,62 @@ class DataCluster(Node):
         if found is None:
             return None
         results = None if found.results is None else lines(found.results)
-        return msgspec.json.encode(Tell(found.channel, found.execution, found.epoch, results))
+        return msgspec.json.encode(Notified(found.channel, found.execution, results, found.epoch))
 
     def _expire(self) -> None:
         self.later(1.0, self._expire)
         self.data.expire(self.clock.now)
 
-    # -- what brokers ask for; each answers by ``done``
-
-    def register(self, broker: str, done: Done) -> None:
-        returned = self.data.register_broker(broker)
-        self.notifier.wake([broker], returned=True)
-        done(returned, None)
-
-    def list_channels(self, body: None, done: Done) -> None:
-        channels = self.data.channels.values()
-        done([ChannelState(each.name, Position(each.epoch, each.last)) for each in channels], None)
-
-    def list_subscriptions(self, body: tuple[str, str, int], done: Done) -> None:
-        name, broker, after = body
-
-        def find() -> list[tuple[int, list[Any]]]:
-            found = self.data.subscriptions(name, broker, after, SUBSCRIPTIONS)
-            return [(each.id, msgspec.json.decode(each.args)) for each in found]
-
-        self._answer(find, done)
-
-    def subscribe(self, body: tuple[str, str, list[Any]], done: Done) -> None:
-        broker, name, args = body
-
-        def subscribe() -> tuple[list[int], Position]:
-            ids = self.data.subscribe(name, broker, args)
-            channel = self.data.channel(name)
-            for id, each in zip(ids, args, strict=True):
-                self.names[id] = (channel, str(each[0]))
-            return ids, Position(channel.epoch, channel.last)
-
-        self._answer(subscribe, done)
-
-    def subscription(self, id: int, done: Done) -> None:
-        """The execution after which it begins; None while one is under way that has not seen it."""
-        if id not in self.names:
-            done(None, refused(NotFound("subscription", str(id))))
-        else:
-            self._answer(lambda: self.data.begins_after(self.names[id][0].name, id), done)
-
-    def unsubscribe(self, body: tuple[str, str, list[int]], done: Done) -> None:
-        broker, name, ids = body
-        self._answer(lambda: self.data.unsubscribe(name, ids, broker), done)
-
-    def post(self, request: Publish, done: Done) -> None:
-        def publish() -> list[tuple[int, str, str]]:
-            records = [msgspec.json.decode(record, type=Record) for record in request.records]
-            receipt = self.data.publish(request.feed, records, request.key)
-            return [(place, "type_mismatch", "it does not fit") for place in receipt.refused]
-
-        self._answer(publish, done)
-
-    def pull(self, body: tuple[str, str, int], done: Done) -> None:
-        broker, name, number = body
-        self._answer(lambda: lines(self.data.pull(name, number, broker)), done)
-
-    def results(self, body: tuple[str, int, int], done: Done) -> None:
-        name, subscription, after = body
-
-        def find() -> tuple[list[Line], bool]:
-            found = self.data.results(name, subscription, after, PAGE, strict=True)
-            return lines(found), len(found) == PAGE
-
-        self._answer(find, done)
+    # -- what brokers ask for
 
     @staticmethod
-    def _answer(work: Callable[[], Any], done: Done) -> None:
+    def serve(body: tuple[Callable[..., Any], ...], done: Done) -> None:
+        """A method and its arguments."""
+        work, *args = body
         try:
-            found = work()
+            found = work(*args)
         except TocsinError as error:
-            done(None, refused(error))
+            done(None, Refused({"code": error.code, "message": error.message, **error.fields}, error.status))
         else:
             done(found, None)
 
+    def register(self, broker: str) -> bool:
+        returned = self.data.register_broker(broker)
+        self.notifier.wake([broker], returned=True)
+        return returned
 
-def refused(error: TocsinError) -> Refused:
-    return Refused({"code": error.code, "message": error.message, **error.fields}, error.status)
+    def list_channels(self) -> list[ChannelState]:
+        channels = self.data.channels.values()
+        return [ChannelState(each.name, Position(each.epoch, each.last)) for each in channels]
+
+    def list_subscriptions(self, name: str, broker: str, after: int) -> list[tuple[int, list[Any]]]:
+        found = self.data.subscriptions(name, broker, after, SUBSCRIPTIONS)
+        return [(each.id, msgspec.json.decode(each.args)) for each in found]
+
+    def subscribe(self, name: str, broker: str, args: list[Any]) -> tuple[list[int], Position]:
+        ids = self.data.subscribe(name, broker, args)
+        channel = self.data.channel(name)
+        for id, each in zip(ids, args, strict=True):
+            self.names[id] = (channel, str(each[0]))
+        return ids, Position(channel.epoch, channel.last)
+
+    def begins_after(self, id: int) -> int | None:
+        """The execution after which it begins; None while one is under way that has not seen it."""
+        if id not in self.names:
+            raise NotFound("subscription", str(id))
+        return self.data.begins_after(self.names[id][0].name, id)
+
+    def post(self, request: Publish) -> list[tuple[int, str, str]]:
+        records = [msgspec.json.decode(record, type=Record) for record in request.records]
+        receipt = self.data.publish(request.feed, records, request.key)
+        return [(place, "type_mismatch", "it does not fit") for place in receipt.refused]
+
+    def pull(self, name: str, number: int, broker: str) -> list[Line]:
+        return lines(self.data.pull(name, number, broker))
+
+    def results(self, name: str, subscription: int, after: int) -> tuple[list[Line], bool]:
+        found = self.data.results(name, subscription, after, PAGE, strict=True)
+        return lines(found), len(found) == PAGE
 
 
 def lines(results: list[Result]) -> list[Line]:

@@ -33,10 +33,6 @@ class Refusal(Refused):
 
 
 class CoordinatorNode(Node):
-    """``machine`` makes the state machine, so that a test can put a broken one in its place."""
-
-    machine: type[CoordinatorState] = CoordinatorState
-
     def __init__(self, config: CoordinatorConfig, network: Network, rng: Random) -> None:
         super().__init__("coordinator", network)
         self.config, self.rng = config, rng
@@ -49,7 +45,7 @@ class CoordinatorNode(Node):
 
     def boot(self) -> None:
         super().boot()
-        self.state = self.machine(
+        self.state = CoordinatorState(
             self.config,
             self.secret,
             self.rng,
@@ -112,10 +108,6 @@ class CoordinatorNode(Node):
             )
         if then > was * (1 + 1e-9) and not any(each.mandatory for each in old + new):
             self.complaints.append(f"at {self.clock.now:.1f} a plan raises the highest load from {was} to {then}")
-
-    def order(self, event: ev.Event) -> None:
-        """A request of an operator; a refusal is ignored."""
-        self.handle(event)
 
     def _note(self, note: ev.Note) -> None:
         if note.kind == "migration" and note.text.startswith("accepted"):

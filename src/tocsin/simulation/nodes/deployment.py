@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from tocsin.config import BrokerConfig, BrokerLimits, CoordinatorConfig, CoordinatorLimits
+from msgspec import structs
+
 from tocsin.simulation.ledger import Interest
 from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.network import LinkQuality, Network
 from tocsin.simulation.network.trace import Trace
 from tocsin.simulation.nodes.broker import BrokerNode
 from tocsin.simulation.nodes.client import ClientNode
-from tocsin.simulation.nodes.cluster import DataCluster, Workload
+from tocsin.simulation.nodes.cluster import DataCluster
 from tocsin.simulation.nodes.coordinator import CoordinatorNode
 from tocsin.simulation.nodes.publisher import Publisher
 from tocsin.simulation.random_streams import RandomStreams
@@ -20,30 +21,16 @@ from tocsin.simulation.scenario import ClientPlan, Scenario
 from tocsin.wire.reports import MigrationOrder
 
 
-class Parts:
-    """What the nodes are made of; a test puts a broken one in the place of one of them."""
-
-    broker: type[BrokerNode] = BrokerNode
-    coordinator: type[CoordinatorNode] = CoordinatorNode
-    client: type[ClientNode] = ClientNode
-
-
 class Deployment:
     """``retired`` brokers do not come back. ``on_move`` hears of every move that begins: source and order."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        chance: RandomStreams,
-        trace: Callable[[Clock], Trace] = Trace,
-        parts: type[Parts] = Parts,
-    ) -> None:
-        self.scenario, self.chance, self.parts = scenario, chance, parts
+    def __init__(self, scenario: Scenario, chance: RandomStreams, trace: Callable[[Clock], Trace] = Trace) -> None:
+        self.scenario, self.chance = scenario, chance
         self.clock = Clock()
         self.trace = trace(self.clock)
         self.network = Network(self.clock, self.trace, chance.of("network"))
         self.cluster = DataCluster(self.network, chance.of("cluster"), scenario.cluster_gone_after)
-        self.coordinator = parts.coordinator(self._coordinator(), self.network, chance.of("coordinator"))
+        self.coordinator = CoordinatorNode(scenario.coordinator, self.network, chance.of("coordinator"))
         self.brokers: dict[str, BrokerNode] = {}
         self.by_url: dict[str, BrokerNode] = {}
         self.clients: dict[str, ClientNode] = {}
@@ -52,9 +39,7 @@ class Deployment:
         self.on_move: list[Callable[[BrokerNode, MigrationOrder], None]] = []
         self._handles = count(1)
         for plan in scenario.channels:
-            self.cluster.create(
-                Workload(plan.name, plan.period, plan.chance, dict(plan.size), plan.push, plan.retention)
-            )
+            self.cluster.create(structs.replace(plan, size=dict(plan.size)))
         for number in range(scenario.brokers + scenario.spare):
             self._add_broker(number)
         for number, wish in enumerate(scenario.clients):
@@ -116,25 +101,10 @@ class Deployment:
 
     def _add_broker(self, number: int) -> None:
         scenario, name = self.scenario, f"b{number + 1}"
-        limits = BrokerLimits(
-            connections=scenario.most,
-            connections_per_address=scenario.most,
-            cache_bytes=scenario.cache_bytes,
-            cache_results=scenario.cache_results,
-        )
-        config = BrokerConfig(
-            name=name,
-            heartbeat=scenario.heartbeat,
-            hello_timeout=5.0,
-            grace=scenario.grace,
-            buffer_bytes=scenario.buffer_bytes,
-            capacity=scenario.capacities[number] if scenario.capacities else 1.0,
-            coordinator="http://coordinator",
-            fetches=2,
-            limits=limits,
-        )
+        capacity = scenario.capacities[number] if scenario.capacities else 1.0
+        config = structs.replace(scenario.broker, name=name, capacity=capacity)
         rng = self.chance.of(f"broker {name}")
-        broker = self.parts.broker(config, self.network, rng, self.cluster, self.coordinator)
+        broker = BrokerNode(config, self.network, rng, self.cluster, self.coordinator)
         broker.masked = scenario.masked
         broker.moving = lambda order: self.moving(broker, order)
         self.brokers[name] = self.by_url[broker.url] = broker
@@ -145,7 +115,7 @@ class Deployment:
         known = list(self.brokers.values())[: plan.urls] if plan.at is None else [list(self.brokers.values())[plan.at]]
         rng = self.chance.of(f"client {name}")
         asks = self.coordinator if plan.at is None else None
-        client = self.parts.client(name, self.network, rng, self.by_url, asks, [broker.url for broker in known])
+        client = ClientNode(name, self.network, rng, self.by_url, asks, [broker.url for broker in known])
         client.masked, client.max_pending = self.scenario.masked, plan.max_pending
         client.handles = self._handles
         client.usual(plan.bandwidth)
@@ -156,17 +126,3 @@ class Deployment:
         self.clients[name] = client
         for channel, kind in plan.wishes:
             client.subscribe(self.interest(client, channel, kind))
-
-    def _coordinator(self) -> CoordinatorConfig:
-        scenario = self.scenario
-        return CoordinatorConfig(
-            placement=scenario.placement,
-            strategy=scenario.strategy,
-            settings=scenario.settings,
-            interval=scenario.interval,
-            gone_after=scenario.gone_after,
-            balance_every=scenario.balance_every,
-            limits=CoordinatorLimits(
-                cool_down=scenario.cool_down, per_second=scenario.per_second, migration_timeout=15.0
-            ),
-        )

@@ -13,13 +13,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
 
-from tocsin.broker.core.events import Line
+from tocsin.broker.core.events import Notified
 from tocsin.cluster.notify import dispatch as on
 from tocsin.cluster.notify.dispatch import Dispatch, make_batch
 from tocsin.cluster.notify.retry_policy import RetryPolicy
-from tocsin.simulation.network.connection import Ended, Opened, Side, connect
+from tocsin.simulation.network.connection import Ended, Opened, Owner, Side, connect
 
 if TYPE_CHECKING:
     from tocsin.simulation.nodes.broker import BrokerNode
@@ -37,16 +36,7 @@ ALLOWED, TOGETHER = (1, 2, 4), 0.005
 REFUSED, IDLE = 0.01, (2.0, 8.0)
 
 
-class Tell(Struct, frozen=True):
-    """A message of a notification; ``lines`` are the results of a push channel."""
-
-    channel: str
-    execution: int
-    epoch: int
-    lines: list[Line] | None = None
-
-
-_messages = msgspec.json.Decoder(Tell | list[Tell])
+_messages = msgspec.json.Decoder(Notified | list[Notified])
 
 
 class Notifier:
@@ -92,7 +82,7 @@ class _Recipient:
                     self.link.post(it)
                 case on.Close():
                     assert self.link is not None
-                    self.link.close()
+                    self.link.side.abort()
                 case on.Delete():
                     self.cluster.later(self.rng.uniform(0.0, CATALOG), self._delete, it)
                 case on.Pause():
@@ -112,29 +102,18 @@ class _Recipient:
         self._later(on.Deleted(it.entries))
 
 
-class _Link:
+class _Link(Owner):
     """A connection to a broker, as ``tocsin.http.pipeline`` keeps it."""
 
     def __init__(self, to: _Recipient) -> None:
-        self.to, self.cluster, self.node = to, to.cluster, to.node
+        self.to, self.cluster = to, to.cluster
         self.side = Side(self.cluster, self)
         self._requests = self._answers = 0
         self._silent = True  # nothing came since the oldest unanswered request
         self._open = False
-        network, endpoint = self.cluster.network, _Endpoint(self.node, to.rng)
-        connect(network, self.side, self.node, endpoint, BANDWIDTH)
+        connect(self.side, to.node, _Endpoint(to.node, to.rng), BANDWIDTH)
         self.cluster.on_death.append(self.side.abort)
         self.cluster.later(TIMEOUT, self._late, 0)
-        if network.reaches(self.cluster.name, self.node.name):
-            network.clock.after(network.delay(self.cluster.name, self.node.name), self._reach, endpoint)
-
-    def _reach(self, endpoint: _Endpoint) -> None:
-        network = self.cluster.network
-        if self.node.up:
-            self.node.take(endpoint.accept, self.side.other)
-        elif not self.node.silent and network.reaches(self.node.name, self.cluster.name):
-            delay = network.delay(self.node.name, self.cluster.name)
-            network.clock.after(delay, self.side.end, Ended(None, "connection refused"))
 
     def post(self, it: on.Post) -> None:
         if self._requests == self._answers:
@@ -142,9 +121,6 @@ class _Link:
         self._requests += 1
         self.cluster.later(TIMEOUT, self._late, self._requests)
         self.side.out.write((b"+" if it.defer else b"-") + it.body)
-
-    def close(self) -> None:
-        self.side.abort()
 
     def _late(self, request: int) -> None:
         unanswered = self._answers < request if request else not self._open
@@ -170,11 +146,8 @@ class _Link:
     def ended(self, side: Side, how: Ended) -> None:
         self.to.handle(on.Disconnected(how.reason, stale=self._answers > 0 and self._silent))
 
-    def eased(self, side: Side) -> None:
-        """Nothing here counts what is sent."""
 
-
-class _Endpoint:
+class _Endpoint(Owner):
     """The broker's side of it, as its notify endpoint behaves."""
 
     def __init__(self, node: BrokerNode, rng: Random) -> None:
@@ -192,9 +165,6 @@ class _Endpoint:
             self.node.on_death.append(side.abort)
             side.out.write(Opened())
             self._idle()
-
-    def opened(self, side: Side) -> None:
-        raise AssertionError("a broker does not connect to the data cluster here")
 
     def arrived(self, side: Side, data: bytes) -> None:
         self._latest = self.node.clock.now
@@ -247,6 +217,3 @@ class _Endpoint:
     def ended(self, side: Side, how: Ended) -> None:
         """What it had not taken goes nowhere."""
         self._requests.clear()
-
-    def eased(self, side: Side) -> None:
-        """Nothing here counts what is sent."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tocsin.broker.core.events import Event, Ordered
-from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker
-from tocsin.simulation.network.process import Done, Process, Request, run_effects
-from tocsin.wire.reports import Registered, Registration, ReportReply
+from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker, registration
+from tocsin.simulation.network.process import Done, Process, Request
+from tocsin.wire.reports import Registered, ReportReply
 
 if TYPE_CHECKING:
     from tocsin.simulation.nodes.broker import BrokerNode
@@ -23,37 +23,18 @@ TIMEOUT = 10.0
 class Reporter:
     def __init__(self, node: BrokerNode, coordinator: CoordinatorNode, rng: Random) -> None:
         self.node, self.coordinator = node, coordinator
-        self.token = ""
-        config = node.config
-        registration = Registration(
-            config.name,
-            node.url,
-            config.secret,
-            f"identity of {config.name}",
-            config.capacity,
-            config.limits.connections,
-            incarnation=f"life {node.life} of {config.name}",
-        )
-        self.heartbeat = Heartbeat(
-            node.state.load_reports,
-            registration,
-            self._handle,
-            lambda: node.clock.now,
-            rng,
-            registered_as=self._registered_as,
-        )
+        identity, incarnation = f"identity of {node.name}", f"life {node.life} of {node.name}"
+        about = registration(node.config, node.url, identity, incarnation)
+        load_reports, now = node.state.load_reports, lambda: node.clock.now
+        self.heartbeat = Heartbeat(load_reports, about, node.tickets, self._handle, now, rng)
 
     def start(self) -> None:
-        Process(self.node, run_effects(self.heartbeat.run(), self._perform))
+        Process(self.node, self.heartbeat.run(), self._perform)
 
     def leave(self) -> None:
         """Tries once and does not wait for the answer."""
-        if self.token:
-            self._ask(self.coordinator.leave, (self.node.name, self.token), None)(lambda value, error: None)
-
-    def _registered_as(self, about: Registered) -> None:
-        self.node.tickets.key = bytes.fromhex(about.key)
-        self.token = about.token
+        if self.heartbeat.token:
+            self._ask(self.coordinator.leave, (self.node.name, self.heartbeat.token), None)(lambda value, error: None)
 
     def _handle(self, event: Event) -> None:
         assert isinstance(event, Ordered)

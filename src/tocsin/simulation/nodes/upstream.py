@@ -11,8 +11,7 @@ from tocsin.broker.core.events import Line, Notified
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost
 from tocsin.broker.upstream.protocol import UpstreamProtocol
-from tocsin.simulation.network.process import Done, Process, Request, run_effects
-from tocsin.simulation.nodes.notifier import Tell
+from tocsin.simulation.network.process import Done, Process, Request
 
 if TYPE_CHECKING:
     from tocsin.simulation.nodes.broker import BrokerNode
@@ -37,17 +36,17 @@ class Upstream:
         self._waiting: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        Process(self.node, run_effects(self.protocol.poll(), self._perform))
+        Process(self.node, self.protocol.poll(), self._perform)
 
     def carry_out(self, command: do.Upstream) -> None:
-        Process(self.node, run_effects(self.protocol.carry_out(command), self._perform))
+        Process(self.node, self.protocol.carry_out(command), self._perform)
 
-    def notify(self, notifications: list[Tell], done: Done) -> None:
+    def notify(self, notifications: list[Notified], done: Done) -> None:
         """Notifications that come too early wait with their answer."""
         if not self.settled:
             self._waiting.append(lambda: self.notify(notifications, done))
             return
-        self.node.on_notify([Notified(each.channel, each.execution, each.lines, each.epoch) for each in notifications])
+        self.node.on_notify(notifications)
         done(None, None)
 
     def _settle(self, settled: bool) -> None:
@@ -59,20 +58,21 @@ class Upstream:
 
     def _ready(self) -> None:
         self.registered = True
-        self.node.ready()
+        if self.node.trace:
+            self.node.trace.say(self.node.name, "is ready")
 
-    def _perform(self, command: Any) -> float | Request:
+    def _perform(self, command: Any) -> Request:
         cluster, me = self.cluster, self.node.name
         match command:
             case do.Subscribe():
-                return self._ask(cluster.subscribe, (me, command.channel, command.args))
+                return self._ask(cluster.subscribe, command.channel, me, command.args)
             case do.Unsubscribe():
-                return self._ask(cluster.unsubscribe, (me, command.channel, command.subscriptions))
+                return self._ask(cluster.data.unsubscribe, command.channel, command.subscriptions, me)
             case do.Pull():
                 return self._pull(command)
             case do.Fetch():
-                body = (command.channel, command.subscription, command.position.execution)
-                return self._ask(cluster.results, body)
+                execution = command.position.execution
+                return self._ask(cluster.results, command.channel, command.subscription, execution)
             case do.Publish():
                 return self._ask(cluster.post, command)
             case protocol.UntilRegistered():
@@ -80,15 +80,16 @@ class Upstream:
             case protocol.Register():
                 return self._ask(cluster.register, me)
             case protocol.ListChannels():
-                return self._ask(cluster.list_channels, None)
+                return self._ask(cluster.list_channels)
             case protocol.ListSubscriptions():
-                return self._ask(cluster.list_subscriptions, (command.channel, me, command.after_id))
+                return self._ask(cluster.list_subscriptions, command.channel, me, command.after_id)
             case protocol.FindBegin():
-                return self._ask(cluster.subscription, command.subscription)
+                return self._ask(cluster.begins_after, command.subscription)
         raise AssertionError(command)
 
-    def _ask(self, serve: Callable[[Any, Done], None], body: Any) -> Request:
-        return self.node.network.request(self.node, self.cluster, serve, body, TIMEOUT)
+    def _ask(self, *body: Any) -> Request:
+        """A method of the data cluster and its arguments."""
+        return self.node.network.request(self.node, self.cluster, self.cluster.serve, body, TIMEOUT)
 
     def _until_registered(self, done: Done) -> None:
         if self.registered:
@@ -115,6 +116,6 @@ class Upstream:
                         take(lines[half:])
                 done(lines, error)
 
-            self._ask(self.cluster.pull, (node.name, command.channel, command.position.execution))(answered)
+            self._ask(self.cluster.pull, command.channel, command.position.execution, node.name)(answered)
 
         return question

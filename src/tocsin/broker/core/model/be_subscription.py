@@ -7,12 +7,11 @@ epoch before, so that no two epochs meet in one BE subscription.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
 from tocsin.broker.core.events import Args, Line, Peer
-from tocsin.broker.core.model.audience import Audience
 from tocsin.broker.core.model.cache import Recent
 from tocsin.broker.core.model.rate import Rate
 from tocsin.wire.messages import Subscribe, notify_template
@@ -44,6 +43,15 @@ class PreviousIds(NamedTuple):
     ids: tuple[int, ...]
     job: int
     released: bool = False
+
+
+class Audience(tuple[Peer, ...]):
+    """Who gets the notifications of a BE subscription. Another one is made when a subscriber comes or goes.
+
+    ``way`` is the driver's: how it gets there.
+    """
+
+    way: Any = None
 
 
 class Channel(Struct, eq=False):

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tocsin.broker.core.model.be_subscription import BESubscription
 from tocsin.broker.core.model.cache import Cache
-from tocsin.broker.core.model.load import Counters
 
 #: BE subscription, execution, message, its results, receivers, and when.
 Entry = tuple[BESubscription, int, bytes, Raw, int, float]
+
+
+class Counters(Struct):
+    """Since the start."""
+
+    bytes_in: int = 0  # results from the data cluster
+    bytes_out: int = 0  # to subscribers
+    deliveries: int = 0  # notifications times subscribers
+    notifications: int = 0
+    requests: int = 0
+    refusals: int = 0
+    published: int = 0
+    lagged: int = 0  # times a subscriber became slow
+    gaps: int = 0
+    closes: dict[int, int] = {}
 
 
 class Ledger:

@@ -137,7 +137,7 @@ def wrap(
     inner = exp.select("*")
     for name, value in extra.items():
         inner = inner.select(exp.alias_(value, name, quoted=True, copy=False), copy=False)
-    new = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    new = sql.derived(inner, alias)
     new.meta.update({key: source.meta[key] for key in ("mode",) if key in source.meta})
     source.replace(new)
     inner.set("from_", exp.From(this=source))

@@ -10,7 +10,7 @@ whose straight line through the earth is not longer than the k-th shortest, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -109,9 +109,7 @@ def _match(select: exp.Select) -> _Nearest | None:
     else:
         return None
     where = select.args.get("where")
-    if where is not None and (
-        _ours(where.this, alias, names) not in ("all", "none") or _outer(where.this, alias, names)
-    ):
+    if where is not None and (where.find(exp.Query) or _outer(where.this, alias, names)):
         return None
     if any(node.find(exp.Query, exp.Window) for node in [*select.expressions, *order.expressions]):
         return None
@@ -138,11 +136,7 @@ def _columns(slot: exp.Expr) -> tuple[str, ...] | None:
 
 def _is_ours(column: exp.Column, alias: str, names: frozenset[str]) -> bool:
     first = str(column.parts[0].name).lower()
-    return (
-        first == alias
-        if len(column.parts) > 1 and first == alias
-        else first in names and "parameter" not in column.meta
-    )
+    return (len(column.parts) > 1 and first == alias) or (first in names and "parameter" not in column.meta)
 
 
 def _ours(value: exp.Expr, alias: str, names: frozenset[str]) -> str:
@@ -232,32 +226,18 @@ def _last(outer: exp.Select, later: list[exp.Expr], alias: str, columns: set[str
 def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr, name: str) -> exp.Expr:
     """One row for each cell: the rows of the table that can be among the k nearest of a point in it."""
     cells = sql.expression("SELECT cell, x AS la, y AS lo, max(d) AS rho FROM p GROUP BY cell, x, y")
-    points = exp.select(
-        exp.alias_(lat.copy(), "la"), exp.alias_(lon.copy(), "lo"), exp.alias_(geodesy.cell_of(lat, lon, CELL), "cell")
-    )
-    points = points.from_(source.copy())
+    place = {"la": lat.copy(), "lo": lon.copy(), "cell": geodesy.cell_of(lat, lon, CELL)}
+    points = exp.select(*_named(place)).from_(source.copy())
     centre = sql.expression("SELECT la, lo, cell FROM p WHERE cell IS NOT NULL")
     _put(centre, points, f"{name}a")
     x, y = geodesy.centre_of(exp.column("cell"), CELL)
-    centred = exp.select("la", "lo", "cell", exp.alias_(x, "x"), exp.alias_(y, "y")).from_(
-        exp.Table(this=exp.to_identifier("p"))
-    )
-    _put(centred, centre, f"{name}b")
-    measured = exp.select(
-        "cell", "x", "y", exp.alias_(geodesy.distance(*(exp.column(c) for c in ("la", "lo", "x", "y"))), "d")
-    )
-    measured = measured.from_(exp.Table(this=exp.to_identifier("p")))
-    _put(measured, centred, f"{name}d")
+    centred = exp.select("la", "lo", "cell", *_named({"x": x, "y": y})).from_(sql.derived(centre, f"{name}b"))
+    away = geodesy.distance(*(exp.column(c) for c in ("la", "lo", "x", "y")))
+    measured = exp.select("cell", "x", "y", *_named({"d": away})).from_(sql.derived(centred, f"{name}d"))
     _put(cells, measured, f"{name}e")
     row = sql.call("struct", *[sql.column(column, str(found.table.alias)) for column in found.columns])
-    vector = [exp.alias_(value, letter) for letter, value in geodesy.unit_vector(found.lat, found.lon).items()]
-    table = exp.select(
-        exp.alias_(row, "t"),
-        exp.alias_(geodesy.as_double(found.lat), "a"),
-        exp.alias_(geodesy.as_double(found.lon), "b"),
-        *vector,
-    )
-    table = table.from_(found.table.copy())
+    columns = {"t": row, "a": geodesy.as_double(found.lat), "b": geodesy.as_double(found.lon)}
+    table = exp.select(*_named(columns | geodesy.unit_vector(found.lat, found.lon))).from_(found.table.copy())
     where = found.select.args.get("where")
     if where is not None:
         table = table.where(where.this.copy())
@@ -281,13 +261,17 @@ def _candidates(found: _Nearest, source: exp.Expr, lat: exp.Expr, lon: exp.Expr,
     near = f"filter(every, {_X} -> {_X}.d <= {_R})"
     final = sql.expression(f"SELECT cell AS `{name}`, flatten(transform(array(reach), {_R} -> {near})) AS list FROM p")
     _put(final, grouped, f"{name}q")
-    return exp.Subquery(this=final, alias=exp.TableAlias(this=exp.to_identifier(f"{name}c", quoted=True)))
+    return sql.derived(final, f"{name}c")
+
+
+def _named(values: Mapping[str, exp.Expr]) -> list[exp.Expr]:
+    return [exp.alias_(value, name) for name, value in values.items()]
 
 
 def _put(query: exp.Expr, inner: exp.Expr, alias: str) -> None:
     """Replace the table ``p`` in a generated query."""
     table = next(item for item in query.find_all(exp.Table) if item.name == "p")
-    table.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))))
+    table.replace(sql.derived(inner, alias))
 
 
 def _items(found: _Nearest) -> list[tuple[str, exp.Expr]] | None:

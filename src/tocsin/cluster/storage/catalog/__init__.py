@@ -11,9 +11,10 @@ from tocsin.cluster.storage.catalog.commit import (
     FeedBatch,
     IdempotencyKey,
     RemoveSubscription,
+    key_of,
 )
 from tocsin.cluster.storage.catalog.schema import LAYOUT
-from tocsin.cluster.storage.catalog.store import Catalog, key_of
+from tocsin.cluster.storage.catalog.store import Catalog
 from tocsin.cluster.storage.catalog.tables import COLUMNS as TABLES
 from tocsin.database import open_database
 

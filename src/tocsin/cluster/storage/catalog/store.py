@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -24,38 +24,25 @@ from tocsin.cluster.model import (
     Segment,
 )
 from tocsin.cluster.storage.catalog import tables
-from tocsin.cluster.storage.catalog.commit import Commit
+from tocsin.cluster.storage.catalog.commit import (
+    SEGMENT,
+    WITHOUT_BROKER,
+    Commit,
+    apply,
+    check_exist,
+    checked_text,
+    key_of,
+    kind_of,
+    marks,
+)
 from tocsin.database import Database, Session
-from tocsin.errors import AlreadyExists, Conflict, NotFound, StorageError, UserError
+from tocsin.errors import AlreadyExists, Conflict, NotFound, StorageError
 
 ID_BLOCK = 1024
-SEGMENT = ("dataset", "first", "last", "kind", "path", "rows", "bytes")
 EXECUTION = ("channel", "number", "time", "finished", "rows", "subscriptions", "bytes", "path")
 
 S = TypeVar("S")
 T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure)
-
-
-def kind_of(definition: Definition | type[Definition]) -> str:
-    """``dataset``, ``feed``, …"""
-    kind = definition if isinstance(definition, type) else type(definition)
-    return kind.__name__.lower()
-
-
-def key_of(definition: Definition) -> str:
-    """The key of a definition: its lower-cased name, for a function ``name@arity``."""
-    name = definition.name.lower()
-    return f"{name}@{len(definition.parameters)}" if isinstance(definition, Function) else name
-
-
-def _text(value: str) -> str:
-    if "\0" in value:
-        raise UserError("text with a NUL character cannot be stored")
-    return value
-
-
-def _marks(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
 
 
 def _decode(spec: str, kind: type[S]) -> S:
@@ -128,7 +115,7 @@ class Catalog:
             self._advance(session, channel.id, positions)
 
     def _add(self, session: Session, definition: Definition) -> None:
-        kind, key = kind_of(definition), _text(key_of(definition))
+        kind, key = kind_of(definition), checked_text(key_of(definition))
         if session.rows("SELECT 1 FROM definitions WHERE kind = ? AND name = ?", (kind, key)):
             raise AlreadyExists(kind, definition.name)
         spec = msgspec.json.encode(definition).decode()
@@ -145,7 +132,7 @@ class Catalog:
         spec = msgspec.json.encode(definition).decode()
         sql = "UPDATE definitions SET spec = ? WHERE id = ? AND kind = ? AND name = ?"
         with self._db.writing() as session:
-            if not session.run(sql, (spec, definition.id, kind_of(definition), _text(key_of(definition)))):
+            if not session.run(sql, (spec, definition.id, kind_of(definition), checked_text(key_of(definition)))):
                 raise NotFound(kind_of(definition), definition.name)
 
     def remove(self, definition: Definition) -> list[str]:
@@ -155,7 +142,7 @@ class Catalog:
         subscriptions, executions, positions and outbox entries; a broker its outbox entries and the subscriptions
         that no other broker has; a procedure its schedules."""
         with self._db.writing() as session:
-            self._exists(session, type(definition), [definition.id], definition.name)
+            check_exist(session, type(definition), [definition.id], definition.name)
             paths: list[str] = []
             own = (definition.id,)
             if isinstance(definition, Dataset):
@@ -168,31 +155,20 @@ class Catalog:
                 session.run("DELETE FROM subscriptions WHERE channel = ?", own)
             elif isinstance(definition, Broker):
                 session.run("DELETE FROM subscription_brokers WHERE broker = ?", own)
-                without_broker = "NOT EXISTS (SELECT 1 FROM subscription_brokers WHERE subscription = subscriptions.id)"
-                session.run(f"DELETE FROM subscriptions WHERE {without_broker}")
+                session.run(f"DELETE FROM subscriptions WHERE {WITHOUT_BROKER}")
             session.run("DELETE FROM definitions WHERE id = ?", own)
         return paths
 
     def get(self, kind: type[T], name: str) -> T | None:
         """Find a definition by name, ignoring case; a function by ``name@arity``."""
         sql = "SELECT spec FROM definitions WHERE kind = ? AND name = ?"
-        rows = self._db.query(sql, (kind_of(kind), _text(name.lower())))
+        rows = self._db.query(sql, (kind_of(kind), checked_text(name.lower())))
         return _decode(rows[0][0], kind) if rows else None
 
     def all(self, kind: type[T]) -> list[T]:
         """All definitions of a kind, ordered by id."""
         rows = self._db.query("SELECT spec FROM definitions WHERE kind = ? ORDER BY id", (kind_of(kind),))
         return [_decode(row[0], kind) for row in rows]
-
-    def _exists(self, session: Session, kind: type[Definition], ids: Iterable[int], name: str = "") -> None:
-        required = sorted(set(ids))
-        if not required:
-            return
-        sql = f"SELECT id FROM definitions WHERE kind = ? AND id IN ({_marks(required)})"
-        existing = {row[0] for row in session.rows(sql, (kind_of(kind), *required))}
-        for id in required:
-            if id not in existing:
-                raise NotFound(kind_of(kind), name or str(id))
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
@@ -206,74 +182,7 @@ class Catalog:
         if not (batch.appends or batch.keys or batch.feed_batches or batch.subscribe or batch.unsubscribe):
             return []
         with self._db.writing() as session:
-            ordinals = self._append(session, batch)
-            self._exists(session, Feed, [key.feed for key in batch.keys] + [item.feed for item in batch.feed_batches])
-            self._keys(session, batch, ordinals)
-            self._batches(session, batch)
-            self._unsubscribe(session, batch)
-            self._subscribe(session, batch)
-        return ordinals
-
-    def _append(self, session: Session, batch: Commit) -> list[int]:
-        counts: dict[int, int] = {}
-        for append in batch.appends:
-            counts[append.dataset] = counts.get(append.dataset, 0) + 1
-        next_ordinal = {}
-        # Always in the same order, so that two writers cannot deadlock.
-        for dataset, count in sorted(counts.items()):
-            sql = "UPDATE heads SET head = head + ? WHERE dataset = ? RETURNING head"
-            rows = session.rows(sql, (count, dataset))
-            if not rows:
-                raise NotFound("dataset", str(dataset))
-            next_ordinal[dataset] = rows[0][0] - count + 1
-        ordinals, segments = [], []
-        for append in batch.appends:
-            ordinal = next_ordinal[append.dataset]
-            next_ordinal[append.dataset] += 1
-            ordinals.append(ordinal)
-            size = (append.rows, append.bytes)
-            segments.append((append.dataset, ordinal, ordinal, "log", _text(append.path), *size))
-        if session.insert("segments", SEGMENT, segments) != len(segments):
-            raise Conflict("a segment with one of these paths was committed before")
-        return ordinals
-
-    def _keys(self, session: Session, batch: Commit, ordinals: list[int]) -> None:
-        rows = []
-        for item in batch.keys:
-            ordinal = None if item.append is None else ordinals[item.append]
-            rows.append((item.feed, _text(item.key), item.receipt, item.time, ordinal))
-        if session.insert("idempotency", ("feed", "key", "receipt", "time", "ordinal"), rows) != len(rows):
-            raise Conflict("one of these idempotency keys was committed before")
-
-    def _batches(self, session: Session, batch: Commit) -> None:
-        for item in batch.feed_batches:
-            upsert = (
-                "INSERT INTO feed_batches (feed, batch) VALUES (?, ?) "
-                "ON CONFLICT (feed) DO UPDATE SET batch = excluded.batch WHERE feed_batches.batch < excluded.batch"
-            )
-            if not session.run(upsert, (item.feed, item.batch)):
-                raise Conflict(f"batch {item.batch} of feed {item.feed} was committed before")
-
-    def _unsubscribe(self, session: Session, batch: Commit) -> None:
-        if not batch.unsubscribe:
-            return
-        one = [(item.subscription, item.broker) for item in batch.unsubscribe if item.broker is not None]
-        every = [(item.subscription,) for item in batch.unsubscribe if item.broker is None]
-        session.each("DELETE FROM subscription_brokers WHERE subscription = ? AND broker = ?", one)
-        session.each("DELETE FROM subscription_brokers WHERE subscription = ?", every)
-        touched = sorted({(item.subscription,) for item in batch.unsubscribe})
-        without_broker = "NOT EXISTS (SELECT 1 FROM subscription_brokers WHERE subscription = subscriptions.id)"
-        session.each(f"DELETE FROM subscriptions WHERE id = ? AND {without_broker}", touched)
-
-    def _subscribe(self, session: Session, batch: Commit) -> None:
-        if not batch.subscribe:
-            return
-        self._exists(session, Channel, [item.channel for item in batch.subscribe])
-        self._exists(session, Broker, [item.broker for item in batch.subscribe])
-        rows = [(item.subscription, item.channel, _text(item.args)) for item in batch.subscribe]
-        session.insert("subscriptions", ("id", "channel", "args"), rows)
-        pairs = [(item.subscription, item.broker) for item in batch.subscribe]
-        session.insert("subscription_brokers", ("subscription", "broker"), pairs)
+            return apply(session, batch)
 
     def head(self, dataset: int) -> int:
         """The ordinal of the last commit of a dataset; 0 before the first."""
@@ -301,7 +210,7 @@ class Catalog:
             session.each("DELETE FROM segments WHERE path = ?", [(path,) for path in remove])
             rows = [msgspec.structs.astuple(segment) for segment in add]
             for segment in add:
-                _text(segment.path)
+                checked_text(segment.path)
             if session.insert("segments", SEGMENT, rows) != len(rows):
                 raise Conflict("a segment with one of the paths to add is there already")
 
@@ -313,7 +222,7 @@ class Catalog:
     def receipt(self, feed: int, key: str) -> bytes | None:
         """The receipt that was committed with an idempotency key."""
         sql = "SELECT receipt FROM idempotency WHERE feed = ? AND key = ?"
-        rows = self._db.query(sql, (feed, _text(key)))
+        rows = self._db.query(sql, (feed, checked_text(key)))
         return bytes(rows[0][0]) if rows else None
 
     def forget_keys(self, before: float) -> int:
@@ -351,7 +260,7 @@ class Catalog:
             return
         ids = sorted(positions)
         heads: dict[int, int] = dict(
-            session.rows(f"SELECT dataset, head FROM heads WHERE dataset IN ({_marks(ids)})", ids)
+            session.rows(f"SELECT dataset, head FROM heads WHERE dataset IN ({marks(ids)})", ids)
         )
         if unknown := [dataset for dataset in ids if dataset not in heads]:
             raise NotFound("dataset", str(unknown[0]))
@@ -381,7 +290,7 @@ class Catalog:
             if not session.run(sql, (execution.number, execution.channel, execution.number - 1)):
                 message = f"execution {execution.number} of channel {execution.channel} does not follow {last[0][0]}"
                 raise Conflict(message, last=last[0][0])
-            _text(execution.path or "")
+            checked_text(execution.path or "")
             session.insert("executions", EXECUTION, [msgspec.structs.astuple(execution)])
             self._advance(session, execution.channel, positions)
             notify = (
@@ -399,7 +308,7 @@ class Catalog:
     def advance(self, channel: int, positions: Mapping[int, int]) -> None:
         """Change positions without an execution, under the rules of ``record``."""
         with self._db.writing() as session:
-            self._exists(session, Channel, [channel])
+            check_exist(session, Channel, [channel])
             self._advance(session, channel, positions)
 
     def last_execution(self, channel: int) -> int:
@@ -477,7 +386,7 @@ class Catalog:
         """``NotFound`` if the procedure does not exist."""
         with self._db.writing() as session:
             sql = "SELECT id FROM definitions WHERE kind = 'procedure' AND name = ?"
-            rows = session.rows(sql, (_text(schedule.procedure.lower()),))
+            rows = session.rows(sql, (checked_text(schedule.procedure.lower()),))
             if not rows:
                 raise NotFound("procedure", schedule.procedure)
             args = msgspec.json.encode(schedule.args).decode()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.client.core.frames import frames
-from tocsin.wire.messages import Subscribe, decode, encode
+from tocsin.wire.messages import Subscribe, decode, encode, frames
 
 
 @given(
