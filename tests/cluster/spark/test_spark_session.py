@@ -85,7 +85,7 @@ def test_every_use_of_a_pool_is_a_group_of_its_own(spark_runtime):
     assert one != two
 
 
-def test_a_cancelled_group_fails_and_others_go_on(spark_runtime, spark):
+def test_a_cancelled_group_fails_and_others_continue(spark_runtime, spark):
     group: list[str] = []
     failed: list[Exception] = []
     entered = threading.Event()

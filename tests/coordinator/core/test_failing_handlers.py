@@ -28,7 +28,7 @@ FAILURES: dict[type[Any], tuple[str, str]] = {
     ev.Forget: ("members", "forget"),
     ev.Reconfigure: ("plans", "evaluate_soon"),
     ev.ShowPlan: ("plans", "_request"),
-    ev.PlanReady: ("balancer", "_evaluated"),
+    ev.PlanReady: ("balancer.gate", "evaluated"),
     ev.ShowTopology: ("queries", "_row"),
     ev.ListBrokers: ("placement", "_candidates"),
     ev.Tick: ("queries", "sample"),
