@@ -34,7 +34,7 @@ def test_the_benchmark_holds_the_connections_of_several_processes():
 def test_connections_that_answer_heartbeats_stay_open():
     with Tocsin(None, heartbeat=2) as broker:
         openings = [broker.opening(0, [0])] * 5
-        with Holder(broker.door, openings) as holder:
+        with Holder(broker.endpoint, openings) as holder:
             with holder.pinged:  # four each: more than a silent connection receives
                 assert holder.pinged.wait_for(lambda: holder.pings >= 20, 300)
             assert holder.alive
@@ -59,7 +59,7 @@ def test_every_resumed_subscriber_receives_what_it_missed():
         churn.away(server, [server.opening(0, [0])] * 20)
         for missed in (0, 2, 5):
             openings = churn.resuming(server, 20, missed)
-            with Counter(server.door, openings) as counter:
+            with Counter(server.endpoint, openings) as counter:
                 counter.expect(20 * missed)
                 counter.met()
                 server.cluster.found(server.channel, ([0], [{"n": 1}]))

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.fanout import __main__ as driver
 from benchmarks.fanout import compiler, servers
 from benchmarks.fanout.cases import MARKER, PAYLOAD, Case
-from benchmarks.fanout.counter import Counter, Door, Opening
+from benchmarks.fanout.counter import Counter, Endpoint, Opening
 from benchmarks.fanout.server import Server
 
 ONE = Case("one", 50)
@@ -35,7 +35,7 @@ def delivered(server: Server, case: Case, counter: Path) -> tuple[int, int, int]
     expected = 0
     with server:
         openings = [server.opening(number, topics) for number, topics in enumerate(case.subscriptions)]
-        with Counter(server.door, openings, executable=counter) as client:
+        with Counter(server.endpoint, openings, executable=counter) as client:
             for size in (1, 16):
                 for burst in islice(case.bursts(size), 5):
                     client.expect(case.deliveries(burst))
@@ -117,8 +117,10 @@ class Scripted:
         self._listener.close()
 
     @property
-    def door(self) -> Door:
-        return Door(self._listener.getsockname()[1], MARKER, b"welcome", path="/live?x=1", subprotocol="tocsin.v1.json")
+    def endpoint(self) -> Endpoint:
+        return Endpoint(
+            self._listener.getsockname()[1], MARKER, b"welcome", path="/live?x=1", subprotocol="tocsin.v1.json"
+        )
 
     def publish(self) -> None:
         self._publish.set()
@@ -166,7 +168,7 @@ DELIVERIES = 1 + 7 + 300 + 7 + 16
 def test_markers_are_counted_across_frames_and_reads(part, counter):
     with (
         Scripted(b"".join(SCRIPT), part) as server,
-        Counter(server.door, [Opening([b'{"hello":1}'], 1)], executable=counter) as client,
+        Counter(server.endpoint, [Opening([b'{"hello":1}'], 1)], executable=counter) as client,
     ):
         client.expect(DELIVERIES)
         server.publish()
@@ -196,8 +198,8 @@ def unmasked(got: bytes) -> list[tuple[int, bytes]]:
 
 def test_known_frames_can_be_counted_by_their_bytes(counter):
     with Scripted(frame(PAYLOAD) * 40, 1000) as server:
-        door = Door(server.door.port, MARKER, b"welcome", path="/", frame=len(frame(PAYLOAD)))
-        with Counter(door, [Opening([], 1)], executable=counter) as client:
+        endpoint = Endpoint(server.endpoint.port, MARKER, b"welcome", path="/", frame=len(frame(PAYLOAD)))
+        with Counter(endpoint, [Opening([], 1)], executable=counter) as client:
             client.expect(40)
             server.publish()
             assert client.met().deliveries == 40
@@ -207,7 +209,7 @@ def test_known_frames_can_be_counted_by_their_bytes(counter):
 def test_a_server_that_closes_too_early_is_an_error(counter):
     with (
         Scripted(frame(PAYLOAD) + frame((1008).to_bytes(2) + b"too slow", opcode=8), 1000) as server,
-        Counter(server.door, [Opening([], 1)], executable=counter) as client,
+        Counter(server.endpoint, [Opening([], 1)], executable=counter) as client,
     ):
         client.expect(2)
         client.total()  # after its answer, the counter expects them

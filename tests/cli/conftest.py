@@ -10,7 +10,7 @@ from served import served
 SCRIPT = """
 CREATE ACTIVE DATASET Reports (id string, kind string, n int) PRIMARY KEY id;
 CREATE FEED ReportFeed; CONNECT FEED ReportFeed TO DATASET Reports; START FEED ReportFeed;
-CREATE BROKER east AT "http://127.0.0.1:9/tell";
+CREATE BROKER east AT "http://127.0.0.1:9/notify";
 CREATE CONTINUOUS CHANNEL Alarms(kind string) { SELECT r.id, r.n FROM Reports r WHERE is_new(r) AND r.kind = kind };
 SUBSCRIBE TO Alarms("fire") ON east;
 """

@@ -9,7 +9,7 @@ import pytest
 from scripted_http_server import ScriptedHandler, scripted_server
 
 from tocsin.client.http_post import LARGEST, post, request_broker
-from tocsin.errors import Malformed, SystemTrouble, TocsinError, Unreachable
+from tocsin.errors import Malformed, SystemFailure, TocsinError, Unreachable
 from tocsin.wire.reports import BrokerRequest, Placement
 
 REQUEST = BrokerRequest("some-subscriber", avoid=["north"])
@@ -50,9 +50,9 @@ def test_a_configured_proxy_is_used(monkeypatch):
     ("status", "body", "kind"),
     [
         (422, b'{"error": {"code": "malformed", "message": "no", "hint": "look"}}', Malformed),
-        (503, b'{"error": {"code": "busy", "message": "no broker has room"}}', SystemTrouble),
-        (502, b"<html>", SystemTrouble),
-        (200, b"<html>", SystemTrouble),
+        (503, b'{"error": {"code": "busy", "message": "no broker has room"}}', SystemFailure),
+        (502, b"<html>", SystemFailure),
+        (200, b"<html>", SystemFailure),
         (200, b"x" * (LARGEST + 1), Unreachable),
     ],
 )

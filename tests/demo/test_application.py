@@ -12,7 +12,7 @@ import pytest
 from sparkless import sparkless
 from tocsin.demo import application
 from tocsin.demo.city import City
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 
 @pytest.fixture
@@ -52,5 +52,5 @@ def test_the_error_names_a_conflicting_object(url: str) -> None:
     httpx.post(
         f"{url}/sql", content=b"CREATE DATASET Shelters (a string)", headers={"content-type": "text/plain"}, timeout=60
     )
-    with pytest.raises(SystemTrouble, match=r"cannot be created: .*Shelters"):
+    with pytest.raises(SystemFailure, match=r"cannot be created: .*Shelters"):
         make(url, 10)

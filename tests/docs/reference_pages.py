@@ -1,4 +1,4 @@
-"""``python tests/docs/reference_pages.py FOLDER`` writes the reference pages that come out of the code."""
+"""``python tests/docs/reference_pages.py FOLDER`` writes the reference pages that are generated from the code."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def body(schema: dict[str, Any]) -> list[str]:
 
 
 def meaning(schema: dict[str, Any]) -> str:
-    """Also of a field that may be null."""
+    """The description of a field, also of one that may be null."""
     found = [schema, *schema.get("anyOf", [])]
     return next((str(each["description"]) for each in found if "description" in each), "")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.errors import SystemTrouble, UserError
+from tocsin.errors import SystemFailure, UserError
 from tocsin.local import preflight
 
 MEMINFO = "MemTotal:       4000000 kB\nMemFree:         100000 kB\nMemAvailable:    {} kB\n"
@@ -24,7 +24,7 @@ def test_a_text_that_is_not_a_size_is_refused(text: str) -> None:
 
 
 def test_too_little_memory_is_an_error_with_a_hint() -> None:
-    with pytest.raises(SystemTrouble, match=r"too little memory: 1\.9 GB are available") as caught:
+    with pytest.raises(SystemFailure, match=r"too little memory: 1\.9 GB are available") as caught:
         preflight.check_memory("2g", 2, MEMINFO.format(2_000_000))
     assert "TOCSIN_DRIVER_MEMORY" in caught.value.hint
 

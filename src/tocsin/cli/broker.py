@@ -15,7 +15,7 @@ from tocsin import config as settings
 from tocsin.cli.cluster import Level, announcer, start_logging
 from tocsin.cli.output import Json
 from tocsin.cli.starter import STARTED, end_with_starter
-from tocsin.errors import SystemTrouble, UserError
+from tocsin.errors import SystemFailure, UserError
 
 
 def broker(
@@ -136,4 +136,4 @@ def run_several(options: settings.BrokerConfig, port: int, config: str | None, j
         pass
     failed = [member.returncode for member in members if member.returncode]
     if failed:
-        raise SystemTrouble(f"a process of the broker ended with code {failed[0]}")
+        raise SystemFailure(f"a process of the broker ended with code {failed[0]}")

@@ -28,7 +28,7 @@ from tocsin.coordinator.planner import Planner
 from tocsin.coordinator.routes import ADMIN, BROKER, Described, all_routes, route
 from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.write_behind import WriteBehind
-from tocsin.errors import Busy, LeaseHeld, SystemTrouble, Unauthorized
+from tocsin.errors import Busy, LeaseHeld, SystemFailure, Unauthorized
 from tocsin.http.passwords import hash_password
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
@@ -125,7 +125,7 @@ class Coordinator:
             plan = await self.planner.plan(instruction.request)
         except Exception as error:
             # A failing strategy must not stop reports and placements.
-            log.error("no plan: %s", error, exc_info=None if isinstance(error, SystemTrouble) else error)
+            log.error("no plan: %s", error, exc_info=None if isinstance(error, SystemFailure) else error)
         self.handle(ev.PlanReady(instruction.number, plan))
 
     async def handle_durably(self, event: ev.Event) -> Any:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tocsin.coordinator.store import Changes, Store
-from tocsin.errors import Busy, LeaseHeld, StorageError, SystemTrouble
+from tocsin.errors import Busy, LeaseHeld, StorageError, SystemFailure
 
 log = logging.getLogger("tocsin.server")
 
@@ -54,7 +54,7 @@ class WriteBehind:
     async def retry(self) -> None:
         """Called regularly; an error is logged once."""
         if self._writing is None:
-            with suppress(SystemTrouble):
+            with suppress(SystemFailure):
                 await self.flush()
 
     async def _write(self) -> None:
@@ -122,7 +122,7 @@ class WriteBehind:
 
     async def close(self) -> None:
         """Write the remaining changes."""
-        with suppress(SystemTrouble):
+        with suppress(SystemFailure):
             await self.flush()
 
 

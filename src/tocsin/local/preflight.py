@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from tocsin.cluster.spark.java import find_java
-from tocsin.errors import SystemTrouble, UserError
+from tocsin.errors import SystemFailure, UserError
 from tocsin.http.server import bind
 
 #: Bytes beside Spark's heap: its JVM's own, and the data cluster's process.
@@ -32,7 +32,7 @@ def check_memory(heap: str, brokers: int, meminfo: str | None = None) -> None:
     available = available_bytes(meminfo)
     needed = as_bytes(heap) + BESIDE_HEAP + EACH * (brokers + 1)
     if available is not None and available < needed:
-        raise SystemTrouble(
+        raise SystemFailure(
             f"too little memory: {gigabytes(available)} are available, {gigabytes(needed)} are needed "
             f"({heap} of it for Spark's heap)",
             hint="end other programs, or give Spark less: TOCSIN_DRIVER_MEMORY=1g",

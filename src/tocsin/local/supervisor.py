@@ -16,7 +16,7 @@ import httpx
 from msgspec import Struct
 
 from tocsin.config import variables
-from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemTrouble, TocsinError
+from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemFailure, TocsinError
 from tocsin.local.options import Options
 from tocsin.local.process import GRACE, ChildProcess
 
@@ -143,11 +143,11 @@ class Supervisor:
                         if error.get("spark") == "dead":
                             log = self.home / "cluster" / "logs" / "spark.log"
                             message = str(error["message"]).removeprefix("Spark is dead: ")
-                            raise SystemTrouble(message, hint=f"its log is {log}")
+                            raise SystemFailure(message, hint=f"its log is {log}")
             await ready
         except TimeoutError:
             hint = f"its log is {cluster.log}"
-            raise SystemTrouble(f"Spark did not start within {START_SECONDS:g} s", hint=hint) from None
+            raise SystemFailure(f"Spark did not start within {START_SECONDS:g} s", hint=hint) from None
         except httpx.HTTPError:
             await ready  # the process ended: raises its error
         finally:

@@ -13,7 +13,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)))
 
 
 @given(CHANGES)
-def test_rows_hold_what_was_put_into_them(changes):
+def test_rows_hold_the_lists_put_into_them(changes):
     rows, lists = Rows(), {u: list[int]() for u in range(7)}
     rows.reach(7)
     for u, k in changes:
@@ -26,7 +26,7 @@ def test_rows_hold_what_was_put_into_them(changes):
     assert rows.total == sum(map(len, lists.values()))
 
 
-def test_growing_rows_do_not_waste_more_than_they_hold():
+def test_growing_rows_waste_less_than_three_times_their_size():
     rows = Rows([[0]] * 10)
     for size in range(2, 200):
         for u in range(10):
@@ -34,7 +34,7 @@ def test_growing_rows_do_not_waste_more_than_they_hold():
     assert len(rows._pool) < 4 * rows.total
 
 
-def test_numbers_of_forgotten_names_are_given_again():
+def test_the_interner_uses_numbers_of_forgotten_names_again():
     names: Interner[str] = Interner()
     assert [names.number(name) for name in ("ann", "bob", "ann")] == [0, 1, 0]
     assert names.forget("ann") == 0 and names.find("ann") is None and names.forget("ann") is None

@@ -1,4 +1,4 @@
-"""The names that bodies are judged by are those of the Spark that runs them."""
+"""The function names that bodies are checked against are those of the running Spark."""
 
 from __future__ import annotations
 
