@@ -43,14 +43,14 @@ lint: $(READY) ## check style, types, layers and the repository itself
 bench: $(READY) ## run the benchmarks and print their tables
 	$(RUN) -m benchmarks $(ARGS)
 
-picture: $(READY) ## make docs/pictures/city.png anew, from a demo that runs for it
+picture: $(READY) ## start a demo and make docs/pictures/city.png from it
 	$(RUN) tests/dashboard/picture.py $(ARGS)
 
 format: $(READY) ## put the code into shape
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-lock: $(READY) ## write the two lock files anew from pyproject.toml
+lock: $(READY) ## update the two lock files from pyproject.toml
 	$(RUN) -m pip install --quiet uv
 	$(RUN) -m uv pip compile pyproject.toml $(LOCKING) --output-file requirements.lock
 	$(RUN) -m uv pip compile pyproject.toml --extra dev --constraint requirements.lock $(LOCKING) --output-file requirements-dev.lock

@@ -1,4 +1,4 @@
-"""How good a plan is: the maximum against the lower bound and the optimum, the moves against the fewest possible."""
+"""How good a plan is: the maximum against the lower bound and the optimum, its migrations against the fewest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLANS: list[tuple[str, str, dict[str, Any]]] = [
     ("peal, repair", "peal", {"mode": "repair", "trigger": 0.0}),
     ("peal, auto", "peal", {"trigger": 0.0}),
 ]
-COLUMNS = ["interests", "strategy", "max / bound", "cov", "moves", "moves / fewest", "fetched / Σλ"]
+COLUMNS = ["interests", "strategy", "max / bound", "cov", "migrations", "migrations / fewest", "fetched / Σλ"]
 SECONDS = 20.0
 
 
@@ -55,10 +55,12 @@ def rows(table: Table, label: str, load: Load) -> None:
     table.add(label, "none", start.maximum / bound, start.cov, 0, 0.0, float(start.I.sum()) / total)
     for name, strategy, settings in PLANS:
         harness.progress(f"{label} {name}")
-        moves = list(registry.make(strategy, **settings).suggest(WhatIf(load)))
-        after = load.as_if(moves)
+        migrations = list(registry.make(strategy, **settings).suggest(WhatIf(load)))
+        after = load.as_if(migrations)
         fetched = float(after.I.sum()) / total
-        table.add(label, name, f"{after.maximum / bound:.4f}", after.cov, len(moves), len(moves) / least, fetched)
+        table.add(
+            label, name, f"{after.maximum / bound:.4f}", after.cov, len(migrations), len(migrations) / least, fetched
+        )
 
 
 def noise() -> Table:
@@ -72,7 +74,16 @@ def fresh(count: int) -> Table:
     """On seeds that nothing was tuned on."""
     table = Table(
         "Clustered interests on other seeds: peal, automatic",
-        ["seed", "brokers", "noise", "counted / bound", "max / bound", "moves", "GSH's moves", "GSH's max / bound"],
+        [
+            "seed",
+            "brokers",
+            "noise",
+            "counted / bound",
+            "max / bound",
+            "migrations",
+            "GSH's migrations",
+            "GSH's max / bound",
+        ],
         notes=[
             "counted: below this mean load hardly any network of these sizes can come, by counting "
             "(docs/explanation/balancing.md); for equal brokers.",
@@ -84,15 +95,15 @@ def fresh(count: int) -> Table:
                 harness.progress(f"seed {seed} {'unequal' if unequal else 'equal'} {share:.0%}")
                 load = network("clustered", seed=seed, unequal=unequal, noise=share)
                 bound = load.lower_bound()
-                moves = list(registry.make("peal", trigger=0.0).suggest(WhatIf(load)))
+                migrations = list(registry.make("peal", trigger=0.0).suggest(WhatIf(load)))
                 us, targets, shuffled = shuffle(WhatIf(load))  # type: ignore[misc]
                 table.add(
                     seed,
                     "unequal" if unequal else "equal",
                     f"{share:.0%}",
                     "" if unequal else f"{counted(load) / bound:.4f}",
-                    f"{load.as_if(moves).maximum / bound:.4f}",
-                    len(moves),
+                    f"{load.as_if(migrations).maximum / bound:.4f}",
+                    len(migrations),
                     int((load.at[us] != targets).sum()),
                     f"{shuffled / bound:.4f}",
                 )
@@ -103,21 +114,21 @@ def counted(load: Load) -> float:
     """The mean load below which no assignment is to be expected.
 
     Suppose each broker holds a share f of all subscriptions: all of the communities that it serves, so that each
-    community has h brokers, and a share e of the others. Somebody with r interests outside of its community finds
-    them all at one of its h brokers with probability 1 - (1 - f^r)^h. That this is so for everybody is less likely
-    than there are ways to choose the e, if f is small: then no choice is to be expected at which everybody is served.
+    community has h brokers, and a share e of the others. A subscriber with r interests outside of its community finds
+    them all at one of its h brokers with probability 1 - (1 - f^r)^h. That this holds for all subscribers is
+    less likely than there are ways to choose the e, if f is small: then no choice is to be expected that serves all.
     """
     n, m, q = len(load.at), load.m, len(load.lam)
     community = np.array([np.bincount(load.rows[u] // COMMUNITY).argmax() for u in range(n)])
     owner = np.repeat(np.arange(n), load.rows.size)
     outside = np.bincount(owner, load.rows.gather(np.arange(n))[1] // COMMUNITY != community[owner], n)
-    people = np.bincount(outside.astype(np.int64))
-    r = np.arange(len(people))
+    counts = np.bincount(outside.astype(np.int64))
+    r = np.arange(len(counts))
     least = 1.0
     for h in range(1, m):
         for e in np.arange(0.0, 1.0, 0.002).tolist():
             f = h / m + (1 - h / m) * e
-            served = float(people @ np.log(1 - (1 - f**r) ** h))
+            served = float(counts @ np.log(1 - (1 - f**r) ** h))
             entropy = -sum(x * np.log(x) for x in (e, 1 - e) if x > 0)
             if served + m * q * (1 - h / m) * entropy >= 0:
                 least = min(least, f)
@@ -140,8 +151,8 @@ def optimum(count: int) -> Table:
     }
     for seed in range(count):
         rng = np.random.default_rng(seed)
-        wanted = [rng.choice(10, rng.integers(1, 5), replace=False).tolist() for _ in range(14)]
-        load = Load.of(Rows(wanted), rng.normal(100, 25, 10), np.where(rng.random(14) < 0.6, 0, 1), np.ones(3))
+        interests = [rng.choice(10, rng.integers(1, 5), replace=False).tolist() for _ in range(14)]
+        load = Load.of(Rows(interests), rng.normal(100, 25, 10), np.where(rng.random(14) < 0.6, 0, 1), np.ones(3))
         harness.progress(f"optimum {seed}")
         best = exact(load)
         reached = [

@@ -34,7 +34,7 @@ PRINTED: dict[str, Callable[[Any], Any]] = {
 }
 LEAST = 50
 REPEATS = 5
-#: CPU seconds, moves, the maximum over the bound, and peak memory in MB.
+#: CPU seconds, migrations, the maximum over the bound, and peak memory in MB.
 Measured = tuple[float, int, float, float]
 
 
@@ -51,7 +51,17 @@ def growth(
     """The table, and the seconds at the first size."""
     table = Table(
         f"CPU seconds for a plan ({kind} interests, skewed placement, 10 to 30 subscriptions each)",
-        ["subscribers", "BE", "brokers", "strategy", "seconds", "growth", "moves", "max / bound", "peak memory, MB"],
+        [
+            "subscribers",
+            "BE",
+            "brokers",
+            "strategy",
+            "seconds",
+            "growth",
+            "migrations",
+            "max / bound",
+            "peak memory, MB",
+        ],
         notes=[
             "Each plan in a process of its own; its memory includes the load itself and Python.",
             "Growth: seconds over those of the smallest size, per subscriber. 1 is linear.",
@@ -61,9 +71,9 @@ def growth(
     for size in sizes:
         # The first size takes so little that one run says nothing.
         repeats = REPEATS if size == sizes[0] else 1
-        for label, (took, moves, ratio, memory) in apart(at_size, kind, size, plans, repeats):
+        for label, (took, migrations, ratio, memory) in apart(at_size, kind, size, plans, repeats):
             slope = took / first.setdefault(label, took) * sizes[0][0] / size[0]
-            table.add(*size, label, took, f"{slope:.2f}", moves, f"{ratio:.4f}", memory)
+            table.add(*size, label, took, f"{slope:.2f}", migrations, f"{ratio:.4f}", memory)
     return table, first
 
 
@@ -94,10 +104,10 @@ def at_size(
 
 def plan(load: Any, name: str, settings: dict[str, Any]) -> Measured:
     started = time.process_time()
-    moves = list(registry.make(name, **settings).suggest(WhatIf(load)))
+    migrations = list(registry.make(name, **settings).suggest(WhatIf(load)))
     took = time.process_time() - started
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return took, len(moves), load.as_if(moves).maximum / load.lower_bound(), memory
+    return took, len(migrations), load.as_if(migrations).maximum / load.lower_bound(), memory
 
 
 def against_printed(ours: dict[str, float]) -> Table:
@@ -105,9 +115,9 @@ def against_printed(ours: dict[str, float]) -> Table:
         "Against the algorithms as printed, in plain Python (10,000 subscribers, 1,000 BE, 10 brokers)",
         ["algorithm", "as printed, s", "ours, s", "times faster"],
         notes=[
-            f"CPU seconds. Asked for: at least {LEAST} times. Both make the same moves (test_literal.py).",
-            "Peal is not printed anywhere: its repair as its explanation tells it (docs/explanation/balancing.md), "
-            "written down in the same plain way. Regrouping has no such form to compare with.",
+            f"CPU seconds. Asked for: at least {LEAST} times. Both make the same migrations (test_literal.py).",
+            "Peal is not printed anywhere: its repair as described in its explanation (docs/explanation/balancing.md), "
+            "in the same plain Python. Regrouping has no such form to compare with.",
         ],
     )
     for name in PRINTED:
@@ -117,7 +127,7 @@ def against_printed(ours: dict[str, float]) -> Table:
 
 
 def printed(name: str) -> float:
-    """The transcriptions live beside the tests, as their reference."""
+    """Times a transcription; these are beside the tests, as their reference."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "balancing"))
     from literal_peal import LiteralPeal
 

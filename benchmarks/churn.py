@@ -1,4 +1,4 @@
-"""Subscribing and unsubscribing all the time, and everybody coming back at once."""
+"""Subscribing and unsubscribing all the time, and all subscribers reconnecting at once."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from benchmarks.holder import handshake, masked
 CONNECTIONS, PAIRS = 50, 1_000
 #: Topics that the pairs go through.
 TOPICS = 100
-#: New subscriptions that one connection asks for at once.
+#: New subscriptions that one connection requests at once.
 AT_ONCE = 100
-#: Executions that were missed by those who come back.
+#: Executions that the reconnecting subscribers missed.
 MISSED = 5
 #: CPU seconds of the server in a round.
 CPU = 1.0
-#: Seconds after which something is wrong.
-PATIENCE = 60.0
+#: Seconds after which the benchmark fails.
+TIMEOUT = 60.0
 
 
 def run(full: bool) -> list[Table]:
@@ -46,7 +46,7 @@ def run(full: bool) -> list[Table]:
     return [pairs(rounds), new(20.0 if full else 8.0), storm(rounds, subscribers)]
 
 
-# -- to what is there already ------------------------------------------------------------------------------------------
+# -- existing subscriptions --------------------------------------------------------------------------------------------
 
 
 def pairs(rounds: int) -> Table:
@@ -65,15 +65,15 @@ def pairs(rounds: int) -> Table:
     table.notes += [
         f"A subscription or its end counts as one. {PAIRS:,} pairs a connection are on their way at once, over a "
         "WebSocket each in a frame of its own; connecting and the handshake are included. Until the last answer: NATS "
-        f"answers only the PING behind all of them. Medians of {rounds} rounds of {CPU:g} CPU seconds of the server.",
+        f"answers only the PING after all of them. Medians of {rounds} rounds of {CPU:g} CPU seconds of the server.",
     ]
     return table
 
 
 @contextmanager
 def keeping(server: Server) -> Iterator[None]:
-    """One subscriber of every topic who stays."""
-    with Counter(server.door, [server.opening(0, list(range(TOPICS)))], processes.COUNTER_CORE):
+    """One subscriber of every topic stays connected."""
+    with Counter(server.endpoint, [server.opening(0, list(range(TOPICS)))], processes.COUNTER_CORE):
         yield
 
 
@@ -97,33 +97,33 @@ def churning(server: Server) -> list[Opening]:
 
 def churned(server: Server, openings: Sequence[Opening]) -> tuple[float, float]:
     """Thousand a second, and a CPU second of the server."""
-    door = server.door
+    endpoint = server.endpoint
     if isinstance(server, servers.Redis):
         # What both answers end their first line with.
-        door = type(door)(door.port, door.marker, b"subscribe\r\n")
+        endpoint = type(endpoint)(endpoint.port, endpoint.marker, b"subscribe\r\n")
     took, done, before = 0.0, 0.0, server.cpu()
     while server.cpu() - before < CPU:
         began = time.monotonic()
-        with Counter(door, openings, processes.COUNTER_CORE):
+        with Counter(endpoint, openings, processes.COUNTER_CORE):
             took += time.monotonic() - began
         done += 2 * PAIRS * len(openings) / 1e3
     return done / took, done / (server.cpu() - before)
 
 
-# -- to what is new to the data cluster --------------------------------------------------------------------------------
+# -- subscriptions new to the data cluster -----------------------------------------------------------------------------
 
 
 class Churner:
-    """A connection that subscribes to what nobody has, and unsubscribes from it, without end."""
+    """A connection that subscribes to new subscriptions and unsubscribes from them, without end."""
 
     def __init__(self, server: Tocsin, fresh: Iterator[int]) -> None:
         self._channel, self._fresh = server.channel.encode(), fresh
-        self.socket = handshake(server.door)
+        self.socket = handshake(server.endpoint)
         self.socket.sendall(masked(b'{"type":"hello","id":0}'))
-        self._heard = b""
-        while b'"welcome"' not in self._heard:
-            self._heard += self.socket.recv(65_536)
-        self._heard, self._answer = b"", b'"type":"subscribed"'
+        self._received = b""
+        while b'"welcome"' not in self._received:
+            self._received += self.socket.recv(65_536)
+        self._received, self._answer = b"", b'"type":"subscribed"'
         self.done = 0
 
     def subscribe(self) -> None:
@@ -131,19 +131,19 @@ class Churner:
         self.socket.sendall(b"".join(masked(message % (self._channel, next(self._fresh))) for _ in range(AT_ONCE)))
         self._answer = b'"type":"subscribed"'
 
-    def go_on(self) -> bool:
-        """Reads; once all answers are there, the opposite of what was asked for before. True at the end of a pair."""
+    def step(self) -> bool:
+        """Reads; once all answers are there, sends the opposite requests. True at the end of a pair."""
         piece = self.socket.recv(1 << 20)
         if not piece or b'"type":"error"' in piece:
-            raise RuntimeError(f"the broker ended it: {(self._heard + piece)[-500:]!r}")
-        self._heard += piece
-        if self._heard.count(self._answer) < AT_ONCE:
+            raise RuntimeError(f"the broker ended it: {(self._received + piece)[-500:]!r}")
+        self._received += piece
+        if self._received.count(self._answer) < AT_ONCE:
             return False
-        heard, self._heard = self._heard, b""
+        received, self._received = self._received, b""
         self.done += AT_ONCE
         if self._answer == b'"type":"unsubscribed"':
             return True
-        numbers = re.findall(rb'"subscription":(\d+)', heard)
+        numbers = re.findall(rb'"subscription":(\d+)', received)
         message = b'{"type":"unsubscribe","id":1,"subscription":%b}'
         self.socket.sendall(b"".join(masked(message % number) for number in numbers))
         self._answer = b'"type":"unsubscribed"'
@@ -153,7 +153,7 @@ class Churner:
 def new(seconds: float) -> Table:
     table = Table(
         f"Subscribe and unsubscribe, {CONNECTIONS} connections, each subscription new to the data cluster",
-        ["thousand/s", "CPU, broker", "CPU, data cluster", "commits/s", "subscriptions a commit", "let go after, s"],
+        ["thousand/s", "CPU, broker", "CPU, data cluster", "commits/s", "subscriptions a commit", "removed after, s"],
     )
     harness.progress("subscribe and unsubscribe: each new")
     with data_cluster() as (url, pid), Tocsin(cluster=url, grace=0) as server:
@@ -168,11 +168,11 @@ def new(seconds: float) -> Table:
         commits, spent = committed(url), (server.cpu(), harness._cpu(pid))
         began = time.monotonic()
         while busy:
-            ready = poll.poll(PATIENCE)
+            ready = poll.poll(TIMEOUT)
             if not ready:
                 raise RuntimeError(f"{busy} connections wait for answers in vain")
             for number, _ in ready:
-                if by_number[number].go_on():
+                if by_number[number].step():
                     if time.monotonic() - began < seconds:
                         by_number[number].subscribe()
                     else:
@@ -181,8 +181,8 @@ def new(seconds: float) -> Table:
         used = [(after - before) / took for before, after in zip(spent, (server.cpu(), harness._cpu(pid)), strict=True)]
         made = committed(url) - commits
         while left := held(url):
-            if time.monotonic() - began - took > PATIENCE:
-                raise RuntimeError(f"{left:,} subscriptions were never let go")
+            if time.monotonic() - began - took > TIMEOUT:
+                raise RuntimeError(f"{left:,} subscriptions were never removed")
             time.sleep(0.01)
         after = time.monotonic() - began - took
         done = sum(each.done for each in all_of)
@@ -190,16 +190,16 @@ def new(seconds: float) -> Table:
             each.socket.close()
     table.add(done / took / 1e3, *(f"{each:.0%}" for each in used), made / took, done / 2 / made, after)
     table.notes += [
-        f"Each connection asks for {AT_ONCE} at once, and lets go of them when all are there. The broker asks the data "
-        "cluster for all that came in during its last request together, and lets go of what nobody has once a second.",
-        "The data cluster and the client share a core. Let go: from the last answer until the data cluster has none.",
+        f"Each connection asks for {AT_ONCE} at once, and unsubscribes when all are there. The broker asks the data "
+        "cluster once for all that arrived during its last request, and removes unused subscriptions once a second.",
+        "The data cluster and the client share a core. Removed: from the last answer until the data cluster has none.",
     ]
     return table
 
 
 @contextmanager
 def data_cluster() -> Iterator[tuple[str, int]]:
-    """In a process of its own: its address and its process."""
+    """A data cluster in a process of its own: its address and process id."""
     folder = Path(tempfile.mkdtemp(prefix="tocsin-churn-"))
     (port,) = processes.free_ports(1)
     command = processes.bound(
@@ -227,12 +227,12 @@ def committed(url: str) -> int:
     return round(float(next(line.split()[1] for line in lines if line.startswith("tocsin_commit_seconds_count"))))
 
 
-# -- everybody at once -------------------------------------------------------------------------------------------------
+# -- all subscribers at once -------------------------------------------------------------------------------------------
 
 
 def storm(rounds: int, subscribers: int) -> Table:
     table = Table(
-        f"{subscribers:,} subscribers come back at once",
+        f"{subscribers:,} subscribers reconnect at once",
         ["server", "gets", "s until the last has it", "thousand/s", "CPU of the server, ms each"],
     )
     for what, missed, kept in (
@@ -240,21 +240,21 @@ def storm(rounds: int, subscribers: int) -> Table:
         (f"{MISSED} missed, from recent results", MISSED, 64),
         (f"{MISSED} missed, from the data cluster", MISSED, MISSED - 1),
     ):
-        harness.progress(f"everybody comes back: Tocsin, {what}")
+        harness.progress(f"all reconnect: Tocsin, {what}")
         with Tocsin(limits_cache_results=kept) as server:
             away(server, [server.opening(0, [0])] * subscribers)
             figures = [returned(server, resuming(server, subscribers, missed), missed) for _ in range(rounds)]
             add(table, server.name, what, subscribers, figures)
     for kind in (servers.Redis, servers.Nats):
-        harness.progress(f"everybody comes back: {kind.name}")
+        harness.progress(f"all reconnect: {kind.name}")
         with kind() as peer:
             openings = [peer.opening(number, [0]) for number in range(subscribers)]
             away(peer, openings)
             add(table, peer.name, "subscribed", subscribers, [returned(peer, openings, 0) for _ in range(rounds)])
     table.notes += [
-        "Everybody was connected and was cut off; then each connects (but Redis: the WebSocket's handshake too), says "
-        "hello and subscribes, 256 at a time. Tocsin's say the last execution they had and get what came after it; "
-        f"with Redis and NATS what was missed is lost. Medians of {rounds}.",
+        "All were connected and then disconnected; each connects (except for Redis with the WebSocket's handshake), "
+        "says hello and subscribes, 256 at a time. Those of Tocsin name their last execution and get the later ones; "
+        f"with Redis and NATS missed messages are lost. Medians of {rounds}.",
     ]
     return table
 
@@ -265,11 +265,11 @@ def add(table: Table, name: str, what: str, subscribers: int, figures: list[tupl
 
 
 def resuming(server: Tocsin, subscribers: int, missed: int) -> list[Opening]:
-    """They have all but the last ``missed`` executions."""
+    """Openings of subscribers that have all but the last ``missed`` executions."""
     after = server.cluster.position(server.channel)
     if missed:
-        # One who is here says when the broker has got them.
-        with Counter(server.door, [server.opening(0, [0])], processes.COUNTER_CORE) as here:
+        # One connected subscriber shows when the broker has them.
+        with Counter(server.endpoint, [server.opening(0, [0])], processes.COUNTER_CORE) as here:
             here.expect(missed)
             for _ in range(missed):
                 server.cluster.found(server.channel, ([0], [{"payload": "x" * 200}]))
@@ -280,15 +280,15 @@ def resuming(server: Tocsin, subscribers: int, missed: int) -> list[Opening]:
 
 
 def away(server: Server, openings: Sequence[Opening]) -> None:
-    """All were here and are cut off."""
-    with Counter(server.door, openings, processes.COUNTER_CORE):
+    """Connects all subscribers and disconnects them."""
+    with Counter(server.endpoint, openings, processes.COUNTER_CORE):
         pass
 
 
 def returned(server: Server, openings: Sequence[Opening], missed: int) -> tuple[float, float]:
     """Seconds until the last has all, CPU seconds of the server."""
     spent, began = server.cpu(), time.monotonic()
-    with Counter(server.door, openings, processes.COUNTER_CORE) as counter:
+    with Counter(server.endpoint, openings, processes.COUNTER_CORE) as counter:
         if missed:
             counter.expect(missed * len(openings))
             counter.met()

@@ -46,7 +46,7 @@ class Row:
 
 
 class Executed(Row):
-    """The data cluster records an execution and tells the broker, which pulls unless it was sent along."""
+    """The data cluster records an execution and notifies the broker, which pulls unless results were sent along."""
 
     def begin(self) -> int:
         server = self.server
@@ -73,7 +73,7 @@ def measure(subscribers: int, rounds: int) -> Table:
         rows: list[Row] = []
         for name, kind, server in (
             ("one write to each, in C", Row, servers.Limit()),
-            ("broker alone, told with results", Row, Tocsin()),
+            ("broker alone, notified with results", Row, Tocsin()),
             ("committed, push channel", Executed, Tocsin(channel="PushedAbove")),
             ("committed, pull channel", Executed, Tocsin()),
         ):
@@ -87,7 +87,7 @@ def measure(subscribers: int, rounds: int) -> Table:
                     row.last.clear()
             for row in order.sample(rows, len(rows)):
                 row.round()
-                time.sleep(0.01)  # what a round leaves to do, like settling the outbox, is not the next one's
+                time.sleep(0.01)  # remaining work of a round, such as emptying the outbox, must not delay the next one
         least = median(rows[0].last)
         for row in rows:
             last = median(row.last)
@@ -97,14 +97,14 @@ def measure(subscribers: int, rounds: int) -> Table:
         "has a core; the data cluster and the counter share the other.",
         "Committed: the execution is in the catalog and could be read after a crash. From there the data cluster looks "
         "into its outbox, makes the message and posts it to the broker, which asks for the results (pull) or has them "
-        "(push), and writes to everybody.",
+        "(push), and writes to every subscriber.",
     ]
     return table
 
 
 @contextmanager
 def connected(server: Server, subscribers: int) -> Iterator[Counter]:
-    with server, Counter(server.door, [server.opening(0, [0])] * subscribers, processes.COUNTER_CORE) as counter:
+    with server, Counter(server.endpoint, [server.opening(0, [0])] * subscribers, processes.COUNTER_CORE) as counter:
         yield counter
 
 

@@ -20,11 +20,11 @@ from benchmarks.holder import Holder
 SPARE = 150
 #: Seconds between two pings to a connection, as a broker comes.
 HEARTBEAT = 25.0
-#: Seconds that an idle broker is watched without heartbeats.
+#: Seconds that an idle broker is observed without heartbeats.
 WATCHED = 5.0
 #: Connections of which the speed is measured. Of many more, the kernel of the client takes long to find a free port.
 TIMED = 5_000
-#: Connections that one who watches has ready before the measured ones, so that nothing is loaded for the first time.
+#: Connections made before the measured ones, so that nothing is loaded for the first time.
 WARM = 200
 
 
@@ -101,7 +101,7 @@ def measured(members: int, counters: int, most: int, heartbeat: float) -> list[A
 
 @contextmanager
 def held(broker: Tocsin, openings: list[Opening], heartbeat: float) -> Iterator[None]:
-    with Holder(broker.door, openings) if heartbeat else Counter(broker.door, openings, processes.COUNTER_CORE):
+    with Holder(broker.endpoint, openings) if heartbeat else Counter(broker.endpoint, openings, processes.COUNTER_CORE):
         yield
 
 

@@ -35,7 +35,7 @@ def executions(times: int) -> Table:
         runner = ours.runner_of(data, NAME)
         cases = {
             f"{REPORTS} new reports that match": lambda at: ours.matching(at, REPORTS, SUBSCRIPTIONS),
-            f"{REPORTS} new reports that match nobody": lambda at: [
+            f"{REPORTS} new reports that match no subscription": lambda at: [
                 ours.report(at + n, "other", "nowhere") for n in range(REPORTS)
             ],
         }
@@ -129,7 +129,7 @@ def idle(seconds: float) -> Table:
     table = Table("Seven idle channels: CPU in % of a core", ["process", "%"])
     with ours.child() as server:
         server.sql(ours.EMERGENCY.read_text())
-        server.sql(f'CREATE BROKER {ours.BROKER} AT "{ours.NOBODY}"')
+        server.sql(f'CREATE BROKER {ours.BROKER} AT "{ours.UNREACHABLE}"')
         for name, args in arguments.items():
             server.subscribe(name, args)
         time.sleep(15.0)  # the JVM's compiler has work left from the statements

@@ -1,4 +1,4 @@
-"""What every benchmark shares: the machine it ran on, the statistics, the table.
+"""Shared by all benchmarks: the machine they ran on, the statistics, the table.
 
 A benchmark is a file with
 
@@ -34,7 +34,7 @@ TABLES = Path(__file__).parent / "tables"
 
 @dataclass
 class Table:
-    """Rows under ``columns``, with a title and what a reader has to know about them."""
+    """Rows under ``columns``, with a title and notes for the reader."""
 
     title: str
     columns: Sequence[str]
@@ -159,7 +159,7 @@ def _java() -> str:
 
 
 def progress(text: str) -> None:
-    """Where a long benchmark is, for whoever waits."""
+    """Prints the progress of a long benchmark."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
@@ -179,7 +179,7 @@ def main(name: str, run: Callable[[bool], list[Table]]) -> None:
     parser.add_argument("--full", action="store_true", help="the largest sizes too; takes long")
     parser.add_argument("--no-save", action="store_true", help="only print the tables")
     options = parser.parse_args()
-    # A run that is told to stop leaves its servers and folders behind unless the blocks around them are left.
+    # SIGTERM must leave the blocks around servers and folders, or these would remain.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"# {name}", *[f"- {key}: {value}" for key, value in machine()], "", sep="\n", flush=True)
     tables = run(options.full)

@@ -1,4 +1,4 @@
-"""The herd: newcomers between two load reports all go to the broker that was the least loaded at the last one."""
+"""The herd: all subscribers between two load reports are placed at the broker that was least loaded at the first."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from benchmarks import harness
 from benchmarks.harness import Table
 from tocsin.balancing.placement import PLACEMENTS, Candidate, NewSubscriber, make
 
-BROKERS, NEWCOMERS = 10, 5_000
-PATIENCE = 250  # newcomers later a subscriber has made its subscriptions, and causes load
+BROKERS, SUBSCRIBERS = 10, 5_000
+DELAY = 250  # placements after which a subscriber has subscribed and causes load
 
 
 def herd(name: str, every: int, seed: int) -> float:
-    """The highest load of a broker over the mean, at its worst, with reports after each ``every`` newcomers."""
+    """The highest load of a broker over the mean, at its worst, with reports after each ``every`` placements."""
     random, placement = Random(seed), make(name)
     load = {f"b{j}": 1000.0 for j in range(BROKERS)}
     places = [Candidate(broker, load[broker]) for broker in load]
-    coming: list[tuple[str, float]] = []
+    placed: list[tuple[str, float]] = []
     worst = 1.0
-    for turn in range(NEWCOMERS):
+    for turn in range(SUBSCRIBERS):
         if turn % every == 0:
             places = [replace(place, load=load[place.broker]) for place in places]
         broker = placement.place(NewSubscriber(), places, random)
         assert broker is not None
-        coming.append((broker, random.uniform(10, 30)))
-        delay = 0 if every == 1 else PATIENCE
-        while len(coming) > delay:
-            where, weight = coming.pop(0)
+        placed.append((broker, random.uniform(10, 30)))
+        delay = 0 if every == 1 else DELAY
+        while len(placed) > delay:
+            where, weight = placed.pop(0)
             load[where] += weight
         worst = max(worst, max(load.values()) * BROKERS / sum(load.values()))
     return worst
@@ -37,11 +37,11 @@ def herd(name: str, every: int, seed: int) -> float:
 def run(full: bool) -> list[Table]:
     gaps = (1, 100, 500, 2_000)
     table = Table(
-        f"{NEWCOMERS:,} newcomers, {BROKERS} brokers: highest load over the mean, at its worst",
-        ["placement", *[f"report after {gap:,} newcomers" for gap in gaps]],
+        f"{SUBSCRIBERS:,} new subscribers, {BROKERS} brokers: highest load over the mean, at its worst",
+        ["placement", *[f"report after {gap:,} placements" for gap in gaps]],
         notes=[
-            f"A newcomer causes load {PATIENCE} newcomers after its placement; in the first column at once.",
-            "Mean of 5 seeds. Nearest without any location is chance.",
+            f"A new subscriber causes load {DELAY} placements after its own; in the first column at once.",
+            "Mean of 5 seeds. Nearest without any location is random.",
         ],
     )
     for name in PLACEMENTS:

@@ -6,7 +6,7 @@ import select
 import socket
 import threading
 
-from benchmarks.fanout.counter import Door, Opening
+from benchmarks.fanout.counter import Endpoint, Opening
 
 HEAD = (
     "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -26,11 +26,11 @@ def masked(message: bytes) -> bytes:
 PONG = masked(b'{"type":"pong"}')
 
 
-def handshake(door: Door) -> socket.socket:
+def handshake(endpoint: Endpoint) -> socket.socket:
     """A connection that has become a WebSocket."""
-    made = socket.create_connection(("127.0.0.1", door.port), 60.0)
+    made = socket.create_connection(("127.0.0.1", endpoint.port), 60.0)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    made.sendall(HEAD.format(path=door.path, subprotocol=door.subprotocol).encode())
+    made.sendall(HEAD.format(path=endpoint.path, subprotocol=endpoint.subprotocol).encode())
     answer = made.recv(4096)
     if not answer.startswith(b"HTTP/1.1 101 ") or not answer.endswith(b"\r\n\r\n"):
         raise RuntimeError(f"no WebSocket: {answer!r}")
@@ -40,23 +40,23 @@ def handshake(door: Door) -> socket.socket:
 class Holder:
     """Enter it to open all connections; from then on a thread answers pings."""
 
-    def __init__(self, door: Door, openings: list[Opening]) -> None:
-        self._door, self._openings = door, openings
+    def __init__(self, endpoint: Endpoint, openings: list[Opening]) -> None:
+        self._endpoint, self._openings = endpoint, openings
         self._sockets: dict[int, socket.socket] = {}
         self._poll = select.epoll()
         self._ending = False
         self._thread = threading.Thread(target=self._answer)
-        #: Of all connections together; who waits for more of them is told.
+        #: Of all connections together; notifies the waiting thread of each.
         self.pings = 0
         self.pinged = threading.Condition()
 
     def __enter__(self) -> Holder:
         for opening in self._openings:
-            made = handshake(self._door)
+            made = handshake(self._endpoint)
             made.sendall(b"".join(masked(message) for message in opening.messages))
-            heard = b""
-            while heard.count(self._door.answer) < opening.answers:
-                heard += made.recv(65_536)
+            received = b""
+            while received.count(self._endpoint.answer) < opening.answers:
+                received += made.recv(65_536)
             made.setblocking(False)
             self._sockets[made.fileno()] = made
             self._poll.register(made.fileno(), select.EPOLLIN)

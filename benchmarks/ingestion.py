@@ -171,7 +171,7 @@ def postgres(records: list[dict[str, Any]], cores: list[int]) -> Iterator[Target
                 for _ in range(connections):
                     connection = stack.enter_context(psycopg.connect(peer.url, autocommit=True))
                     connection.pgconn.prepare(b"put", text.encode())
-                    # libpq has logged in and prepared; from here on the bytes are our own.
+                    # libpq has logged in and prepared the statement; the bytes that follow are ours.
                     sockets.append(socket.socket(fileno=os.dup(connection.fileno())))
                 yield sockets, made, load.postgres_complete
                 for each_socket in sockets:
@@ -195,7 +195,7 @@ def redis(records: list[dict[str, Any]], cores: list[int]) -> Iterator[Target]:
 
 
 def sync(times: int = 50) -> float:
-    """Median time of an fdatasync after an append, in the folder everybody's data is in."""
+    """Median time of an fdatasync after an append, in the folder of all data."""
     spent = []
     with tempfile.TemporaryFile() as file:
         for _ in range(times):

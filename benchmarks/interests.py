@@ -1,4 +1,4 @@
-"""Broker networks to balance: who wants what, who is where, how strong the brokers are. Everything from one seed."""
+"""Broker networks to balance: subscriptions, placement and capacities, all from one seed."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ def network(
     weights = np.power(0.8 ** (10 / brokers), np.arange(brokers)) if not balanced else np.ones(brokers)
     at = rng.choice(brokers, subscribers, p=weights / weights.sum())
     if kind == "uniform":
-        wanted = rng.integers(0, subscriptions, len(owner))
+        interests = rng.integers(0, subscriptions, len(owner))
     elif kind == "zipf":
         popularity = 1 / np.arange(1, subscriptions + 1)
-        wanted = rng.choice(subscriptions, len(owner), p=popularity / popularity.sum())
+        interests = rng.choice(subscriptions, len(owner), p=popularity / popularity.sum())
     elif kind == "clustered":
         communities = max(1, subscriptions // COMMUNITY)
         sizes_of = rng.dirichlet(np.full(communities, 4.0))
         mine = rng.choice(communities, subscribers, p=sizes_of)
-        wanted = mine[owner] * COMMUNITY + rng.integers(0, COMMUNITY, len(owner))
-        wanted = np.where(rng.random(len(owner)) < noise, rng.integers(0, subscriptions, len(owner)), wanted)
+        interests = mine[owner] * COMMUNITY + rng.integers(0, COMMUNITY, len(owner))
+        interests = np.where(rng.random(len(owner)) < noise, rng.integers(0, subscriptions, len(owner)), interests)
     elif kind == "geographic":
-        wanted, at = geographic(rng, subscribers, subscriptions, brokers, owner, balanced, at)
+        interests, at = geographic(rng, subscribers, subscriptions, brokers, owner, balanced, at)
     else:
         raise ValueError(kind)
-    keys = np.unique(owner * np.int64(subscriptions) + wanted)
+    keys = np.unique(owner * np.int64(subscriptions) + interests)
     size = np.bincount(keys // subscriptions, minlength=subscribers)
     capacity = rng.choice([1.0, 2.0, 4.0], brokers) if unequal else np.ones(brokers)
     return Load.of(Rows.packed(size, keys % subscriptions), lam, at, capacity)
 
 
 def geographic(rng, subscribers, subscriptions, brokers, owner, balanced, at):  # type: ignore[no-untyped-def]
-    """Districts on a square; people live around a few centres, want what is near them, and use the nearest broker."""
+    """Districts on a square; subscribers live around a few centres, and have near interests and the nearest broker."""
     side = int(np.ceil(np.sqrt(subscriptions)))
     centres = rng.random((6, 2))
     home = np.clip(centres[rng.integers(0, 6, subscribers)] + rng.normal(0, 0.12, (subscribers, 2)), 0, 0.999)
     near = np.clip(home[owner] + rng.normal(0, 0.06, (len(owner), 2)), 0, 0.999)
     cell = (near * side).astype(np.int64)
-    wanted = (cell[:, 0] * side + cell[:, 1]) % subscriptions
+    interests = (cell[:, 0] * side + cell[:, 1]) % subscriptions
     if balanced:
-        return wanted, at
+        return interests, at
     places = rng.random((brokers, 2))
     out = np.empty(subscribers, dtype=np.int64)
     for begin in range(0, subscribers, 100_000):
         some = home[begin : begin + 100_000]
         out[begin : begin + 100_000] = ((some[:, None] - places) ** 2).sum(axis=2).argmin(axis=1)
-    return wanted, out
+    return interests, out

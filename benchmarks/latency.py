@@ -38,7 +38,7 @@ class Listed(msgspec.Struct):
 
 @dataclass
 class Watch:
-    """When each record was due to be posted, and how long after it was read."""
+    """The time at which each record was due, and the delay until it was read."""
 
     sent: dict[int, float] = field(default_factory=dict)
     latencies: list[float] = field(default_factory=list)
@@ -53,9 +53,9 @@ def run(full: bool) -> list[Table]:
         "From post to readable result, ms",
         ["records/s", "achieved", "posts/s", "p50", "p99", "executions/s", "p50 / floor"],
     )
-    with ours.sink() as told, ours.child() as server:
+    with ours.sink() as sink, ours.child() as server:
         server.sql(ours.REPORTS + ours.channel(NAME, continuous=True))
-        server.sql(f'CREATE BROKER {ours.BROKER} AT "{told}"')
+        server.sql(f'CREATE BROKER {ours.BROKER} AT "{sink}"')
         server.subscribe(NAME, ours.subscriptions(0, SUBSCRIPTIONS))
         start = 0
         measure(server, 100, 10, 8.0, start)  # warm-up
@@ -95,7 +95,7 @@ def the_floor(times: int) -> float:
 
 
 def measure(server: ours.Child, rate: int, posts: int, seconds: float, start: int) -> Watch:
-    """Posts at the rate for so long, and waits until every record was read."""
+    """Posts at the rate for some seconds, and waits until every record was read."""
     watch = Watch()
     stop = threading.Event()
     first = int(msgspec.json.decode(server.call("GET", f"/channels/{NAME}"))["last_execution"])

@@ -93,9 +93,9 @@ def run(full: bool) -> list[Table]:
     add("tokens of a script", "sqlglot", lambda: list(split(Script(script))), lambda: TocsinSpark().tokenize(script))
     add(f"{len(example.functions)} bodies read, names resolved", "sqlglot qualify", example.ours, example.library)
     decoder = RecordDecoder(COLUMNS, key=("id",), limits=Limits())
-    chance = random.Random(1)
+    rng = random.Random(1)
     for size in (1, 100, 1000):
-        body = lines([report(i, chance) for i in range(size)])
+        body = lines([report(i, rng) for i in range(size)])
         add(
             f"lines of JSON, {size}", "pyarrow.json", partial(decoder.decode, body), partial(read, body, decoder.schema)
         )

@@ -65,7 +65,7 @@ class NatsCluster:
             time.sleep(0.05)
 
     def stop(self, number: int, kill: bool = False) -> None:
-        """The one that publishes goes elsewhere first, so that what is lost is lost on the way to subscribers."""
+        """The publisher connects elsewhere first, so that only messages on the way to subscribers are lost."""
         if self.at == number:
             self.publish_at((number + 1) % SERVERS)
         process = self.running[number]
@@ -90,17 +90,17 @@ class NatsCluster:
         self._held.callback(made.close)
 
     def publish(self, messages: dict[str, Any]) -> None:
-        """Returns when the server has taken them."""
+        """Returns when the server has received them."""
         parts = [wire.nats_publish(topic.encode(), json.dumps(row).encode()) for topic, row in messages.items()]
         with self._publishing:
             assert self._publisher is not None
             self._publisher.sendall(b"".join(parts) + b"PING\r\n")
-            heard = b""
-            while b"PONG\r\n" not in heard:
+            received = b""
+            while b"PONG\r\n" not in received:
                 part = self._publisher.recv(65_536)
                 if not part:
                     raise RuntimeError("NATS has cut off the one that publishes")
-                heard += part
+                received += part
                 if b"PING\r\n" in part:
                     self._publisher.sendall(b"PONG\r\n")
 

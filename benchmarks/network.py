@@ -1,4 +1,4 @@
-"""Brokers that die, join, are drained and restarted while notifications flow; beside it NATS."""
+"""Brokers die, join, are drained and restarted while notifications flow; NATS for comparison."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ BROKERS, SUBSCRIBERS, MOST = 10, 300, 1_000
 RATE = 4.0
 #: Processes that the subscribers are spread over.
 CROWDS = 2
-#: Seconds that it has to stay balanced, and after which it is taken for never.
-STEADY, PATIENCE = 3.0, 60.0
-#: Seconds until the first regrouping is over: it has to pay at several looks, and the load has to be seen before.
+#: Seconds that the network has to stay balanced, and after which a phase counts as never balanced.
+STEADY, TIMEOUT = 3.0, 60.0
+#: Seconds until the first regrouping is over: it has to pay in several evaluations, after the load was measured.
 REGROUPED = 120.0
 #: Seconds that a late notification is waited for before it is lost.
 LATE = 30.0
 ALPHA = Multistage.alpha
 PHASES = ("start", "regroup", "quiet", "kill", "join", "drain", "undrain", "rolling restart")
 HEARTBEAT = 2
-#: Seconds that who was moved is left alone, and that pass before the next thing happens.
+#: Seconds in which a migrated subscriber is not migrated again, and that pass before the next phase.
 COOL_DOWN = 15
 SETTINGS = {"INTERVAL": 0.5, "BALANCE_EVERY": 1, "GONE_AFTER": 4, "LIMITS_COOL_DOWN": COOL_DOWN}
 
@@ -47,8 +47,8 @@ COLUMNS = (
     "phase",
     "s until balanced",
     "s until at rest",
-    "moved live",
-    "came back after a cut",
+    "migrated live",
+    "reconnected after a disconnection",
     "notifications",
     "p50, ms",
     "p99, ms",
@@ -71,7 +71,7 @@ class Phase:
     name: str
     balanced: float | None
     rest: float | None
-    moves: int
+    migrations: int
     reconnects: int
     dropped: int
     lost: int
@@ -84,7 +84,7 @@ class Phase:
         delays = [percentile(self.delays, 50), p99(self.delays), max(self.delays)] if self.delays else [None] * 3
         mean = statistics.mean(self.spread)
         uneven = [max(self.spread) / mean, statistics.pstdev(self.spread) / mean, self.cov]
-        counts = [self.moves, self.reconnects, len(self.delays)]
+        counts = [self.migrations, self.reconnects, len(self.delays)]
         return [self.name, self.balanced, self.rest, *counts, *delays, self.lost, self.duplicated, *uneven]
 
 
@@ -102,12 +102,12 @@ def tocsin_table(brokers: int, subscribers: int) -> Table:
     table.notes += [
         f"{RATE:g} executions a second, each with a row for {len(KINDS) // PARTS} of the {len(KINDS)} different "
         f"subscriptions in turn: {RATE / PARTS:g} notifications a second for each. A delay is from before the commit "
-        "of the execution, which is in the row, to the application behind the SDK.",
-        f"Balanced: everybody is connected, cov of load is below alpha ({ALPHA:g}), and it stays so until the end. At "
-        f"rest: nobody is being moved either, for {STEADY:g} s, which do not count. A dash: not within "
-        f"{PATIENCE:g} s; in quiet there is nothing to wait for.",
-        "start: from the first notification, by which load is seen. regroup: people with the same interests are "
-        f"brought together; until that was done once, {REGROUPED:g} s at most. kill: SIGKILL; join: one more, from "
+        "of the execution, which is in the row, to the application that uses the SDK.",
+        f"Balanced: all are connected, cov of load is below alpha ({ALPHA:g}), and it stays so until the end. At "
+        f"rest: no migration is pending either, for {STEADY:g} s, which do not count. A dash: not within "
+        f"{TIMEOUT:g} s; in quiet there is nothing to wait for.",
+        "start: from the first notification, by which load is measured. regroup: subscribers with the same interests "
+        f"are brought together; until that was done once, {REGROUPED:g} s at most. kill: SIGKILL; join: one more, from "
         "the moment it is ready; drain: until it is empty. kill and drain take the broker with the most subscribers. "
         "Restart: drain, stop, start, undrain, one broker after the "
         f"other; the time is from the first drain. {COOL_DOWN} s after each have passed before the next.",
@@ -121,7 +121,7 @@ def tocsin_table(brokers: int, subscribers: int) -> Table:
 
 
 def nats_table(subscribers: int) -> Table:
-    left_out = {"s until at rest", "moved live", "cov of load"}
+    left_out = {"s until at rest", "migrated live", "cov of load"}
     places = [place for place, name in enumerate(COLUMNS) if name not in left_out]
     table = Table(
         f"NATS: {SERVERS} servers in a cluster, {subscribers:,} connections, {EACH} subscriptions each",
@@ -133,13 +133,13 @@ def nats_table(subscribers: int) -> Table:
         table.add(*(cells[place] for place in places))
     table.notes += [
         f"nats-server {version}, core NATS over plain TCP; the same subscriptions, rows and rate, from the same client "
-        "processes. Nothing moves a connection that is alive, so that there is no balance to wait for: until everybody "
-        "is connected. Message loss is by design: at most once, nothing is kept for who is away (JetStream would).",
+        "processes. Live connections are never migrated, so that there is no balance to wait for: until all clients "
+        "are connected. Message loss is by design: at most once, nothing is kept for offline clients (JetStream does).",
         "Clients have a shuffled list of all servers, try the next one at once, and pause 2 s after all failed. "
         "kill: SIGKILL; join: the killed one is back; restart: SIGTERM (no lame duck mode) and start, one after the "
-        f"other, going on when everybody has been connected for {STEADY:g} s, which count. Whoever publishes moves to "
+        f"other, continuing when all have been connected for {STEADY:g} s, which count. The publisher connects to "
         "another server before each.",
-        "What is lost depends on whether a message falls into the moment in which clients are away: one run, "
+        "The loss depends on whether a message is sent while clients are offline: one run, "
         f"{RATE:g} messages a second. Delays are not those of the same work: Tocsin commits each execution to disk and "
         "brokers fetch it, NATS keeps nothing.",
     ]
@@ -166,13 +166,13 @@ class Flow:
                 self._send(row)
                 self.last += 1
                 due = max(due + 1 / RATE, time.monotonic() - 1)
-        except Exception as error:  # shown by whoever waits for the next one
+        except Exception as error:  # shown by the thread that waits for the next one
             self._error = error
 
     def next(self) -> int:
         """The number of the last message, after one more was sent."""
-        wanted, end = self.last + 1, time.monotonic() + 60
-        while self.last < wanted:
+        number, end = self.last + 1, time.monotonic() + 60
+        while self.last < number:
             if self._error is not None or time.monotonic() > end:
                 raise RuntimeError("nothing is sent any more") from self._error
             time.sleep(0.02)
@@ -223,10 +223,10 @@ class Measuring:
 
     def phase(self, name: str, took: Took, spread: list[int], cov: float | None = None) -> Phase:
         last = self._flow.next()
-        answers = self._crowds.ask(report=[self._reported + 1, last], patience=self._late)
+        answers = self._crowds.ask(report=[self._reported + 1, last], timeout=self._late)
         status, before = self._crowds.status(), self._before
         self._reported, self._before = last, status
-        since = {key: status[key] - before[key] for key in ("moves", "reconnects", "dropped")}
+        since = {key: status[key] - before[key] for key in ("migrations", "reconnects", "dropped")}
         lost, duplicated = (sum(answer[key] for answer in answers) for key in ("lost", "duplicated"))
         delays = [delay for answer in answers for each, count in answer["delays"] for delay in [each] * count]
         found = Phase(name, *took, **since, lost=lost, duplicated=duplicated, delays=delays, spread=spread, cov=cov)
@@ -240,11 +240,11 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}:{ROOT}"} | more
 
 
-def until(wanted: Callable[[], bool], began: float, steady: float, patience: float) -> float | None:
-    """Seconds until it is so and stays so; None if that takes too long."""
+def until(condition: Callable[[], bool], began: float, steady: float, timeout: float) -> float | None:
+    """Seconds until the condition holds and continues to hold; None if that takes too long."""
     since = None
-    while (now := time.monotonic()) - began < patience + steady:
-        if not wanted():
+    while (now := time.monotonic()) - began < timeout + steady:
+        if not condition():
             since = None
         elif since is None:
             since = now
@@ -325,7 +325,7 @@ class Network:
             return json.load(answer)
 
     def regrouped(self) -> bool:
-        """Whether as many were moved as were to be, so that it rests."""
+        """Whether the migrations of the regrouping are made, so that it rests."""
         with urllib.request.urlopen(f"{self.url}/balance/log?limit=100000&after={self._read}", timeout=30) as answer:
             notes = json.load(answer)["log"]
         self._read = notes[-1]["number"] if notes else self._read
@@ -336,7 +336,7 @@ class Network:
         return {each["name"]: each["state"] for each in self.topology()["brokers"]}
 
 
-def people(top: dict[str, Any], *states: str) -> dict[str, int]:
+def counts(top: dict[str, Any], *states: str) -> dict[str, int]:
     """Subscribers of the brokers in these states."""
     return {each["name"]: each["subscribers"] for each in top["brokers"] if each["state"] in (states or ("up",))}
 
@@ -388,40 +388,40 @@ class Acts:
             took = acts[name]()
             time.sleep(COOL_DOWN)
             top = self.net.topology()
-            found.append(self._measuring.phase(name, took, list(people(top).values()), top["cov"]))
+            found.append(self._measuring.phase(name, took, list(counts(top).values()), top["cov"]))
         return found
 
     def quiet(self) -> Took:
-        """Nothing happens, for comparison."""
+        """No change, for comparison."""
         time.sleep(2 * self.steady)
         return None, None
 
     def kill(self) -> Took:
         name = self._fullest()
         self.net.kill(name)
-        return self._balanced(lambda top: people(top, "gone").get(name) is not None)
+        return self._balanced(lambda top: counts(top, "gone").get(name) is not None)
 
     def join(self) -> Took:
         name = f"b{len(self.net.brokers) + 1}"
         self.net.start(name)
         self._began = time.monotonic()
-        return self._balanced(lambda top: people(top).get(name, 0) > 0)
+        return self._balanced(lambda top: counts(top).get(name, 0) > 0)
 
     def drain(self) -> Took:
         self._drained = self._fullest()
         self.net.post(f"/brokers/{self._drained}/drain")
-        return self._balanced(lambda top: people(top, "draining").get(self._drained) == 0)
+        return self._balanced(lambda top: counts(top, "draining").get(self._drained) == 0)
 
     def undrain(self) -> Took:
         self.net.post(f"/brokers/{self._drained}/undrain")
-        return self._balanced(lambda top: people(top).get(self._drained, 0) > 0)
+        return self._balanced(lambda top: counts(top).get(self._drained, 0) > 0)
 
     def rolling(self) -> Took:
-        names = list(people(self.net.topology()))
+        names = list(counts(self.net.topology()))
         for name in names:
             began = time.monotonic()
             self.net.post(f"/brokers/{name}/drain")
-            if until(lambda name=name: self._empty(name), began, 0.0, PATIENCE) is None:  # type: ignore[misc]
+            if until(lambda name=name: self._empty(name), began, 0.0, TIMEOUT) is None:  # type: ignore[misc]
                 raise RuntimeError(f"{name} was drained and is not empty")
             emptied = time.monotonic()
             self.net.stop(name)
@@ -430,32 +430,32 @@ class Acts:
             harness.progress(
                 f"{name}: empty after {emptied - began:.1f} s, back {time.monotonic() - emptied:.1f} s later"
             )
-        return self._balanced(patience=time.monotonic() - self._began + PATIENCE)
+        return self._balanced(timeout=time.monotonic() - self._began + TIMEOUT)
 
     def _empty(self, name: str) -> bool:
         top = self.net.topology()
-        return people(top, "draining").get(name) == 0 and top["pending"] == 0
+        return counts(top, "draining").get(name) == 0 and top["pending"] == 0
 
     def _fullest(self) -> str:
-        here = people(self.net.topology())
+        here = counts(self.net.topology())
         return max(here, key=lambda name: here[name])
 
     def _balanced(
-        self, more: Callable[[dict[str, Any]], bool] = lambda top: True, patience: float | None = None
+        self, more: Callable[[dict[str, Any]], bool] = lambda top: True, timeout: float | None = None
     ) -> Took:
         since: float | None = None
 
         def resting() -> bool:
             nonlocal since
             top = self.net.topology()
-            everybody = sum(people(top, "up", "draining").values()) == self.subscribers
-            if not (everybody and top["cov"] < ALPHA and more(top)):
+            complete = sum(counts(top, "up", "draining").values()) == self.subscribers
+            if not (complete and top["cov"] < ALPHA and more(top)):
                 since = None
             elif since is None:
                 since = time.monotonic()
             return since is not None and top["pending"] == 0
 
-        rest = until(resting, self._began, self.steady, PATIENCE if patience is None else patience)
+        rest = until(resting, self._began, self.steady, TIMEOUT if timeout is None else timeout)
         balanced = None if since is None else since - self._began
         # The two are of the same look if both came at once, and one is taken after it was made.
         return balanced if balanced is None or rest is None else min(balanced, rest), rest
@@ -474,7 +474,7 @@ def nats(subscribers: int, crowds: int = CROWDS, steady: float = STEADY) -> tupl
         measuring = Measuring(crowd, flow, 2.0)
 
         def connected(began: float, steady: float = steady) -> float | None:
-            return until(lambda: crowd.status()["connected"] == subscribers, began, steady, PATIENCE)
+            return until(lambda: crowd.status()["connected"] == subscribers, began, steady, TIMEOUT)
 
         def restart() -> None:
             for number in range(SERVERS):
@@ -484,14 +484,14 @@ def nats(subscribers: int, crowds: int = CROWDS, steady: float = STEADY) -> tupl
                 servers.ready(number)
                 connected(began)
 
-        def back() -> None:
+        def start_again() -> None:
             servers.launch(0)
             servers.ready(0)
 
         acts = {
             "quiet": lambda: time.sleep(2 * steady),
             "kill": lambda: servers.stop(0, kill=True),
-            "join": back,
+            "join": start_again,
             "rolling restart": restart,
         }
         found = []

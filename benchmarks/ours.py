@@ -31,8 +31,8 @@ from tocsin.demo.city.reports import KINDS
 EMERGENCY = Path(__file__).parent.parent / "examples" / "emergency.sql"
 COLUMNS = ("report_id", "kind", "location", "lat", "lon", "severity", "message", "time")
 BROKER = "bench"
-#: Nobody listens there: fine where results are pulled and nothing depends on being told.
-NOBODY = "http://127.0.0.1:9/"
+#: No server listens there: fine where results are pulled and nothing depends on notifications.
+UNREACHABLE = "http://127.0.0.1:9/"
 
 REPORTS = """
 CREATE ACTIVE DATASET EmergencyReports (
@@ -71,7 +71,7 @@ def subscriptions(first: int, last: int) -> list[list[str]]:
 
 def report(number: int, kind: str, location: str, size: int = 300) -> dict[str, Any]:
     """A report whose JSON has about ``size`` bytes."""
-    # Every report is somewhere else, so that nothing is easier to store than in life.
+    # Every report has another place, so that the data compresses no better than real data.
     north, east = number * 2654435761 % 2**32 / 2**32, number * 2246822519 % 2**32 / 2**32
     record = {
         "report_id": f"r{number:09}",
@@ -91,8 +91,8 @@ def report(number: int, kind: str, location: str, size: int = 300) -> dict[str, 
 def matching(start: int, count: int, among: int) -> list[dict[str, Any]]:
     """Reports that spread evenly over the first ``among`` subscriptions."""
     step = max(1, among // count)
-    wanted = [((start + n) * step) % among for n in range(count)]
-    return [report(start + n, KINDS[at % len(KINDS)], f"location-{at // len(KINDS)}") for n, at in enumerate(wanted)]
+    targets = [((start + n) * step) % among for n in range(count)]
+    return [report(start + n, KINDS[at % len(KINDS)], f"location-{at // len(KINDS)}") for n, at in enumerate(targets)]
 
 
 def ndjson(records: Sequence[Any]) -> bytes:
@@ -111,7 +111,7 @@ def cluster(script: str = "", **settings: Any) -> Iterator[DataCluster]:
         data.start()
         data.wait_ready(180.0)
         data.execute(script)
-        data.register_broker(BROKER, NOBODY)
+        data.register_broker(BROKER, UNREACHABLE)
         yield data
     finally:
         data.close()
@@ -213,7 +213,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def sink() -> Iterator[str]:
-    """A broker that answers whatever it is told; gives its address."""
+    """A broker that acknowledges every notification; gives its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,4 +1,4 @@
-"""The page: frames a second and the script's time for each, with so many people on the map, in headless Chromium.
+"""The page: frames a second and the script's time for each, by the number of people on the map, in headless Chromium.
 
 Everything is drawn by the processor here; with a graphics card putting the pixels on the screen costs less.
 """
@@ -60,8 +60,8 @@ def run(full: bool) -> list[Table]:
         ["people", "window", "frames/s", "script p50 ms", "script p99 ms", "longest gap ms"],
         notes=[
             "Headless Chromium without a graphics card, next to the network that it shows, on the same machine.",
-            "A frame in which nobody would be seen to move is not drawn again: p50 is such a frame, p99 one that draws "
-            "everybody.",
+            "A frame in which no person would visibly move is not drawn again: p50 is such a frame, p99 one that draws "
+            "all of them.",
         ],
     )
     for people in (400, 20_000) if not full else (400, 5_000, 20_000, 50_000):

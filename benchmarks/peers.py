@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 from tests.postgres import Server
 
-#: What somebody who cares would set on a machine of this size.
+#: Reasonable settings for a machine of this size.
 POSTGRES = {"shared_buffers": "1GB", "work_mem": "256MB", "max_connections": "100", "max_wal_size": "4GB"}
 POSTGRES_NOTE = (
     "PostgreSQL: shared_buffers 1GB, work_mem 256MB, max_wal_size 4GB, fsync and synchronous_commit on, "
@@ -61,8 +61,8 @@ def redis() -> Iterator[Peer]:
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _answering(port, process)
-        told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
-        version = next(word[2:] for word in told.split() if word.startswith("v="))
+        output = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+        version = next(word[2:] for word in output.split() if word.startswith("v="))
         yield Peer(process.pid, port, f"redis://127.0.0.1:{port}", f"Redis {version}")
     finally:
         process.send_signal(signal.SIGKILL)

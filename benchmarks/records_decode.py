@@ -27,14 +27,14 @@ COLUMNS = (
 )
 
 
-def report(number: int, chance: random.Random) -> dict[str, Any]:
+def report(number: int, rng: random.Random) -> dict[str, Any]:
     return {
         "id": f"r{number:012d}",
-        "kind": chance.choice(["fire", "flood", "crash", "storm"]),
-        "location": f"district {chance.randrange(50)}",
-        "lat": chance.uniform(33, 34),
-        "lon": chance.uniform(-118, -117),
-        "severity": chance.randrange(5),
+        "kind": rng.choice(["fire", "flood", "crash", "storm"]),
+        "location": f"district {rng.randrange(50)}",
+        "lat": rng.uniform(33, 34),
+        "lon": rng.uniform(-118, -117),
+        "severity": rng.randrange(5),
         "message": "Smoke seen from the street: " + "x" * 90,
         "time": "2026-11-16T00:02:54.123Z",
     }
@@ -58,13 +58,13 @@ def cpu_time(work: Callable[[], object]) -> float:
 
 
 def run(full: bool) -> list[Table]:
-    chance = random.Random(1)
+    rng = random.Random(1)
     decoder = RecordDecoder(COLUMNS, key=("id",), limits=Limits())
     exact = RecordDecoder(COLUMNS, key=("id",), limits=Limits())
     exact._readers = []
     table = Table("Decoding on one core", ["records a body", "bytes a record", "shape", "µs a body", "records/s"])
     for size in (1, 100, 1000, 3000) if full else (1, 100, 1000):
-        rows = [report(i, chance) for i in range(size)]
+        rows = [report(i, rng) for i in range(size)]
         sparse = [{k: v for k, v in row.items() if k != "message" or i % 7} for i, row in enumerate(rows)]
         bad = [{**row, "lat": "x" if i == size // 2 else row["lat"]} for i, row in enumerate(rows)]
         shapes = [
@@ -72,11 +72,11 @@ def run(full: bool) -> list[Table]:
             ("lines", decoder, lines(rows)),
             ("lines, some fields missing", decoder, lines(sparse)),
             ("lines, one bad record", decoder, lines(bad)),
-            ("lines, only the exact way", exact, lines(rows)),
+            ("lines, only the exact path", exact, lines(rows)),
         ]
-        for name, way, body in shapes:
-            assert way.decode(body).total == size
-            spent = cpu_time(partial(way.decode, body))
+        for name, decoder, body in shapes:
+            assert decoder.decode(body).total == size
+            spent = cpu_time(partial(decoder.decode, body))
             table.add(size, round(len(body) / size), name, spent * 1e6, size / spent)
     table.notes.append("CPU time from the bytes of the body to a checked Arrow table; a report has eight columns.")
     return [table]

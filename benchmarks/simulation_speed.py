@@ -68,7 +68,7 @@ def growth(full: bool) -> Table:
     )
     for size in SIZES + (FULL if full else []):
         label = f"{size.subscribers:,} subscribers"
-        # β is a load of one broker: it falls with what there is for each.
+        # β is a load of one broker: it falls with the load for each.
         parameters = {"alpha": 0.15, "beta": BETA * size.subscribers / 10_000 * 10 / size.brokers}
         made, took, found = apart(measured, label, size, "ldm", parameters, False)
         row = (size.subscribers, size.brokers, size.backs, made, took, size.seconds / took, *found)

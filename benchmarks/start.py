@@ -24,7 +24,7 @@ spark.sql("SELECT 1").collect()
 print("row", flush=True)
 """
 #: What begins the line that says so.
-STEPS = {"Spark": "✓ Spark", "application": "✓ application", "page": "The page:", "told": "First notification"}
+STEPS = {"Spark": "✓ Spark", "application": "✓ application", "page": "The page:", "notified": "First notification"}
 
 
 def moments(command: list[str], steps: dict[str, str], cache: Path) -> dict[str, float]:
@@ -89,8 +89,8 @@ def run(full: bool) -> list[Table]:
     for name, each in (("first start", first), ("every later start", later)):
         steps = {step: harness.median(some[step] for some in each) for step in STEPS}
         after = harness.median(some["page"] - some["Spark"] for some in each)
-        told = steps["told"]
-        table.add(name, steps["Spark"], steps["application"], steps["page"], after, told, told / row)
+        notified = steps["notified"]
+        table.add(name, steps["Spark"], steps["application"], steps["page"], after, notified, notified / row)
     return [table]
 
 

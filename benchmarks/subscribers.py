@@ -1,12 +1,12 @@
-"""Many subscribers in one process, of Tocsin through the SDK or of NATS by hand, that write down what they get.
+"""Many subscribers in one process, of Tocsin through the SDK or of NATS by hand, that record what they receive.
 
     python -m benchmarks.subscribers tocsin COORDINATOR FIRST COUNT
     python -m benchmarks.subscribers nats PORT,PORT,… FIRST COUNT
 
-Says {"event": "ready"} once all are subscribed, then answers lines of JSON on standard input:
+Prints {"event": "ready"} once all are subscribed, then answers lines of JSON on standard input:
 
-    {"report": [first, last], "patience": SECONDS}     what came of the messages with these numbers
-    {"status": true}                                   who is connected, and how often anybody had to
+    {"report": [first, last], "timeout": SECONDS}     losses and delays of the messages with these numbers
+    {"status": true}                                  the number of connections and of reconnections
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tocsin.client import Client, connect
 from tocsin.client.notification import Gap
 
 KINDS = [f"kind{n}" for n in range(20)]
-#: Each message is for one part of the kinds, in turn: what is lost in a short while is seen, for few deliveries.
+#: Each message is for one part of the kinds, in turn: a short loss is noticed with few deliveries.
 PARTS = 2
 #: Subscriptions of each.
 EACH = 3
@@ -56,11 +56,11 @@ class Diary:
     def add(self, row: dict[str, Any]) -> None:
         self.got.append((row["n"], (time.monotonic_ns() - row["at"]) / 1e6))
 
-    def wanted(self, first: int, last: int) -> list[int]:
+    def expected(self, first: int, last: int) -> list[int]:
         return [n for n in range(first, last + 1) if n % PARTS == self._turn]
 
     def has(self, last: int) -> bool:
-        """Is the newest of them there? Other ones come before it."""
+        """Whether the newest of them has arrived; the others come before it."""
         newest = last - (last - self._turn) % PARTS
         return newest < 1 or any(n >= newest for n, _ in reversed(self.got))
 
@@ -71,13 +71,13 @@ class Diary:
         for n, delay in self.got:
             if n > last:
                 later.append((n, delay))
-            elif n in seen or n < first:  # what is older was there at the report before
+            elif n in seen or n < first:  # older messages were in the previous report
                 again += 1
             else:
                 seen.add(n)
                 delays.append(delay)
         self.got = later
-        return len(self.wanted(first, last)) - len(seen), again, delays
+        return len(self.expected(first, last)) - len(seen), again, delays
 
 
 class Crowd:
@@ -88,10 +88,10 @@ class Crowd:
         self.tasks: list[asyncio.Task[None]] = []
 
     async def open(self, numbers: Sequence[int]) -> None:
-        door = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(AT_ONCE)
 
         async def enter(number: int) -> None:
-            async with door:
+            async with limit:
                 await self.enter(number)
 
         await asyncio.gather(*(enter(number) for number in numbers))
@@ -102,9 +102,9 @@ class Crowd:
     def status(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    async def report(self, first: int, last: int, patience: float) -> dict[str, Any]:
+    async def report(self, first: int, last: int, timeout: float) -> dict[str, Any]:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 while not all(diary.has(last) for diary in self.diaries):
                     await asyncio.sleep(0.1)
         lost, duplicated, counts = 0, 0, Counter[float]()
@@ -112,7 +112,7 @@ class Crowd:
             missing, again, delays = diary.take(first, last)
             lost, duplicated = lost + missing, duplicated + again
             counts.update(round(delay, 1) for delay in delays)
-            await asyncio.sleep(0)  # to count is not to be what delays the next ones
+            await asyncio.sleep(0)  # counting must not delay the next ones
         return {"lost": lost, "duplicated": duplicated, "delays": list(counts.items())}
 
     async def close(self) -> None:
@@ -147,7 +147,7 @@ class Tocsin(Crowd):
         all_of = [client.status for client in self.clients]
         return {
             "connected": sum(each.state == "connected" for each in all_of),
-            "moves": sum(each.migrations for each in all_of),
+            "migrations": sum(each.migrations for each in all_of),
             "reconnects": sum(each.connects - 1 - each.migrations for each in all_of),
             "dropped": sum(each.duplicates for each in all_of),
         }
@@ -161,12 +161,12 @@ class Nats(Crowd):
     def __init__(self, ports: str) -> None:
         super().__init__()
         self.ports = [int(port) for port in ports.split(",")]
-        self.connected = self.connects = self.people = 0
+        self.connected = self.connects = self.entered = 0
 
     async def enter(self, number: int) -> None:
         diaries = {kind.encode(): Diary(kind) for kind in kinds_of(number)}
         self.diaries += diaries.values()
-        self.people += 1
+        self.entered += 1
         ready = asyncio.Event()
         self.tasks.append(asyncio.create_task(self._live(diaries, ready)))
         await ready.wait()
@@ -182,7 +182,7 @@ class Nats(Crowd):
                 tried = 0
 
     async def _stay(self, port: int, diaries: dict[bytes, Diary], ready: asyncio.Event) -> bool:
-        """Until the connection ends. Was there one?"""
+        """Reads until the connection ends; whether there was one."""
         here, writer = False, None
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -209,7 +209,7 @@ class Nats(Crowd):
         return here
 
     def status(self) -> dict[str, Any]:
-        return {"connected": self.connected, "moves": 0, "reconnects": self.connects - self.people, "dropped": 0}
+        return {"connected": self.connected, "migrations": 0, "reconnects": self.connects - self.entered, "dropped": 0}
 
 
 async def main(kind: str, address: str, first: str, count: str) -> None:
@@ -221,7 +221,7 @@ async def main(kind: str, address: str, first: str, count: str) -> None:
     try:
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             command = json.loads(line)
-            say(await crowd.report(*command["report"], command["patience"]) if "report" in command else crowd.status())
+            say(await crowd.report(*command["report"], command["timeout"]) if "report" in command else crowd.status())
     finally:
         await crowd.close()
 

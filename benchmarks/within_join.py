@@ -1,4 +1,4 @@
-"""``within`` with 10,000 new reports against 100k and 1M located users, and the nearest shelters of everybody."""
+"""``within`` with 10,000 new reports against 100k and 1M located users, and the nearest shelters of all users."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def join(table: Table, data: Any, side: int, metres: int, users: int, times: int
 
 
 def nested_loop(data: Any, reports: str, located: str, metres: int, count: int) -> tuple[int, float]:
-    """How many pairs the plain predicate finds for so many of the reports, and in which time."""
+    """The number of pairs that the plain predicate finds for this number of reports, and the time."""
     runtime = data.context.runtime
     sample = runtime.to_arrow(runtime.session.sql(f"SELECT lat, lon FROM {reports} LIMIT {count}"))
     runtime.from_arrow(sample).createOrReplaceTempView("nested_loop")

@@ -1,4 +1,4 @@
-"""Real broker processes for tests; one that was killed can be started again on its port."""
+"""Real broker processes for tests; a killed one can be restarted on its port."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Broker:
         )
 
     def start(self) -> None:
-        """Again, on the port that it had."""
+        """Restarts the broker on its previous port."""
         self.killed = False
         self._launch(["--port", str(self.port)])
         self.event("ready")
 
     def event(self, name: str) -> dict[str, Any]:
-        """Waits until it says this."""
+        """Waits for this event of the broker."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said: dict[str, Any] = json.loads(line)
-            if said["event"] == name:
-                self.facts = said
-                return said
+            event: dict[str, Any] = json.loads(line)
+            if event["event"] == name:
+                self.facts = event
+                return event
         assert self.process.stderr is not None
         raise AssertionError(f"it ended before {name}: {self.process.stderr.read().decode()}")
 
@@ -57,14 +57,14 @@ class Broker:
         return int(self.url.rpartition(":")[2])
 
     def kill(self) -> None:
-        # Said before the signal: a kill from another thread is waited for there while the test goes on here.
+        # Set before the signal: another thread may wait for the end while the test continues here.
         self.killed = True
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self._close()
 
     def end(self) -> None:
-        """Stops it as an operator does; it must not complain."""
+        """Stops the broker like an operator; it must end without errors."""
         self.process.terminate()
         assert self.process.stderr is not None
         errors = self.process.stderr.read().decode()

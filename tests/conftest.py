@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-# Also without an installation, and for the helpers beside this file.
+# Makes ``tocsin`` importable without an installation, and the helpers beside this file.
 for folder in (Path(__file__).parent.parent / "src", Path(__file__).parent):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -32,7 +32,7 @@ settings.register_profile(
 )
 settings.register_profile("explore", settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
-# Else Hypothesis also tries the constants of all modules that the process has imported by then, whichever tests it ran.
+# Otherwise Hypothesis also tries constants of all imported modules, which depend on the tests that ran before.
 providers._get_local_constants = providers.Constants
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Packed bytes hold the time at which they were packed; the name of a test has to be the same in both processes."""
+    """Gzip data contains its time of compression; the name of a test has to be the same in both processes."""
     return f"{argname}-gzip" if isinstance(val, bytes) and val.startswith(b"\x1f\x8b") else None
 
 
 @pytest.fixture(scope="session")
 def exploration_seed(pytestconfig: pytest.Config) -> int:
-    """Of the random choices in a slow test: ``make test-slow`` draws a new one and says how to repeat it."""
+    """The seed of random choices in slow tests: ``make test-slow`` draws a new one and prints how to repeat it."""
     return int(pytestconfig.getoption("hypothesis_seed") or 0)
 
 
@@ -120,7 +120,7 @@ def shared_database(postgres_server: Server) -> str:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_address(request: pytest.FixtureRequest) -> str:
-    """Of an empty database, SQLite and PostgreSQL in turn: what the configuration calls ``catalog`` or ``store``."""
+    """The address of an empty database, SQLite and PostgreSQL in turn, for the setting ``catalog`` or ``store``."""
     if request.param == "sqlite":
         return ""
     server: Server = request.getfixturevalue("postgres_server")

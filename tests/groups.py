@@ -1,7 +1,7 @@
-"""Which tests stay together when two processes share them, as in ``make test``. A plugin of pytest and pytest-xdist.
+"""A plugin of pytest and pytest-xdist that groups tests when two processes share them, as in ``make test``.
 
-Tests that use the same slow fixture go to one process, which makes it once; otherwise a file is a group. The processes
-that collect the tests know the fixtures and write the groups down for the one that hands them out, which does not.
+Tests that use the same slow fixture go to one process, which makes it once; otherwise a file is a group. Only the
+processes that collect the tests know the fixtures, so they write the groups to a file for the scheduling process.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-#: Made once a process, and take long.
-SHARED = ("spark_runtime", "documented", "url", "standalone_master", "watched_network")
-#: The longest go first, so that no process is left with one of them at the end. Even before them goes a file whose
-#: first test starts Spark and stops it: from then on every start finds an archive of its classes.
+#: Slow fixtures, made once per process.
+SHARED = ("spark_runtime", "documented", "url", "standalone_master", "shared_network")
+#: The longest groups go first, so that no process runs one of them alone at the end. The very first one starts and
+#: stops Spark, which leaves an archive of its classes for every later start.
 ORDER = ["spark_runtime", "test_cluster", "test_demo", "standalone_master", "test_kill", "test_emergency", "documented"]
-ORDER += ["test_network", "test_spark_session", "test_java", "watched_network", "url", "test_maintenance"]
-ORDER += ["test_runs", "test_openapi", "test_demo_loop", "test_packaging", "test_broker_kill", "test_kept_numbers"]
+ORDER += ["test_network", "test_spark_session", "test_java", "shared_network", "url", "test_maintenance"]
+ORDER += ["test_runs", "test_openapi", "test_demo_loop", "test_packaging", "test_broker_kill", "test_previous_ids"]
 FIRST = {group: place for place, group in enumerate(ORDER)}
 
 
@@ -29,8 +29,8 @@ def group(item: pytest.Item) -> str:
     return next((name for name in SHARED if name in used), item.path.stem)
 
 
-class Handing(LoadScopeScheduling):
-    """Hands out one group after the other."""
+class GroupScheduling(LoadScopeScheduling):
+    """Gives each process one group after the other."""
 
     def __init__(self, config: pytest.Config, log: Any, folder: Path) -> None:
         config.option.loadscopereorder = False
@@ -54,12 +54,12 @@ class Groups:
         node.workerinput["groups"] = str(Path(self._folder.name) / node.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Handing:
-        return Handing(config, log, Path(self._folder.name))
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> GroupScheduling:
+        return GroupScheduling(config, log, Path(self._folder.name))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: FIRST.get(group(item), len(FIRST)))
-        told: dict[str, str] = getattr(config, "workerinput", {})
-        if "groups" in told:
-            Path(told["groups"]).write_text(json.dumps({item.nodeid: group(item) for item in items}))
+        worker: dict[str, str] = getattr(config, "workerinput", {})
+        if "groups" in worker:
+            Path(worker["groups"]).write_text(json.dumps({item.nodeid: group(item) for item in items}))

@@ -21,7 +21,7 @@ import psycopg
 
 
 class PortTaken(Exception):
-    """By somebody who was faster."""
+    """Another process has taken the port."""
 
 
 READY = "database system is ready to accept connections"
@@ -47,7 +47,7 @@ def _installed() -> Path | None:
 
 
 def _account() -> str | None:
-    """Whom the server runs as: PostgreSQL refuses root."""
+    """The account of the server: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -86,7 +86,7 @@ class Server:
         return urlsplit(self.url)._replace(path=f"/{name}").geturl()
 
     def empty(self, url: str) -> str:
-        """Takes all that is ours out of a database again, which is faster than another database."""
+        """Removes all our tables from a database, which is faster than a new database."""
         with psycopg.connect(url, autocommit=True) as connection:
             drop = "DROP SCHEMA IF EXISTS tocsin, tocsin_coordinator CASCADE"
             connection.execute(f"SET client_min_messages = warning; {drop}")
@@ -109,7 +109,7 @@ class Server:
         if self._port:
             self._launch()
             return
-        for _ in range(10):  # somebody else may take a port that is free at the moment
+        for _ in range(10):  # another process may take the free port first
             self._port = _free_port()
             with suppress(PortTaken):
                 self._launch()
@@ -129,8 +129,8 @@ class Server:
         threading.Thread(target=self._read_log, args=(self._process, ready), daemon=True).start()
         if ready.wait(120) and self._process.poll() is None:
             return
-        said = "\n".join(self._log[-20:])
-        raise PortTaken if "already in use" in said else RuntimeError(f"PostgreSQL did not start:\n{said}")
+        output = "\n".join(self._log[-20:])
+        raise PortTaken if "already in use" in output else RuntimeError(f"PostgreSQL did not start:\n{output}")
 
     def _read_log(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
         assert process.stderr is not None
@@ -151,7 +151,7 @@ class Server:
         self._process = None
 
     def close(self) -> None:
-        # Nothing of it is kept, so that no time goes into a clean end.
+        # The data is deleted, so a clean shutdown would waste time.
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Seeds of histories: a few in every run, more of the same in ``make test-slow``."""
+"""Seeds of random histories: a few in every run, more in ``make test-slow``."""
 
 from __future__ import annotations
 

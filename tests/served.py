@@ -1,4 +1,4 @@
-"""A real data cluster in a process of its own, started as a user starts it."""
+"""A real data cluster in its own process, started with the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The settings of the machine don't reach the test, nor do its colours."""
+    """This environment without the machine's Tocsin settings and without colours."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
     return kept | {"PYTHONPATH": str(SOURCE), "NO_COLOR": "1", "TERM": "dumb"} | more
 
@@ -31,7 +31,7 @@ class Ran(NamedTuple):
 
 
 def tocsin(*words: str, data: bytes = b"", **env: str) -> Ran:
-    """Runs ``tocsin`` with these words in this process, as its entry point does: starting Python takes longer."""
+    """Runs ``tocsin`` with these arguments in this process, which is faster than a new Python process."""
     streams = [io.TextIOWrapper(io.BytesIO(start), "utf-8", write_through=True) for start in (data, b"", b"")]
     with patch.dict(os.environ, environment(**env), clear=True):
         before = sys.stdin, sys.stdout, sys.stderr
@@ -56,12 +56,12 @@ class Process:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=settings)
 
     def event(self, name: str) -> dict[str, Any]:
-        """Waits until it says this."""
+        """Waits for this event of the process."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said: dict[str, Any] = json.loads(line)
-            if said["event"] == name:
-                return said
+            event: dict[str, Any] = json.loads(line)
+            if event["event"] == name:
+                return event
         raise AssertionError(f"it ended before {name}: {self.errors()}")
 
     def errors(self) -> str:
@@ -75,7 +75,7 @@ class Process:
 
 @contextmanager
 def served(home: Path, *options: str) -> Iterator[str]:
-    """The address of a data cluster that can run queries, and load what is in the folder around its home."""
+    """Yields the address of a data cluster that can run queries, and load what is in the folder around its home."""
     readable = json.dumps([str(home.parent)])
     running = Process("--home", str(home), "--master", "local[2]", *options, TOCSIN_LOAD_PATHS=readable)
     try:

@@ -1,6 +1,6 @@
-"""A real data cluster in which the test says what an execution found, instead of Spark. Everything else is as it is.
+"""A real data cluster without Spark: the test provides the results of executions. Everything else is real.
 
-Run as a script it is a process of its own that can be killed; it takes commands as lines of JSON on standard input:
+As a script it runs in its own process, which can be killed, and reads commands as lines of JSON from standard input:
 
     {"execute": CHANNEL, "found": [[args, rows], …]}     answered by {"execution": N}
     {"last": CHANNEL}                                    answered by {"execution": N}
@@ -78,7 +78,7 @@ class Sparkless(DataCluster):
             pass
 
     def found(self, channel: str, *found: tuple[list[Any], list[Any]]) -> int:
-        """Records an execution that found these rows for the subscriptions with these arguments. Its number."""
+        """Records an execution with these rows for the subscriptions with these arguments, and returns its number."""
         context = self.context
         definition = context.definitions.get(Channel, channel)
         runner, table = self.channel_manager.runners[definition.id], context.tables[definition.id]
@@ -111,7 +111,7 @@ class Sparkless(DataCluster):
 
 @contextmanager
 def sparkless(home: Path, **settings: Any) -> Iterator[tuple[Sparkless, str]]:
-    """The cluster and the address of its server."""
+    """Yields the cluster and the address of its server."""
     config = ClusterConfig(home=str(home), port=settings.pop("port", 0), **settings)
     cluster = Sparkless(config)
     cluster.start()

@@ -20,7 +20,7 @@ from tocsin.cluster.spark.java import find_java
 SPARK_HOME = Path(pyspark.__file__).parent
 SRC = Path(tocsin.__file__).parent.parent
 TESTS = Path(__file__).parent
-#: Settings of a data cluster for tests: half of their CPU time went into compiling well what then runs once.
+#: Settings of a data cluster for tests: without them, half of the CPU time goes into optimizing code that runs once.
 SHORT_LIVED: dict[str, Any] = {
     "brief": True,
     "spark": {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"},
@@ -35,7 +35,7 @@ def child_env(**extra: str) -> dict[str, str]:
 
 
 def start_child(script: str, *args: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Python source as a child process, for what needs a Spark session of its own or has to be killed.
+    """Starts Python source in a child process, for a test that needs its own Spark session or kills it.
 
     The child's standard input is open: a child that reads it ends with the test.
     """
@@ -50,7 +50,7 @@ def start_child(script: str, *args: str, env: Mapping[str, str] | None = None) -
 
 
 def run_in_child(script: str, *args: str, env: Mapping[str, str] | None = None, timeout: float = 500) -> str:
-    """What the child printed; its output is shown when it fails."""
+    """Returns the output of the child, and shows it if the child fails."""
     child = start_child(script, *args, env=env)
     try:
         out, _ = child.communicate(timeout=timeout)
@@ -130,6 +130,6 @@ def standalone(folder: Path, cores: int = 2, memory: str = "1g") -> Iterator[str
 
 
 def _keep(stream: IO[str], log: Path) -> None:
-    """Reads on, so that the process is not held up by what it says."""
+    """Keeps reading, so that the output of the process does not block it."""
     with stream, log.open("w") as out:
         out.writelines(stream)

@@ -1,4 +1,4 @@
-"""The benchmarks of connections, churn and the way from the commit run, and count what they should; sizes are small."""
+"""The benchmarks of connections, churn and commit to last delivery run at a small size, with correct counts."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-def test_all_connections_of_several_processes_are_held():
+def test_the_benchmark_holds_the_connections_of_several_processes():
     processes, held, *_, spread, beat, _idle = connections.measured(2, 1, 60, 0.0)
     assert (processes, held, beat) == (2, 60, "none")
     assert sum(int(part) for part in spread.split(" + ")) == 60
 
 
-def test_who_answers_heartbeats_stays():
+def test_connections_that_answer_heartbeats_stay_open():
     with Tocsin(None, heartbeat=2) as broker:
         openings = [broker.opening(0, [0])] * 5
-        with Holder(broker.door, openings) as holder:
-            with holder.pinged:  # four each: more than a silent one would get
+        with Holder(broker.endpoint, openings) as holder:
+            with holder.pinged:  # four each: more than a silent connection receives
                 assert holder.pinged.wait_for(lambda: holder.pings >= 20, 300)
             assert holder.alive
             assert connections.connections(broker.facts[0]["inside"]) == 5
 
 
-def test_every_subscription_that_comes_and_goes_is_answered():
+def test_every_subscribe_and_unsubscribe_of_the_churn_is_answered():
     with Tocsin(None) as server, churn.keeping(server):
         openings = churn.churning(server)
         assert openings[0].answers == 41 and len(openings) == 3
@@ -49,17 +49,17 @@ def test_every_subscription_that_comes_and_goes_is_answered():
         assert server.cluster.channel(server.channel)["subscriptions"] == 4
 
 
-def test_what_is_new_to_the_data_cluster_is_let_go_in_the_end():
+def test_new_be_subscriptions_expire_at_the_end_of_the_churn():
     (row,) = churn.new(0.1).rows
     assert row[0] > 0 and row[3] > 0
 
 
-def test_everybody_who_comes_back_gets_what_was_missed():
+def test_every_resumed_subscriber_receives_what_it_missed():
     with Tocsin(None, limits_cache_results=3) as server:
         churn.away(server, [server.opening(0, [0])] * 20)
         for missed in (0, 2, 5):
             openings = churn.resuming(server, 20, missed)
-            with Counter(server.door, openings) as counter:
+            with Counter(server.endpoint, openings) as counter:
                 counter.expect(20 * missed)
                 counter.met()
                 server.cluster.found(server.channel, ([0], [{"n": 1}]))

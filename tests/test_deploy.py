@@ -1,4 +1,4 @@
-"""What ``deploy/`` says: no engine runs here, but every command, option, setting, port and path in it is checked."""
+"""The files in ``deploy/``: no container runs here, but every command, option, setting, port and path is checked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = {row[1] for variables, model in MODELS.items() for row in config.rows
 
 
 def configured(words: list[str], env: dict[str, str]) -> Any:
-    """What the part would run with; the words go through the real command line, the variables through its loader."""
+    """The configuration of a part, from the real command line and the real loader of variables."""
     name, *options = words
     command: Any = typer.main.get_command(app)
     parsed = command.commands[name].make_context(name, options).params
@@ -68,11 +68,11 @@ def image_env() -> dict[str, str]:
     return dict(word.split("=", 1) for word in line.split())
 
 
-def test_the_container_file_has_no_fault_that_a_linter_knows():
+def test_the_container_file_passes_the_linter():
     passes(linter("hadolint"), str(DEPLOY / "Containerfile"))
 
 
-def test_the_image_is_built_from_files_that_are_there_and_not_ignored():
+def test_the_image_is_built_from_files_that_exist_and_are_not_ignored():
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert "*" in ignored
     for line in instructions("COPY"):
@@ -135,7 +135,7 @@ def configured_service(name: str) -> Any:
     return configured(COMPOSE["services"][name]["command"], settings | service_env(name))
 
 
-def test_the_compose_file_fits_the_specification():
+def test_the_compose_file_is_valid():
     file = str(DEPLOY / "compose.yaml")
     passes(linter("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", file)
 
@@ -160,7 +160,7 @@ def test_the_parts_find_each_other():
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_each_part_is_healthy_where_it_listens_and_keeps_its_data(name: str):
+def test_each_service_has_a_health_check_and_a_volume(name: str):
     service, found = COMPOSE["services"][name], configured_service(name)
     assert service["image"] == f"tocsin:{__version__}"
     assert f"http://127.0.0.1:{found.port}/healthz" in service["healthcheck"]["test"][-1]
@@ -175,7 +175,7 @@ def test_the_data_cluster_is_reached_from_this_machine_only():
     assert COMPOSE["services"]["cluster"]["ports"] == ["127.0.0.1:8480:8480"]
 
 
-def test_the_proxy_leads_to_what_subscribers_reach():
+def test_the_proxy_forwards_to_the_coordinator_and_the_brokers():
     upstreams = re.findall(r"reverse_proxy (\w+):(\d+)", (DEPLOY / "Caddyfile").read_text())
     assert upstreams == [(name, str(configured_service(name).port)) for name in ("coordinator", "north", "south")]
 
@@ -207,11 +207,11 @@ def unit_settings(unit: str) -> Any:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_each_unit_runs_a_part_in_a_folder_of_its_own(unit: str):
+def test_each_unit_runs_a_part_in_its_own_folder(unit: str):
     found, lines = unit_settings(unit), directives(unit)
     (state,), (working) = map(instantiated, lines["StateDirectory"]), instantiated(lines["WorkingDirectory"][0])
     assert found.home == working == f"/var/lib/{state}"
-    assert lines["KillMode"] == ["mixed"], "what it has started is its own to stop"
+    assert lines["KillMode"] == ["mixed"], "each part stops its own child processes"
     assert lines["User"] == ["tocsin"] and lines["WantedBy"] == lines["PartOf"] == ["tocsin.target"]
 
 
@@ -225,7 +225,7 @@ def test_the_units_find_each_other():
     assert broker.name == "north" and urlsplit(broker.public_url).port == broker.port
 
 
-def test_the_way_that_is_documented_makes_secrets_of_ones_own(tmp_path: Path):
+def test_the_documented_commands_generate_secrets(tmp_path: Path):
     for name in ("coordinator.env", "broker-north.env"):
         shutil.copy(DEPLOY / "systemd" / name, tmp_path)
     lines = re.findall(r"^sed -i .+$", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.MULTILINE)
@@ -237,18 +237,18 @@ def test_the_way_that_is_documented_makes_secrets_of_ones_own(tmp_path: Path):
     assert len(made) == 3 and len(set(made)) == 2 and "change-me" not in text
 
 
-def test_the_units_are_shut_in_alike():
+def test_all_units_have_the_same_hardening():
     def hardening(unit: str) -> str:
         text = (DEPLOY / "systemd" / unit).read_text()
         return text[text.index("UMask=") : text.index("[Install]")]
 
     assert len(UNITS) == 3 and len({hardening(unit) for unit in UNITS}) == 1
-    # Java compiles to memory and runs it.
+    # Java needs memory that is writable and executable.
     assert "MemoryDenyWriteExecute" not in hardening(UNITS[0])
 
 
-def prepared(folder: Path) -> Iterator[str]:
-    """The units as on a machine with Tocsin, whose user and program this one lacks."""
+def installed_units(folder: Path) -> Iterator[str]:
+    """Writes the units with a user and a program that exist on this machine."""
     for path in (DEPLOY / "systemd").glob("tocsin*"):
         if path.suffix in (".service", ".target"):
             text = path.read_text().replace("/opt/tocsin/bin/tocsin", sys.executable)
@@ -258,9 +258,9 @@ def prepared(folder: Path) -> Iterator[str]:
             yield str(folder / name)
 
 
-def test_systemd_itself_has_nothing_to_say_against_them(tmp_path: Path):
-    """Where there is a systemd; the tests above need none."""
-    units = list(prepared(tmp_path))
+def test_systemd_analyze_accepts_the_units(tmp_path: Path):
+    """Only where systemd is installed; the tests above do not need it."""
+    units = list(installed_units(tmp_path))
     assert len(units) == 4
     analyze = shutil.which("systemd-analyze")
     if analyze is None:

@@ -1,4 +1,4 @@
-"""The fan-out benchmark's tools count every delivery, and none too many."""
+"""The fan-out benchmark's tools count every delivery exactly once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from benchmarks.fanout import __main__ as driver
 from benchmarks.fanout import compiler, servers
 from benchmarks.fanout.cases import MARKER, PAYLOAD, Case
-from benchmarks.fanout.counter import Counter, Door, Opening
+from benchmarks.fanout.counter import Counter, Endpoint, Opening
 from benchmarks.fanout.server import Server
 
 ONE = Case("one", 50)
@@ -31,11 +31,11 @@ def limit(tmp_path_factory) -> Path:
 
 
 def delivered(server: Server, case: Case, counter: Path) -> tuple[int, int, int]:
-    """What should have come in both modes, and what did: deliveries and frames once the server has gone."""
+    """The expected deliveries in both modes, and the counted deliveries and frames after the server has stopped."""
     expected = 0
     with server:
         openings = [server.opening(number, topics) for number, topics in enumerate(case.subscriptions)]
-        with Counter(server.door, openings, executable=counter) as client:
+        with Counter(server.endpoint, openings, executable=counter) as client:
             for size in (1, 16):
                 for burst in islice(case.bursts(size), 5):
                     client.expect(case.deliveries(burst))
@@ -94,7 +94,7 @@ def test_subscriptions_are_the_same_in_every_run():
     assert again.deliveries([3, 3]) == 2 * sum(3 in topics for topics in again.subscriptions)
 
 
-# -- what the counter makes of other servers' ways ---------------------------------------------------------------------
+# -- the counter with other servers ------------------------------------------------------------------------------------
 
 
 class Scripted:
@@ -117,8 +117,10 @@ class Scripted:
         self._listener.close()
 
     @property
-    def door(self) -> Door:
-        return Door(self._listener.getsockname()[1], MARKER, b"welcome", path="/live?x=1", subprotocol="tocsin.v1.json")
+    def endpoint(self) -> Endpoint:
+        return Endpoint(
+            self._listener.getsockname()[1], MARKER, b"welcome", path="/live?x=1", subprotocol="tocsin.v1.json"
+        )
 
     def publish(self) -> None:
         self._publish.set()
@@ -163,10 +165,10 @@ DELIVERIES = 1 + 7 + 300 + 7 + 16
 
 
 @pytest.mark.parametrize("part", [1, 2, 3, 7, 11, 13, 299, 4096, 1_000_000])
-def test_markers_are_counted_wherever_frames_and_reads_end(part, counter):
+def test_markers_are_counted_across_frames_and_reads(part, counter):
     with (
         Scripted(b"".join(SCRIPT), part) as server,
-        Counter(server.door, [Opening([b'{"hello":1}'], 1)], executable=counter) as client,
+        Counter(server.endpoint, [Opening([b'{"hello":1}'], 1)], executable=counter) as client,
     ):
         client.expect(DELIVERIES)
         server.publish()
@@ -196,27 +198,27 @@ def unmasked(got: bytes) -> list[tuple[int, bytes]]:
 
 def test_known_frames_can_be_counted_by_their_bytes(counter):
     with Scripted(frame(PAYLOAD) * 40, 1000) as server:
-        door = Door(server.door.port, MARKER, b"welcome", path="/", frame=len(frame(PAYLOAD)))
-        with Counter(door, [Opening([], 1)], executable=counter) as client:
+        endpoint = Endpoint(server.endpoint.port, MARKER, b"welcome", path="/", frame=len(frame(PAYLOAD)))
+        with Counter(endpoint, [Opening([], 1)], executable=counter) as client:
             client.expect(40)
             server.publish()
             assert client.met().deliveries == 40
             assert client.drained().deliveries == 40
 
 
-def test_a_server_that_closes_too_early_is_told(counter):
+def test_a_server_that_closes_too_early_is_an_error(counter):
     with (
         Scripted(frame(PAYLOAD) + frame((1008).to_bytes(2) + b"too slow", opcode=8), 1000) as server,
-        Counter(server.door, [Opening([], 1)], executable=counter) as client,
+        Counter(server.endpoint, [Opening([], 1)], executable=counter) as client,
     ):
         client.expect(2)
-        client.total()  # its answer says that the counter expects them
+        client.total()  # after its answer, the counter expects them
         server.publish()
         with pytest.raises(RuntimeError, match="1008 too slow"):
             client.met()
 
 
-def test_a_missing_compiler_is_told(monkeypatch, tmp_path):
+def test_a_missing_compiler_is_an_error(monkeypatch, tmp_path):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match="needs a C compiler"):

@@ -5,7 +5,7 @@ from benchmarks import harness
 from benchmarks.harness import Table
 
 
-def test_a_table_is_markdown_with_numbers_to_the_right():
+def test_a_table_is_markdown_with_right_aligned_numbers():
     table = Table("Speed", ["what", "n", "ms"], notes=["two cores"])
     table.add("one", 1_000, 1.23456)
     table.add("other", 20, None)
@@ -39,7 +39,7 @@ def test_a_percentile_is_one_of_the_values(percent, value):
     assert harness.percentile(range(1, 101), percent) == value
 
 
-def test_saved_tables_say_on_which_machine_they_were_made(tmp_path, monkeypatch):
+def test_saved_tables_describe_their_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(harness, "TABLES", tmp_path)
     text = harness.save("speed", Table("Speed", ["n"], [[1]])).read_text()
     for word in ("processor", "memory", "kernel", "Python", "Spark", "Java"):

@@ -1,4 +1,4 @@
-"""Imports go one way: the contracts are in ``.importlinter``; ``make lint`` checks them too."""
+"""Imports follow the layers of ``.importlinter``; ``make lint`` checks them too."""
 
 from __future__ import annotations
 

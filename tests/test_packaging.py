@@ -1,6 +1,6 @@
-"""``pip install .``: a wheel, built and installed into an environment of its own, has everything and works.
+"""``pip install .``: a wheel that is built and installed into its own environment is complete and works.
 
-Without the network: the build runs in this environment, and what Tocsin needs is borrowed from it.
+The test needs no network: the build runs in this environment, and the wheel uses its dependencies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built by way of a source distribution, as a registry has it, from a copy: a build leaves files behind."""
+    """Built from a source distribution, from a copy of the repository, because a build leaves files."""
     folder = tmp_path_factory.mktemp("packaging")
     tree = folder / "tree"
     tree.mkdir()
@@ -52,7 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of its commands."""
+    """Returns the folder of its commands."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
@@ -64,7 +64,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
+def test_the_wheel_contains_every_file_of_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name: archive.read(name) for name in archive.namelist() if name.startswith("tocsin/")}
     package = ROOT / "src"
@@ -73,7 +73,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert {"tocsin/py.typed", "tocsin/demo/city/emergency.sql", "tocsin/cli/project/app.sql"} <= set(held)
 
 
-def test_the_metadata_says_what_it_is(wheel: Path) -> None:
+def test_the_metadata_matches_the_project(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
         metadata = Parser().parsestr(archive.read(name).decode())

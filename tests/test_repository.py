@@ -1,4 +1,4 @@
-"""The repository itself: nothing of one machine in it, no dead links, no long files, no missing commands."""
+"""The repository itself: no paths of one machine, no dead links, no long files, no missing commands."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = {"requirements.lock", "requirements-dev.lock"}
 GENERATED = LOCKS | {"docs/reference/asyncapi.json"}
-PASSED_OVER = re.compile(r"\.git|\.venv|build|.*_?cache_*|\.hypothesis|.*\.egg-info")
+IGNORED = re.compile(r"\.git|\.venv|build|.*_?cache_*|\.hypothesis|.*\.egg-info")
 
 
 def _files() -> list[Path]:
-    """What is, or would be, in the repository; outside of one, what lies in the folder."""
+    """The tracked and new files of the repository, or all files of the folder if it is not a repository."""
     listing = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     try:
         done = subprocess.run(listing, capture_output=True, text=True, check=True)
         found = [ROOT / line for line in done.stdout.splitlines()]
     except (OSError, subprocess.CalledProcessError):
-        found = [path for path in ROOT.rglob("*") if not any(map(PASSED_OVER.fullmatch, path.relative_to(ROOT).parts))]
+        found = [path for path in ROOT.rglob("*") if not any(map(IGNORED.fullmatch, path.relative_to(ROOT).parts))]
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
@@ -37,7 +37,7 @@ def _text(path: Path) -> str | None:
 TEXTS = {path: text for path in _files() if (text := _text(path)) is not None}
 PAGES = [path for path in TEXTS if path.suffix == ".md"]
 
-# Written in pieces, so that this file does not contain what it looks for.
+# Written in parts, so that this file does not contain the text it searches for.
 HOSTS = ["pypi" + ".org", "python" + "hosted.org", "conda" + ".anaconda", "repo1" + ".maven", "registry" + ".npmjs"]
 PLACES = ["work", "home", "root", "Users", "opt/" + "wheels"]
 PLACE = re.compile(r"(?<![\w.~}/-])/(?:" + "|".join(PLACES) + r")/(?=[\w.])")
@@ -75,7 +75,7 @@ def _locked(lock: str) -> set[str]:
     return {re.split(r"[=\[ ]", line)[0] for line in (ROOT / lock).read_text().splitlines() if re.match(r"\w", line)}
 
 
-def test_the_locks_hold_every_dependency():
+def test_the_lock_files_contain_every_dependency():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     def names(requirements: list[str]) -> set[str]:
@@ -92,18 +92,18 @@ def test_no_file_is_longer_than_600_lines():
 
 
 def test_no_two_files_of_the_tests_have_the_same_name():
-    """They are imported by their names alone: one would be taken for the other."""
+    """They are imported by name alone: one would hide the other."""
     names = Counter(path.name for path in TEXTS if path.suffix == ".py" and ROOT / "tests" in path.parents)
     assert [name for name, count in names.items() if count > 1 and name not in ("conftest.py", "__init__.py")] == []
 
 
-def test_no_test_is_left_out():
+def test_no_test_is_skipped():
     left_out = re.compile(r"mark\.(?:skip|xfail)|pytest\.(?:skip|xfail|importorskip)\(")
     assert [hit for hit in _hits(left_out) if hit.startswith("tests/") and "test_repository" not in hit] == []
 
 
 def _anchors(page: Path) -> set[str]:
-    """GitHub's names for the headings of a page."""
+    """GitHub's anchors for the headings of a page."""
     headings = re.findall(r"^#+ +(.+?) *$", _without_code(TEXTS[page]), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -118,7 +118,7 @@ def _links(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_every_link_leads_somewhere(page):
+def test_every_link_has_a_target(page):
     dead = []
     for link in _links(page):
         if re.match(r"[a-z]+:", link):
@@ -130,7 +130,7 @@ def test_every_link_leads_somewhere(page):
     assert dead == []
 
 
-def test_every_page_of_the_documentation_is_on_its_map():
+def test_the_index_lists_every_page_of_the_documentation():
     home = ROOT / "docs" / "index.md"
     listed = {(home.parent / link.partition("#")[0]).resolve() for link in _links(home)}
     assert [_name(page) for page in PAGES if (ROOT / "docs") in page.parents and page not in {home, *listed}] == []
@@ -145,7 +145,7 @@ def test_every_make_command_is_in_the_makefile(page):
 
 
 @pytest.mark.parametrize("target", ["demo", "up", "test", "test-slow", "lint", "bench"])
-def test_the_promised_commands_are_there(target):
+def test_the_makefile_has_every_documented_target(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 

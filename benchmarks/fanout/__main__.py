@@ -33,7 +33,7 @@ class Effort:
 
     rounds: int
     cpu: float
-    patience: float = 6.0
+    wall_factor: float = 6.0
 
 
 @dataclass
@@ -91,7 +91,7 @@ def connected(server: Server, case: Case, figures: Figures) -> Iterator[Run]:
         figures.note = server.note
         before = server.resident()
         openings = [server.opening(number, topics) for number, topics in enumerate(case.subscriptions)]
-        with Counter(server.door, openings, processes.COUNTER_CORE) as counter:
+        with Counter(server.endpoint, openings, processes.COUNTER_CORE) as counter:
             figures.idle = (server.resident() - before) / case.subscribers
             each = Run(server, counter, case, figures)
             for size in MODES:
@@ -108,7 +108,7 @@ class Run:
         self._delivered = 0
 
     def burst(self, size: int) -> tuple[int, float]:
-        """Publishes once and waits until everybody has it: how many got it, ms until the last had it."""
+        """Publishes once and waits until all subscribers have it: the number of deliveries, ms until the last."""
         topics = next(self._bursts[size])
         deliveries = self._case.deliveries(topics)
         self._counter.expect(deliveries)
@@ -123,7 +123,7 @@ class Run:
         self.burst(1)
         delivered, times = 0, []
         looked = time.monotonic()
-        end = looked + effort.cpu * effort.patience
+        end = looked + effort.cpu * effort.wall_factor
         before = spent = self._server.cpu()
         while spent - before < effort.cpu and looked < end:
             deliveries, took = self.burst(size)
@@ -136,7 +136,7 @@ class Run:
         self._figures.last[size].append(median(times))
 
     def check(self) -> None:
-        """Ends the server and makes sure that nobody got anything twice, or what was not theirs."""
+        """Ends the server and checks that no subscriber got a message twice, or one of another topic."""
         self._server.stop()
         got = self._counter.drained().deliveries
         if got != self._delivered:
@@ -170,11 +170,11 @@ def rates(found: Found, size: int, effort: Effort) -> Table:
         "1k, 5k, 10k: subscribers of one subscription. "
         + "; ".join(f"{c.name}: {c.subscribers:,} × {c.each} of {c.topics:,} topics" for c in CASES if c.topics > 1)
         + ", messages go to the topics in turn.",
-        "The server has a core, the counter and the publisher the other one. Each publication is awaited by everybody "
-        "before the next; every delivery was counted, and none was too many.",
-        "All are told over TCP, except in one row. C, bare uvloop and websockets read the number of a topic and have "
-        "the message; the others read the message. Redis and Tocsin answer what they read, Tocsin 16 at once; the "
-        "others do not.",
+        "The server has a core, the counter and the publisher the other one. Each publication is awaited by all "
+        "subscribers before the next; every delivery was counted, and none was too many.",
+        "All get publications over TCP, except in one row. C, bare uvloop and websockets read the number of a topic "
+        "and have the message; the others read the message. Redis and Tocsin answer what they read, Tocsin 16 at once; "
+        "the others do not.",
         *(figures.note for figures in next(iter(found.values())).values() if figures.note and size == 1),
     ]
     return table

@@ -1,6 +1,6 @@
-"""What a server in Python can reach at most: on uvloop, writes ready frames to its subscribers and does nothing else.
+"""The limit of a server in Python: on uvloop, it writes ready frames to its subscribers and does nothing else.
 
-Says and takes what ``limit.c`` does. A burst is one write for each connection, as there when it coalesces.
+It reads and prints the same lines as ``limit.c``. A burst is one write for each connection, as there when it coalesces.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def main(payload: bytes) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Subscriber(members), "127.0.0.1", 0, backlog=4096)
     await loop.connect_read_pipe(lambda: Commands(members, payload, ended), sys.stdin)
-    gc.disable()  # there is no garbage in circles here
+    gc.disable()  # this program makes no reference cycles
     print("ready", server.sockets[0].getsockname()[1], flush=True)
     await ended.wait()
 

@@ -18,7 +18,7 @@ async def main(payload: str) -> None:
     async def subscriber(connection: ServerConnection) -> None:
         chosen = []
         try:
-            # The counter goes away without a word.
+            # The counter disconnects without a close frame.
             with suppress(ConnectionClosed):
                 async for message in connection:
                     chosen.append(int(message))

@@ -1,4 +1,4 @@
-"""Our broker: the real process, told of push executions as a data cluster tells it."""
+"""Our broker: the real process, notified of push executions as by a data cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.fanout import cases, processes
-from benchmarks.fanout.counter import Door, Opening
+from benchmarks.fanout.counter import Endpoint, Opening
 from benchmarks.fanout.server import ROOT, Server
 from tocsin.broker.transport.handshake import PATH
 from tocsin.cluster.model import Channel
@@ -28,12 +28,12 @@ from tocsin.wire.notify_headers import ANSWER, LATER, UNANSWERED
 sys.path.insert(0, str(ROOT / "tests"))
 
 _ADDRESS = Address("http://bench")
-#: The counter is mute, so there are no heartbeats; what nobody has any more is kept.
+#: The counter is mute, so there are no heartbeats; unused subscriptions are kept.
 SETTINGS: dict[str, float] = {"heartbeat": 0, "grace": 3600}
 
 
 class Tocsin(Server):
-    """Subscriptions, numbers, accounting and slow-subscriber control included; no heartbeats, as the counter is mute.
+    """Subscriptions, ids, accounting and slow-subscriber control included; no heartbeats, as the counter is mute.
 
     ``cluster`` is the address of a data cluster in a process of its own; without it there is one in this process.
     """
@@ -41,7 +41,7 @@ class Tocsin(Server):
     name = "Tocsin"
     note = (
         "Tocsin: the broker as it is; its 300 bytes name channel, subscription and execution; "
-        "a burst to one topic is 16 executions told in one request, one to 16 topics is what one execution found"
+        "a burst to one topic is 16 executions notified in one request, one to 16 topics is the result of one execution"
     )
 
     def __init__(
@@ -71,7 +71,7 @@ class Tocsin(Server):
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--port", "0", "--cluster", self._url]
         command += ["--home", str(folder / "broker"), "--name", "bench", "--processes", str(self._members)]
         self.launch(command, variables | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")})
-        #: What each process said of itself when it was ready.
+        #: What each process printed when it was ready.
         self.facts: list[dict[str, Any]] = []
         while len(self.facts) < self._members:
             said = json.loads(self._line())
@@ -95,8 +95,8 @@ class Tocsin(Server):
         return line
 
     @property
-    def door(self) -> Door:
-        return Door(self._port, b'{"type":"notify', b'"id":', path=PATH, subprotocol=SUBPROTOCOL)
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self._port, b'{"type":"notify', b'"id":', path=PATH, subprotocol=SUBPROTOCOL)
 
     def opening(self, number: int, topics: Sequence[int]) -> Opening:
         messages = [b'{"type":"hello","id":0}']
@@ -107,26 +107,27 @@ class Tocsin(Server):
         return Opening(messages, len(messages))
 
     def publish(self, topics: Sequence[int]) -> None:
-        tells: list[dict[str, Any]] = []
+        notifications: list[dict[str, Any]] = []
         seen: set[int] = set()
         for topic in topics:
-            # An execution finds something for each subscription once: what comes at once for different ones is one.
-            if not tells or topic in seen:
+            # An execution has one result for each subscription: results of different ones at once are one execution.
+            if not notifications or topic in seen:
                 self.executions += 1
                 seen = set()
-                tells.append({"broker": "bench", "channel": self.channel, "execution": self.executions, "results": []})
+                found = {"broker": "bench", "channel": self.channel, "execution": self.executions, "results": []}
+                notifications.append(found)
             seen.add(topic)
             number = self.subscription(topic)
-            # The message as a whole has the size of everybody's payload.
+            # The whole message has the size of the other servers' payload.
             bare = self._template % (number, self.executions, 1, b'[{"payload":""}]')
             rows = [{"payload": "x" * (len(cases.PAYLOAD) - len(bare))}]
             line = {"subscription": number, "execution": self.executions, "count": 1, "results": rows}
-            tells[-1]["results"].append(line)
-        body = msgspec.json.encode(tells[0] if len(tells) == 1 else tells)
+            notifications[-1]["results"].append(line)
+        body = msgspec.json.encode(notifications[0] if len(notifications) == 1 else notifications)
         self._notifier.notify(body)
 
     def subscription(self, topic: int) -> int:
-        """Its number in the data cluster."""
+        """Its id in the data cluster."""
         if topic not in self._numbers:
             context = self.cluster.context
             table = context.tables[context.definitions.get(Channel, self.channel).id]
@@ -135,7 +136,7 @@ class Tocsin(Server):
 
     def stop(self) -> None:
         if self.process is not None and self._members > 1:
-            # The one that started the others ends them; killed, it would leave them behind.
+            # The parent ends the other processes; if it were killed, they would keep running.
             self.process.terminate()
             self.process.wait(60)
         super().stop()
@@ -145,7 +146,7 @@ class Tocsin(Server):
 
 
 class Notifier:
-    """Tells a broker as the data cluster does: on one connection, not waiting for answers until too many are due."""
+    """Notifies a broker as the data cluster does: on one connection, waiting for answers only if too many are due."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -154,7 +155,7 @@ class Notifier:
         self._window = 1
 
     def notify(self, body: bytes) -> None:
-        # What was answered to earlier ones must not pile up.
+        # Answers to earlier notifications must not pile up.
         while self._due and self._take(socket.MSG_DONTWAIT if self._due < self._window else 0):
             pass
         later = b"%b: %b\r\n" % (ANSWER, LATER) if self._window > 1 else b""
@@ -165,7 +166,7 @@ class Notifier:
             self._take(0)
 
     def _take(self, flags: int) -> bool:
-        """Whether something came."""
+        """Reads answers; whether any bytes arrived."""
         try:
             data = self._socket.recv(65_536, flags)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Who subscribes to what, and what is published: the same for every server and in every run."""
+"""The subscriptions and publications: the same for every server and in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counter's process: it connects, subscribes, counts, and says when all has come."""
+"""The counter's process: it connects, subscribes, counts, and reports when all deliveries have arrived."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Door:
+class Endpoint:
     """How a connection to a server begins; with ``path`` it is a WebSocket, without it plain TCP."""
 
     port: int
@@ -34,7 +34,7 @@ class Door:
     path: str = ""
     subprotocol: str = ""
     binary: bool = False
-    #: Count bytes, so many a delivery, instead of markers.
+    #: Count bytes, this number for each delivery, instead of markers.
     frame: int = 0
 
 
@@ -53,21 +53,21 @@ class Counter:
     """Connections to one server. Enter it to connect them all; leaving it ends the process."""
 
     def __init__(
-        self, door: Door, openings: Iterable[Opening], core: int | None = None, executable: Path | None = None
+        self, endpoint: Endpoint, openings: Iterable[Opening], core: int | None = None, executable: Path | None = None
     ):
         self._folder = tempfile.TemporaryDirectory(prefix="tocsin-counter-")
         file = Path(self._folder.name) / "openings"
         self.connections = _save(file, openings)
         given = {
-            "port": door.port,
+            "port": endpoint.port,
             "connections": self.connections,
             "openings": file,
-            "marker": door.marker.hex(),
-            "ack": door.answer.hex(),
-            "ws": door.path,
-            "subprotocol": door.subprotocol,
-            "opcode": 2 if door.binary else 1,
-            "frame": door.frame,
+            "marker": endpoint.marker.hex(),
+            "ack": endpoint.answer.hex(),
+            "ws": endpoint.path,
+            "subprotocol": endpoint.subprotocol,
+            "opcode": 2 if endpoint.binary else 1,
+            "frame": endpoint.frame,
         }
         words = [f"{name}={value}" for name, value in given.items() if value]
         self._command = processes.bound([str(executable or program("counter")), *words], core)
@@ -89,7 +89,7 @@ class Counter:
         self._folder.cleanup()
 
     def expect(self, deliveries: int) -> None:
-        """Says before a publication how many more will come; ``met`` waits for them."""
+        """Announces the number of deliveries before a publication; ``met`` waits for them."""
         self._say(f"expect {deliveries}")
 
     def met(self, timeout: float = 60.0) -> Count:

@@ -25,7 +25,7 @@ class Binary:
         return os.environ | ({"LD_LIBRARY_PATH": self.libraries} if self.libraries else {})
 
     def version(self, option: str) -> str:
-        """The first word of what it says of itself that looks like a version."""
+        """The first word of the program's output that looks like a version."""
         done = subprocess.run([self.path, option], capture_output=True, text=True, check=False, env=self.environment())
         words = (word.removeprefix("v=").removeprefix("v") for word in (done.stdout + done.stderr).split())
         return next((word for word in words if word[:1].isdigit()), "of unknown version")
@@ -66,8 +66,8 @@ def _fetch(package: str, into: Path) -> None:
 
 
 def _download(package: str, into: Path, options: list[str]) -> list[Path]:
-    told = _apt(into.parent, [*options, "install", "--simulate", "--no-install-recommends", package])
-    missing = [line.split()[1] for line in told.splitlines() if line.startswith("Inst ")]
+    output = _apt(into.parent, [*options, "install", "--simulate", "--no-install-recommends", package])
+    missing = [line.split()[1] for line in output.splitlines() if line.startswith("Inst ")]
     _apt(into.parent, [*options, "download", *(missing or [package])])
     return sorted(into.parent.glob("*.deb"))
 

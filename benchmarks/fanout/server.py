@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from benchmarks import peers
 from benchmarks.fanout import cases, processes
-from benchmarks.fanout.counter import Door, Opening
+from benchmarks.fanout.counter import Endpoint, Opening
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,14 +20,14 @@ ROOT = Path(__file__).parents[2]
 class Server:
     """A server on its core. To add one, write a subclass and put it into ``servers.ALL``.
 
-    A subclass says:
+    A subclass defines:
 
     - ``name``: its row in the tables.
     - ``start()``: starts the process with ``self.launch(command)`` and returns once it takes connections. A program of
-      our own prints ``ready PORT`` as its first line, which ``self.port_told()`` waits for; it ends with its stdin.
-    - ``door``: the port, and how the counter gets in: for a WebSocket the path and the subprotocol; ``answer``, the
-      bytes that occur once in the answer to each opening message; ``marker``, the bytes that occur exactly once in each
-      delivery, wherever frames begin and end (the payload of ``cases`` holds ``cases.MARKER``).
+      our own prints ``ready PORT`` as its first line, which ``self.read_port()`` waits for; it ends with its stdin.
+    - ``endpoint``: the port, and how the counter connects: for a WebSocket the path and the subprotocol; ``answer``,
+      the bytes that occur once in the answer to each opening message; ``marker``, the bytes that occur exactly once in
+      each delivery, wherever frames begin and end (the payload of ``cases`` holds ``cases.MARKER``).
     - ``opening(number, topics)``: what connection ``number`` sends to subscribe to these topics, as a list of messages
       (over a WebSocket each becomes a masked text frame), and how many answers it waits for. They go out at once.
     - ``publish(topics)``: makes the server deliver one message of 300 bytes to all subscribers of each of these topics;
@@ -35,7 +35,7 @@ class Server:
 
     ``cpu()`` and ``resident()`` cover the started process and its descendants; a server made of several processes of
     which only one counts (a broker, but not the data cluster that feeds it) overrides ``pid``. ``stop()`` must leave
-    nothing behind, and is called whatever happened, ``start()`` having failed included.
+    no process and no file, and is called in any case, even after ``start()`` has failed.
 
     Nothing but the messages published may hold the marker once the counter is ready: the counts have to be exact.
     """
@@ -51,11 +51,11 @@ class Server:
 
     @property
     def note(self) -> str:
-        """What a reader has to know: its version, how it was set up."""
+        """A note for the tables: its version, how it was set up."""
         return ""
 
     @property
-    def door(self) -> Door:
+    def endpoint(self) -> Endpoint:
         raise NotImplementedError
 
     def opening(self, number: int, topics: Sequence[int]) -> Opening:
@@ -96,7 +96,7 @@ class Server:
         quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
         self.process = subprocess.Popen(processes.bound(command, self.core), env=environment, **quiet | options)
 
-    def port_told(self, timeout: float = 60.0) -> int:
+    def read_port(self, timeout: float = 60.0) -> int:
         assert self.process is not None and self.process.stdout is not None
         said, end = b"", time.monotonic() + timeout
         while not said.endswith(b"\n"):
@@ -113,10 +113,10 @@ class Server:
         return int(port)
 
 
-class Told(Server):
-    """A program of our own: prints ``ready PORT``, takes topic numbers as messages, publishes what stdin says.
+class CommandServer(Server):
+    """A program of our own: prints ``ready PORT``, reads topic numbers as messages, and publishes on commands of stdin.
 
-    Its stdin is a TCP connection, like that on which the other servers get their publications.
+    Its stdin is a TCP connection, as the other servers get their publications over TCP.
     """
 
     path = "/"
@@ -125,14 +125,14 @@ class Told(Server):
         raise NotImplementedError
 
     def stdin(self) -> tuple[BinaryIO, BinaryIO]:
-        """Where it is told, and where it reads that."""
+        """The end for writing commands, and the end for reading them."""
         return processes.connection()
 
     def start(self) -> None:
         self._publisher, stdin = self.stdin()
         with stdin:
             self.launch(self.command(), cwd=ROOT, stdin=stdin)
-        self._port = self.port_told()
+        self._port = self.read_port()
 
     def stop(self) -> None:
         super().stop()
@@ -140,8 +140,8 @@ class Told(Server):
             self._publisher.close()
 
     @property
-    def door(self) -> Door:
-        return Door(self._port, cases.MARKER, b"ok", path=self.path)
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self._port, cases.MARKER, b"ok", path=self.path)
 
     def opening(self, number: int, topics: Sequence[int]) -> Opening:
         return Opening([b"%d" % topic for topic in topics], len(topics))

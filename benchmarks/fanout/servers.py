@@ -16,12 +16,12 @@ from typing import BinaryIO
 from benchmarks.fanout import cases, processes, wire
 from benchmarks.fanout.broker import Tocsin
 from benchmarks.fanout.compiler import program
-from benchmarks.fanout.counter import Door, Opening
+from benchmarks.fanout.counter import Endpoint, Opening
 from benchmarks.fanout.debian import Binary, binary
-from benchmarks.fanout.server import Server, Told
+from benchmarks.fanout.server import CommandServer, Server
 
 
-class Limit(Told):
+class Limit(CommandServer):
     """A C program that writes ready frames, one write(2) each."""
 
     name = "C, plain"
@@ -32,9 +32,9 @@ class Limit(Told):
 
 
 class PipedLimit(Limit):
-    """What reading TCP costs it: no server on a network is spared that."""
+    """Shows the cost of reading TCP, which every server on a network has."""
 
-    name = "C, plain, told over a pipe"
+    name = "C, plain, commands over a pipe"
 
     def stdin(self) -> tuple[BinaryIO, BinaryIO]:
         reading, writing = os.pipe()
@@ -46,8 +46,8 @@ class CoalescedLimit(Limit):
     mode = "coalesced"
 
 
-class Bare(Told):
-    """The same in Python: what is left for the broker to lose is the way from here to there."""
+class Bare(CommandServer):
+    """The same in Python: the difference to the broker is what the broker can gain."""
 
     name = "bare uvloop"
 
@@ -62,7 +62,7 @@ class Bare(Told):
         return [sys.executable, "-m", "benchmarks.fanout.bare", cases.PAYLOAD.decode()]
 
 
-class Broadcast(Told):
+class Broadcast(CommandServer):
     """The ``websockets`` library."""
 
     name = "websockets broadcast"
@@ -118,7 +118,7 @@ class Packaged(Server):
     def publish(self, topics: Sequence[int]) -> None:
         assert self._publisher is not None
         try:
-            # What it answers to earlier ones does not matter, but must not pile up.
+            # Answers to earlier publications do not matter, but must not pile up.
             while self._publisher.recv(1 << 20, socket.MSG_DONTWAIT):
                 pass
         except BlockingIOError:
@@ -174,8 +174,8 @@ class Redis(Packaged):
         return [*words, "--client-output-buffer-limit", "pubsub", "0", "0", "0"]
 
     @property
-    def door(self) -> Door:
-        return Door(self.port, cases.MARKER, b"$9\r\nsubscribe\r\n")
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.port, cases.MARKER, b"$9\r\nsubscribe\r\n")
 
     def opening(self, number: int, topics: Sequence[int]) -> Opening:
         return Opening([wire.redis_subscribe([b"t%d" % topic for topic in topics])], len(topics))
@@ -198,8 +198,8 @@ class Nats(Packaged):
         return ["-c", str(folder / "nats.conf")]
 
     @property
-    def door(self) -> Door:
-        return Door(self.port, cases.MARKER, b"PONG\r\n", path="/", binary=True)
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.port, cases.MARKER, b"PONG\r\n", path="/", binary=True)
 
     def opening(self, number: int, topics: Sequence[int]) -> Opening:
         return Opening([wire.nats_subscribe([b"t%d" % topic for topic in topics])], 1)
@@ -216,8 +216,8 @@ class NatsTcp(Nats):
     settings = ""
 
     @property
-    def door(self) -> Door:
-        return Door(self.inner, cases.MARKER, b"PONG\r\n")
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.inner, cases.MARKER, b"PONG\r\n")
 
 
 class Mosquitto(Packaged):
@@ -241,8 +241,8 @@ class Mosquitto(Packaged):
         return ["-c", str(folder / "mosquitto.conf")]
 
     @property
-    def door(self) -> Door:
-        return Door(self.port, cases.MARKER, wire.MQTT_SUBSCRIBED, path="/mqtt", subprotocol="mqtt", binary=True)
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.port, cases.MARKER, wire.MQTT_SUBSCRIBED, path="/mqtt", subprotocol="mqtt", binary=True)
 
     def opening(self, number: int, topics: Sequence[int]) -> Opening:
         names = [b"t%d" % topic for topic in topics]
@@ -260,8 +260,8 @@ class MosquittoTcp(Mosquitto):
     settings = ", QoS 0"
 
     @property
-    def door(self) -> Door:
-        return Door(self.inner, cases.MARKER, wire.MQTT_SUBSCRIBED)
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.inner, cases.MARKER, wire.MQTT_SUBSCRIBED)
 
 
 #: In the order of the tables; the limits come first.

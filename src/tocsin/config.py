@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -16,73 +17,68 @@ from tocsin.errors import UserError
 LEAST_FRAME = 4 * 1024
 
 
+def about(meaning: str, **bounds: Any) -> Meta:
+    """A setting's meaning, and what its values must fulfil."""
+    return Meta(description=meaning, **bounds)
+
+
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of a request."""
 
-    request_bytes: Annotated[int, Meta(description="largest request body, after decompression")] = 64 * 1024 * 1024
-    records: Annotated[int, Meta(description="maximum number of records in one post")] = 200_000
-    record_bytes: Annotated[int, Meta(description="largest single record")] = 1024 * 1024
-    json_depth: Annotated[int, Meta(description="maximum nesting of a JSON record")] = 32
-    parameters: Annotated[int, Meta(description="maximum number of parameters of a channel, function or procedure")] = (
-        32
-    )
-    name_length: Annotated[int, Meta(description="maximum length of a name")] = 128
-    columns: Annotated[int, Meta(description="maximum number of columns of a dataset")] = 1_000
-    statement_bytes: Annotated[int, Meta(description="maximum length of a script")] = 4 * 1024 * 1024
-    subscriptions_per_request: Annotated[int, Meta(description="maximum number of subscriptions in one request")] = (
-        50_000
-    )
-    query_rows: Annotated[int, Meta(description="maximum number of rows of a query")] = 1_000_000
+    request_bytes: Annotated[int, about("largest request body, after decompression")] = 64 * 1024 * 1024
+    records: Annotated[int, about("maximum number of records in one post")] = 200_000
+    record_bytes: Annotated[int, about("largest single record")] = 1024 * 1024
+    json_depth: Annotated[int, about("maximum nesting of a JSON record")] = 32
+    parameters: Annotated[int, about("maximum number of parameters of a channel, function or procedure")] = 32
+    name_length: Annotated[int, about("maximum length of a name")] = 128
+    columns: Annotated[int, about("maximum number of columns of a dataset")] = 1_000
+    statement_bytes: Annotated[int, about("maximum length of a script")] = 4 * 1024 * 1024
+    subscriptions_per_request: Annotated[int, about("maximum number of subscriptions in one request")] = 50_000
+    query_rows: Annotated[int, about("maximum number of rows of a query")] = 1_000_000
 
 
 class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One data cluster."""
 
-    home: Annotated[str, Meta(description="folder of the SQLite catalog and, by default, of the segments")] = (
-        "tocsin-data"
-    )
-    catalog: Annotated[str, Meta(description="'' for SQLite in home, or a postgresql:// address")] = ""
-    segments: Annotated[str, Meta(description="'' for home/segments, or any path or URL that Spark can read")] = ""
-    host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
-    port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8480
-    master: Annotated[str, Meta(description="Spark master")] = "local[*]"
-    driver_memory: Annotated[str, Meta(description="memory of the Spark driver")] = "2g"
-    spark: Annotated[dict[str, str], Meta(description="additional Spark settings")] = field(default_factory=dict)
+    home: Annotated[str, about("folder of the SQLite catalog and, by default, of the segments")] = "tocsin-data"
+    catalog: Annotated[str, about("'' for SQLite in home, or a postgresql:// address")] = ""
+    segments: Annotated[str, about("'' for home/segments, or any path or URL that Spark can read")] = ""
+    host: Annotated[str, about("address to listen on")] = "127.0.0.1"
+    port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8480
+    master: Annotated[str, about("Spark master")] = "local[*]"
+    driver_memory: Annotated[str, about("memory of the Spark driver")] = "2g"
+    spark: Annotated[dict[str, str], about("additional Spark settings")] = field(default_factory=dict)
     brief: Annotated[
-        bool, Meta(description="short-lived process: limit the JVM of Spark to its fast compiler, for a faster start")
+        bool, about("short-lived process: limit the JVM of Spark to its fast compiler, for a faster start")
     ] = False
     load_paths: Annotated[
         tuple[str, ...],
-        Meta(
-            description="folders and URLs that LOAD DATASET and file feeds may read; `.` is the folder in which the "
-            "data cluster was started, without hidden files and homes of Tocsin"
+        about(
+            "folders and URLs that LOAD DATASET and file feeds may read; `.` is the folder in which the data cluster "
+            "was started, without hidden files and homes of Tocsin"
         ),
     ] = (".",)
-    tail_rows: Annotated[int, Meta(description="recent rows of a dataset in memory before compaction")] = 50_000
-    tail_segments: Annotated[int, Meta(description="recent segments of a dataset before compaction")] = 256
-    collect_rows: Annotated[int, Meta(description="results with more rows are written by the executors")] = 500_000
-    retention: Annotated[
-        float, Meta(description="seconds that results are stored, unless the channel says otherwise")
-    ] = 86_400.0
-    idempotency: Annotated[float, Meta(description="seconds that an Idempotency-Key is stored")] = 86_400.0
-    execution_threads: Annotated[int, Meta(description="executions that may run in parallel")] = 4
+    tail_rows: Annotated[int, about("recent rows of a dataset in memory before compaction")] = 50_000
+    tail_segments: Annotated[int, about("recent segments of a dataset before compaction")] = 256
+    collect_rows: Annotated[int, about("results with more rows are written by the executors")] = 500_000
+    retention: Annotated[float, about("seconds that results are stored, unless the channel says otherwise")] = 86_400.0
+    idempotency: Annotated[float, about("seconds that an Idempotency-Key is stored")] = 86_400.0
+    execution_threads: Annotated[int, about("executions that may run in parallel")] = 4
     execution_seconds: Annotated[
-        float, Meta(gt=0, description="seconds after which an execution is cancelled; it is repeated later")
+        float, about("seconds after which an execution is cancelled; it is repeated later", gt=0)
     ] = 600.0
-    query_seconds: Annotated[float, Meta(gt=0, description="seconds after which a query is cancelled")] = 120.0
-    query_threads: Annotated[int, Meta(ge=1, description="queries that may run in parallel")] = 4
-    jvm_seconds: Annotated[
-        float, Meta(gt=0, description="seconds without an answer after which Spark's JVM is replaced")
-    ] = 20.0
-    retries: Annotated[int, Meta(description="failed tries of an execution before the channel is marked failing")] = 3
-    broker_gone_after: Annotated[
-        float, Meta(description="seconds without an answer after which a broker is declared gone")
-    ] = 600.0
+    query_seconds: Annotated[float, about("seconds after which a query is cancelled", gt=0)] = 120.0
+    query_threads: Annotated[int, about("queries that may run in parallel", ge=1)] = 4
+    jvm_seconds: Annotated[float, about("seconds without an answer after which Spark's JVM is replaced", gt=0)] = 20.0
+    retries: Annotated[int, about("failed tries of an execution before the channel is marked failing")] = 3
+    broker_gone_after: Annotated[float, about("seconds without an answer after which a broker is declared gone")] = (
+        600.0
+    )
     broker_addresses: Annotated[
         tuple[str, ...],
-        Meta(
-            description="networks (`10.1.0.0/16`) and host names that brokers may have; empty: loopback, and the "
-            "private networks if `host` is not loopback"
+        about(
+            "networks (`10.1.0.0/16`) and host names that brokers may have; empty: loopback, and the private networks "
+            "if `host` is not loopback"
         ),
     ] = ()
     limits: Limits = field(default_factory=Limits)
@@ -95,94 +91,77 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """What a subscriber may not exceed."""
 
-    frame_bytes: Annotated[int, Meta(ge=LEAST_FRAME, description="largest message a subscriber may send")] = 1024 * 1024
-    subscriptions: Annotated[int, Meta(description="most subscriptions of one subscriber")] = 1_000
-    connections: Annotated[int, Meta(description="most connections at the same time")] = 100_000
-    connections_per_address: Annotated[int, Meta(description="most connections from one address")] = 100_000
-    unanswered: Annotated[int, Meta(description="most requests of one subscriber that wait for an answer")] = 4_096
-    publish_bytes: Annotated[int, Meta(description="most bytes of records that wait for the data cluster")] = (
-        64 * 1024 * 1024
-    )
-    cache_bytes: Annotated[int, Meta(description="most bytes of recent results kept for those who come back")] = (
-        64 * 1024 * 1024
-    )
-    cache_results: Annotated[int, Meta(description="most recent results kept of one subscription")] = 64
+    frame_bytes: Annotated[int, about("largest message a subscriber may send", ge=LEAST_FRAME)] = 1024 * 1024
+    subscriptions: Annotated[int, about("most subscriptions of one subscriber")] = 1_000
+    connections: Annotated[int, about("most connections at the same time")] = 100_000
+    connections_per_address: Annotated[int, about("most connections from one address")] = 100_000
+    unanswered: Annotated[int, about("most requests of one subscriber that wait for an answer")] = 4_096
+    publish_bytes: Annotated[int, about("most bytes of records that wait for the data cluster")] = 64 * 1024 * 1024
+    cache_bytes: Annotated[int, about("most bytes of recent results kept for those who come back")] = 64 * 1024 * 1024
+    cache_results: Annotated[int, about("most recent results kept of one subscription")] = 64
 
 
 class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One broker."""
 
-    name: Annotated[str, Meta(description="unique among the brokers of a data cluster")] = "broker"
-    cluster: Annotated[str, Meta(description="address of the data cluster")] = "http://127.0.0.1:8480"
-    home: Annotated[str, Meta(description="folder of the users and what is kept for them")] = "tocsin-broker"
-    host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
-    port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8481
-    processes: Annotated[int, Meta(description="processes that share the port")] = 1
-    inside_port: Annotated[
-        int, Meta(description="port on which the data cluster notifies the broker; 0 takes a free one")
-    ] = 0
-    inside_url: Annotated[str, Meta(description="how the data cluster reaches that port; '' for host and port")] = ""
-    heartbeat: Annotated[float, Meta(description="seconds between two pings to a subscriber; 0 for none")] = 25.0
-    hello_timeout: Annotated[float, Meta(description="seconds a new connection has for its first message")] = 10.0
-    grace: Annotated[float, Meta(description="seconds that a BE subscription without subscribers is kept")] = 60.0
-    user_expiry: Annotated[float, Meta(description="seconds a user who is away keeps subscriptions and position")] = (
-        604_800.0
-    )
-    buffer_bytes: Annotated[int, Meta(description="bytes on their way to a subscriber before it counts as slow")] = (
-        256 * 1024
-    )
-    coordinator: Annotated[str, Meta(description="address of the coordinator; '' for none")] = ""
-    secret: Annotated[str, Meta(description="what the coordinator knows its brokers by")] = ""
-    public_url: Annotated[str, Meta(description="how subscribers reach the broker; '' for host and port")] = ""
-    capacity: Annotated[float, Meta(description="how much it carries, compared with other brokers")] = 1.0
-    latitude: Annotated[float | None, Meta(description="where it is, for placing subscribers near")] = None
-    longitude: Annotated[float | None, Meta(description="where it is, for placing subscribers near")] = None
-    fetches: Annotated[int, Meta(description="catch-ups asked of the data cluster at the same time")] = 16
+    name: Annotated[str, about("unique among the brokers of a data cluster")] = "broker"
+    cluster: Annotated[str, about("address of the data cluster")] = "http://127.0.0.1:8480"
+    home: Annotated[str, about("folder of the users and what is kept for them")] = "tocsin-broker"
+    host: Annotated[str, about("address to listen on")] = "127.0.0.1"
+    port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8481
+    processes: Annotated[int, about("processes that share the port")] = 1
+    inside_port: Annotated[int, about("port on which the data cluster notifies the broker; 0 takes a free one")] = 0
+    inside_url: Annotated[str, about("how the data cluster reaches that port; '' for host and port")] = ""
+    heartbeat: Annotated[float, about("seconds between two pings to a subscriber; 0 for none")] = 25.0
+    hello_timeout: Annotated[float, about("seconds a new connection has for its first message")] = 10.0
+    grace: Annotated[float, about("seconds that a BE subscription without subscribers is kept")] = 60.0
+    user_expiry: Annotated[float, about("seconds a user who is away keeps subscriptions and position")] = 604_800.0
+    buffer_bytes: Annotated[int, about("bytes on their way to a subscriber before it counts as slow")] = 256 * 1024
+    coordinator: Annotated[str, about("address of the coordinator; '' for none")] = ""
+    secret: Annotated[str, about("what the coordinator knows its brokers by")] = ""
+    public_url: Annotated[str, about("how subscribers reach the broker; '' for host and port")] = ""
+    capacity: Annotated[float, about("how much it carries, compared with other brokers")] = 1.0
+    latitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
+    longitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
+    fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
     limits: BrokerLimits = field(default_factory=BrokerLimits)
 
 
 class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """How many migrations are made at a time, and other limits."""
 
-    in_flight: Annotated[int, Meta(ge=1, description="most migrations in flight at the same time")] = 1_000
-    per_broker: Annotated[int, Meta(ge=1, description="most migrations in flight from or to one broker")] = 100
-    per_second: Annotated[float, Meta(gt=0, description="most migrations begun in a second at one broker")] = 50.0
-    cool_down: Annotated[float, Meta(ge=0, description="seconds until a subscriber may migrate again")] = 60.0
-    least_gain: Annotated[
-        float, Meta(ge=0, description="least gain of a migration, as a share of a mean subscriber's load")
-    ] = 0.1
+    in_flight: Annotated[int, about("most migrations in flight at the same time", ge=1)] = 1_000
+    per_broker: Annotated[int, about("most migrations in flight from or to one broker", ge=1)] = 100
+    per_second: Annotated[float, about("most migrations begun in a second at one broker", gt=0)] = 50.0
+    cool_down: Annotated[float, about("seconds until a subscriber may migrate again", ge=0)] = 60.0
+    least_gain: Annotated[float, about("least gain of a migration, as a share of a mean subscriber's load", ge=0)] = 0.1
     migration_timeout: Annotated[
-        float, Meta(gt=0, description="seconds after which a migration without an arrival has failed")
+        float, about("seconds after which a migration without an arrival has failed", gt=0)
     ] = 45.0
-    report_bytes: Annotated[int, Meta(ge=1, description="largest report of a broker")] = 64 * 1024 * 1024
-    users: Annotated[int, Meta(ge=0, description="most users that may register")] = 1_000_000
+    report_bytes: Annotated[int, about("largest report of a broker", ge=1)] = 64 * 1024 * 1024
+    users: Annotated[int, about("most users that may register", ge=0)] = 1_000_000
 
 
 class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The coordinator."""
 
-    home: Annotated[str, Meta(description="folder of its store")] = "tocsin-coordinator"
-    store: Annotated[str, Meta(description="'' for SQLite in home, or a postgresql:// address")] = ""
-    host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
-    port: Annotated[int, Meta(description="port to listen on; 0 takes a free one")] = 8482
-    secret: Annotated[str, Meta(description="secret that brokers register with; '' lets any broker register")] = ""
+    home: Annotated[str, about("folder of its store")] = "tocsin-coordinator"
+    store: Annotated[str, about("'' for SQLite in home, or a postgresql:// address")] = ""
+    host: Annotated[str, about("address to listen on")] = "127.0.0.1"
+    port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8482
+    secret: Annotated[str, about("secret that brokers register with; '' lets any broker register")] = ""
     admin_token: Annotated[
         str,
-        Meta(
-            pattern="^[!-~]*$",
-            description="token for drain, undrain and other changes; '' lets only this machine make them",
-        ),
+        about("token for drain, undrain and other changes; '' lets only this machine make them", pattern="^[!-~]*$"),
     ] = ""
-    placement: Annotated[str, Meta(description="how new subscribers are placed")] = "two-choices"
-    strategy: Annotated[str, Meta(description="how load is balanced; '' for not at all")] = "peal"
-    settings: Annotated[dict[str, float | str], Meta(description="parameters of the strategy")] = field(
-        default_factory=dict
-    )
-    cluster: Annotated[str, Meta(description="address of the data cluster, for the page; '' for none")] = ""
-    interval: Annotated[float, Meta(gt=0, description="seconds between two reports of a broker")] = 2.0
-    gone_after: Annotated[float, Meta(gt=0, description="seconds without a report after which a broker is dead")] = 10.0
-    balance_every: Annotated[float, Meta(gt=0, description="seconds between two evaluations of the balance")] = 10.0
-    history: Annotated[int, Meta(ge=1, description="evaluations of the balance that are kept")] = 2_000
+    placement: Annotated[str, about("how new subscribers are placed")] = "two-choices"
+    strategy: Annotated[str, about("how load is balanced; '' for not at all")] = "peal"
+    settings: Annotated[dict[str, float | str], about("parameters of the strategy")] = field(default_factory=dict)
+    cluster: Annotated[str, about("address of the data cluster, for the page; '' for none")] = ""
+    interval: Annotated[float, about("seconds between two reports of a broker", gt=0)] = 2.0
+    gone_after: Annotated[float, about("seconds without a report after which a broker is dead", gt=0)] = 10.0
+    balance_every: Annotated[float, about("seconds between two evaluations of the balance", gt=0)] = 10.0
+    history: Annotated[int, about("evaluations of the balance that are kept", ge=1)] = 2_000
     limits: CoordinatorLimits = field(default_factory=CoordinatorLimits)
 
 
@@ -191,37 +170,32 @@ Config = TypeVar("Config", ClusterConfig, BrokerConfig, CoordinatorConfig)
 
 def load(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> ClusterConfig:
     """Read a TOML file, then TOCSIN_* variables, then ``overrides`` (None: not given)."""
-    return _load(ClusterConfig, Limits, "TOCSIN_", path, env, overrides)
+    return _load(ClusterConfig, "TOCSIN_", path, env, overrides)
 
 
 def load_broker(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> BrokerConfig:
     """The same for a broker, with TOCSIN_BROKER_* variables."""
-    return _load(BrokerConfig, BrokerLimits, "TOCSIN_BROKER_", path, env, overrides)
+    return _load(BrokerConfig, "TOCSIN_BROKER_", path, env, overrides)
 
 
 def load_coordinator(path: str | None = None, env: dict[str, str] | None = None, **overrides: Any) -> CoordinatorConfig:
     """The same for the coordinator, with TOCSIN_COORDINATOR_* variables."""
-    return _load(CoordinatorConfig, CoordinatorLimits, "TOCSIN_COORDINATOR_", path, env, overrides)
+    return _load(CoordinatorConfig, "TOCSIN_COORDINATOR_", path, env, overrides)
 
 
 def variables(config: CoordinatorConfig) -> dict[str, str]:
     """The TOCSIN_COORDINATOR_* variables for this configuration, without those that have the default value."""
-    values: dict[str, str] = {}
-    for struct, default, prefix in ((config, CoordinatorConfig(), ""), (config.limits, CoordinatorLimits(), "LIMITS_")):
-        for name, value in msgspec.structs.asdict(struct).items():
-            if name != "limits" and value != getattr(default, name):
-                text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-                values[f"TOCSIN_COORDINATOR_{prefix}{name.upper()}"] = text
+    values = {}
+    for name, variable, default, _ in rows(CoordinatorConfig, variables="TOCSIN_COORDINATOR_"):
+        value = attrgetter(name)(config)
+        text = msgspec.json.encode(value).decode()
+        if text != default:
+            values[variable] = value if isinstance(value, str) else text
     return values
 
 
 def _load(
-    model: type[Config],
-    limit_model: type[Struct],
-    prefix: str,
-    path: str | None,
-    env: dict[str, str] | None,
-    overrides: dict[str, Any],
+    model: type[Config], prefix: str, path: str | None, env: dict[str, str] | None, overrides: dict[str, Any]
 ) -> Config:
     values: dict[str, Any] = {}
     if path:
@@ -229,18 +203,13 @@ def _load(
             values.update(tomllib.loads(Path(path).read_text()))
         except (OSError, tomllib.TOMLDecodeError) as error:
             raise UserError(f"cannot read the configuration {path}: {error}") from error
-    environ = dict(os.environ) if env is None else env
-    for name, kind in get_type_hints(model).items():
-        raw = environ.get(prefix + name.upper())
-        if raw is not None:
-            values[name] = raw if kind is str else _from_text(raw)
-    limits = dict(values.get("limits", {}))
-    for name in get_type_hints(limit_model):
-        raw = environ.get(f"{prefix}LIMITS_{name.upper()}")
-        if raw is not None:
-            limits[name] = _from_text(raw)
-    if limits:
-        values["limits"] = limits
+    environ = os.environ if env is None else env
+    kinds = get_type_hints(model)
+    for name, variable, _, _ in rows(model, variables=prefix):
+        if (raw := environ.get(variable)) is not None:
+            section, _, last = name.rpartition(".")
+            given = values.setdefault(section, {}) if section else values
+            given[last] = raw if kinds.get(name) is str else _from_text(raw)
     values.update({name: value for name, value in overrides.items() if value is not None})
     try:
         return msgspec.convert(values, model, strict=False)

@@ -23,7 +23,7 @@
     │   │   └── UnsupportedEncoding   the content encoding of the body is not supported
     │   ├── CrossOrigin           a web page of another site made the browser send the request
     │   └── Unauthorized          the user, password or token is unknown
-    └── SystemTrouble             the request is valid, but the system cannot serve it (HTTP 5xx)
+    └── SystemFailure             the request is valid, but the system cannot serve it (HTTP 5xx)
         ├── NotReady              Spark is starting or dead
         ├── Busy                  too many requests at once
         ├── Unreachable           the server does not answer
@@ -192,40 +192,40 @@ class Unauthorized(UserError):
     status = 401
 
 
-class SystemTrouble(TocsinError):
-    code = "trouble"
+class SystemFailure(TocsinError):
+    code = "failure"
     status = 503
 
 
-class NotReady(SystemTrouble):
+class NotReady(SystemFailure):
     code = "not_ready"
 
 
-class Busy(SystemTrouble):
+class Busy(SystemFailure):
     code = "busy"
 
 
-class Unreachable(SystemTrouble):
+class Unreachable(SystemFailure):
     code = "unreachable"
 
 
-class ConnectionLost(SystemTrouble):
+class ConnectionLost(SystemFailure):
     """``close`` is the close code, if the broker sent one."""
 
     code = "connection_lost"
 
 
-class Uncertain(SystemTrouble):
+class Uncertain(SystemFailure):
     """``accepted`` is the number of records that were confirmed before."""
 
     code = "uncertain"
 
 
-class StorageError(SystemTrouble):
+class StorageError(SystemFailure):
     code = "storage"
     status = 507
 
 
-class LeaseHeld(SystemTrouble):
+class LeaseHeld(SystemFailure):
     code = "lease_held"
     status = 409

@@ -34,7 +34,7 @@ def clusters(draw: st.DrawFn, plain: bool = False, largest: int = 40) -> Load:
 
 
 def skewed(subscribers: int = 400, subscriptions: int = 50, brokers: int = 5, seed: int = 1) -> Load:
-    """Half of all at broker 0."""
+    """About half of the subscribers are at broker 0."""
     rng = np.random.default_rng(seed)
     rows = [rng.choice(subscriptions, rng.integers(3, 10), replace=False).tolist() for _ in range(subscribers)]
     at = np.where(rng.random(subscribers) < 0.5, 0, rng.integers(0, brokers, subscribers))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class Undefined(Exception):
-    """The printed algorithm would go on for ever."""
+    """The printed algorithm would never end."""
 
 
 class Literal:

@@ -1,7 +1,7 @@
-"""Peal's repair as docs/explanation/balancing.md tells it, in plain Python on top of the printed algorithms: slow.
+"""Peal's repair as docs/explanation/balancing.md describes it, in plain Python on top of the printed algorithms: slow.
 
 It is the reference for the migrations that repair makes, and its peer in the speed benchmark. As with the printed
-algorithms, brokers are equal and open, and what a broker holds and its load are worked out anew when they are wanted.
+algorithms, brokers are equal and open, and the subscriptions and load of a broker are computed at every use.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from literal_debs2019 import Literal
 
 #: As repair.py has them.
-ROUNDING, PATIENCE, PAIRS, ENOUGH = 1e-12, 12, 8, 1_024
+ROUNDING, ROUNDS, PAIRS, ENOUGH = 1e-12, 12, 8, 1_024
 #: Loads closer than this are the same, for the plan as a whole.
 SAME = 1e-9
 
@@ -25,7 +25,7 @@ class LiteralPeal(Literal):
         target = max(shuffled.F)
         if highest <= target * (1 + trigger):
             return []
-        self.last: dict[int, float] = {}  # who was moved, last at the end, and what that took off its broker
+        self.last: dict[int, float] = {}  # migrated subscribers in order, and how far that lowered their broker's load
         for b in sorted(self.B, key=lambda j: -self.F[j]):
             if self.F[b] > target:
                 self.shed(b, target)
@@ -62,7 +62,7 @@ class LiteralPeal(Literal):
                 self.migrate(i, min((j for j in fits if added[j] <= least * (1 + SAME)), key=lambda j: (self.F[j], j)))
 
     def small_change(self, target: float) -> None:
-        for _ in range(PATIENCE * self.m):
+        for _ in range(ROUNDS * self.m):
             b = max(self.B, key=lambda j: (self.F[j], -j))
             if self.F[b] <= target:
                 return
@@ -73,19 +73,19 @@ class LiteralPeal(Literal):
             for i, j in step:
                 self.migrate(i, j)
 
-    def crew(self, j: int) -> list[int]:
-        """Lightest first."""
+    def lightest_first(self, j: int) -> list[int]:
+        """The subscribers of a broker."""
         return sorted((i for i in self.U if self.x[i] == j), key=lambda i: (self.u[i], i))
 
     def single(self, b: int, others: list[int], target: float) -> list[Step]:
         """The one migration to the least loaded that leaves the higher of the two lowest."""
-        here = [i for i in self.crew(b) if self.u[i] > 0]
+        here = [i for i in self.lightest_first(b) if self.u[i] > 0]
         if not here or not others:
             return []
         goal = others[0]
         if len(here) > ENOUGH:
-            wish = min(self.F[b] - target, (self.F[b] - self.F[goal]) / 2)
-            begin = sum(self.u[i] < wish for i in here) - ENOUGH // 2
+            difference = min(self.F[b] - target, (self.F[b] - self.F[goal]) / 2)
+            begin = sum(self.u[i] < difference for i in here) - ENOUGH // 2
             begin = min(max(begin, 0), len(here) - ENOUGH)
             here = here[begin : begin + ENOUGH]
         there, alone = self.held(goal), self.alone(b)
@@ -102,24 +102,24 @@ class LiteralPeal(Literal):
         return [(best, goal)] if enough else []
 
     def alone(self, b: int) -> set[int]:
-        """What only one subscriber of a broker wants."""
-        wanted = [k for i in self.U if self.x[i] == b for k in self.y[i]]
+        """The BE subscriptions that only one subscriber of a broker has."""
+        held = [k for i in self.U if self.x[i] == b for k in self.y[i]]
         count: dict[int, int] = {}
-        for k in wanted:
+        for k in held:
             count[k] = count.get(k, 0) + 1
         return {k for k in count if count[k] == 1}
 
     def exchange(self, b: int, others: list[int], target: float) -> list[Step]:
-        """Somebody against somebody a little lighter."""
-        here, best = self.crew(b), None
+        """Exchanges a subscriber for one that is a little lighter."""
+        here, best = self.lightest_first(b), None
         here = here[:: max(1, len(here) // ENOUGH)]
         for j in others:
-            there = self.crew(j)
+            there = self.lightest_first(j)
             if not there:
                 continue
             excess, room = self.F[b] - target, target - self.F[j]
-            wish = excess if room >= excess else max((self.F[b] - self.F[j]) / 2, 0.0)
-            for i, other in self.pairs(here, there, wish):
+            difference = excess if room >= excess else max((self.F[b] - self.F[j]) / 2, 0.0)
+            for i, other in self.pairs(here, there, difference):
                 found = self.exchanged(i, other, b, j)
                 if found < self.F[b] * (1 - ROUNDING) and (best is None or found < best[0]):
                     best = (found, i, other, j)
@@ -127,13 +127,13 @@ class LiteralPeal(Literal):
                 break
         return [] if best is None else [(best[1], best[3]), (best[2], b)]
 
-    def pairs(self, ours: list[int], theirs: list[int], wish: float) -> list[tuple[int, int]]:
-        """With each of ours the heaviest of theirs that leaves at least the wish; of these the closest ones."""
+    def pairs(self, ours: list[int], theirs: list[int], difference: float) -> list[tuple[int, int]]:
+        """For each of ours the heaviest of theirs that is lighter by the difference; of these the closest pairs."""
         found = []
         for i in ours:
-            lighter = [other for other in theirs if self.u[other] <= self.u[i] - wish]
+            lighter = [other for other in theirs if self.u[other] <= self.u[i] - difference]
             other = lighter[-1] if lighter else theirs[0]
-            off = self.u[i] - self.u[other] - wish
+            off = self.u[i] - self.u[other] - difference
             if off >= -ROUNDING:
                 found.append((off, i, other))
         return [(i, other) for _, i, other in sorted(found, key=lambda pair: pair[0])[:PAIRS]]
@@ -145,9 +145,9 @@ class LiteralPeal(Literal):
         return highest
 
     def ordered(self, home: list[int], migrations: list[tuple[int, int, float]]) -> list[tuple[int, int, int]]:
-        """Always one from the broker that is then the most loaded, its most worthy first, none above today's maximum.
+        """Each step is the most worthy migration of the most loaded broker that stays below the first maximum.
 
-        Of equally worthy ones to the same broker the last that was found comes first.
+        Of equally worthy ones to the same broker the one found last comes first.
         """
         goal, self.x = list(self.x), list(home)
         self.F = [self.load(j) for j in self.B]

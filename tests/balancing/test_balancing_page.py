@@ -1,4 +1,4 @@
-"""The page that writes a strategy: its code runs and prints what it says."""
+"""The code of the page about writing a strategy runs and prints the output shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tocsin.balancing.strategies import registry
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "write-a-strategy.md"
 
 
-def test_the_page_does_what_it_says(monkeypatch):
+def test_the_code_of_the_page_prints_the_output_shown(monkeypatch):
 
     monkeypatch.setattr(registry, "_registered", {})
     text = PAGE.read_text()

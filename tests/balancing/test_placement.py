@@ -75,12 +75,12 @@ def test_least_loaded_compares_by_capacity():
     )
 
 
-def test_stale_reports_make_a_herd_of_the_least_loaded_and_not_of_two_choices():
+def test_stale_reports_cause_a_herd_with_least_loaded_and_not_with_two_choices():
     least, two = herd("least-loaded", every=500, seed=1), herd("two-choices", every=500, seed=1)
     assert least > 2.5 and two < 1.6
     assert herd("least-loaded", every=1, seed=1) < 1.1
 
 
-def test_a_name_that_does_not_exist_is_refused():
+def test_an_unknown_policy_is_refused():
     with pytest.raises(NotFound, match="two-choices"):
-        make("nobody")
+        make("unknown")

@@ -1,4 +1,4 @@
-"""The gate holds plans back that only pay in the long run, and limits how often they come."""
+"""The gate holds back plans that only pay in the long run, and limits how often they are made."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_rests_become_shorter_without_proposals():
     assert gate.rest_factor == 1
 
 
-def test_a_plan_that_has_become_pointless_does_not_cause_a_rest():
+def test_a_plan_without_a_proposal_does_not_cause_a_rest():
     gate = granted(RegroupGate(), 0.0)
     gate.evaluated(10.0, None, made=0)
     assert gate.permission(20.0) is Permission.PROPOSE
@@ -75,7 +75,7 @@ def test_after_a_fruitless_evaluation_the_next_one_waits():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 200)), max_size=300))
-def test_migrations_are_bounded_by_time_whatever_is_proposed(evaluations):
+def test_migrations_are_bounded_by_time_for_any_proposals(evaluations):
     """Evaluations every 10 s: never more than about one plan in a rest, whatever is proposed."""
     gate, total = RegroupGate(), 0
     for number, (proposed, made) in enumerate(evaluations):

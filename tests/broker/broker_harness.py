@@ -25,7 +25,7 @@ def at(execution: int, epoch: int = 0) -> Position:
 
 
 class BrokerHarness:
-    """``sent`` keeps what went to each peer, ``done`` every other instruction, until they are taken."""
+    """``sent`` keeps the messages to each peer, ``done`` every other instruction, until the test takes them."""
 
     def __init__(self, limits: BrokerLimits | None = None, **settings: Any) -> None:
         self.state = BrokerState(BrokerConfig(name="b", limits=limits or BrokerLimits(), **settings))
@@ -48,15 +48,15 @@ class BrokerHarness:
         return self.sent.pop(peer, [])
 
     def did(self, kind: type[T]) -> list[T]:
-        """The instructions of this kind so far; they are taken."""
+        """Removes and returns the instructions of this kind."""
         found = [it for it in self.done if isinstance(it, kind)]
         self.done = [it for it in self.done if not isinstance(it, kind)]
         return found
 
-    # -- what happens
+    # -- events
 
     def open(self, *peers: Any) -> None:
-        """Connected and welcomed."""
+        """Connects the peers and discards their welcome."""
         for peer in peers:
             self.handle(ev.Opened(peer, "address"))
             self.say(peer, wire.Hello(0))
@@ -80,18 +80,18 @@ class BrokerHarness:
         """The data cluster's answer to a Subscribe."""
         self.handle(ev.Subscribed("C", list(outcomes), at(position)))
 
-    def subscribed(self, peer: Any, number: int = 7, position: int = 0, kind: str = "fire") -> None:
-        """Subscribed to, confirmed by the data cluster if that had to be asked, and live."""
+    def subscribed(self, peer: Any, id: int = 7, position: int = 0, kind: str = "fire") -> None:
+        """Subscribes, confirms for the data cluster if it received a request, and goes live."""
         self.subscribe(peer, kind)
         if self.did(do.Subscribe):
-            self.confirm(number, position=position)
+            self.confirm(id, position=position)
         self.took(peer)
 
     def executed(self, execution: int, *subscriptions: int) -> None:
-        """Notified and pulled."""
+        """Notifies the broker of an execution and answers its pull."""
         self.handle(ev.Notified("C", execution))
         self.did(do.Pull)
-        self.handle(ev.Pulled("C", at(execution), [line(number, execution) for number in subscriptions]))
+        self.handle(ev.Pulled("C", at(execution), [line(id, execution) for id in subscriptions]))
 
     def tick(self, seconds: float = 1.0) -> list[do.Instruction]:
         self.now += seconds

@@ -1,4 +1,4 @@
-"""What tests of the broker share: a WebSocket client that speaks the protocol by hand, and real brokers for it."""
+"""For tests of the broker: a WebSocket client that sends raw protocol messages, and real brokers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Broker", "Speaker", "alive", "broker"]
 
 
 class Speaker:
-    """A subscriber that says what the test makes it say."""
+    """A subscriber that sends the messages of the test."""
 
     def __init__(self, url: str, hello: bool = True, **hello_fields: Any) -> None:
         self._held = ExitStack()
@@ -35,7 +35,7 @@ class Speaker:
         self.socket.send(json.dumps(messages[0] if len(messages) == 1 else list(messages)))
 
     def ask(self, type: str, **fields: Any) -> dict[str, Any]:
-        """Sends a request and gives its answer; what else comes meanwhile waits for ``next``."""
+        """Sends a request and returns its answer; other messages wait for ``next``."""
         self._id += 1
         self.send({"type": type, "id": self._id, **fields})
         for message in self._all():

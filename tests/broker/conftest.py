@@ -1,4 +1,4 @@
-"""One data cluster without Spark and one broker for the tests of this folder that leave them as they are."""
+"""One data cluster without Spark and one broker, shared by the tests of this folder that do not stop them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A subscriber as a process of its own that may be killed: it writes down every notification, and goes on from there.
+"""A subscriber in its own process: it logs every notification, and resumes from its log after a kill.
 
 delivery_log.py FILE CHANNEL KINDS URL…      one line ``kind execution n n …`` a notification; prints ``ready``, then
-    ``kind execution`` of the last it has of each and of what it gets
+    ``kind execution`` of the last logged notification of each kind and of every new one
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tocsin.client import connect
 
 
 def read(file: Path) -> dict[str, list[tuple[int, list[int]]]]:
-    """What it has by kind; a line that it was killed in the middle of does not count."""
+    """The logged notifications by kind; an incomplete last line does not count."""
     found: dict[str, list[tuple[int, list[int]]]] = {}
     if file.exists():
         whole = file.read_bytes()

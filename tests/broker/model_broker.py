@@ -1,6 +1,6 @@
-"""A broker's state machine between a reference data cluster and model clients, with everything that can go wrong.
+"""A broker's state machine between a reference data cluster and model clients, with every kind of fault.
 
-Every step takes numbers; each is taken modulo what there is, so that any sequence of steps is a history.
+Every step takes integers modulo the number of choices, so that any sequence of steps is a history.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ CONFIG = BrokerConfig(
 QUIET = 2_000
 
 
-class World:
+class BrokerModel:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.clients = [Client(0, None), Client(1, None), Client(2, "ann"), Client(3, "bob", forgetful=True)]
         self.store: dict[str, dict[int, DurableSubscription]] = {}
         self.now = 0.0
-        self.lives: list[list[tuple[ev.Event, float, list[str]]]] = []
+        self.runs: list[list[tuple[ev.Event, float, list[str]]]] = []
         self._peer = 0
         self.boot()
 
     def boot(self) -> None:
-        """A new life of the broker: it knows what the data cluster and the store kept."""
+        """Starts the broker: it knows what the data cluster and the store kept."""
         self.state = BrokerState(CONFIG)
-        self.lives.append([])
+        self.runs.append([])
         self.open: dict[int, Client] = {}
         self.granted: dict[int, set[int]] = {}
         self.left: dict[int, float] = {}
@@ -53,16 +53,16 @@ class World:
         for user, held in sorted(self.store.items()):
             self.handle(ev.Restored(user, list(held.values())))
         for channel, log in self.cluster.logs.items():
-            ours = [(number, [kind]) for number, kind in self.cluster.ours(channel)]
+            ours = [(id_, [kind]) for id_, kind in self.cluster.ours(channel)]
             self.answers.append([ev.Recovered(channel, ours, Position(0, log.last))])
 
     # -- the driver
 
     def handle(self, event: ev.Event) -> None:
-        # The driver's two ways; a life is handled again in one of them, and has to come out the same.
-        heard = isinstance(event, ev.Notified)
-        out = self.state.on_notify([event], self.now) if heard else self.state.handle(event, self.now)
-        self.lives[-1].append((event, self.now, [repr(each) for each in out]))
+        # The driver has two entry points; a run is replayed through one of them with the same outcome.
+        notified = isinstance(event, ev.Notified)
+        out = self.state.on_notify([event], self.now) if notified else self.state.handle(event, self.now)
+        self.runs[-1].append((event, self.now, [repr(each) for each in out]))
         for instruction in out:
             self._carry_out(instruction)
 
@@ -70,7 +70,7 @@ class World:
         match it:
             case do.Send():
                 for peer in it.peers:
-                    assert peer in self.open, "sent to somebody who has left"
+                    assert peer in self.open, "sent to a closed connection"
                     for text in it.messages:
                         for message in decode_answers(text):
                             self._sent(peer, message)
@@ -80,7 +80,7 @@ class World:
                 self.tokens.append((it.peer, it.token))
             case do.Remember():
                 here = [client.user for client in self.open.values()]
-                assert it.user in self.store or it.user in here, "kept for somebody who has logged out"
+                assert it.user in self.store or it.user in here, "stored for a user who has logged out"
                 held = DurableSubscription(it.subscription, it.channel, it.args, it.position.execution)
                 self.store.setdefault(it.user, {}).setdefault(it.subscription, held)
             case do.ChangeId():
@@ -92,27 +92,27 @@ class World:
                         it.subscription, held.channel, held.args, after, previous_ids
                     )
             case do.Acknowledge():
-                for number, (_, after) in it.positions.items():
-                    held = self.store.get(it.user, {}).get(number)
+                for id_, (_, after) in it.positions.items():
+                    held = self.store.get(it.user, {}).get(id_)
                     if held is not None:
-                        previous_ids = {former: until for former, until in held.previous_ids.items() if until >= after}
+                        previous_ids = {each: until for each, until in held.previous_ids.items() if until >= after}
                         after = max(held.after, after)
-                        self.store[it.user][number] = DurableSubscription(
-                            number, held.channel, held.args, after, previous_ids
+                        self.store[it.user][id_] = DurableSubscription(
+                            id_, held.channel, held.args, after, previous_ids
                         )
             case do.Forget():
                 self.store.get(it.user, {}).pop(it.subscription, None)
             case do.Unsubscribe():
-                for number in it.subscriptions:
-                    assert not self._users_of(number), f"{number} is let go, and somebody has it"
-                    assert self.now >= self.left.get(number, -GRACE) + GRACE, "let go too early"
+                for id_ in it.subscriptions:
+                    assert not self._users_of(id_), f"{id_} expires although it has subscribers"
+                    assert self.now >= self.left.get(id_, -GRACE) + GRACE, "expires too early"
                 self.asked.append(it)
             case do.Subscribe() | do.Pull() | do.Fetch():
                 self.asked.append(it)
 
-    def _users_of(self, number: int) -> list[Any]:
-        peers = [peer for peer, numbers in self.granted.items() if number in numbers]
-        return [*peers, *[user for user, held in self.store.items() if number in held]]
+    def _users_of(self, id_: int) -> list[Any]:
+        peers = [peer for peer, ids in self.granted.items() if id_ in ids]
+        return [*peers, *[user for user, held in self.store.items() if id_ in held]]
 
     def _sent(self, peer: int, message: wire.FromBroker) -> None:
         match message:
@@ -122,26 +122,26 @@ class World:
                 self.granted[peer].discard(message.subscription)
                 self.left[message.subscription] = self.now
             case wire.Notify() | wire.Live() | wire.Lagging() | wire.Gap():
-                assert message.subscription in self.granted[peer], "of something that was not granted, or has ended"
+                assert message.subscription in self.granted[peer], "the subscription was not granted, or has ended"
                 if isinstance(message, wire.Gap):
                     self._justified(self.open[peer], message)
         self.open[peer].inbox.append(message)
 
     def _justified(self, client: Client, gap: wire.Gap) -> None:
-        """Nothing that is kept under a number which the client or the broker knows may be given up."""
-        keys = {number: key for key, number in self.cluster.numbers.items()}
+        """A gap must not contain stored results of an id that the client or the broker knows."""
+        keys = {id_: key for key, id_ in self.cluster.ids.items()}
         key = keys.get(gap.subscription, ("", ""))
         if key not in client.subs:
             return
         sub, log = client.subs[key], self.cluster.logs[key[0]]
         inside = range(max(gap.after + 1, log.first), min(gap.next, log.last + 1))
         kept = [n for n in inside if {gap.subscription, sub.known} & set(log.stored[n])]
-        assert not kept, f"a gap of {kept}, which are there"
+        assert not kept, f"the gap contains {kept}, which are stored"
 
     def _gone(self, peer: int) -> None:
         client = self.open.pop(peer, None)
-        for number in self.granted.pop(peer, ()):
-            self.left[number] = self.now
+        for id_ in self.granted.pop(peer, ()):
+            self.left[id_] = self.now
         if client is not None and client.peer == peer:
             client.cut()
 
@@ -189,7 +189,7 @@ class World:
 
     def ack(self, who: int) -> None:
         client = self.clients[who % len(self.clients)]
-        positions = {sub.number: sub.cursor or 0 for sub in client.subs.values() if sub.number is not None}
+        positions = {sub.id: sub.cursor or 0 for sub in client.subs.values() if sub.id is not None}
         if positions and client.user is not None:
             self._say(client, wire.Ack(positions))
 
@@ -201,7 +201,7 @@ class World:
         client = self.clients[who % len(self.clients)]
         for _ in range(min(count, len(client.inbox))):
             if client.inbox:
-                client.hear(client.inbox.pop(0), self.cluster.logs)
+                client.receive(client.inbox.pop(0), self.cluster.logs)
 
     def congested(self, who: int) -> None:
         client = self.clients[who % len(self.clients)]
@@ -214,15 +214,15 @@ class World:
             self.handle(ev.Drained(client.peer))
 
     def log_out(self, who: int) -> None:
-        """Whatever the user had is over; the client begins anew as somebody who has nothing."""
+        """Ends all subscriptions of the user; the client starts again without any."""
         client = self.clients[who % len(self.clients)]
         if client.user is None:
             return
-        for number in self.store.pop(client.user, {}):
-            if number in self.state.users.durable.by_user.get(client.user, {}):
-                self.left[number] = self.now
+        for id_ in self.store.pop(client.user, {}):
+            if id_ in self.state.users.durable.by_user.get(client.user, {}):
+                self.left[id_] = self.now
         self.handle(ev.UserEnded(client.user))
-        self.disconnect(client.name)  # it was still waiting to be let in
+        self.disconnect(client.name)  # it may still wait for its token
         client.subs.clear()
 
     # -- steps: the data cluster
@@ -231,22 +231,22 @@ class World:
         self.cluster.execute("AB"[channel % 2], kinds)
 
     def begin(self, channel: int, kinds: set[str]) -> None:
-        """An execution, which is committed later."""
+        """Begins an execution, which is committed later."""
         self.cluster.begin("AB"[channel % 2], kinds)
 
     @property
     def ready(self) -> bool:
-        """The driver lets nothing be told to a broker that does not know yet what it inherits, nor let go by it."""
+        """The driver holds notifications and unsubscribes until the broker has recovered its subscriptions."""
         return not any(isinstance(parts[0], ev.Recovered) for parts in self.answers)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         if self.cluster.outbox and self.ready:
             channel, execution = self.cluster.outbox.pop(0)
-            self.cluster.told.append((channel, execution))
+            self.cluster.notified.append((channel, execution))
             self.handle(ev.Notified(channel, execution))
 
     def push(self) -> None:
-        """Told with all results, as a push channel does."""
+        """Notifies with all results, as a push channel does."""
         if self.cluster.outbox and self.ready:
             channel, execution = self.cluster.outbox.pop(0)
             *parts, _ = self.cluster.answer(do.Pull(channel, Position(0, execution)), 100)
@@ -254,23 +254,23 @@ class World:
                 return
             lines = [line for part in parts for line in part.lines]  # type: ignore[union-attr]
             if lines:
-                self.cluster.told.append((channel, execution))
+                self.cluster.notified.append((channel, execution))
                 self.handle(ev.Notified(channel, execution, lines))
 
-    def tell_again(self, back: int) -> None:
-        """The last ones once more, in their order: the answer was lost."""
-        for channel, execution in self.cluster.told[-(back % 4) :] if self.ready else ():
+    def notify_again(self, back: int) -> None:
+        """Repeats the last notifications in order: the answer was lost."""
+        for channel, execution in self.cluster.notified[-(back % 4) :] if self.ready else ():
             self.handle(ev.Notified(channel, execution))
 
     def give_up(self) -> None:
-        """The data cluster forgets what it had to tell, and says so when the broker is back."""
+        """The data cluster discards its outbox, and reports this when the broker is back."""
         if not self.ready:
             return
         self.cluster.outbox.clear()
         self.handle(ev.Missed({channel: Position(0, log.last) for channel, log in self.cluster.logs.items()}))
 
     def serve(self, which: int, page: int) -> None:
-        """It deals with a request; the answer is on its way."""
+        """The data cluster serves a request; the answer is in flight."""
         served = [asked for asked in self.asked if self.ready or not isinstance(asked, do.Unsubscribe)]
         if served:
             asked = served[which % len(served)]
@@ -296,16 +296,16 @@ class World:
     def expire(self, channel: int, count: int) -> None:
         self.cluster.expire("AB"[channel % 2], count)
 
-    def other(self, channel: int, kind: int, wants: bool) -> None:
-        """Another broker, which has the same subscriptions under the same numbers."""
+    def other(self, channel: int, kind: int, subscribes: bool) -> None:
+        """Another broker shares BE subscriptions with this one."""
         key = ("AB"[channel % 2], KINDS[kind % 3])
-        if wants and key[0] in self.cluster.logs:
-            self.cluster.want(*key, OTHER)
-        elif key in self.cluster.numbers:
-            self.cluster.unwant(self.cluster.numbers[key], OTHER)
+        if subscribes and key[0] in self.cluster.logs:
+            self.cluster.subscribe(*key, OTHER)
+        elif key in self.cluster.ids:
+            self.cluster.unsubscribe(self.cluster.ids[key], OTHER)
 
     def drop(self, channel: int) -> None:
-        """A channel is dropped. Clients that are away would not know it if they came back to one of the same name."""
+        """Drops a channel. Offline clients forget it: they could confuse it with a later channel of the same name."""
         name = "AB"[channel % 2]
         if name not in self.cluster.logs:
             return
@@ -333,13 +333,13 @@ class World:
         self.handle(ev.Tick())
 
     def crash(self, applied: bool, released: bool) -> None:
-        """``applied``: what was on its way to the data cluster still gets there; ``released``: while the broker was
-        dead, somebody took all its subscriptions from it."""
+        """``applied``: requests in flight to the data cluster still arrive; ``released``: while the broker was dead, an
+        operator removed all its subscriptions."""
         for asked in self.asked if applied else ():
             if isinstance(asked, do.Subscribe | do.Unsubscribe):
                 self.cluster.answer(asked, 1)
-        for number in list(self.cluster.holders) if released else ():
-            self.cluster.unwant(number, OURS)
+        for id_ in list(self.cluster.holders) if released else ():
+            self.cluster.unsubscribe(id_, OURS)
         for client in self.clients:
             client.cut()
         self.boot()
@@ -353,10 +353,10 @@ class World:
             self.authenticate(0)
             self.serve(0, 1)
             self.answer(0)
-        raise AssertionError("the broker does not come to rest")
+        raise AssertionError("the broker does not become idle")
 
     def quiet(self) -> None:
-        """Everybody comes back, everything is answered, and all have what they should."""
+        """All clients reconnect, every request is answered, and each client has exactly its results."""
         for client in self.clients:
             self.connect(client.name)
             self.drained(client.name)
@@ -364,7 +364,7 @@ class World:
             self.cluster.commit(channel)
         for _ in range(QUIET):
             self._settle()
-            self.tell()
+            self.notify()
             for client in self.clients:
                 self.read(client.name, len(client.inbox))
             if not (self.asked or self.answers or self.cluster.outbox or self.state.replay.fetches.early):
@@ -372,14 +372,14 @@ class World:
             if not self.asked:
                 self.tick(0.0)
         else:
-            raise AssertionError("the broker does not come to rest")
+            raise AssertionError("the broker does not become idle")
         for client in self.clients:
             for sub in client.subs.values():
-                assert sub.number is not None and sub.live, "still waiting"
+                assert sub.id is not None and sub.live, "still waiting"
                 sub.check(self.cluster.logs[sub.channel])
 
     def leave(self) -> None:
-        """Everybody goes, and nothing is left behind."""
+        """All clients leave, and the broker keeps nothing."""
         for client in self.clients:
             self.disconnect(client.name)
             self.log_out(client.name)
@@ -388,7 +388,7 @@ class World:
             self.tick(GRACE)
             self._settle()
         state = self.state
-        assert not [number for number, holders in self.cluster.holders.items() if "ours" in holders]
+        assert not [id_ for id_, holders in self.cluster.holders.items() if "ours" in holders]
         for part in (
             state.sessions.by_peer,
             state.be_subscriptions.by_id,
@@ -404,7 +404,7 @@ class World:
         assert not state.cache.messages and not state.cache.bytes and len(state.cache._order) < 100
 
     def replay(self) -> None:
-        for life in self.lives:
+        for run in self.runs:
             state = BrokerState(CONFIG)
-            for event, now, out in life:
+            for event, now, out in run:
                 assert [repr(each) for each in state.handle(event, now)] == out

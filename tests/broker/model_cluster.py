@@ -1,4 +1,4 @@
-"""The reference data cluster behind a broker: what happens there, and how it answers the broker's instructions."""
+"""The reference data cluster of a broker: its executions, and its answers to the broker's instructions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OURS, OTHER = "ours", "other"
 
 
 class Log:
-    """The executions of one channel as the reference cluster keeps them, and which of them had begun when."""
+    """The executions of one channel as the reference cluster keeps them, with the order in which they began."""
 
     def __init__(self, channel: Channel | None = None) -> None:
         self.channel = channel or ReferenceCluster().create_channel("none", ["kind"])
         self.kinds: set[str] = set()
         self.begun = 0
-        self.which: dict[int, int] = {}  # execution: which of all that have begun it is
+        self.which: dict[int, int] = {}  # execution: its place in the order of begun executions
 
     @property
     def first(self) -> int:
@@ -44,7 +44,7 @@ class Log:
 
     @property
     def found(self) -> dict[int, dict[str, bytes]]:
-        """What every subscriber would have got."""
+        """The results for every possible subscriber."""
         return {
             each.number: {json.loads(args)[0]: rows for args, rows in each.found.items()}
             for each in self.channel.executions
@@ -52,7 +52,7 @@ class Log:
 
     @property
     def stored(self) -> dict[int, dict[int, bytes]]:
-        """What a subscription did get."""
+        """The results stored for each subscription."""
         return {each.number: each.stored for each in self.channel.executions}
 
 
@@ -65,14 +65,14 @@ class Cluster:
             self.data.register_broker(broker)
         self.logs: dict[str, Log] = {}
         self.outbox: list[tuple[str, int]] = []
-        self.told: list[tuple[str, int]] = []
+        self.notified: list[tuple[str, int]] = []
         for channel in "AB":
             self.create(channel)
 
-    # -- what happens there
+    # -- executions and subscriptions
 
     @property
-    def numbers(self) -> dict[tuple[str, str], int]:
+    def ids(self) -> dict[tuple[str, str], int]:
         return {(name, json.loads(each.args)[0]): each.id for name, each in self._subscriptions()}
 
     @property
@@ -87,7 +87,7 @@ class Cluster:
         self.commit(channel)
 
     def begin(self, channel: str, kinds: set[str]) -> None:
-        """Sees the subscriptions of now. One at a time: what had begun before is committed."""
+        """Begins with the current subscriptions. One execution runs at a time: the previous one is committed."""
         log = self.logs.get(channel)
         if log is not None:
             self.commit(channel)
@@ -110,25 +110,25 @@ class Cluster:
             self.data.outbox.clear()
 
     def expire(self, channel: str, count: int) -> None:
-        """Only what was told: a broker that was not is a matter of the data cluster's own tests."""
+        """Expires only executions that were notified; the data cluster's own tests cover the others."""
         log = self.logs.get(channel)
         if log is not None:
-            untold = [execution for name, execution in self.outbox if name == channel]
-            log.channel.first = min([log.first + count, log.last + 1, *untold])
+            pending = [execution for name, execution in self.outbox if name == channel]
+            log.channel.first = min([log.first + count, log.last + 1, *pending])
 
-    def want(self, channel: str, kind: str, holder: str) -> int:
+    def subscribe(self, channel: str, kind: str, holder: str) -> int:
         return self.data.subscribe(channel, holder, [[kind]])[0]
 
-    def unwant(self, number: int, holder: str) -> None:
-        channel = next((name for name, each in self._subscriptions() if each.id == number), None)
+    def unsubscribe(self, id_: int, holder: str) -> None:
+        channel = next((name for name, each in self._subscriptions() if each.id == id_), None)
         if channel is not None:
-            self.data.unsubscribe(channel, [number], holder)
+            self.data.unsubscribe(channel, [id_], holder)
 
     def drop(self, channel: str) -> None:
         if self.logs.pop(channel, None) is not None:
             self.data.drop_channel(channel)
-        self.outbox = [tell for tell in self.outbox if tell[0] != channel]
-        self.told = [tell for tell in self.told if tell[0] != channel]
+        self.outbox = [entry for entry in self.outbox if entry[0] != channel]
+        self.notified = [entry for entry in self.notified if entry[0] != channel]
 
     def create(self, channel: str) -> None:
         if channel not in self.logs:
@@ -137,7 +137,7 @@ class Cluster:
     def ours(self, channel: str) -> list[tuple[int, str]]:
         return [(each.id, json.loads(each.args)[0]) for each in self.data.subscriptions(channel, OURS)]
 
-    # -- what it answers
+    # -- answers
 
     def answer(self, asked: Any, page: int) -> list[ev.Event]:
         """The events that answer an instruction, in order; at most ``page`` lines in each."""
@@ -146,11 +146,11 @@ class Cluster:
                 log = self.logs.get(asked.channel)
                 if log is None:
                     return [ev.Subscribed(asked.channel, [Problem("not_found", "no such channel")] * len(asked.args))]
-                outcomes = [self._wanted(asked.channel, kind_of(args)) for args in asked.args]
+                outcomes = [self._subscribed(asked.channel, kind_of(args)) for args in asked.args]
                 return [ev.Subscribed(asked.channel, outcomes, Position(0, log.last))]
             case do.Unsubscribe():
-                for number in asked.subscriptions:
-                    self.unwant(number, OURS)
+                for id_ in asked.subscriptions:
+                    self.unsubscribe(id_, OURS)
                 return [ev.Unsubscribed(asked.channel)]
             case do.Pull():
                 return self._pulled(asked, page)
@@ -158,8 +158,8 @@ class Cluster:
                 return [self._fetched(asked, page)]
         raise AssertionError(asked)
 
-    def _wanted(self, channel: str, kind: str) -> int | Problem:
-        return self.want(channel, kind, OURS) if kind in KINDS else Problem("type_mismatch", "no such kind")
+    def _subscribed(self, channel: str, kind: str) -> int | Problem:
+        return self.subscribe(channel, kind, OURS) if kind in KINDS else Problem("type_mismatch", "no such kind")
 
     def _pulled(self, asked: do.Pull, page: int) -> list[ev.Event]:
         channel, execution, position = asked.channel, asked.position.execution, asked.position
@@ -169,9 +169,9 @@ class Cluster:
             return [ev.Dropped(channel), end]
         if execution < log.first:
             return [ev.Missed({channel: position}), end]
-        mine = {number for number, _ in self.ours(channel)}
+        mine = {id_ for id_, _ in self.ours(channel)}
         stored = log.stored[execution]
-        lines = [Line(number, execution, 1, stored[number]) for number in sorted(stored) if number in mine]
+        lines = [Line(id_, execution, 1, stored[id_]) for id_ in sorted(stored) if id_ in mine]
         parts = [lines[at : at + page] for at in range(0, len(lines), page)]
         return [*[ev.Pulled(channel, position, part, last=False) for part in parts], end]
 

@@ -1,4 +1,4 @@
-"""A user of the broker's REST calls, as tests need one."""
+"""A test user of the broker's REST API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill -9 of brokers, data cluster and subscribers while notifications flow: everybody gets exactly its own."""
+"""Kill -9 of brokers, data cluster and subscribers while notifications flow: no subscriber loses or repeats one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = [f"kind{n}" for n in range(10)]
 
 
 class Cluster:
-    """A data cluster in a process; an execution is recorded once, however often it has to be started again."""
+    """A data cluster in a process; an execution is recorded once even if the process is restarted."""
 
     def __init__(self, home: Path) -> None:
         self.home, self.port = home, 0
@@ -49,7 +49,7 @@ class Cluster:
         return int(self._answer()["execution"])
 
     def execute(self) -> None:
-        """The next execution, which finds its own number for every kind."""
+        """The next execution; its result is its own number, for every kind."""
         number = self.last + 1
         found = [[[kind], [{"n": number}]] for kind in KINDS]
         try:
@@ -71,7 +71,7 @@ class Cluster:
 
 
 class Subscriber:
-    """A process that is killed and started again; ``has`` is what it says that it has of each kind."""
+    """A process that is killed and restarted; ``has`` is its last logged execution of each kind."""
 
     def __init__(self, file: Path, urls: list[str]) -> None:
         self.file, self.urls = file, urls
@@ -102,13 +102,13 @@ class Subscriber:
         self.start()
 
     def wait_for(self, last: int) -> None:
-        """Until it has this execution of every kind; what it has then is for the test to judge."""
+        """Waits until it has this execution of every kind; the test checks the rest."""
         with self.queue:
             self.queue.wait_for(lambda: self.has == dict.fromkeys(KINDS, last), 300)
 
 
 def read_only(file: Path) -> dict[str, list[tuple[int, list[int]]]]:
-    """Of a file that somebody writes to."""
+    """Reads a file that a subscriber still writes to."""
     copy = file.with_suffix(".copy")
     copy.write_bytes(file.read_bytes() if file.exists() else b"")
     return read(copy)
@@ -119,7 +119,7 @@ def start_broker(home: Path, cluster: str, name: str, port: int = 0) -> Broker:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_everybody_gets_exactly_its_notifications_whoever_is_killed(tmp_path, seed):
+def test_subscribers_receive_exactly_their_notifications_despite_kills(tmp_path, seed):
     rng = random.Random(seed)
     executions = 500  # times two subscribers with ten subscriptions each: 10,000 notifications
     cluster = Cluster(tmp_path / "cluster")
@@ -150,7 +150,7 @@ def test_everybody_gets_exactly_its_notifications_whoever_is_killed(tmp_path, se
                     if f"subscriber {place}" in victim or whole:
                         subscribers[place].restart()
             cluster.execute()
-        # Whoever still catches up gets there by itself.
+        # Subscribers that still lag catch up by themselves.
         for each in subscribers:
             each.wait_for(executions)
         for each in subscribers:

@@ -1,4 +1,4 @@
-"""What is kept for a user may get another number while no broker holds it: results of both are had, or announced."""
+"""A durable subscription may get a new id while no broker holds it: results of both ids arrive, or a gap does."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tocsin.wire.messages import DurableSubscription
 ARGS = ["fire"]
 
 
-class Kept:
-    """A person who subscribed to fires; ``let_go`` kills their broker and has the data cluster forget it."""
+class DurableUser:
+    """A user who subscribed to fires; ``release`` kills their broker and drops it at the data cluster."""
 
     def __init__(self, home: Path, cluster: Sparkless, url: str) -> None:
         self.home, self.cluster, self.url = home, cluster, url
@@ -30,35 +30,35 @@ class Kept:
         self.person = RestUser(self.broker.url)
         self.first = self.person.subscribe(ARGS[0])
 
-    def find(self, *numbers: int) -> int:
-        """One execution each; the number of the last."""
-        return [self.cluster.found("OfKind", (ARGS, [{"n": number}])) for number in numbers][-1]
+    def find(self, *values: int) -> int:
+        """One execution each; returns the last execution."""
+        return [self.cluster.found("OfKind", (ARGS, [{"n": value}])) for value in values][-1]
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.broker.kill()
         (held,) = self.cluster.subscriptions("OfKind", None, 0, 100)
         self.cluster.execute(f'UNSUBSCRIBE "{held["subscription"]}" FROM OfKind; DROP BROKER b;')
 
     def listed(self) -> dict[str, Any]:
-        """Once it is subscribed to again."""
+        """The durable subscription, once the broker has subscribed again."""
         while True:
             (held,) = self.person.http.get("/listsubscriptions").json()["subscriptions"]
             found = self.cluster.subscriptions("OfKind", None, 0, 100)
             if [each["subscription"] for each in found] == [held["subscription"]]:
                 return dict(held)
 
-    def renumbered(self) -> int:
-        """It has another number now."""
-        self.let_go()
+    def new_id(self) -> int:
+        """Releases and restores the subscription; returns its new id."""
+        self.release()
         self.find(-1)
         self.broker.start()
         return int(self.listed()["subscription"])
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
+def user(tmp_path: Path) -> Iterator[DurableUser]:
     with sparkless(tmp_path / "data") as (cluster, url):
-        found = Kept(tmp_path / "b", cluster, url)
+        found = DurableUser(tmp_path / "b", cluster, url)
         yield found
         if not found.broker.killed:
             found.broker.end()
@@ -68,65 +68,65 @@ def gaps(found: dict[str, Any]) -> list[tuple[int, int, str]]:
     return [(gap["after"], gap["next"], gap["reason"]) for gap in found["gaps"]]
 
 
-def test_results_of_the_number_it_had_are_delivered_and_what_nobody_had_is_a_gap(kept):
-    two = kept.find(1, 2)
-    number = kept.renumbered()
-    last = kept.find(4)
-    assert number != kept.first
-    found = kept.person.results(number, limit=3)
-    assert (rows(found), found["after"], found["subscription"]) == ([1, 2, 4], last, number)
+def test_results_of_the_previous_id_are_delivered_and_the_time_without_an_id_is_a_gap(user):
+    two = user.find(1, 2)
+    id_ = user.new_id()
+    last = user.find(4)
+    assert id_ != user.first
+    found = user.person.results(id_, limit=3)
+    assert (rows(found), found["after"], found["subscription"]) == ([1, 2, 4], last, id_)
     assert gaps(found) == [(two, two + 2, "released")]
 
 
-def test_what_was_acknowledged_does_not_come_again_and_the_former_number_is_known_until_it_has_no_more(kept):
-    one = kept.find(1)
-    kept.find(2)
-    assert kept.person.post("/ackresults", subscription=kept.first, execution=one).status_code == 200
-    number = kept.renumbered()
-    found = kept.person.results(kept.first)
-    assert (rows(found), found["subscription"]) == ([2], number)
-    # The gap is behind it too: what it gives as ``after`` can be acknowledged under either number.
-    assert kept.person.post("/ackresults", subscription=kept.first, execution=found["after"]).status_code == 200
-    again = kept.person.results(number)
+def test_a_previous_id_is_valid_until_all_its_results_are_acknowledged(user):
+    one = user.find(1)
+    user.find(2)
+    assert user.person.post("/ackresults", subscription=user.first, execution=one).status_code == 200
+    id_ = user.new_id()
+    found = user.person.results(user.first)
+    assert (rows(found), found["subscription"]) == ([2], id_)
+    # ``after`` includes the gap, and can be acknowledged under either id.
+    assert user.person.post("/ackresults", subscription=user.first, execution=found["after"]).status_code == 200
+    again = user.person.results(id_)
     assert (rows(again), gaps(again)) == ([], [])
-    last = kept.find(3)
-    assert rows(kept.person.results(number, wait=20)) == [3]
-    assert kept.person.post("/ackresults", subscription=number, execution=last).status_code == 200
-    assert "previous_ids" not in kept.listed()
-    assert kept.person.http.get("/getresults", params={"subscription": kept.first}).status_code == 404
+    last = user.find(3)
+    assert rows(user.person.results(id_, wait=20)) == [3]
+    assert user.person.post("/ackresults", subscription=id_, execution=last).status_code == 200
+    assert "previous_ids" not in user.listed()
+    assert user.person.http.get("/getresults", params={"subscription": user.first}).status_code == 404
 
 
-def test_results_of_several_numbers_come_in_their_order(kept):
-    one = kept.find(1)
-    kept.renumbered()
-    two = kept.find(2)
-    number = kept.renumbered()
-    found = kept.person.results(number)
+def test_results_of_several_ids_arrive_in_order(user):
+    one = user.find(1)
+    user.new_id()
+    two = user.find(2)
+    id_ = user.new_id()
+    found = user.person.results(id_)
     assert rows(found) == [1, 2]
     assert gaps(found) == [(one, two, "released"), (two, two + 2, "released")]
 
 
-def test_who_goes_to_another_broker_too_late_gets_the_rest_there(kept):
-    kept.find(1)
-    kept.let_go()
-    with broker(kept.home, kept.url, "other") as other:
-        kept.person.http.base_url = other.url
-        number = kept.listed()["subscription"]
-        kept.find(2)
-        assert number != kept.first and rows(kept.person.results(number, limit=2)) == [1, 2]
+def test_a_user_receives_results_of_a_previous_id_at_another_broker(user):
+    user.find(1)
+    user.release()
+    with broker(user.home, user.url, "other") as other:
+        user.person.http.base_url = other.url
+        id_ = user.listed()["subscription"]
+        user.find(2)
+        assert id_ != user.first and rows(user.person.results(id_, limit=2)) == [1, 2]
 
 
-def test_a_users_stream_goes_on_where_it_was_under_the_former_number(kept):
-    one = kept.find(1)
-    kept.find(2)
-    kept.renumbered()
-    with kept.person.http.stream("GET", "/events", headers={"last-event-id": f"{kept.first}:{one}"}) as stream:
+def test_a_users_stream_resumes_with_a_position_of_the_previous_id(user):
+    one = user.find(1)
+    user.find(2)
+    user.new_id()
+    with user.person.http.stream("GET", "/events", headers={"last-event-id": f"{user.first}:{one}"}) as stream:
         found = [(event, data) for _, event, data in _until_live(stream)]
     assert [data["results"] for event, data in found if event == "notify"] == [[{"n": 2}]]
     assert [event for event, _ in found if event == "gap"] == ["gap"]
 
 
-def test_a_stream_of_nobody_that_is_cut_within_its_former_number_gets_the_rest_of_it(tmp_path):
+def test_an_anonymous_stream_resumes_within_its_previous_id(tmp_path):
     query = {"channel": "OfKind", "kind": ARGS[0]}
     with sparkless(tmp_path / "data") as (cluster, url), broker(tmp_path / "b", url, grace=0.0) as b:
         with httpx.stream("GET", f"{b.url}/events", params=query, timeout=120) as stream:
@@ -136,7 +136,7 @@ def test_a_stream_of_nobody_that_is_cut_within_its_former_number_gets_the_rest_o
                 (mark, data["subscription"]) for mark, event, data in events(stream) if event == "notify"
             )
         while cluster.subscriptions("OfKind", None, 0, 100):
-            httpx.get(f"{b.url}/healthz", timeout=60)  # it is let go at the next tick
+            httpx.get(f"{b.url}/healthz", timeout=60)  # it expires at the next tick
         missed = cluster.found("OfKind")
         got: list[Any] = []
         for _ in range(3):  # cut after each event: the rest, the gap, the end
@@ -144,9 +144,9 @@ def test_a_stream_of_nobody_that_is_cut_within_its_former_number_gets_the_rest_o
             with httpx.stream("GET", f"{b.url}/events", params=query, headers=headers, timeout=120) as stream:
                 mark, event, data = next(events(stream))
             got.append(data.get("results") or event)
-            number = data["subscription"]
-        assert number != first
-        assert got == [[{"n": 2}], "gap", "live"] and mark == f"{number}:{missed}"
+            id_ = data["subscription"]
+        assert id_ != first
+        assert got == [[{"n": 2}], "gap", "live"] and mark == f"{id_}:{missed}"
 
 
 def _until_live(stream: httpx.Response) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -167,24 +167,24 @@ def users(tmp_path: Path) -> Iterator[UserStore]:
     found.close()
 
 
-def test_another_number_keeps_the_position_and_knows_the_one_before(users):
+def test_a_changed_id_keeps_its_position_and_its_previous_id(users):
     users.acknowledge(do.Acknowledge("ann", {7: at(5)}))
     users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
     assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 5, {7: 12})]
 
 
-def test_a_position_ahead_of_the_channel_is_that_of_another_channel(users):
+def test_a_position_ahead_of_the_channel_is_reset_to_the_channels(users):
     users.change_id(do.ChangeId("ann", 7, 9, at(2), at(2)))
     assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 2, {7: 2})]
 
 
-def test_the_same_change_by_two_brokers_is_one(users):
+def test_the_same_id_change_by_two_brokers_counts_once(users):
     for until in (12, 15):
         users.change_id(do.ChangeId("ann", 7, 9, at(until), at(20)))
     assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 3, {7: 12})]
 
 
-def test_every_number_is_known_until_something_behind_it_is_acknowledged(users):
+def test_a_previous_id_is_kept_until_a_later_execution_is_acknowledged(users):
     users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
     users.change_id(do.ChangeId("ann", 9, 10, at(30), at(30)))
     assert users.durable("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 3, {7: 12, 9: 30})]
@@ -194,7 +194,7 @@ def test_every_number_is_known_until_something_behind_it_is_acknowledged(users):
     assert users.durable("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 31)]
 
 
-def test_what_is_forgotten_has_no_numbers_any_more(users):
+def test_a_deleted_subscription_has_no_previous_ids(users):
     users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
     users.forget(do.Forget("ann", 9))
     users.remember(do.Remember("ann", 9, "C", ["fire"], at(30)))

@@ -22,22 +22,22 @@ from tocsin.cluster import service
 from tocsin.errors import Conflict
 
 
-def test_the_same_subscription_on_two_brokers_is_kept_once(tmp_path):
+def test_two_brokers_share_one_be_subscription(tmp_path):
     with (
         sparkless(tmp_path / "data") as (cluster, url),
         broker(tmp_path / "one", url, "one", grace=0.0) as one,
         broker(tmp_path / "two", url, "two") as two,
     ):
         speakers = [Speaker(each.url) for each in (one, one, two)]
-        numbers = {each.ask("subscribe", channel="OfKind", args=["fire"])["subscription"] for each in speakers}
-        (number,) = numbers
+        ids = {each.ask("subscribe", channel="OfKind", args=["fire"])["subscription"] for each in speakers}
+        (id_,) = ids
         (kept,) = cluster.subscriptions("OfKind", None, 0, 100)
-        assert (kept["subscription"], kept["brokers"]) == (number, ["one", "two"])
+        assert (kept["subscription"], kept["brokers"]) == (id_, ["one", "two"])
         cluster.found("OfKind", (["fire"], [{"n": 1}]))
         assert [each.next("notify")["results"] for each in speakers] == [[{"n": 1}]] * 3
         for each in speakers[:2]:
             each.close()
-        # The last one of a broker has left: after its grace, here none, the broker lets go.
+        # The last subscriber of a broker has left: after the grace period, here 0 s, the broker unsubscribes.
         while "one" in cluster.subscriptions("OfKind", None, 0, 100)[0]["brokers"]:
             cluster.found("OfKind", (["fire"], [{"n": 2}]))
         assert speakers[2].next("notify")["results"] == [{"n": 2}]
@@ -47,12 +47,12 @@ def test_the_same_subscription_on_two_brokers_is_kept_once(tmp_path):
 def test_a_reconnect_within_the_grace_period_costs_the_data_cluster_nothing(tmp_path):
     with sparkless(tmp_path / "data") as (cluster, url), broker(tmp_path / "b", url) as b:
         first = Speaker(b.url)
-        number = first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"]
+        id_ = first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"]
         commits = cluster.context.committer.commits
         for _ in range(5):
             first.close()
             first = Speaker(b.url)
-            assert first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"] == number
+            assert first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"] == id_
         assert cluster.context.committer.commits == commits
         first.close()
 
@@ -65,13 +65,13 @@ def test_processes_share_a_port_and_end_together(tmp_path: Path):
         assert process.stdout is not None
         ready: dict[str, Any] = {}
         for line in process.stdout:
-            said = json.loads(line)
-            if said["event"] == "ready":
-                ready[said["name"]] = said
+            event = json.loads(line)
+            if event["event"] == "ready":
+                ready[event["name"]] = event
             if len(ready) == 2:
                 break
         assert set(ready) == {"many-1", "many-2"}
-        assert len({said["url"] for said in ready.values()}) == 1
+        assert len({event["url"] for event in ready.values()}) == 1
         speakers = [Speaker(ready["many-1"]["url"]) for _ in range(40)]
         assert set(Counter(each.welcome["broker"] for each in speakers)) == set(ready)
         for each in speakers:
@@ -83,10 +83,10 @@ def test_processes_share_a_port_and_end_together(tmp_path: Path):
         process.send_signal(signal.SIGTERM)
         process.stdout.read()
         assert process.wait(120) == 0
-        assert not any(alive(said["pid"]) for said in ready.values())
+        assert not any(alive(event["pid"]) for event in ready.values())
 
 
-def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path):
+def test_worker_processes_end_when_their_parent_is_killed(tmp_path: Path):
     with sparkless(tmp_path / "data") as (_, url):
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--name", "many", "--processes", "2"]
         command += ["--port", "0", "--cluster", url, "--home", str(tmp_path / "b")]
@@ -96,13 +96,13 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path):
         assert sorted(events) == ["listening", "listening", "ready", "ready"]
         process.kill()
         process.wait()
-        # Its end comes when the last process has closed it.
+        # The pipe ends when the last process has closed it.
         rest = [json.loads(line)["event"] for line in process.stdout]
         assert rest == ["stopped", "stopped"]
         process.stdout.close()
 
 
-def test_processes_read_the_file_that_the_broker_was_started_with(tmp_path: Path):
+def test_worker_processes_read_the_brokers_configuration_file(tmp_path: Path):
     (tmp_path / "broker.toml").write_text("[limits]\nsubscriptions = 1\n")
     with sparkless(tmp_path / "data") as (_, url):
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--name", "many", "--processes", "2"]
@@ -110,8 +110,8 @@ def test_processes_read_the_file_that_the_broker_was_started_with(tmp_path: Path
         command += ["--config", str(tmp_path / "broker.toml")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as process:
             assert process.stdout is not None
-            said = [json.loads(process.stdout.readline()) for _ in range(4)]
-            speaker = Speaker(said[0]["url"])
+            event = [json.loads(process.stdout.readline()) for _ in range(4)]
+            speaker = Speaker(event[0]["url"])
             answers = [speaker.ask("subscribe", channel="OfKind", args=[kind])["type"] for kind in ("fire", "flood")]
             assert answers == ["subscribed", "error"]
             speaker.close()
@@ -119,7 +119,7 @@ def test_processes_read_the_file_that_the_broker_was_started_with(tmp_path: Path
             process.stdout.read()
 
 
-def test_what_several_processes_cannot_have_is_said_so(tmp_path: Path):
+def test_options_that_do_not_work_with_several_processes_are_refused(tmp_path: Path):
     for option in (["--inside-port", "8490"], ["--inside-url", "http://a:1"], ["--coordinator", "http://127.0.0.1:1"]):
         ran = tocsin("broker", "--processes", "2", "--port", "0", "--home", str(tmp_path), *option)
         error, hint = ran.stderr.decode().splitlines()

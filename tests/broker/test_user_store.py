@@ -11,13 +11,13 @@ from tocsin.broker.user_store import UserStore
 from tocsin.errors import StorageError
 
 
-def test_a_folder_that_cannot_be_made_is_named_at_the_start(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported_at_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="store of users"):
         UserStore(tmp_path / "file" / "users.db", "b", 3600.0, lambda: 1_000.0)
 
 
-def test_a_statement_that_fails_is_reported_and_the_store_goes_on(tmp_path: Path) -> None:
+def test_the_store_reports_a_failed_statement_and_continues(tmp_path: Path) -> None:
     store = UserStore(tmp_path / "users.db", "b", 3600.0, lambda: 1_000.0)
     try:
         store.register("ann", "password").result()

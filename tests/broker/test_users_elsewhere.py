@@ -1,4 +1,4 @@
-"""Two brokers share a store of users: each knows who is kept for at the other."""
+"""Two brokers share a store of users: each knows which users the other one serves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stores(tmp_path: Path) -> Iterator[tuple[UserStore, UserStore]]:
     two.close()
 
 
-def test_a_session_is_where_it_was_used_last(stores):
+def test_a_session_belongs_to_the_broker_that_used_it_last(stores):
     one, two = stores
     one.register("ann", PASSWORD).result(120)
     session = one.login("ann", PASSWORD, "phone").result(120)
@@ -32,7 +32,7 @@ def test_a_session_is_where_it_was_used_last(stores):
     assert one.elsewhere([session.id]).result(120) == [session.id] and two.elsewhere([session.id]).result(120) == []
 
 
-def test_a_session_that_has_ended_is_nowhere(stores):
+def test_a_session_that_has_ended_belongs_to_no_broker(stores):
     one, two = stores
     one.register("ann", PASSWORD).result(120)
     session = one.login("ann", PASSWORD, "phone").result(120)
@@ -41,22 +41,22 @@ def test_a_session_that_has_ended_is_nowhere(stores):
 
 
 @pytest.mark.slow
-def test_who_goes_to_another_broker_is_kept_there_only(tmp_path):
+def test_only_the_new_broker_serves_a_user_who_changes_brokers(tmp_path):
     with (
         sparkless(tmp_path / "data") as (cluster, url),
         broker(tmp_path / "users", url, "one", grace=0.0) as one,
         broker(tmp_path / "users", url, "two", grace=0.0) as two,
     ):
-        who = {"user": "ann", "password": PASSWORD}
-        assert httpx.post(f"{one.url}/registeruser", json=who, timeout=60).status_code == 201
-        token = httpx.post(f"{one.url}/login", json=who, timeout=60).json()["token"]
+        credentials = {"user": "ann", "password": PASSWORD}
+        assert httpx.post(f"{one.url}/registeruser", json=credentials, timeout=60).status_code == 201
+        token = httpx.post(f"{one.url}/login", json=credentials, timeout=60).json()["token"]
         first = Speaker(one.url, token=token)
-        number = first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"]
+        id_ = first.ask("subscribe", channel="OfKind", args=["fire"])["subscription"]
         first.close()
-        # A call is enough: from then on the other one keeps it.
+        # One call is enough: from then on the other broker serves the user.
         held = httpx.get(
             f"{two.url}/listsubscriptions", headers={"authorization": f"Bearer {token}"}, timeout=60
         ).json()
-        assert [each["subscription"] for each in held["subscriptions"]] == [number]
+        assert [each["subscription"] for each in held["subscriptions"]] == [id_]
         while cluster.subscriptions("OfKind", None, 0, 100)[0]["brokers"] != ["two"]:
-            httpx.get(f"{one.url}/healthz", timeout=60)  # it takes until the next look for users who have gone
+            httpx.get(f"{one.url}/healthz", timeout=60)  # until the broker checks again for users at other brokers

@@ -48,16 +48,16 @@ def file(tmp_path: Path) -> str:
 
 @pytest.fixture
 def during(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], Any]], None]]:
-    """Has something done once everybody is subscribed, before anything of it can arrive."""
+    """Calls a function once all subscribers are connected, before any result of it can arrive."""
     threads: list[threading.Thread] = []
     count = Crowd.count
 
     def arrange(work: Callable[[], Any]) -> None:
         threads.append(threading.Thread(target=work))
 
-        async def counting(crowd: Crowd, seconds: float, wanted: int | None) -> None:
+        async def counting(crowd: Crowd, seconds: float, expected: int | None) -> None:
             threads[-1].start()
-            await count(crowd, seconds, wanted)
+            await count(crowd, seconds, expected)
 
         monkeypatch.setattr(Crowd, "count", counting)
 
@@ -96,24 +96,24 @@ def test_the_figures_are_printed_in_lines(cluster, broker, during):
     assert lines[1].split()[1] == "6," and "2 of 2 notifications, lag 0 executions" in lines[3]
 
 
-def test_it_ends_when_the_time_is_over(broker):
+def test_the_benchmark_ends_after_its_duration(broker):
     found = json.loads(bench_sub(broker, "--subscribers", "2", "--seconds", "0.1", "--json").stdout)
     assert (found["notifications"], found["results"], found["latency_ms"]) == (0, 0, None)
 
 
-def test_what_comes_before_everybody_is_there_does_not_count(cluster, broker, monkeypatch):
+def test_notifications_before_all_subscribers_are_connected_are_not_counted(cluster, broker, monkeypatch):
     gather, notified = Crowd.gather, Crowd._notified
-    came = asyncio.Semaphore(0)
+    arrived = asyncio.Semaphore(0)
 
     def noticed(crowd: Crowd, *what: Any) -> None:
         notified(crowd, *what)
-        came.release()
+        arrived.release()
 
     async def gathering(crowd: Crowd, count: int) -> None:
         await gather(crowd, count)
         executions(cluster[0], 1, lambda number: {"n": number})
         for _ in range(count):
-            await came.acquire()
+            await arrived.acquire()
 
     monkeypatch.setattr(Crowd, "_notified", noticed)
     monkeypatch.setattr(Crowd, "gather", gathering)
@@ -121,7 +121,7 @@ def test_what_comes_before_everybody_is_there_does_not_count(cluster, broker, mo
     assert found["notifications"] == 0
 
 
-def test_a_broker_that_dies_is_counted_as_lost(cluster, tmp_path, during):
+def test_subscribers_of_a_dead_broker_are_counted_as_lost(cluster, tmp_path, during):
     with broker_process(tmp_path / "mortal", cluster[1], "mortal") as mortal:
         during(mortal.kill)
         found = json.loads(bench_sub(mortal, "--subscribers", "3", "--json").stdout)
@@ -142,14 +142,14 @@ def test_a_broker_that_dies_is_counted_as_lost(cluster, tmp_path, during):
         ([], 2, "Missing"),
     ],
 )
-def test_a_wrong_wish_is_said_so(broker, words, code, said):
+def test_wrong_arguments_are_reported(broker, words, code, said):
     ran = tocsin("bench", "sub", *words, "--broker", broker.url)
     assert (ran.returncode, ran.stdout) == (code, b"")
     assert ran.stderr.startswith(b"error: ") and said in ran.stderr.decode()
 
 
 @pytest.mark.parametrize(("row", "said"), [({"n": 1}, "they have: n"), ({"n": 1, "at": "noon"}, "not a time")])
-def test_a_column_without_times_is_said_so(cluster, broker, during, row, said):
+def test_a_column_without_times_is_reported(cluster, broker, during, row, said):
     during(lambda: executions(cluster[0], 1, lambda number: row))
     ran = bench_sub(broker, "--subscribers", "2", "--time-column", "at")
     assert (ran.returncode, ran.stdout) == (1, b"")
@@ -157,14 +157,14 @@ def test_a_column_without_times_is_said_so(cluster, broker, during, row, said):
 
 
 @pytest.mark.parametrize("words", [["sub", "OfKind"], ["pub", "F"]])
-def test_a_broker_that_is_not_there_is_said_so(words):
+def test_an_unreachable_broker_is_reported(words):
     ran = tocsin("bench", *words, "--broker", "http://127.0.0.1:1", data=b"{}")
     error, hint = ran.stderr.decode().splitlines()
     assert (ran.returncode, ran.stdout) == (1, b"")
     assert error.startswith("error: no broker answers at http://127.0.0.1:1") and "tocsin broker" in hint
 
 
-def test_something_else_than_a_broker_is_said_so(cluster):
+def test_a_server_that_is_not_a_broker_is_reported(cluster):
     ran = tocsin("bench", "sub", "OfKind", "--broker", cluster[1])
     assert ran.returncode == 1 and b"does not answer like a broker" in ran.stderr
 
@@ -180,12 +180,12 @@ def test_something_else_than_a_broker_is_said_so(cluster):
         ("2027-01-15T09:00:00.5+01:00", 1_800_000_000.5),
     ],
 )
-def test_a_time_may_be_written_in_several_ways(value, seconds):
+def test_a_time_has_several_notations(value, seconds):
     assert moment({"at": value}, "at") == seconds
 
 
 @pytest.mark.parametrize("value", [None, True, "", "soon", [1], {}])
-def test_what_is_no_time_is_refused(value):
+def test_a_value_that_is_not_a_time_is_refused(value):
     with pytest.raises(UserError):
         moment({"at": value}, "at")
 
@@ -198,7 +198,7 @@ def where(way: str, cluster: tuple[Sparkless, str], broker: Broker) -> list[str]
 
 
 @pytest.mark.parametrize("way", ["cluster", "broker"])
-def test_records_are_published_in_a_circle(cluster, broker, file, way, monkeypatch):
+def test_the_records_of_the_file_are_published_in_rotation(cluster, broker, file, way, monkeypatch):
     taken: list[Any] = []
     monkeypatch.setattr(cluster[0], "posted", lambda feed, records: taken.extend(records), raising=False)
     words = ["--clients", "3", "--batch", "4", "--count", "50", "--seconds", "60", "--json"]
@@ -213,7 +213,7 @@ def test_records_are_published_in_a_circle(cluster, broker, file, way, monkeypat
 
 
 @pytest.mark.parametrize("way", ["cluster", "broker"])
-def test_refused_records_are_counted_and_are_exit_code_1(cluster, broker, way):
+def test_refused_records_are_counted_and_lead_to_exit_code_1(cluster, broker, way):
     data = b'[{"user": "a"},\n {"lat":\n 1}]'
     words = ["--clients", "1", "--count", "10", "--batch", "5"]
     ran = tocsin("bench", "pub", "LocationFeed", *where(way, cluster, broker), *words, data=data)
@@ -226,13 +226,13 @@ def test_refused_records_are_counted_and_are_exit_code_1(cluster, broker, way):
 
 
 @pytest.mark.parametrize("way", ["cluster", "broker"])
-def test_a_feed_that_is_not_there_is_said_so(cluster, broker, file, way):
+def test_an_unknown_feed_is_reported(cluster, broker, file, way):
     ran = tocsin("bench", "pub", "Nowhere", file, *where(way, cluster, broker))
     assert (ran.returncode, ran.stdout) == (1, b"")
     assert ran.stderr.startswith(b"error: ") and b"Nowhere" in ran.stderr and b"Traceback" not in ran.stderr
 
 
-def test_a_data_cluster_that_is_not_there_is_said_so(file):
+def test_an_unreachable_data_cluster_is_reported(file):
     ran = tocsin("bench", "pub", "F", file, "--cluster", "http://127.0.0.1:1")
     assert ran.returncode == 1 and ran.stderr.startswith(b"error: no server answers at http://127.0.0.1:1")
 
@@ -249,26 +249,26 @@ def test_a_data_cluster_that_is_not_there_is_said_so(file):
         (gzip.compress(b'{"user": "a"}\n')[:-5], "truncated"),
     ],
 )
-def test_a_broken_file_is_said_so_before_anything_is_sent(data, said):
+def test_a_broken_file_is_reported_before_anything_is_sent(data, said):
     ran = tocsin("bench", "pub", "LocationFeed", "--cluster", "http://127.0.0.1:1", data=data)
     assert (ran.returncode, ran.stdout) == (1, b"")
     assert said in ran.stderr.decode()
 
 
-def test_a_file_that_is_not_there_is_said_so():
+def test_a_missing_file_is_reported():
     ran = tocsin("bench", "pub", "F", "nothing.ndjson")
     assert ran.returncode == 1 and b"cannot read nothing.ndjson" in ran.stderr
 
 
 @pytest.mark.parametrize("words", [["--clients", "0"], ["--batch", "0"], ["--seconds", "-1"], ["--count", "0"]])
-def test_a_wrong_number_is_exit_code_2(words):
+def test_a_wrong_number_leads_to_exit_code_2(words):
     assert tocsin("bench", "pub", "F", *words).returncode == 2
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-def test_percentiles_are_right_within_two_per_cent():
+def test_percentiles_are_correct_within_two_per_cent():
     spread = Spread()
     for number in range(1, 1_001):
         spread.add(number / 1e3)
@@ -277,7 +277,7 @@ def test_percentiles_are_right_within_two_per_cent():
     assert (spread.percentile(100), spread.least, spread.greatest) == (1.0, 0.001, 1.0)
 
 
-def test_a_figure_below_zero_is_a_figure():
+def test_a_negative_latency_is_counted():
     spread = Spread()
     spread.add(-0.25)  # the clock of the publisher is ahead
     assert spread.milliseconds() == {"p50": -250.0, "p99": -250.0, "max": -250.0}

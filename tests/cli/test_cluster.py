@@ -43,7 +43,7 @@ def stop(process: Process) -> None:
     assert process.errors() == ""
 
 
-def test_it_says_when_queries_can_run_and_takes_records_before(process, tmp_path):
+def test_records_are_accepted_before_queries_can_run(process, tmp_path):
     url = process.event("listening")["url"]
     with httpx.Client(base_url=url, timeout=100) as client:
         assert error(client.get("/readyz")) == (503, "not_ready")
@@ -64,7 +64,7 @@ def test_it_says_when_queries_can_run_and_takes_records_before(process, tmp_path
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_it_while_spark_starts(process, number):
+def test_a_signal_stops_the_process_while_spark_starts(process, number):
     process.event("listening")
     process.process.send_signal(number)
     process.event("stopped")
@@ -72,7 +72,7 @@ def test_a_signal_stops_it_while_spark_starts(process, number):
     assert "Traceback" not in process.errors()
 
 
-def test_a_second_one_on_the_same_home_is_refused(process, tmp_path):
+def test_a_second_data_cluster_on_the_same_home_is_refused(process, tmp_path):
     process.event("listening")
     ran = tocsin("cluster", "--home", str(tmp_path / "home"), "--port", "0", "--json")
     assert ran.returncode == 1

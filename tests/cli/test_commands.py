@@ -55,7 +55,7 @@ def test_sql_reads_standard_input(url):
     assert b"1 row" in tocsin("sql", "-", "--url", url, data=b"SELECT 1").stdout
 
 
-def test_sql_takes_its_server_from_the_environment(url):
+def test_sql_reads_its_server_from_the_environment(url):
     assert tocsin("sql", "-e", "SELECT 1", TOCSIN_URL=url).returncode == 0
 
 
@@ -115,7 +115,7 @@ def test_pub_sends_a_file_in_posts(url, dataset, tmp_path, packed):
     assert rows(url, dataset) == 1_000
 
 
-def test_pub_says_which_records_were_refused_and_why(url, dataset):
+def test_pub_reports_which_records_were_refused_and_why(url, dataset):
     lines = [b'{"id":"a","n":1}', b'{"id":"b","n":"x"}', b"nonsense", b'{"id":"c","n":3}']
     ran = tocsin("pub", dataset, "--batch", "2", "--url", url, data=b"\n".join(lines))
     assert (ran.returncode, ran.stdout) == (1, b"2 accepted, 2 refused\n")
@@ -128,7 +128,7 @@ def test_pub_under_the_same_key_stores_nothing_twice(url, dataset):
         assert (ran.returncode, ran.stdout) == (0, accepted)
 
 
-def test_pub_refuses_a_whole_post_if_told_so(url, dataset):
+def test_pub_atomic_refuses_a_whole_post(url, dataset):
     ran = tocsin("pub", dataset, "--atomic", "--url", url, data=b'{"id":"a","n":1}\nnonsense\n')
     assert ran.returncode == 1
     assert ran.stderr.startswith(b"error: 1 of 2 records do not fit")
@@ -141,7 +141,7 @@ def test_pub_can_ignore_fields_without_a_column(url, dataset):
     assert tocsin("pub", dataset, "--unknown", "ignore", "--url", url, data=record).returncode == 0
 
 
-def test_pub_of_nothing_is_an_error(url, dataset):
+def test_pub_without_records_is_an_error(url, dataset):
     assert tocsin("pub", dataset, "--url", url, data=b"").stderr == b"error: there are no records\n"
 
 
@@ -179,7 +179,7 @@ def test_query_reads_the_catalog(url):
     assert {"name": "Alarms"} in found
 
 
-def test_a_pipe_that_closes_early_is_no_trouble(url):
+def test_a_pipe_that_closes_early_is_not_an_error(url):
     command = [sys.executable, "-m", "tocsin.cli", "query", "SELECT id FROM range(200000)", "-f", "csv", "--url", url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
         assert process.stdout is not None
@@ -192,13 +192,13 @@ def test_a_pipe_that_closes_early_is_no_trouble(url):
 # -- channels ------------------------------------------------------------------------------------------------------
 
 
-def test_channels_lists_them(url):
+def test_channels_lists_the_channels(url):
     head, _, row = tocsin("channels", "--url", url).stdout.decode().splitlines()
     assert head.split()[:3] == ["channel", "kind", "parameters"]
     assert row.split()[:4] == ["Alarms", "continuous", "kind", "string"]
 
 
-def test_channels_shows_one_with_its_body(url):
+def test_channels_shows_a_channel_with_its_body(url):
     shown = tocsin("channels", "alarms", "--url", url).stdout.decode()
     assert "SELECT r.id, r.n FROM Reports r" in shown
 
@@ -225,7 +225,7 @@ def test_channels_prints_json_for_programs(url):
         (["channels", "nowhere"], "there is no channel 'nowhere'"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_1(url, words, error):
+def test_a_wrong_argument_is_one_line_and_exit_code_1(url, words, error):
     ran = tocsin(*words, "--url", url, data=b'{"id":"a"}')
     text = ran.stderr.decode()
     assert ran.returncode == 1

@@ -42,7 +42,7 @@ def test_speed_divides_the_periods(speed: float) -> None:
 
 
 @pytest.mark.parametrize(("people", "speed"), [(1, 5), (400, 5), (1_000, 5), (2_000, 2.5), (5_000, 1), (200_000, 1)])
-def test_the_default_speed_is_lower_with_more_people(people: int, speed: float) -> None:
+def test_the_default_speed_is_lower_with_more_simulated_users(people: int, speed: float) -> None:
     assert default_speed(people) == speed
 
 
@@ -72,7 +72,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def test_it_shows_notifications_until_ctrl_c_and_leaves_nothing(tmp_path: Path) -> None:
+def test_the_demo_shows_notifications_until_ctrl_c_and_leaves_no_files(tmp_path: Path) -> None:
     process = start(tmp_path, "--subscribers", "30", "--speed", "20", "--stay")
     assert process.stdout is not None
     seen, processes = [], set()
@@ -97,7 +97,7 @@ def test_it_shows_notifications_until_ctrl_c_and_leaves_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (["--subscribers", "0"], 2, "--subscribers"),
         (["--brokers", "0"], 2, "--brokers"),
@@ -111,13 +111,13 @@ def test_it_shows_notifications_until_ctrl_c_and_leaves_nothing(tmp_path: Path) 
     ],
 )
 def test_errors_are_shown_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     found = tocsin("demo", *words)
     assert found.returncode == code
-    assert told in found.stderr.decode() and "Traceback" not in found.stderr.decode()
+    assert message in found.stderr.decode() and "Traceback" not in found.stderr.decode()
     assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208
 
 

@@ -16,7 +16,7 @@ from tocsin.cluster.statements.ast import CreateChannel, CreateDataset, CreateFe
 from tocsin.cluster.statements.parser import iter_statements
 
 
-def test_it_writes_a_project_that_can_be_read(tmp_path: Path) -> None:
+def test_init_writes_a_valid_project(tmp_path: Path) -> None:
     ran = tocsin("init", str(tmp_path / "new" / "air"))
     assert (ran.returncode, ran.stderr) == (0, b"")
     folder = tmp_path / "new" / "air"
@@ -29,7 +29,7 @@ def test_it_writes_a_project_that_can_be_read(tmp_path: Path) -> None:
         assert ast.get_docstring(ast.parse(script.read_text())), script
 
 
-def test_it_names_every_file_for_programs(tmp_path: Path) -> None:
+def test_init_lists_every_file_as_json(tmp_path: Path) -> None:
     ran = tocsin("init", str(tmp_path), "--json")
     assert json.loads(ran.stdout) == {"folder": str(tmp_path), "files": list(NAMES)}
 
@@ -39,7 +39,7 @@ def test_the_folder_may_be_the_current_one(tmp_path: Path, monkeypatch: MonkeyPa
     assert b"next: cat README.md" in tocsin("init", ".").stdout
 
 
-def test_hidden_files_do_not_count_unless_they_would_be_overwritten(tmp_path: Path) -> None:
+def test_hidden_files_are_ignored_unless_init_would_overwrite_them(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     assert tocsin("init", str(tmp_path)).returncode == 0
     other = tmp_path / "other"
@@ -60,7 +60,7 @@ def test_force_overwrites_its_own_files_and_leaves_others(tmp_path: Path) -> Non
     assert "BadAir" in (tmp_path / "app.sql").read_text() and (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be_is_said_so(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     (tmp_path / "blocked" / "app.sql").mkdir(parents=True)
@@ -77,6 +77,6 @@ def test_a_folder_that_cannot_be_is_said_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["a", "b"], ["a", "--overwrite"]])
-def test_a_wrong_command_line_is_said_so(words: list[str]) -> None:
+def test_a_wrong_command_line_of_init_is_reported(words: list[str]) -> None:
     ran = tocsin("init", *words)
     assert (ran.returncode, ran.stdout) == (2, b"") and ran.stderr.startswith(b"error: ")

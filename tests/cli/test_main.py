@@ -1,4 +1,4 @@
-"""What the command line does without a data cluster."""
+"""The command line without a data cluster."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
 @pytest.fixture
-def nobody() -> str:
-    """An address where nobody listens."""
+def closed_port() -> str:
+    """An address where no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         return f"http://127.0.0.1:{sock.getsockname()[1]}"
 
@@ -51,8 +51,8 @@ def test_the_help_of_each_command_has_an_example(command):
     assert f"tocsin {command}" in ran.stdout.decode().partition("Example:")[2]
 
 
-def test_ctrl_c_while_it_is_still_being_loaded_is_no_error():
-    """Importing the commands takes half a second: here it is what is interrupted."""
+def test_ctrl_c_during_the_import_is_not_an_error():
+    """Importing the commands takes half a second; the interrupt comes during that time."""
     program = """
 import sys
 class Interrupted:
@@ -93,7 +93,7 @@ def test_the_version_is_printed():
         ["cluster", "--log", "everything"],
     ],
 )
-def test_a_wrong_command_line_is_exit_code_2(words):
+def test_a_wrong_command_line_leads_to_exit_code_2(words):
     ran = tocsin(*words)
     assert (ran.returncode, ran.stdout) == (2, b"")
     assert b"Traceback" not in ran.stderr
@@ -101,23 +101,23 @@ def test_a_wrong_command_line_is_exit_code_2(words):
 
 
 @pytest.mark.parametrize("words", [[], ["balance"], ["bench"], ["simulate"]])
-def test_a_command_that_is_only_begun_is_answered_with_what_there_is(words):
+def test_an_incomplete_command_lists_its_subcommands(words):
     ran = tocsin(*words)
     assert (ran.returncode, ran.stdout) == (2, b"")
     assert ran.stderr.startswith(f"Usage: {' '.join(['tocsin', *words])} ".encode()) and b"Commands:" in ran.stderr
 
 
 @pytest.mark.parametrize("words", [["sql", "-e", "SELECT 1"], ["pub", "f", "-"], ["query", "SELECT 1"], ["channels"]])
-def test_a_server_that_is_not_there_is_said_so(nobody, words):
-    ran = tocsin(*words, "--url", nobody, data=b"{}")
+def test_an_unreachable_server_is_reported(closed_port, words):
+    ran = tocsin(*words, "--url", closed_port, data=b"{}")
     error, hint = ran.stderr.decode().splitlines()
     assert ran.returncode == 1
-    assert error == f"error: no server answers at {nobody}: connection refused"
+    assert error == f"error: no server answers at {closed_port}: connection refused"
     assert "tocsin cluster" in hint
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://host", "http://", "http://[", "http://host:port"])
-def test_an_address_that_is_none_is_said_so(url):
+def test_an_invalid_address_is_reported(url):
     ran = tocsin("channels", "--url", url)
     assert ran.returncode == 1
     assert ran.stderr.startswith(b"error: ")
@@ -137,7 +137,7 @@ class Stranger(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("name", [[], ["x"]])
-def test_another_kind_of_server_is_said_so(name):
+def test_another_kind_of_server_is_reported(name):
     with HTTPServer(("127.0.0.1", 0), Stranger) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         ran = tocsin("channels", *name, "--url", f"http://127.0.0.1:{server.server_port}")
@@ -146,7 +146,7 @@ def test_another_kind_of_server_is_said_so(name):
     assert b"does not answer like a Tocsin server" in ran.stderr
 
 
-def test_a_port_in_use_is_said_so(tmp_path):
+def test_an_occupied_port_is_reported(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as sock:
         ran = tocsin("cluster", "--home", str(tmp_path), "--port", str(sock.getsockname()[1]))
     error, hint = ran.stderr.decode().splitlines()
@@ -156,7 +156,7 @@ def test_a_port_in_use_is_said_so(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["nonsense", "port = 'x'", "colour = 'red'"])
-def test_a_wrong_configuration_is_said_so(tmp_path, text):
+def test_a_wrong_configuration_is_reported(tmp_path, text):
     file = tmp_path / "tocsin.toml"
     file.write_text(text)
     ran = tocsin("cluster", "--config", str(file))
@@ -165,7 +165,7 @@ def test_a_wrong_configuration_is_said_so(tmp_path, text):
     assert b"Traceback" not in ran.stderr
 
 
-def test_a_wrong_command_line_is_json_for_programs():
+def test_json_reports_a_wrong_command_line_as_json():
     ran = tocsin("query", "SELECT 1", "--json", "--format", "csv")
     assert (ran.returncode, json.loads(ran.stderr)["error"]["code"]) == (2, "bad_request")
 
@@ -174,7 +174,7 @@ def test_a_wrong_command_line_is_json_for_programs():
 
 
 def tries(*answers: object) -> tuple[object, list[float]]:
-    """What came of a request that was answered so, and the pauses between the tries."""
+    """The result of a request with these answers, and the pauses between the attempts."""
     left, pauses = list(answers), []
 
     def send() -> object:
@@ -197,13 +197,13 @@ def test_a_refused_request_is_not_sent_again():
         tries(Remote(400, {"code": "malformed", "message": "no"}), "never")
 
 
-def test_at_some_point_it_gives_up():
+def test_retries_are_limited():
     with pytest.raises(Unreachable):
         tries(*[Unreachable("gone")] * http.TRIES)
 
 
 class Forgetful(BaseHTTPRequestHandler):
-    """Takes a post, and breaks off instead of answering the second one."""
+    """Answers the first post, and closes the connection instead of answering the second one."""
 
     protocol_version = "HTTP/1.1"
     seen: ClassVar[list[tuple[str | None, bytes]]] = []
@@ -240,7 +240,7 @@ def test_pub_sends_a_post_again_under_the_same_key(monkeypatch):
 # -- configuration and reference -----------------------------------------------------------------------------------
 
 
-def test_the_template_changes_nothing_as_it_is(tmp_path):
+def test_the_template_equals_the_defaults(tmp_path):
     file = tmp_path / "tocsin.toml"
     file.write_text(template())
     assert load(str(file), env={}) == ClusterConfig()
@@ -255,28 +255,28 @@ def test_the_template_has_every_setting_with_its_default():
     assert set(tomllib.loads("\n".join(lines))) == {each.name for each in msgspec.structs.fields(ClusterConfig)}
 
 
-def test_the_template_of_a_broker_changes_nothing_as_it_is(tmp_path):
+def test_the_template_of_a_broker_equals_the_defaults(tmp_path):
     file = tmp_path / "broker.toml"
     file.write_text(tocsin("config", "--broker").stdout.decode())
     assert load_broker(str(file), env={}) == BrokerConfig()
     assert "TOCSIN_BROKER_GRACE" in file.read_text() and "[limits]" in file.read_text()
 
 
-def test_config_shows_what_a_file_gives_to_a_broker(tmp_path):
+def test_config_shows_the_settings_of_a_file_for_a_broker(tmp_path):
     file = tmp_path / "broker.toml"
     file.write_text("[limits]\nsubscriptions = 5")
     shown = json.loads(tocsin("config", "--broker", "--config", str(file), TOCSIN_BROKER_NAME="n").stdout)
     assert (shown["limits"]["subscriptions"], shown["name"]) == (5, "n")
 
 
-def test_the_template_of_the_coordinator_changes_nothing_as_it_is(tmp_path):
+def test_the_template_of_the_coordinator_equals_the_defaults(tmp_path):
     file = tmp_path / "coordinator.toml"
     file.write_text(tocsin("config", "--coordinator").stdout.decode())
     assert load_coordinator(str(file), env={}) == CoordinatorConfig()
     assert "TOCSIN_COORDINATOR_LIMITS_IN_FLIGHT" in file.read_text() and "[limits]" in file.read_text()
 
 
-def test_variables_say_what_a_configuration_says():
+def test_environment_variables_round_trip_a_configuration():
     assert variables(CoordinatorConfig()) == {}
     config = CoordinatorConfig(
         strategy="", settings={"alpha": 0.2, "scheme": "ldm"}, limits=CoordinatorLimits(in_flight=7)
@@ -284,14 +284,14 @@ def test_variables_say_what_a_configuration_says():
     assert load_coordinator(env=variables(config)) == config
 
 
-def test_config_shows_what_a_file_gives_to_the_coordinator(tmp_path):
+def test_config_shows_the_settings_of_a_file_for_the_coordinator(tmp_path):
     file = tmp_path / "coordinator.toml"
     file.write_text("[limits]\nin_flight = 5")
     shown = json.loads(tocsin("config", "--coordinator", "--config", str(file)).stdout)
     assert shown["limits"]["in_flight"] == 5
 
 
-def test_a_configuration_is_of_one_part():
+def test_config_accepts_only_one_component():
     assert tocsin("config", "--coordinator", "--broker").returncode == 1
 
 
@@ -300,7 +300,7 @@ def test_config_prints_all_settings_for_programs():
     assert {"home", "limits.records"} <= set(names)
 
 
-def test_config_shows_what_a_file_gives(tmp_path):
+def test_config_shows_the_settings_of_a_file(tmp_path):
     file = tmp_path / "tocsin.toml"
     file.write_text("port = 1")
     shown = json.loads(tocsin("config", "--config", str(file), TOCSIN_HOST="::1").stdout)

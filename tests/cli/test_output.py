@@ -35,7 +35,7 @@ def test_a_value_is_shown_on_one_line_without_control_characters(value, text):
     assert output.cell(value) == text
 
 
-def test_square_brackets_are_not_taken_for_colours(capsys):
+def test_square_brackets_are_not_interpreted_as_colours(capsys):
     output.print_table(["[red]a[/red]"], [["[bold]b[/bold]"]])
     assert "[red]a[/red]" in (out := capsys.readouterr().out)
     assert "[bold]b[/bold]" in out
@@ -85,7 +85,7 @@ def test_a_progress_bar_is_shown_on_a_terminal(monkeypatch):
 
 
 @pytest.mark.parametrize(("variable", "coloured"), [("NO_COLOR", False), ("OTHER", True)])
-def test_there_is_colour_on_a_terminal_only_where_it_is_wanted(monkeypatch, variable, coloured):
+def test_errors_are_coloured_on_a_terminal_unless_disabled(monkeypatch, variable, coloured):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")

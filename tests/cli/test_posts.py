@@ -16,7 +16,7 @@ JSON, NDJSON = records.JSON, records.NDJSON
 
 
 class Trickle(io.RawIOBase):
-    """Gives a few bytes at a time, like a slow pipe."""
+    """Returns a few bytes at a time, like a slow pipe."""
 
     def __init__(self, data: bytes, step: int) -> None:
         self.data = io.BytesIO(data)
@@ -38,7 +38,7 @@ def test_blank_lines_do_not_count():
     assert cut(b'\n{"a":1}\n \r\n{"a":2}\r\n\n') == [(b'{"a":1}\n{"a":2}', 2, NDJSON)]
 
 
-def test_a_bad_line_is_left_to_the_server():
+def test_a_bad_line_is_sent_to_the_server():
     assert cut(b'{"a":1}\nnonsense\n') == [(b'{"a":1}\nnonsense', 2, NDJSON)]
 
 
@@ -59,7 +59,7 @@ def test_a_byte_order_mark_is_dropped():
 
 
 @pytest.mark.parametrize("empty", [b"", b"\n \n", b"[]", b" [ ] "])
-def test_nothing_is_no_post(empty):
+def test_an_empty_file_makes_no_post(empty):
     assert cut(empty) == []
 
 
@@ -68,7 +68,7 @@ def test_a_post_is_not_larger_than_some_megabytes():
     assert [count for _, count, _ in cut(b"\n".join([line] * 10), size=1_000)] == [5, 5]
 
 
-def test_a_record_larger_than_the_buffer_is_whole():
+def test_a_record_larger_than_the_buffer_is_not_split():
     values = [{"a": "x" * 3_000_000}, {"a": 1}]
     assert json.loads(cut(json.dumps(values).encode())[0][0]) == values
 
@@ -77,13 +77,13 @@ def test_a_record_larger_than_the_buffer_is_whole():
     st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.floats(allow_nan=False)))),
     st.integers(1, 50),
 )
-def test_an_array_arrives_whole_however_it_trickles_in(values, step):
+def test_an_array_is_complete_when_it_is_read_in_pieces(values, step):
     sent = cut(json.dumps(values, ensure_ascii=False).encode(), 3, step)
     assert [value for body, _, _ in sent for value in json.loads(body)] == values
 
 
 @given(st.lists(st.dictionaries(st.text(), st.integers() | st.text())), st.integers(1, 50))
-def test_lines_arrive_whole_however_they_trickle_in(values, step):
+def test_lines_are_complete_when_they_are_read_in_pieces(values, step):
     sent = cut(b"\n".join(json.dumps(value).encode() for value in values), 3, step)
     lines = [line for body, _, media in sent for line in (body.split(b"\n") if media == NDJSON else [])]
     whole = [value for body, _, media in sent if media == JSON for value in json.loads(body)]
@@ -105,12 +105,12 @@ def test_lines_arrive_whole_however_they_trickle_in(values, step):
         b"[" * 100_000,
     ],
 )
-def test_an_array_that_is_broken_is_said_so(broken):
+def test_a_broken_array_is_reported(broken):
     with pytest.raises(Malformed):
         cut(broken)
 
 
 @pytest.mark.parametrize("packed", [gzip.compress(b'{"a":1}\n')[:-4], b"\x1f\x8b nonsense"])
-def test_a_packed_file_that_is_not_whole_is_said_so(packed):
+def test_a_truncated_compressed_file_is_reported(packed):
     with pytest.raises(UserError, match="truncated"):
         cut(packed)

@@ -1,4 +1,4 @@
-"""What the demo shows on a terminal, also on a narrow one."""
+"""The demo's output on terminals of several widths."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def drawn(thing: Any, width: int = 80) -> str:
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_nothing_is_cut_off(loop: Any, width: int) -> None:
+def test_the_overview_shortens_nothing(loop: Any, width: int) -> None:
     text = drawn(overview(loop, "http://127.0.0.1:8483/ui/", width), width)
     assert "…" not in text and all(len(line) <= width for line in text.splitlines())
     flat = " ".join(text.split())

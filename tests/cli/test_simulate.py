@@ -11,21 +11,21 @@ from tocsin.broker.core.replay import Replay
 from tocsin.cli.main import run
 
 
-def test_it_prints_what_it_did_and_that_nothing_was_broken():
+def test_simulate_prints_its_checks_and_violations():
     ran = tocsin("simulate", "faults", "--runs", "3", "--jobs", "1")
     text = ran.stdout.decode()
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert "notifications checked" in text and "seeds with a violation" in text
 
 
-def test_it_prints_json_for_programs():
+def test_simulate_prints_json_for_programs():
     ran = tocsin("simulate", "faults", "--runs", "2", "--seed", "40", "--jobs", "1", "--json")
     found = json.loads(ran.stdout)
     assert (found["runs"], found["violations"], found["details"]) == (2, [], [])
     assert found["notifications"] > 0
 
 
-def test_a_seed_is_told_line_by_line_and_with_a_part_of_its_faults():
+def test_a_seed_can_be_traced_and_run_with_some_of_its_faults():
     whole = tocsin("simulate", "faults", "--seed", "11", "--trace").stdout.decode()
     assert "FAULT" in whole and "every promise kept" in whole.splitlines()[-1]
     part = tocsin("simulate", "faults", "--seed", "11", "--only", "0").stdout.decode().splitlines()
@@ -44,13 +44,13 @@ def test_a_seed_is_told_line_by_line_and_with_a_part_of_its_faults():
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_a_user_gets_wrong(options, code, says):
+def test_wrong_options_are_reported(options, code, says):
     ran = tocsin("simulate", "faults", *options)
     assert (ran.returncode, ran.stdout) == (code, b"")
     assert says in ran.stderr.decode() and "Traceback" not in ran.stderr.decode()
 
 
-def test_a_broken_rule_is_told_with_the_command_that_replays_it(monkeypatch, capsys):
+def test_a_violation_is_printed_with_the_command_that_replays_it(monkeypatch, capsys):
     resume = Replay.resume
 
     def too_late(self, it, session, execution, out, *, quiet=False):

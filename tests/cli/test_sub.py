@@ -22,10 +22,10 @@ Script = Callable[[Any], list[wire.Message]]
 
 
 class Broker:
-    """Answers each message with what ``script`` makes of it."""
+    """Answers each message with the messages that ``script`` returns for it."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self.script: Script = self.plain
         protocols: Any = [wire.SUBPROTOCOL]
         self.server = serve(self._serve, "127.0.0.1", 0, subprotocols=protocols)
@@ -36,7 +36,7 @@ class Broker:
     def _serve(self, socket: ServerConnection) -> None:
         for data in socket:
             for message in wire.decode(data):
-                self.heard.append(message)
+                self.received.append(message)
                 answers = self.script(message)
                 if answers:
                     socket.send(wire.encode_batch([wire.encode(each) for each in answers]), text=True)
@@ -58,7 +58,7 @@ class Broker:
         return []
 
     def all(self, kind: type[Any]) -> list[Any]:
-        return [message for message in self.heard if isinstance(message, kind)]
+        return [message for message in self.received if isinstance(message, kind)]
 
     def end(self) -> None:
         self.server.shutdown()
@@ -94,7 +94,7 @@ def test_sub_prints_json_for_programs(broker):
     assert broker.all(wire.Hello)[0].token == "t"
 
 
-def test_sub_says_why_it_was_refused(broker):
+def test_sub_reports_why_it_was_refused(broker):
     def refuse(message: Any) -> list[wire.Message]:
         if isinstance(message, wire.Subscribe):
             return [wire.Error(message.id, "not_found", "there is no channel 'Nowhere'", "see tocsin channels")]
@@ -106,7 +106,7 @@ def test_sub_says_why_it_was_refused(broker):
     assert ran.stderr.decode().splitlines() == ["error: there is no channel 'Nowhere'", "hint: see tocsin channels"]
 
 
-def test_sub_without_a_broker_says_so():
+def test_sub_reports_an_unreachable_broker():
     ran = tocsin("sub", "Alarms", "--broker", "http://127.0.0.1:1")
     error, hint = ran.stderr.decode().splitlines()
     assert (ran.returncode, ran.stdout) == (1, b"")
@@ -139,7 +139,7 @@ def test_a_parameter_has_the_type_it_looks_like(word, value):
 
 
 @pytest.mark.parametrize("words", [["fire"], ["=fire"], ["a:=fire"], ["a=1", "a=2"], ["a b=1"]])
-def test_what_is_no_parameter_is_said_so(words):
+def test_an_invalid_parameter_of_sub_is_reported(words):
     with pytest.raises(typer.BadParameter):
         arguments(words)
 

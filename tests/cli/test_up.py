@@ -44,7 +44,7 @@ class Up:
         return self.process.returncode, errors.decode()
 
 
-def test_it_runs_scripts_and_answers_and_leaves_only_its_home(tmp_path: Path) -> None:
+def test_up_runs_scripts_and_leaves_only_its_home(tmp_path: Path) -> None:
     (tmp_path / "script.sql").write_text("CREATE DATASET Kept (a int);\nINSERT INTO Kept VALUES (7), (8);\n")
     (tmp_path / "tocsin.toml").write_text('master = "local[1]"\nport = 1\n')
     up = Up(tmp_path, "--sql", "script.sql", "--ready-file", "ready.json", "--config", "tocsin.toml")
@@ -79,7 +79,7 @@ def test_an_error_in_a_script_has_its_place_and_the_corrected_script_continues(
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (["--brokers", "0"], 2, "greater than or equal to 1"),
         (["--brokers", "many"], 2, "--brokers"),
@@ -95,7 +95,7 @@ def test_an_error_in_a_script_has_its_place_and_the_corrected_script_continues(
     ],
 )
 def test_errors_are_shown_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.sql").write_text("CREATE NONSENSE;")
@@ -103,7 +103,7 @@ def test_errors_are_shown_before_anything_starts(
     (tmp_path / "latin.sql").write_bytes(b"-- \xe9\n")
     found = tocsin("up", "--port", "0", *words) if "--port" not in words else tocsin("up", *words)
     assert found.returncode == code
-    assert told in found.stderr.decode()
+    assert message in found.stderr.decode()
     assert "Traceback" not in found.stderr.decode()
     assert not (tmp_path / "tocsin-home").exists()
 

@@ -14,7 +14,7 @@ from tocsin.wire import messages as wire
 
 
 class ScriptedBroker:
-    """Welcomes, confirms subscriptions (from execution 10) and keeps what it received.
+    """Welcomes clients, confirms subscriptions (from execution 10) and keeps the messages that it received.
 
     ``silent`` names messages that it does not answer. ``blocked``: the client does not read what it sends.
     """
@@ -30,7 +30,7 @@ class ScriptedBroker:
         self._port = port
         self._subprotocol = subprotocol
         self._welcome = {"broker": "scripted", "heartbeat": 30.0, "frame_bytes": 1 << 20} | welcome
-        self._news = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self.blocked = asyncio.Event()
         self._server: Server | None = None
 
@@ -64,16 +64,16 @@ class ScriptedBroker:
             async for data in socket:
                 self.frame_sizes.append(len(data.encode() if isinstance(data, str) else data))
                 for message in wire.decode(data):
-                    async with self._news:
+                    async with self._changed:
                         self.received.append(message)
-                        self._news.notify_all()
+                        self._changed.notify_all()
                     if not isinstance(message, self.silent):
                         await self._answer(message)
         except ConnectionClosed:
             pass
-        async with self._news:
+        async with self._changed:
             self.closes.append(socket.close_code)
-            self._news.notify_all()
+            self._changed.notify_all()
 
     async def _answer(self, message: Any) -> None:
         match message:
@@ -94,14 +94,14 @@ class ScriptedBroker:
         await self.send(*(wire.Notify(channel, id, each, 1, [{"n": each, "t": text}]) for each in executions))
 
     async def until(self, kind: type[Any], times: int = 1) -> Any:
-        """The N-th message of this kind."""
-        async with self._news:
-            await self._news.wait_for(lambda: len(self.all(kind)) >= times)
+        """Waits for the N-th message of this kind and returns it."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.all(kind)) >= times)
         return self.all(kind)[times - 1]
 
     async def until_closed(self, times: int = 1) -> int | None:
-        async with self._news:
-            await self._news.wait_for(lambda: len(self.closes) >= times)
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.closes) >= times)
         return self.closes[times - 1]
 
     def all(self, kind: type[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A small HTTP server with a scripted answer; it keeps what it received."""
+"""A small HTTP server with a scripted answer; it keeps the requests that it received."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ScriptedHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def scripted_server() -> Iterator[str]:
-    """Its address."""
+    """Yields its address."""
     ScriptedHandler.received.clear()
     with HTTPServer(("127.0.0.1", 0), ScriptedHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()

@@ -26,6 +26,6 @@ def test_an_address_may_have_several_forms(url, socket, http):
 @pytest.mark.parametrize(
     "url", ["", "host:1", "ftp://host", "http://", "http://host:port", "http://[", "ws://a:b@host"]
 )
-def test_a_wrong_address_raises_an_error_that_says_so(url):
+def test_an_invalid_address_is_an_error(url):
     with pytest.raises(UserError, match="is not the address of a broker"):
         address(url)

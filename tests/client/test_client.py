@@ -1,4 +1,4 @@
-"""The client on asyncio, against a real WebSocket server that plays the broker."""
+"""The client on asyncio, with a real WebSocket server in place of the broker."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
     return run
 
 
-async def when(client: Client, true: Callable[[], bool]) -> None:
-    """Waits for the step of the client after which it is so."""
+async def when(client: Client, condition: Callable[[], bool]) -> None:
+    """Waits until the condition holds after a step of the client."""
     stepped, state = asyncio.Event(), client._state
     handle = state.handle
 
@@ -42,7 +42,7 @@ async def when(client: Client, true: Callable[[], bool]) -> None:
         return handle(event, now)
 
     state.handle = step
-    while not true():
+    while not condition():
         stepped.clear()
         await stepped.wait()
     state.handle = handle
@@ -77,7 +77,7 @@ async def test_arguments_may_be_a_list_a_mapping_or_names():
 
 
 @looped
-async def test_as_a_context_manager_it_is_confirmed_and_unsubscribed():
+async def test_a_subscription_as_a_context_manager_is_confirmed_and_unsubscribed():
     async with ScriptedBroker() as broker, connect(broker.url) as client:
         async with client.subscribe("C") as found:
             assert (found.channel, found.id, found.position, found.lag, found.gaps) == ("C", 5, Position(0, 10), 0, 0)
@@ -85,7 +85,7 @@ async def test_as_a_context_manager_it_is_confirmed_and_unsubscribed():
 
 
 @looped
-async def test_after_a_break_it_resumes():
+async def test_a_subscription_resumes_after_a_break():
     async with ScriptedBroker() as broker, connect(broker.url) as client:
         async with client.subscribe("C") as found:
             await broker.notify(11)
@@ -99,7 +99,7 @@ async def test_after_a_break_it_resumes():
 
 
 @looped
-async def test_a_second_broker_takes_over():
+async def test_a_client_uses_its_second_broker_when_the_first_stops():
     async with ScriptedBroker() as second:
         async with ScriptedBroker() as first:
             client = connect([first.url, second.url])
@@ -113,7 +113,7 @@ async def test_a_second_broker_takes_over():
 
 
 @looped
-async def test_a_gap_is_an_event_and_is_counted():
+async def test_a_gap_is_an_event_and_counts():
     async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C") as found:
         await broker.send(wire.Gap(5, 10, 15, "retention"))
         await broker.notify(15)
@@ -135,7 +135,7 @@ async def test_a_refused_subscription_raises_its_error():
 
 
 @looped
-async def test_draining_delivers_what_has_arrived_and_then_ends():
+async def test_a_drained_subscription_delivers_what_has_arrived_and_ends():
     async with ScriptedBroker() as broker, connect(broker.url) as client:
         found = client.subscribe("C")
         await found.confirmed()
@@ -147,7 +147,7 @@ async def test_draining_delivers_what_has_arrived_and_then_ends():
 
 
 @looped
-async def test_unsubscribing_ends_it_now():
+async def test_unsubscribing_ends_the_subscription_at_once():
     async with ScriptedBroker() as broker, connect(broker.url) as client:
         found = client.subscribe("C")
         await found.confirmed()
@@ -158,7 +158,7 @@ async def test_unsubscribing_ends_it_now():
 
 
 @looped
-async def test_after_draining_the_client_what_has_arrived_can_be_read():
+async def test_notifications_can_be_read_after_the_client_was_drained():
     async with ScriptedBroker() as broker:
         client = await connect(broker.url).open()
         first, second = client.subscribe("C"), client.subscribe("D")
@@ -171,7 +171,7 @@ async def test_after_draining_the_client_what_has_arrived_can_be_read():
 
 
 @looped
-async def test_waiting_for_a_notification_may_have_a_limit():
+async def test_waiting_for_a_notification_may_have_a_timeout():
     async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C") as found:
         with pytest.raises(TimeoutError):
             await found.get(timeout=0)
@@ -180,7 +180,7 @@ async def test_waiting_for_a_notification_may_have_a_limit():
 
 
 @looped
-async def test_a_full_subscription_stops_the_reading_until_there_is_room():
+async def test_a_full_subscription_pauses_reading_until_it_has_room():
     async with ScriptedBroker() as broker, connect(broker.url) as client, client.subscribe("C", max_pending=3) as found:
         text = "x" * 1_000_000
         sending = asyncio.create_task(send_all(broker, range(11, 61), text))
@@ -218,7 +218,7 @@ async def test_records_are_published_with_a_receipt():
 
 
 @looped
-async def test_records_without_an_answer_are_uncertain_or_sent_again():
+async def test_records_without_an_answer_are_uncertain_or_retried():
     async with ScriptedBroker(wire.Publish) as broker, connect(broker.url) as client:
         once = asyncio.create_task(client.publish("F", {"a": 1}))
         again = asyncio.create_task(client.publish("F", {"a": 2}, retry=True))
@@ -243,7 +243,7 @@ async def test_a_publication_that_was_cancelled_without_a_connection_is_never_se
 
 
 @looped
-async def test_with_a_token_it_acknowledges_what_was_consumed_when_it_closes():
+async def test_a_client_with_a_token_acknowledges_consumed_notifications_when_it_closes():
     async with ScriptedBroker(user="ann") as broker:
         async with connect(broker.url, token="t") as client:
             found = client.subscribe("C")
@@ -293,8 +293,8 @@ async def test_many_subscriptions_resume_in_frames_that_the_broker_accepts():
 
 @looped
 async def test_a_server_that_is_not_there_is_unreachable():
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
     with pytest.raises(Unreachable, match=r"no broker answers at .*: connection refused \("):
         async with connect(f"tocsin://127.0.0.1:{port}"):
             raise AssertionError
@@ -302,8 +302,8 @@ async def test_a_server_that_is_not_there_is_unreachable():
 
 @looped
 async def test_wait_for_broker_waits_for_its_broker():
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
     client = connect(f"ws://127.0.0.1:{port}", wait_for_broker=True)
     opening = asyncio.create_task(client.open())
     await when(client, lambda: client.status.state == "waiting")
@@ -320,7 +320,7 @@ async def test_a_server_with_another_subprotocol_is_an_error():
 
 
 @looped
-async def test_a_close_that_means_stop_ends_everything():
+async def test_a_close_code_that_means_stop_ends_all_subscriptions():
     async with ScriptedBroker() as broker, connect(broker.url) as client:
         found = client.subscribe("C")
         await found.confirmed()
@@ -358,7 +358,7 @@ async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
 
 
 @looped
-async def test_without_a_password_a_refused_token_is_the_end():
+async def test_a_refused_token_without_a_password_stops_the_client():
     async with ScriptedBroker(wire.Hello) as broker:
         opening = asyncio.create_task(connect(broker.url, token="t").open())
         await broker.until(wire.Hello)

@@ -59,7 +59,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def broker(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One for all tests that leave it as it is."""
+    """Shared by the tests that do not stop it."""
     with broker_process(tmp_path_factory.mktemp("broker"), cluster.url) as found:
         yield found
 
@@ -73,7 +73,7 @@ def ids(*notifications: Any) -> list[str]:
 
 
 @looped
-async def test_what_is_published_comes_back(broker):
+async def test_published_records_return_as_notifications(broker):
     async with connect(broker.url) as client, client.subscribe("Alarms", kind="fire") as found:
         receipt = await client.publish("Reports", [report(1), {"kind": "fire"}, report(2, "flood"), report(3)])
         assert receipt.accepted == 3 and [each.index for each in receipt.refused] == [1]
@@ -82,7 +82,7 @@ async def test_what_is_published_comes_back(broker):
         assert (found.lag, found.gaps, client.status.broker) == (0, 0, "b")
 
 
-def test_what_is_published_comes_back_without_async(broker):
+def test_published_records_return_as_notifications_without_async(broker):
     with sync.connect(broker.url) as client, client.subscribe("Alarms", ["fire"]) as found:
         for number in range(5):
             client.publish("Reports", report(number))
@@ -90,7 +90,7 @@ def test_what_is_published_comes_back_without_async(broker):
 
 
 @looped
-async def test_arguments_written_differently_are_the_same_subscription(broker):
+async def test_named_and_positional_arguments_are_the_same_subscription(broker):
     async with connect(broker.url) as client:
         first, second = client.subscribe("Alarms", ["fire"]), client.subscribe("alarms", kind="fire")
         await asyncio.gather(first.confirmed(), second.confirmed())
@@ -103,7 +103,7 @@ async def test_arguments_written_differently_are_the_same_subscription(broker):
 
 
 @looped
-async def test_a_channel_that_is_not_there_is_not_found(broker):
+async def test_an_unknown_channel_or_feed_is_not_found(broker):
     async with connect(broker.url) as client:
         with pytest.raises(NotFound):
             await client.subscribe("Nowhere").confirmed()
@@ -112,7 +112,7 @@ async def test_a_channel_that_is_not_there_is_not_found(broker):
 
 
 @looped
-async def test_a_restarted_program_gets_what_it_missed(broker):
+async def test_a_restarted_program_receives_what_it_missed(broker):
     async with connect(broker.url) as client, client.subscribe("Alarms", kind="fire") as found:
         await client.publish("Reports", report(1))
         first = await found.get()
@@ -126,16 +126,16 @@ async def test_a_restarted_program_gets_what_it_missed(broker):
 
 @looped
 async def test_a_user_resumes_durable_subscriptions(broker):
-    who = {"user": "ann", "password": "a long secret"}
-    httpx.post(f"{broker.url}/registeruser", json=who, trust_env=False, timeout=60).raise_for_status()
-    async with connect(broker.url, **who, device="phone") as client:
+    credentials = {"user": "ann", "password": "a long secret"}
+    httpx.post(f"{broker.url}/registeruser", json=credentials, trust_env=False, timeout=60).raise_for_status()
+    async with connect(broker.url, **credentials, device="phone") as client:
         found = client.subscribe("Alarms", kind="fire")
         await found.confirmed()
         await client.publish("Reports", report(1))
         await client.publish("Reports", report(2))
         first = await found.get()
         assert ids(first) == ["r1"]
-    async with connect(broker.url, **who, device="phone") as client:
+    async with connect(broker.url, **credentials, device="phone") as client:
         (held,) = client.durable_subscriptions
         assert (held.channel, held.after) == ("Alarms", first.execution)
         found = client.subscribe(held.channel, held.args, after=held.after, subscription=held.subscription)
@@ -145,7 +145,7 @@ async def test_a_user_resumes_durable_subscriptions(broker):
 
 
 @looped
-async def test_a_slow_reader_gets_everything(cluster, tmp_path):
+async def test_a_slow_reader_receives_everything(cluster, tmp_path):
     with broker_process(tmp_path / "slow", cluster.url, "slow", buffer_bytes=4096) as broker:
         async with connect(broker.url) as slow, connect(broker.url) as quick:
             found = slow.subscribe("Alarms", kind="fire", max_pending=2)
@@ -154,13 +154,13 @@ async def test_a_slow_reader_gets_everything(cluster, tmp_path):
                 await quick.publish("Reports", {"id": f"{number:0100000d}", "kind": "fire"})
             async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
                 while "tocsin_broker_subscribers_lagging 1.0" not in (await http.get(f"{broker.url}/metrics")).text:
-                    pass  # asking takes its time
+                    pass  # each request takes some time
             got = [int(ids(await found.get())[0][-3:]) for _ in range(200)]
             assert got == list(range(200)) and found.gaps == 0
 
 
 @looped
-async def test_killed_brokers_lose_nothing_and_repeat_nothing(cluster, tmp_path):
+async def test_clients_of_killed_brokers_lose_and_repeat_nothing(cluster, tmp_path):
     """Two brokers are killed in turns while reports flow; five clients each hold three subscriptions."""
     with (
         broker_process(tmp_path / "one", cluster.url, "one") as first,
@@ -179,9 +179,9 @@ async def test_killed_brokers_lose_nothing_and_repeat_nothing(cluster, tmp_path)
                 await asyncio.to_thread(broker.kill)
                 await asyncio.to_thread(broker.start)
         for kind, subscription in found:
-            wanted = [f"r{number}" for number in range(300) if KINDS[number % 3] == kind]
+            expected = [f"r{number}" for number in range(300) if KINDS[number % 3] == kind]
             got = ids(*[await subscription.get() for _ in range(100)])
-            assert got == wanted and subscription.gaps == 0
+            assert got == expected and subscription.gaps == 0
         assert sum(client.status.connects for client in clients) > len(clients)
         for client in clients:
             await client.close()

@@ -1,4 +1,4 @@
-"""What a client asks over HTTP before it has a connection: the answer, or an OSError."""
+"""A client's HTTP requests before it has a connection: an answer, or an OSError."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from scripted_http_server import ScriptedHandler, scripted_server
 
 from tocsin.client.http_post import LARGEST, post, request_broker
-from tocsin.errors import Malformed, SystemTrouble, TocsinError, Unreachable
+from tocsin.errors import Malformed, SystemFailure, TocsinError, Unreachable
 from tocsin.wire.reports import BrokerRequest, Placement
 
-ASKED = BrokerRequest("somebody-or-other", avoid=["north"])
+REQUEST = BrokerRequest("some-subscriber", avoid=["north"])
 FOUND = b'{"broker": "south", "url": "http://south", "ticket": "t"}'
 
 
@@ -23,26 +23,26 @@ def no_proxy_of_this_machine(monkeypatch):
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-def asked(url: str, seconds: float = 30.0) -> tuple[int, bytes]:
-    return asyncio.run(post(url, "/requestbroker", ASKED, seconds))
+def answer(url: str, seconds: float = 30.0) -> tuple[int, bytes]:
+    return asyncio.run(post(url, "/requestbroker", REQUEST, seconds))
 
 
 def test_the_request_arrives_and_so_does_the_answer():
     ScriptedHandler.answer = (200, FOUND)
     with scripted_server() as url:
-        assert asyncio.run(request_broker(f"{url}/base", ASKED)) == Placement("south", "http://south", "t")
+        assert asyncio.run(request_broker(f"{url}/base", REQUEST)) == Placement("south", "http://south", "t")
     (path, body), *_ = ScriptedHandler.received
-    assert (path, body["subscriber"], body["avoid"]) == ("/base/requestbroker", "somebody-or-other", ["north"])
+    assert (path, body["subscriber"], body["avoid"]) == ("/base/requestbroker", "some-subscriber", ["north"])
 
 
 def test_a_configured_proxy_is_used(monkeypatch):
     ScriptedHandler.answer = (200, FOUND)
     with scripted_server() as proxy:
         monkeypatch.setenv("http_proxy", proxy)
-        assert asked("http://coordinator.invalid") == (200, FOUND)
+        assert answer("http://coordinator.invalid") == (200, FOUND)
         assert [path for path, _ in ScriptedHandler.received] == ["http://coordinator.invalid/requestbroker"]
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        assert asked(proxy) == (200, FOUND)
+        assert answer(proxy) == (200, FOUND)
         assert ScriptedHandler.received[-1][0] == "/requestbroker"
 
 
@@ -50,16 +50,16 @@ def test_a_configured_proxy_is_used(monkeypatch):
     ("status", "body", "kind"),
     [
         (422, b'{"error": {"code": "malformed", "message": "no", "hint": "look"}}', Malformed),
-        (503, b'{"error": {"code": "busy", "message": "no broker can take anybody"}}', SystemTrouble),
-        (502, b"<html>", SystemTrouble),
-        (200, b"<html>", SystemTrouble),
+        (503, b'{"error": {"code": "busy", "message": "no broker has room"}}', SystemFailure),
+        (502, b"<html>", SystemFailure),
+        (200, b"<html>", SystemFailure),
         (200, b"x" * (LARGEST + 1), Unreachable),
     ],
 )
 def test_other_answers_of_a_coordinator_are_errors(status, body, kind):
     ScriptedHandler.answer = (status, body)
     with scripted_server() as url, pytest.raises(TocsinError) as caught:
-        asyncio.run(request_broker(url, ASKED))
+        asyncio.run(request_broker(url, REQUEST))
     assert isinstance(caught.value, kind)
 
 
@@ -67,11 +67,11 @@ NOWHERE = ["http://127.0.0.1:1", "http://no-such-host.invalid", "http://münchen
 
 
 @pytest.mark.parametrize("url", NOWHERE)
-def test_a_server_that_is_not_there_is_an_error(url):
+def test_an_unreachable_server_is_an_error(url):
     with pytest.raises(OSError):
-        asked(url)
+        answer(url)
 
 
 def test_a_server_that_never_answers_times_out():
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError):
-        asked(f"http://127.0.0.1:{silent.getsockname()[1]}", seconds=0.01)
+        answer(f"http://127.0.0.1:{silent.getsockname()[1]}", seconds=0.01)

@@ -9,7 +9,7 @@ import pytest
 from scripted_http_server import ScriptedHandler, scripted_server
 
 from tocsin.client.http_post import Credentials, login
-from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, Unreachable, UserError
+from tocsin.errors import SystemFailure, TocsinError, Unauthorized, Unreachable, UserError
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def test_a_login_gives_a_token(url):
         (401, b"<html>", Unauthorized),
         (404, b"", UserError),
         (200, b"{}", UserError),
-        (503, b"", SystemTrouble),
-        (503, b'{"error": {"code": "busy", "message": "later"}}', SystemTrouble),
+        (503, b"", SystemFailure),
+        (503, b'{"error": {"code": "busy", "message": "later"}}', SystemFailure),
     ],
 )
 def test_other_answers_are_errors(url, status, body, kind):

@@ -21,13 +21,13 @@ from tocsin.wire import messages as wire
 class Coordinator:
     """A small HTTP server: answers each request for a broker with the next of ``answers``, else with 503.
 
-    ``brokers`` are what it lists.
+    ``brokers`` is its list of brokers.
     """
 
     def __init__(self, *answers: dict[str, Any], brokers: Sequence[tuple[str, str]] = ()) -> None:
         self.answers = list(answers)
         self.brokers = {"brokers": [{"broker": name, "url": url, "lat": None, "lon": None} for name, url in brokers]}
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
 
     async def __aenter__(self) -> Coordinator:
         self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -44,7 +44,7 @@ class Coordinator:
         if not head.startswith("get /brokers "):
             assert head.startswith("post /requestbroker ")
             length = int(head.partition("content-length:")[2].split()[0])
-            self.asked.append(msgspec.json.decode(await reader.readexactly(length)))
+            self.requests.append(msgspec.json.decode(await reader.readexactly(length)))
             status, answer = (200, self.answers.pop(0)) if self.answers else (503, REFUSAL)
         body = msgspec.json.encode(answer)
         writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (status, len(body), body))
@@ -83,7 +83,7 @@ async def test_a_reader_does_not_notice_a_migration():
 
 
 @looped
-async def test_it_migrates_there_and_back_while_it_publishes():
+async def test_a_client_migrates_there_and_back_while_it_publishes():
     async with (
         ScriptedBroker(broker="first") as first,
         ScriptedBroker(broker="second") as second,
@@ -99,21 +99,21 @@ async def test_it_migrates_there_and_back_while_it_publishes():
 
 
 @looped
-@pytest.mark.parametrize("how", ["nobody there", "no address", "bad ticket", "no room"])
-async def test_after_a_failed_migration_it_stays_on_its_broker(how):
+@pytest.mark.parametrize("how", ["no server", "invalid address", "bad ticket", "no room"])
+async def test_a_client_stays_on_its_broker_after_a_failed_migration(how):
     async with (
         ScriptedBroker(broker="first") as first,
         ScriptedBroker(wire.Hello) as second,
         connect(first.url) as client,
         client.subscribe("C") as found,
     ):
-        url = {"nobody there": "http://127.0.0.1:1", "no address": "gopher:what"}.get(how, second.url)
+        url = {"no server": "http://127.0.0.1:1", "invalid address": "gopher:what"}.get(how, second.url)
         await first.send(wire.Migrate("second", url, "ticket"))
         if url == second.url:
             await second.until(wire.Hello)
             await second.sockets[-1].close(4006 if how == "bad ticket" else 1013, "no")
-        stay = await first.until(wire.MigrationFailed)
-        assert stay.ticket == "ticket" and stay.reason
+        failure = await first.until(wire.MigrationFailed)
+        assert failure.ticket == "ticket" and failure.reason
         await first.notify(11)
         assert (await found.get()).execution == 11
         assert (client.status.broker, client.status.migrations, client.status.state) == ("first", 0, "connected")
@@ -136,7 +136,7 @@ async def test_if_the_old_broker_dies_during_a_migration_the_new_one_takes_over(
 
 
 @looped
-async def test_closing_during_a_migration_closes_both():
+async def test_closing_the_client_during_a_migration_closes_both_connections():
     async with ScriptedBroker(broker="first") as first, ScriptedBroker(wire.Subscribe, broker="second") as second:
         async with connect(first.url) as client:
             await client.subscribe("C").confirmed()
@@ -151,26 +151,26 @@ async def test_closing_during_a_migration_closes_both():
 @looped
 async def test_the_coordinator_chooses_the_broker():
     async with ScriptedBroker() as broker, Coordinator(placed(broker)) as coordinator:
-        async with connect(coordinator=coordinator.url, location=(33.6, -117.8), subscriber="somebody") as client:
-            assert client.subscriber == "somebody" and client.status.url == broker.url
-        (asked,) = coordinator.asked
-        assert (asked["subscriber"], asked["lat"], asked["lon"]) == ("somebody", 33.6, -117.8)
+        async with connect(coordinator=coordinator.url, location=(33.6, -117.8), subscriber="subscriber") as client:
+            assert client.subscriber == "subscriber" and client.status.url == broker.url
+        (request,) = coordinator.requests
+        assert (request["subscriber"], request["lat"], request["lon"]) == ("subscriber", 33.6, -117.8)
         assert broker.all(wire.Hello)[0].ticket == "ticket"
 
 
 @looped
-async def test_with_nearest_it_sends_the_round_trips_that_it_has_measured():
+async def test_with_nearest_the_client_sends_its_measured_round_trips():
     async with ScriptedBroker() as broker:
         brokers = [("here", broker.url), ("gone", "ws://127.0.0.1:1")]
         async with Coordinator(placed(broker), brokers=brokers) as coordinator:
             async with connect(coordinator=coordinator.url, nearest=True) as client:
                 assert client.status.url == broker.url
-            (asked,) = coordinator.asked
-            assert list(asked["distances"]) == ["here"] and asked["distances"]["here"] > 0
+            (request,) = coordinator.requests
+            assert list(request["distances"]) == ["here"] and request["distances"]["here"] > 0
 
 
 @looped
-async def test_when_a_broker_is_gone_the_coordinator_is_asked_for_another_one():
+async def test_a_client_requests_another_broker_when_its_own_is_gone():
     async with ScriptedBroker(broker="second") as second, Coordinator() as coordinator:
         async with ScriptedBroker(broker="first") as first:
             coordinator.answers.append(placed(first))
@@ -178,12 +178,12 @@ async def test_when_a_broker_is_gone_the_coordinator_is_asked_for_another_one():
             coordinator.answers.append(placed(second, "another"))
         await second.until(wire.Hello)
         await when(client, lambda: client.status.broker == "second")
-        assert coordinator.asked[1]["avoid"] == ["first"] and second.all(wire.Hello)[0].ticket == "another"
+        assert coordinator.requests[1]["avoid"] == ["first"] and second.all(wire.Hello)[0].ticket == "another"
         await client.close()
 
 
 @looped
-async def test_when_the_coordinator_is_down_it_uses_the_brokers_it_knows():
+async def test_a_client_uses_its_known_brokers_when_the_coordinator_is_down():
     async with ScriptedBroker() as broker:
         async with Coordinator(placed(broker)) as coordinator:
             client = await connect(coordinator=coordinator.url).open()
@@ -195,13 +195,13 @@ async def test_when_the_coordinator_is_down_it_uses_the_brokers_it_knows():
 
 
 @looped
-async def test_addresses_are_for_when_the_coordinator_does_not_answer():
+async def test_a_client_uses_the_given_addresses_when_the_coordinator_does_not_answer():
     async with ScriptedBroker() as broker, connect(broker.url, coordinator="http://127.0.0.1:1") as client:
         assert client.status.url == broker.url
 
 
 @looped
-async def test_a_coordinator_that_is_not_there_or_has_nothing_is_an_error():
+async def test_an_unreachable_coordinator_or_one_without_brokers_is_an_error():
     with pytest.raises(Unreachable, match="no coordinator answers"):
         await connect(coordinator="http://127.0.0.1:1").open()
     async with Coordinator() as coordinator:
@@ -209,7 +209,7 @@ async def test_a_coordinator_that_is_not_there_or_has_nothing_is_an_error():
             await connect(coordinator=coordinator.url).open()
 
 
-def test_the_command_asks_the_coordinator(capsys):
+def test_the_sub_command_requests_a_broker_from_the_coordinator(capsys):
     @looped
     async def run() -> None:
         async with ScriptedBroker() as broker, Coordinator(placed(broker)) as coordinator:

@@ -74,7 +74,7 @@ async def test_without_brokers_there_are_no_round_trips():
 
 
 @looped
-async def test_an_address_that_cannot_be_used_gives_no_round_trips():
+async def test_a_broker_with_an_invalid_address_has_no_round_trip():
     assert await measured(("north", "gopher:what")) == {}
 
 

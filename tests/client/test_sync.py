@@ -17,8 +17,8 @@ from tocsin.wire import messages as wire
 from tocsin.wire.position import Position
 
 
-class Elsewhere:
-    """A broker in a loop of its own, since a test without ``async`` has none."""
+class BrokerThread:
+    """A broker in its own event loop, since a test without ``async`` has none."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -38,8 +38,8 @@ class Elsewhere:
 
 
 @pytest.fixture
-def broker() -> Iterator[Elsewhere]:
-    found = Elsewhere()
+def broker() -> Iterator[BrokerThread]:
+    found = BrokerThread()
     yield found
     found.end()
 
@@ -74,7 +74,7 @@ def test_records_are_published(broker):
         assert client.status.state == "connected" and client.durable_subscriptions == []
 
 
-def test_after_closing_nothing_works(broker):
+def test_a_closed_client_refuses_publications(broker):
     with connect(broker.broker.url) as client:
         client.close()
         with pytest.raises(Conflict):

@@ -1,4 +1,4 @@
-"""What tests of the whole data cluster share: a cluster on the shared Spark session, and a broker that listens."""
+"""Helpers for tests of the whole data cluster: a cluster on the shared Spark session, and a broker that listens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tocsin.config import ClusterConfig
 
 
 class Listener:
-    """A broker that keeps its notifications. It answers with ``statuses`` first, and then always takes them."""
+    """A broker that keeps its notifications. It answers with ``statuses`` first, and then with success."""
 
     def __init__(self, *statuses: int) -> None:
         self.statuses = list(statuses)
@@ -80,7 +80,7 @@ class ManualCluster(DataCluster):
         return number
 
     def results_of(self, channel: str, subscription: int, after: int = 0) -> list[list[Any]]:
-        """What the subscription got, one list an execution."""
+        """The results of the subscription, one list for each execution."""
         lines = b"".join(self.results(channel, subscription, after)).splitlines()
         return [json.loads(line)["results"] for line in lines]
 

@@ -19,7 +19,7 @@ def postgres_url(postgres_server: Server) -> str:
 
 @pytest.fixture
 def opener(database_address: str, tmp_path: Path) -> Iterator[Open]:
-    """Opens the same catalog, as often as it is called."""
+    """Opens the same catalog at each call."""
     opened: list[Catalog] = []
 
     def open_it() -> Catalog:

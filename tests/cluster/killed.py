@@ -34,7 +34,7 @@ SUBSCRIBE TO OfKind('fire') ON b;
 
 
 def report(**line: object) -> None:
-    os.write(1, json.dumps(line).encode() + b"\n")  # one call: several threads speak
+    os.write(1, json.dumps(line).encode() + b"\n")  # one call: several threads print
 
 
 def prepare(cluster: DataCluster) -> None:
@@ -59,7 +59,7 @@ def ingest(home: str, count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # Folding is another step at which it may die.
+    # Compaction is another step at which it may die.
     for store in cluster.context.stores.values():
         cluster.compactor.run(store)
     cluster.close()

@@ -90,7 +90,7 @@ class QueryViews:
         return sorted(self.rows(statement), key=repr)
 
     def one_by_one(self, body: str) -> list[tuple[object, ...]]:
-        """The same from one query a subscription, with its values as literals."""
+        """The same from one query for each subscription, with its values as literals."""
         found: list[tuple[object, ...]] = []
         for number, *values in SUBSCRIPTIONS:
             query = compile_query(body, self, PARAMETERS, values=values, channel=True)

@@ -1,4 +1,4 @@
-"""A small data cluster in memory, for what the real one does too seldom: to be slow, to break, to be cut off."""
+"""A small data cluster in memory, for behaviour that the real one rarely shows: slow, failing, disconnected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill -9 at every step: nothing acknowledged is lost, nothing is visible twice, and a restart goes on by itself."""
+"""Kill -9 at every step: nothing acknowledged is lost, nothing is visible twice, and a restart continues by itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXECUTION = [point for point in kill_points.POINTS if point.startswith("executio
 
 
 def child(what: str, home: Path, count: int, kill_at: str = "") -> tuple[int, list[dict[str, object]]]:
-    """Runs the data cluster until it ends or dies; its exit code and what it said."""
+    """Runs the data cluster until it ends or dies; its exit code and output."""
     environment = {**os.environ, "TOCSIN_KILL_AT": kill_at, "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
         [sys.executable, str(CHILD), what, str(home), str(count)],
@@ -57,7 +57,7 @@ def acknowledged(lines: list[dict[str, object]]) -> set[object]:
 
 @pytest.mark.parametrize("point", INGESTION)
 @pytest.mark.parametrize("occasion", [1, 2])
-def test_ingestion_survives_a_kill_at(point: str, occasion: int, tmp_path: Path) -> None:
+def test_ingestion_survives_a_kill_at_every_step(point: str, occasion: int, tmp_path: Path) -> None:
     _, lines = child("ingest", tmp_path, 12, f"{point}:{occasion}")
     kept = acknowledged(lines)
     catalog = open_catalog("", str(tmp_path))
@@ -65,7 +65,7 @@ def test_ingestion_survives_a_kill_at(point: str, occasion: int, tmp_path: Path)
     assert kept <= set(present)
     assert len(present) == len(set(present))
     catalog.close()
-    # The publishers try again with the same keys, as they got no answer; nobody is killed, so it may happen here.
+    # The publishers retry with the same keys, as they got no answer; nothing is killed now, so this process can do it.
     ingest(str(tmp_path), 12)
     catalog = open_catalog("", str(tmp_path))
     assert records(catalog, tmp_path) == list(range(12))

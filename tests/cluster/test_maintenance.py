@@ -48,7 +48,7 @@ cluster.close()
 """
 
 
-def test_spark_is_started_again_when_it_dies_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_spark_restarts_after_its_death_and_nothing_is_lost(tmp_path: Path) -> None:
     out = run_in_child(SPARK_DIES, str(tmp_path), str(Path(__file__).parent))
     assert "found [1, 2, 3, 4] running True" in out
 

@@ -36,7 +36,7 @@ class CoordinatorHarness:
         self.restart()
 
     def restart(self) -> None:
-        """With nothing but what its store has."""
+        """Starts again with nothing but the stored rows."""
         self.state = CoordinatorState(
             self.config,
             SECRET,
@@ -73,10 +73,10 @@ class CoordinatorHarness:
         return found
 
     def make_plan(self) -> Any:
-        """Answers the oldest question, if there is one."""
+        """Answers the oldest plan request, if there is one."""
         if self.plan_requests:
-            question = self.plan_requests.pop(0)
-            return self.handle(ev.PlanReady(question.number, plan_for(question.request)))
+            oldest = self.plan_requests.pop(0)
+            return self.handle(ev.PlanReady(oldest.number, plan_for(oldest.request)))
         return None
 
     def register(self, broker: str, **fields: Any) -> reports.Registered:
@@ -90,18 +90,18 @@ class CoordinatorHarness:
     ) -> reports.ReportReply:
         number = self._numbers[broker] = fields.pop("number", self._numbers.get(broker, 0) + 1)
         token = fields.pop("token", self._tokens.get(broker, ""))
-        said = reports.LoadReport(number, subscribers=subscribers or {}, **fields)
-        found: reports.ReportReply = self.handle(ev.Report(0, broker, token, said))
+        body = reports.LoadReport(number, subscribers=subscribers or {}, **fields)
+        found: reports.ReportReply = self.handle(ev.Report(0, broker, token, body))
         return found
 
     def join(self, broker: str, subscribers: dict[str, list[int]] | None = None, **fields: Any) -> reports.ReportReply:
-        """A broker that registers and reports."""
+        """A broker registers and reports."""
         rates = fields.pop("rates", {})
         self.register(broker, **fields)
         return self.report(broker, subscribers, full=True, rates=rates)
 
     def place_and_report(self, broker: str, subscribers: dict[str, list[int]]) -> reports.ReportReply:
-        """A broker gets these, and they were sent there."""
+        """Places these subscribers at the broker, which then reports them."""
         if broker not in self._tokens:
             self.join(broker)
         others = [each for each in self.state.members if each != broker]
@@ -117,14 +117,14 @@ class CoordinatorHarness:
         return self.handle(ev.Drain(0, broker, undo))
 
     def tick(self, seconds: float = 1.0) -> None:
-        """Second by second, as the driver does."""
+        """Passes the time second by second, as the driver does."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(end, self.now + 1.0)
             self.handle(ev.Tick())
 
     def run(self, seconds: float, *brokers: str) -> list[reports.MigrationOrder]:
-        """Time passes in which these brokers report; gives what they were ordered."""
+        """Passes time in which these brokers report; gives their orders."""
         found = []
         for _ in range(int(seconds)):
             self.tick()
@@ -152,10 +152,10 @@ class CoordinatorHarness:
         return [note.text for note in self.notes if note.kind == kind]
 
     def verifier(self, broker: str) -> TicketVerifier:
-        """The door of a broker that knows its key."""
-        door = TicketVerifier(broker, lambda: 1e9 + self.now)
-        door.key = bytes.fromhex(self.register(broker).key)
-        return door
+        """Verifies tickets as this broker does."""
+        found = TicketVerifier(broker, lambda: 1e9 + self.now)
+        found.key = bytes.fromhex(self.register(broker).key)
+        return found
 
 
 def crowd(count: int, *subscriptions: int) -> dict[str, list[int]]:
@@ -163,7 +163,7 @@ def crowd(count: int, *subscriptions: int) -> dict[str, list[int]]:
 
 
 def lopsided(**settings: Any) -> CoordinatorHarness:
-    """``a`` has ten subscribers with one BE subscription each, ``b`` nobody."""
+    """``a`` has ten subscribers with one BE subscription each, ``b`` has none."""
     harness = CoordinatorHarness(**settings)
     subscribers = {f"subscriber-{number:04}": [number] for number in range(10)}
     harness.join("a", subscribers, rates=dict.fromkeys(range(10), 100.0))

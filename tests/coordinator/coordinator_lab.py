@@ -14,7 +14,7 @@ from served import environment
 
 
 class Coordinator:
-    """It can be killed and started again on the same port."""
+    """A process that can be killed and started again on the same port."""
 
     def __init__(self, home: Path, **settings: Any) -> None:
         self.home, self.port, self.settings = home, 0, settings
@@ -33,17 +33,17 @@ class Coordinator:
         self.port = int(self.url.rpartition(":")[2])
 
     def kill(self) -> None:
-        # Said before the signal: a kill from another thread is waited for there while the test goes on here.
+        # Set before the signal: another thread may wait for the killed process while the test goes on here.
         self.killed = True
         self.process.kill()
-        self._gone()
+        self._wait()
 
     def end(self) -> int:
-        """Stops it as an operator does."""
+        """Stops the process as an operator does."""
         self.process.terminate()
-        return self._gone()
+        return self._wait()
 
-    def _gone(self) -> int:
+    def _wait(self) -> int:
         code = self.process.wait(120)
         assert self.process.stdout is not None
         self.process.stdout.close()

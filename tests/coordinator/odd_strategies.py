@@ -1,4 +1,4 @@
-"""Strategies that somebody else might have written; in a module of their own, so that another process finds them."""
+"""Badly behaved strategies, in a module of their own so that another process can import them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Dies(MinMax):
         os._exit(3)
 
 
-class Broods(MinMax):
+class Hangs(MinMax):
     def suggest(self, view: WhatIf) -> Iterator[Migration]:
         threading.Event().wait()
         return iter(())
 
 
-class Chats(MinMax):
+class Prints(MinMax):
     def suggest(self, view: WhatIf) -> Iterator[Migration]:
         print("I am thinking")
         os.write(1, b"aloud")
         yield Migration(0, 0, 1, reason=str(os.getpid()))
 
 
-class Closed(MinMax):
-    """Cannot be sent anywhere."""
+class Unpicklable(MinMax):
+    """Cannot be sent to another process."""
 
     def __init__(self) -> None:
         self.secret = lambda: None

@@ -1,7 +1,7 @@
 """A small model of brokers and subscribers around the real state machine of the coordinator.
 
-It knows the truth, who is connected where, and tells the coordinator of it as brokers do: with reports that are lost,
-late or repeated, from brokers that die and return. Whatever the coordinator answers is checked at once.
+It knows which subscriber is connected to which broker and reports that as brokers do: with reports that are lost,
+late or repeated, from brokers that die and return. Every reply of the coordinator is checked at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tocsin.errors import Busy, Unauthorized
 from tocsin.wire import reports
 from tocsin.wire.tickets import TicketVerifier
 
-BACKS = 6
+SUBSCRIPTIONS = 6
 MOST = 6
 FATES = ("ok", "ok", "ok", "ok", "lost", "reply lost", "late", "twice")
 MANNERS = ("go", "go", "linger", "leave first", "stay", "mute", "astray")
@@ -26,7 +26,7 @@ LIMITS = {"in_flight": 4, "per_broker": 3, "per_second": 2.0, "cool_down": 5.0, 
 
 
 class ModelBroker:
-    """``here``: who is connected, with which BE subscriptions. The rest is what a reporter keeps."""
+    """``here``: the connected subscribers with their BE subscriptions. The rest is the state of a reporter."""
 
     def __init__(self, name: str, simulated: SimulatedSubscribers) -> None:
         self.name, self.simulated = name, simulated
@@ -37,7 +37,7 @@ class ModelBroker:
         self.up = True
         self.here: dict[str, set[int]] = {}
         self.changed: dict[str, None] = {}
-        self.told: dict[int, float] = {}
+        self.reported: dict[int, float] = {}
         self.outcomes: list[reports.FailedMigration] = []
         self.token = ""
         self.verifier = TicketVerifier(self.name, lambda: 1e9 + self.simulated.harness.now)
@@ -47,7 +47,7 @@ class ModelBroker:
             return False
         if ticket is not None and self.verifier.refuses(ticket, name) is not None:
             return False
-        self.here[name] = set(self.simulated.wants[name])
+        self.here[name] = set(self.simulated.subscriptions[name])
         self.changed[name] = None
         return True
 
@@ -59,20 +59,20 @@ class ModelBroker:
         if not self.token and not self._register(fate):
             return
         self.number += 1
-        said = self._changes()
+        body = self._changes()
         orders: reports.ReportReply | None = None
         try:
             if fate == "late":
-                self.simulated.late.append((self.name, self.token, said))
+                self.simulated.late.append((self.name, self.token, body))
             elif fate != "lost":
-                orders = self.simulated.hear(self.name, self.token, said)
+                orders = self.simulated.receive(self.name, self.token, body)
             if fate == "twice":
-                again = self.simulated.hear(self.name, self.token, said)
+                again = self.simulated.receive(self.name, self.token, body)
                 assert again.migrations == [] and again.drop == [] and not again.full
         except Unauthorized:
             orders = None
         if orders is None or fate == "reply lost":
-            self._put_back(said)
+            self._put_back(body)
             self.token = ""
             return
         self.full = orders.full
@@ -84,8 +84,8 @@ class ModelBroker:
     def _register(self, fate: str) -> bool:
         if fate in ("lost", "late"):
             return False
-        wish = reports.Registration(self.name, f"http://{self.name}", identity=self.name, max_subscribers=MOST)
-        found = self.simulated.harness.handle(ev.Register(0, wish))
+        registration = reports.Registration(self.name, f"http://{self.name}", identity=self.name, max_subscribers=MOST)
+        found = self.simulated.harness.handle(ev.Register(0, registration))
         if fate == "reply lost":
             return False
         self.token, self.number, self.full = found.token, 0, True
@@ -98,17 +98,19 @@ class ModelBroker:
         left = [name for name in names if name not in self.here]
         held = {k for row in self.here.values() for k in row}
         rates = {
-            k: self.simulated.rates[k] for k in sorted(held) if self.full or self.told.get(k) != self.simulated.rates[k]
+            k: self.simulated.rates[k]
+            for k in sorted(held)
+            if self.full or self.reported.get(k) != self.simulated.rates[k]
         }
-        self.told = {k: self.simulated.rates[k] for k in held}
+        self.reported = {k: self.simulated.rates[k] for k in held}
         self.changed, outcomes, self.outcomes = {}, self.outcomes, []
         return reports.LoadReport(self.number, self.full, subscribers, left, rates, outcomes)
 
-    def _put_back(self, said: reports.LoadReport) -> None:
-        self.changed = dict.fromkeys([*said.subscribers, *said.left]) | self.changed
-        self.outcomes = said.outcomes + self.outcomes
-        for k in said.rates:
-            self.told.pop(k, None)
+    def _put_back(self, body: reports.LoadReport) -> None:
+        self.changed = dict.fromkeys([*body.subscribers, *body.left]) | self.changed
+        self.outcomes = body.outcomes + self.outcomes
+        for k in body.rates:
+            self.reported.pop(k, None)
 
 
 class SimulatedSubscribers:
@@ -117,11 +119,11 @@ class SimulatedSubscribers:
             **{"balance_every": 3.0, "gone_after": 6.0, "least_gain": 0.1} | LIMITS | settings
         )
         self.brokers: dict[str, ModelBroker] = {}
-        self.wants: dict[str, set[int]] = {}  # who is online, and with what
-        self.rates: dict[int, float] = {k: 10.0 * (k + 1) for k in range(BACKS)}
+        self.subscriptions: dict[str, set[int]] = {}  # the BE subscriptions of those online
+        self.rates: dict[int, float] = {k: 10.0 * (k + 1) for k in range(SUBSCRIPTIONS)}
         self.late: list[tuple[str, str, reports.LoadReport]] = []
         self.later: list[tuple[str, str, str, str | None]] = []  # (what, subscriber, broker, ticket)
-        self.handed: list[tuple[str, float]] = []
+        self.issued: list[tuple[str, float]] = []
         self.history: list[Any] = []
         self._since = 0
         self.harness.state.model.unexpected_timeout = 20.0
@@ -129,7 +131,7 @@ class SimulatedSubscribers:
     # -- what can happen
 
     def broker(self, which: int) -> ModelBroker:
-        """One that is there, or else a new one."""
+        """Creates it if it does not exist yet."""
         name = "abcd"[which % 4]
         if name not in self.brokers:
             self.brokers[name] = ModelBroker(name, self)
@@ -138,15 +140,15 @@ class SimulatedSubscribers:
     def subscriber(self, who: int) -> str:
         return f"subscriber-{who % 12:02}"
 
-    def come(self, who: int, where: int) -> None:
-        """To a broker of its own choice; it may be at another one as well."""
+    def connect(self, who: int, where: int) -> None:
+        """Connects to a broker of the subscriber's choice; it may be at another one as well."""
         name = self.subscriber(who)
-        self.wants.setdefault(name, {who % BACKS})
+        self.subscriptions.setdefault(name, {who % SUBSCRIPTIONS})
         self.broker(where).connect(name)
 
-    def placed(self, who: int) -> None:
+    def place(self, who: int) -> None:
         name = self.subscriber(who)
-        self.wants.setdefault(name, {who % BACKS})
+        self.subscriptions.setdefault(name, {who % SUBSCRIPTIONS})
         try:
             found = self.harness.handle(ev.Place(0, reports.BrokerRequest(name)))
         except Busy:
@@ -156,29 +158,29 @@ class SimulatedSubscribers:
         if broker.connect(name, found.ticket):
             assert broker.verifier.refuses(found.ticket, name) == "the ticket was used before"
 
-    def go(self, who: int) -> None:
-        """Offline."""
+    def go_offline(self, who: int) -> None:
+        """Closes every connection of the subscriber."""
         name = self.subscriber(who)
-        self.wants.pop(name, None)
+        self.subscriptions.pop(name, None)
         for broker in self.brokers.values():
             broker.disconnect(name)
 
     def cut(self, who: int, where: int) -> None:
-        """A connection breaks."""
+        """Breaks one connection."""
         self.broker(where).disconnect(self.subscriber(who))
 
-    def want(self, who: int, back: int) -> None:
-        """Subscribes, or unsubscribes what it has."""
+    def toggle(self, who: int, subscription: int) -> None:
+        """Subscribes, or unsubscribes if it is subscribed."""
         name = self.subscriber(who)
-        if name in self.wants:
-            self.wants[name] ^= {back % BACKS}
+        if name in self.subscriptions:
+            self.subscriptions[name] ^= {subscription % SUBSCRIPTIONS}
             for broker in self.brokers.values():
                 if name in broker.here:
-                    broker.here[name] = set(self.wants[name])
+                    broker.here[name] = set(self.subscriptions[name])
                     broker.changed[name] = None
 
-    def rate(self, back: int, value: int) -> None:
-        self.rates[back % BACKS] = float(value)
+    def rate(self, subscription: int, value: int) -> None:
+        self.rates[subscription % SUBSCRIPTIONS] = float(value)
 
     def report(self, which: int, fate: int = 0, manner: int = 0) -> None:
         broker = self.broker(which)
@@ -186,11 +188,11 @@ class SimulatedSubscribers:
             broker.report(FATES[fate % len(FATES)], MANNERS[manner % len(MANNERS)])
 
     def arrive_late(self) -> None:
-        """A report that was on its way for long."""
+        """Delivers a delayed report."""
         if self.late:
-            name, token, said = self.late.pop(0)
+            name, token, body = self.late.pop(0)
             with contextlib.suppress(Unauthorized):
-                self.hear(name, token, said)
+                self.receive(name, token, body)
 
     def kill(self, which: int) -> None:
         broker = self.broker(which)
@@ -213,17 +215,17 @@ class SimulatedSubscribers:
             self.harness.handle(ev.Forget(0, name))
 
     def restart(self) -> None:
-        """Of the coordinator, with its store only."""
+        """Restarts the coordinator with nothing but its store."""
         self.harness.restart()
         self.harness.state.model.unexpected_timeout = 20.0
         self._since = len(self.harness.notes)
 
     def do_later(self) -> None:
-        """What a subscriber still had to do for its move."""
+        """Does the next postponed step of a migration."""
         if not self.later:
             return
         what, name, broker, ticket = self.later.pop(0)
-        if name in self.wants:
+        if name in self.subscriptions:
             if what == "leave":
                 if sum(name in each.here for each in self.brokers.values()) > 1:
                     self.brokers[broker].disconnect(name)
@@ -236,24 +238,24 @@ class SimulatedSubscribers:
             self.check()
 
     def make_plan(self) -> None:
-        """A plan that was asked for some time ago is there."""
+        """Answers a plan request made some time ago."""
         self.harness.make_plan()
         self.check()
 
-    # -- how the coordinator's words are taken
+    # -- how replies of the coordinator are handled
 
-    def hear(self, name: str, token: str, said: reports.LoadReport) -> reports.ReportReply:
-        orders: reports.ReportReply = self.harness.handle(ev.Report(0, name, token, said))
+    def receive(self, name: str, token: str, body: reports.LoadReport) -> reports.ReportReply:
+        orders: reports.ReportReply = self.harness.handle(ev.Report(0, name, token, body))
         self.history.append(orders)
         self.check()
         for order in orders.migrations:
-            self.handed.append((name, self.harness.now))
+            self.issued.append((name, self.harness.now))
             assert self._usable(order.broker), f"an order to {order.broker}"
         return orders
 
     def order(self, source: ModelBroker, order: reports.MigrationOrder, manner: str) -> None:
         name, target = order.subscriber, self.brokers[order.broker]
-        self._no_other_door_opens(order)
+        self._check_no_other_broker_accepts(order)
         if name not in source.here:
             source.outcomes.append(reports.FailedMigration(order.ticket, "the subscriber is not here"))
         elif manner == "stay":
@@ -262,7 +264,7 @@ class SimulatedSubscribers:
             source.disconnect(name)
             self.later.append(("come", name, target.name, order.ticket))
         elif manner == "astray":
-            self.come(int(name[-2:]), len(self.history))
+            self.connect(int(name[-2:]), len(self.history))
         elif manner != "mute":
             if not target.connect(name, order.ticket):
                 source.outcomes.append(reports.FailedMigration(order.ticket, "no way there"))
@@ -271,7 +273,7 @@ class SimulatedSubscribers:
             else:
                 source.disconnect(name)
 
-    def _no_other_door_opens(self, order: reports.MigrationOrder) -> None:
+    def _check_no_other_broker_accepts(self, order: reports.MigrationOrder) -> None:
         for broker in self.brokers.values():
             if broker.name != order.broker:
                 assert broker.verifier.refuses(order.ticket, order.subscriber) is not None
@@ -293,15 +295,15 @@ class SimulatedSubscribers:
             Counter(each.target for each in pending.values()),
         ):
             assert all(count <= limits.per_broker for count in side.values())
-        self.handed = [(name, at) for name, at in self.handed if self.harness.now - at < 1.0]
-        begun = Counter(name for name, _ in self.handed)
+        self.issued = [(name, at) for name, at in self.issued if self.harness.now - at < 1.0]
+        begun = Counter(name for name, _ in self.issued)
         assert all(count <= 2 * limits.per_second for count in begun.values())
         load, names = state.load, state.model.subscribers
         assert load.count.sum() == sum(at >= 0 for at in load.at) == len(names)
-        assert all(load.at[names.number(name)] >= 0 for name in names), "somebody is known and nowhere"
+        assert all(load.at[names.number(name)] >= 0 for name in names), "a known subscriber has no broker"
 
-    def calm(self, seconds: int = 60) -> None:
-        """Nothing fails any more: everybody who is online comes back, and all brokers report."""
+    def settle(self, seconds: int = 60) -> None:
+        """Lets time pass without failures: subscribers that are online reconnect, and all brokers report."""
         self.late.clear()
         for _ in range(seconds):
             while self.later:
@@ -309,16 +311,16 @@ class SimulatedSubscribers:
             for broker in self.brokers.values():
                 if broker.up:
                     broker.report("ok", "go")
-            for name in self.wants:
+            for name in self.subscriptions:
                 if not any(name in broker.here for broker in self.brokers.values()):
-                    self.placed(int(name[-2:]))
+                    self.place(int(name[-2:]))
             self.tick()
             self.make_plan()
         for broker in self.brokers.values():
             if broker.up:
                 broker.report("ok", "mute")
 
-    def truth(self) -> dict[str, tuple[str, set[int]]]:
+    def actual(self) -> dict[str, tuple[str, set[int]]]:
         found: dict[str, tuple[str, set[int]]] = {}
         for broker in self.brokers.values():
             for name, row in broker.here.items():
@@ -326,52 +328,52 @@ class SimulatedSubscribers:
                 found[name] = (broker.name, row)
         return found
 
-    def seen(self) -> dict[str, tuple[str, set[int]]]:
+    def modelled(self) -> dict[str, tuple[str, set[int]]]:
         """The coordinator's model."""
         return {
             name: (str(self.harness.at(name)), set(self.harness.has(name)))
             for name in self.harness.state.model.subscribers
         }
 
-    def check_calm(self) -> None:
-        truth = self.truth()
-        assert self.seen() == truth
+    def check_settled(self) -> None:
+        actual = self.actual()
+        assert self.modelled() == actual
         model = self.harness.state.model
-        for k in {k for _, row in truth.values() for k in row}:
+        for k in {k for _, row in actual.values() for k in row}:
             assert model.load.lam[model.subscriptions.number(k)] == self.rates[k]
         assert not model.in_transit and not model._superseded
 
     def check_ended(self) -> None:
-        """Every move that was decided on has had an end."""
+        """Every accepted migration has ended or is pending."""
         notes = [note for note in self.harness.notes[self._since :] if note.kind == "migration"]
-        decided = sum(note.text.startswith("accepted") for note in notes)
-        assert decided == len(notes) - decided + len(self.harness.state.balancer.pending)
+        accepted = sum(note.text.startswith("accepted") for note in notes)
+        assert accepted == len(notes) - accepted + len(self.harness.state.balancer.pending)
 
-    def decided(self) -> int:
+    def accepted(self) -> int:
         return sum(note.text.startswith("accepted") for note in self.harness.notes if note.kind == "migration")
 
 
-def live(simulated: SimulatedSubscribers, seed: int, steps: int) -> SimulatedSubscribers:
-    """A history out of a seed."""
+def simulate(simulated: SimulatedSubscribers, seed: int, steps: int) -> SimulatedSubscribers:
+    """Runs the history of a seed."""
     rng = random.Random(seed)
 
     def any_number() -> int:
         return rng.randrange(1000)
 
-    def often() -> None:
-        """A second in which most things go well."""
+    def report_and_tick() -> None:
+        """A second in which most reports arrive."""
         for which in range(4):
             if "abcd"[which] in simulated.brokers and rng.random() < 0.7:
                 simulated.report(which, 0 if rng.random() < 0.8 else any_number(), any_number())
         simulated.tick()
 
     acts: list[tuple[int, Any]] = [
-        (30, often),
-        (8, lambda: simulated.placed(any_number())),
-        (4, lambda: simulated.come(any_number(), any_number())),
-        (2, lambda: simulated.go(any_number())),
+        (30, report_and_tick),
+        (8, lambda: simulated.place(any_number())),
+        (4, lambda: simulated.connect(any_number(), any_number())),
+        (2, lambda: simulated.go_offline(any_number())),
         (3, lambda: simulated.cut(any_number(), any_number())),
-        (5, lambda: simulated.want(any_number(), any_number())),
+        (5, lambda: simulated.toggle(any_number(), any_number())),
         (2, lambda: simulated.rate(any_number(), any_number())),
         (10, lambda: simulated.report(any_number(), any_number(), any_number())),
         (3, simulated.arrive_late),

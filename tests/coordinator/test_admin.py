@@ -1,4 +1,4 @@
-"""Who may drain and forget brokers: those who know the token, or without one only this machine."""
+"""Administrative requests need the token; without a configured token only local requests are allowed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def admin(token: str, host: str) -> Admin:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
 @pytest.mark.parametrize(
-    "asked",
+    "host_header",
     [
         b"localhost",
         b"localhost:8482",
@@ -37,12 +37,12 @@ def admin(token: str, host: str) -> Admin:
     ],
 )
 @pytest.mark.parametrize("origin", [False, True])
-def test_without_a_token_this_machine_may(host, asked, origin):
-    admin("", host).check([(b"host", asked), *([(b"origin", b"http://" + asked)] if origin else [])])
+def test_without_a_token_local_requests_are_allowed(host, host_header, origin):
+    admin("", host).check([(b"host", host_header), *([(b"origin", b"http://" + host_header)] if origin else [])])
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "host_header",
     [
         None,
         b"",
@@ -68,16 +68,16 @@ def test_without_a_token_this_machine_may(host, asked, origin):
         b"\xff",
     ],
 )
-def test_without_a_token_a_name_that_was_made_to_mean_this_machine_is_refused(asked):
+def test_without_a_token_dns_rebinding_is_refused(host_header):
     """DNS rebinding: the page's own name resolves to 127.0.0.1, so that Origin and Host are the same."""
-    shown = [] if asked is None else [(b"host", asked), (b"origin", b"http://" + asked)]
+    shown = [] if host_header is None else [(b"host", host_header), (b"origin", b"http://" + host_header)]
     with pytest.raises(CrossOrigin):
         admin("", "127.0.0.1").check(shown)
     with pytest.raises(CrossOrigin):
         admin("", "127.0.0.1").check(shown[:1])
 
 
-def test_a_socket_that_is_a_file_has_no_name(tmp_path):
+def test_a_unix_socket_accepts_any_host(tmp_path):
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(tmp_path / "socket"))
         Admin("", sock).check([(b"host", b"whatever")])
@@ -85,7 +85,7 @@ def test_a_socket_that_is_a_file_has_no_name(tmp_path):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 @pytest.mark.parametrize("shown", [[], [(b"authorization", b"Bearer ")], [(b"authorization", b"")]])
-def test_without_a_token_nobody_may_from_outside_and_it_says_how_to_set_one(host, shown):
+def test_without_a_token_a_public_address_refuses_and_explains_how_to_set_one(host, shown):
     with pytest.raises(Unauthorized, match="TOCSIN_COORDINATOR_ADMIN_TOKEN"):
         admin("", host).check(shown)
 
@@ -94,7 +94,7 @@ def test_without_a_token_nobody_may_from_outside_and_it_says_how_to_set_one(host
 @pytest.mark.parametrize(
     "shown", [None, b"", b"Bearer", b"Bearer ", b"Bearer the-tokem", b"the-token", b"Basic the-token", b"Bearer \xff"]
 )
-def test_with_a_token_it_has_to_be_shown(host, shown):
+def test_a_configured_token_is_required(host, shown):
     found = admin(TOKEN, host)
     with pytest.raises(Unauthorized, match="Authorization: Bearer"):
         found.check([] if shown is None else [(b"authorization", shown)])
@@ -102,7 +102,7 @@ def test_with_a_token_it_has_to_be_shown(host, shown):
 
 
 @pytest.mark.parametrize("token", ["", TOKEN])
-def test_a_website_may_not_even_with_the_token(token):
+def test_another_website_is_refused_even_with_the_token(token):
     shown = [(b"host", b"a"), (b"origin", b"https://evil.example"), (b"authorization", b"Bearer " + token.encode())]
     with pytest.raises(CrossOrigin):
         admin(token, "127.0.0.1").check(shown)
@@ -119,13 +119,13 @@ def url(tmp_path_factory):
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/brokers/a/drain"), ("POST", "/brokers/a/undrain"), ("DELETE", "/brokers/a")]
 )
-def test_every_change_asks_for_it(url, method, path):
+def test_every_change_requires_the_admin_token(url, method, path):
     for headers in ({}, {"authorization": "Bearer guessed"}):
         assert httpx.request(method, url + path, headers=headers, timeout=60).status_code == 401
     assert httpx.get(url + "/topology", timeout=60).json()["brokers"][0]["state"] == "gone"
 
 
-def test_the_commands_show_it(url):
+def test_the_commands_send_the_admin_token(url):
     where = ("--coordinator", url)
     refused = tocsin("drain", "a", *where)
     assert refused.returncode == 1 and b"--admin-token" in refused.stderr
@@ -136,7 +136,7 @@ def test_the_commands_show_it(url):
 
 
 @pytest.mark.parametrize("token", ["zwei Wörter", "line\nbreak", "tab\t"])
-def test_a_token_that_no_header_carries_is_refused(url, token):
+def test_a_token_that_does_not_fit_into_a_header_is_refused(url, token):
     ran = tocsin("drain", "a", "--coordinator", url, "--admin-token", token)
     assert ran.returncode == 1 and b"the token has invalid characters" in ran.stderr
     ran = tocsin("coordinator", "--port", "0", "--admin-token", token)

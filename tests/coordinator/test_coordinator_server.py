@@ -1,4 +1,4 @@
-"""The coordinator as a process: what it answers to what it should not be asked, restarts, and its commands."""
+"""The coordinator as a process: invalid requests, restarts, and its commands."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def refused(answer, status, code):
     return answer.json()["error"]
 
 
-def test_it_says_what_it_is_and_which_paths_it_has(http):
+def test_the_root_names_the_coordinator_and_its_paths(http):
     found = http.get("/").json()
     assert found["coordinator"] and "/registerbroker" in found["paths"]
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_it_is_alive(http, path):
+def test_the_health_checks_succeed(http, path):
     assert http.get(path).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/registerbroker", "/requestbroker", "/registeruser", "/brokers/a/report"])
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"unknown": 1}', b"null", b"[" * 5000])
-def test_what_cannot_be_read_is_refused(http, path, body):
+def test_a_body_that_cannot_be_decoded_is_refused(http, path, body):
     answer = http.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400 and answer.json()["error"]["message"]
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_refused(http, path, body):
         {"url": ""},
     ],
 )
-def test_a_registration_that_makes_no_sense_is_refused(http, fields):
+def test_an_invalid_registration_is_refused(http, fields):
     body = {"broker": "odd", "url": "http://x", "secret": "open sesame"} | fields
     assert http.post("/registerbroker", json=body).status_code == 400
 
@@ -91,10 +91,10 @@ def test_a_report_needs_the_token_of_its_broker(http):
     assert report(http, "own", own).status_code == 200
     refused(report(http, "own", other), 401, "unauthorized")
     refused(report(http, "own", "guessed"), 401, "unauthorized")
-    refused(report(http, "nobody", own), 401, "unauthorized")
+    refused(report(http, "unknown", own), 401, "unauthorized")
 
 
-def test_a_token_of_any_bytes_is_refused(http):
+def test_a_token_that_is_not_utf8_is_refused(http):
     headers = {"authorization": b"Bearer \xff\xfe"}
     refused(http.post("/brokers/own/report", json={"number": 1}, headers=headers), 401, "unauthorized")
 
@@ -106,19 +106,19 @@ def test_a_report_that_is_too_long_is_refused(http):
 
 
 @pytest.mark.parametrize("rates", [{"1": -5.0}, {"1": "much"}, {"one": 1.0}])
-def test_a_report_that_makes_no_sense_is_refused(http, rates):
+def test_an_invalid_report_is_refused(http, rates):
     token = register(http, "odd").json()["token"]
     assert report(http, "odd", token, rates=rates).status_code == 400
 
 
 @pytest.mark.parametrize("fields", [{"subscriber": "short"}, {"subscriber": "with spaces"}, {}, {"lat": 100}])
-def test_a_wish_for_a_broker_that_makes_no_sense_is_refused(http, fields):
+def test_an_invalid_broker_request_is_refused(http, fields):
     assert http.post("/requestbroker", json=fields).status_code == 400
 
 
 @pytest.mark.parametrize("what", ["drain", "undrain"])
 def test_an_unknown_broker_is_not_found(http, what):
-    refused(http.post(f"/brokers/nobody/{what}"), 404, "not_found")
+    refused(http.post(f"/brokers/unknown/{what}"), 404, "not_found")
 
 
 def test_a_website_cannot_drain_a_broker(http):
@@ -143,12 +143,12 @@ def test_a_user_gets_the_same_subscriber_with_the_same_password(http):
     refused(http.post("/registeruser", json=ann | {"password": "wrong horse"}), 401, "unauthorized")
 
 
-def test_a_name_or_password_that_makes_no_sense_is_refused(http):
+def test_an_invalid_name_or_password_is_refused(http):
     for wrong in ({"user": ""}, {"user": "x" * 129}, {"password": "short"}, {"password": "x" * 257}, {"user": 5}):
         refused(http.post("/registeruser", json={"user": "ann", "password": "correct horse"} | wrong), 400, "malformed")
 
 
-def test_no_more_users_than_allowed_register(tmp_path):
+def test_registrations_above_the_limit_of_users_are_refused(tmp_path):
     with coordinator(tmp_path, limits={"users": 1}) as running, httpx.Client(base_url=running.url, timeout=120) as http:
         ann, eve = ({"user": name, "password": "correct horse"} for name in ("ann", "eve"))
         assert http.post("/registeruser", json=ann).status_code == 200
@@ -157,13 +157,13 @@ def test_no_more_users_than_allowed_register(tmp_path):
         assert http.post("/registeruser", json=ann).status_code == 200
 
 
-def test_a_flood_of_users_is_refused_and_does_not_hold_up_others(process):
+def test_a_flood_of_registrations_is_refused_and_delays_no_other_request(process):
     async def flood():
         async with httpx.AsyncClient(base_url=process.url, timeout=120, limits=httpx.Limits()) as http:
-            wishes = [{"user": f"bot-{number}", "password": "correct horse"} for number in range(300)]
-            asked = [asyncio.create_task(http.post("/registeruser", json=wish)) for wish in wishes]
+            bodies = [{"user": f"bot-{number}", "password": "correct horse"} for number in range(300)]
+            requests = [asyncio.create_task(http.post("/registeruser", json=body)) for body in bodies]
             assert (await http.get("/healthz")).status_code == 200
-            return await asyncio.gather(*asked)
+            return await asyncio.gather(*requests)
 
     answers = asyncio.run(flood())
     assert {answer.status_code for answer in answers} == {200, 503}
@@ -172,7 +172,7 @@ def test_a_flood_of_users_is_refused_and_does_not_hold_up_others(process):
 
 
 def started(*options, **settings):
-    """``tocsin coordinator`` that cannot start: exit code and what it says."""
+    """Runs a ``tocsin coordinator`` that cannot start: its exit code and message."""
     command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--port", "0", *options]
     ran = subprocess.run(command, capture_output=True, env=environment(**settings), timeout=120)
     return ran.returncode, json.loads(ran.stderr.splitlines()[-1])["error"]["message"]
@@ -188,7 +188,7 @@ def started(*options, **settings):
         (("--home", "/dev/null/home"), "/dev/null/home"),
     ],
 )
-def test_a_coordinator_that_cannot_start_says_why(tmp_path, options, words):
+def test_a_coordinator_that_cannot_start_explains_why(tmp_path, options, words):
     code, message = started("--home", str(tmp_path), *options)
     assert code == 1 and words in message
 
@@ -203,13 +203,13 @@ def test_a_coordinator_that_cannot_start_says_why(tmp_path, options, words):
         {"interval": "often"},
     ],
 )
-def test_a_setting_that_makes_no_sense_is_refused(tmp_path, wrong):
+def test_an_invalid_setting_is_refused(tmp_path, wrong):
     variables = {f"TOCSIN_COORDINATOR_{name.upper()}": value for name, value in wrong.items()}
     code, message = started("--home", str(tmp_path), **variables)
     assert code == 1 and "the configuration is wrong" in message
 
 
-def test_a_port_in_use_is_told_of(tmp_path):
+def test_a_port_in_use_is_reported(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         code, message = started("--home", str(tmp_path), "--port", port)
@@ -230,11 +230,11 @@ def network(tmp_path_factory):
         yield running, found
 
 
-def until(running: Coordinator, wanted):
-    return eventually(lambda: httpx.get(running.url + "/topology", timeout=60).json(), wanted)
+def until(running: Coordinator, condition):
+    return eventually(lambda: httpx.get(running.url + "/topology", timeout=60).json(), condition)
 
 
-def knock(found: Broker, ticket: str, subscriber: str = "subscriber") -> str:
+def say_hello(found: Broker, ticket: str, subscriber: str = "subscriber") -> str:
     speaker = Speaker(found.url, hello=False)
     try:
         return str(speaker.ask("hello", subscriber=subscriber, ticket=ticket)["type"])
@@ -249,40 +249,40 @@ def place(running: Coordinator, subscriber: str = "subscriber") -> str:
     return str(placed.json()["ticket"])
 
 
-def test_a_ticket_opens_the_door_once(network):
+def test_a_running_broker_accepts_a_ticket_once(network):
     running, found = network
     ticket = place(running)
-    assert knock(found, ticket) == "welcome"
-    assert "used before" in knock(found, ticket)
+    assert say_hello(found, ticket) == "welcome"
+    assert "used before" in say_hello(found, ticket)
 
 
 @pytest.mark.parametrize("change", [lambda ticket: ticket[:-2] + "AA", lambda ticket: "x", lambda ticket: ticket[1:]])
-def test_a_forged_ticket_does_not_open_the_door(network, change):
+def test_a_broker_refuses_a_forged_ticket(network, change):
     running, found = network
-    assert knock(found, change(place(running))) != "welcome"
+    assert say_hello(found, change(place(running))) != "welcome"
 
 
-def test_a_ticket_of_another_key_does_not_open_the_door(network):
+def test_a_broker_refuses_a_ticket_signed_with_another_key(network):
     _, found = network
     forged = sign(Ticket("subscriber", "a", 1e12, "nonce"), b"k" * 32)
-    assert "signature" in knock(found, forged)
+    assert "signature" in say_hello(found, forged)
 
 
-def test_a_ticket_of_somebody_else_does_not_open_the_door(network):
+def test_a_broker_refuses_the_ticket_of_another_subscriber(network):
     running, found = network
-    assert "another subscriber or broker" in knock(found, place(running, "another-one"))
+    assert "another subscriber or broker" in say_hello(found, place(running, "another-one"))
 
 
-def test_after_a_restart_of_the_coordinator_all_is_as_it_was(network):
+def test_sessions_and_tickets_survive_a_restart_of_the_coordinator(network):
     running, found = network
-    speaker = Speaker(found.url, subscriber="patience")
+    speaker = Speaker(found.url, subscriber="subscriber-1")
     until(running, lambda top: top["subscribers"] == 1)
     ticket = place(running, "latecomer")
     running.kill()
     assert speaker.ask("subscribe", channel="OfKind", args=["fire"])["type"] == "subscribed"
     running.start()
     until(running, lambda top: top["subscribers"] == 1 and top["brokers"][0]["state"] == "up")
-    assert knock(found, ticket, "latecomer") == "welcome"
+    assert say_hello(found, ticket, "latecomer") == "welcome"
     speaker.close()
     until(running, lambda top: top["subscribers"] == 0)
 
@@ -292,18 +292,18 @@ def test_top_shows_brokers_once(network):
     assert ran.returncode == 0 and b"0 subscribers" in ran.stdout and b"up" in ran.stdout
 
 
-def test_top_as_json(network):
+def test_top_prints_json(network):
     found = json.loads(tocsin("top", "--json", "--coordinator", network[0].url).stdout)
     assert [each["name"] for each in found["brokers"]] == ["a"]
 
 
-def test_top_says_that_there_is_no_broker_yet(tmp_path):
+def test_top_reports_that_no_broker_has_registered(tmp_path):
     with coordinator(tmp_path) as empty:
         assert b"No broker has registered yet" in tocsin("top", "--once", "--coordinator", empty.url).stdout
         assert b"The log is empty" in tocsin("balance", "log", "--coordinator", empty.url).stdout
 
 
-def test_the_log_names_what_happened(network):
+def test_the_log_command_prints_the_events(network):
     place(network[0])
     ran = tocsin("balance", "log", "--coordinator", network[0].url)
     assert ran.returncode == 0 and b"a at http://" in ran.stdout and b"placed" in ran.stdout
@@ -311,38 +311,38 @@ def test_the_log_names_what_happened(network):
     assert [each["kind"] for each in found] == ["placed"]
 
 
-def test_the_plan_is_printed_and_there_is_no_flag_without_a_meaning(network):
+def test_the_plan_command_prints_the_plan_and_has_no_dry_run_flag(network):
     assert b": 0 migrations" in tocsin("balance", "plan", "--coordinator", network[0].url).stdout
     found = json.loads(tocsin("balance", "plan", "--json", "--coordinator", network[0].url).stdout)
     assert found["migrations"] == []
     assert tocsin("balance", "plan", "--dry-run", "--coordinator", network[0].url).returncode == 2
 
 
-def test_a_client_gets_the_brokers_to_measure(network):
+def test_a_client_gets_the_list_of_brokers(network):
     (broker,) = httpx.get(network[0].url + "/brokers", timeout=60).json()["brokers"]
     assert broker["broker"] == "a" and set(broker) == {"broker", "url", "lat", "lon"}
 
 
-def test_the_history_has_looks_at_the_balance(network):
+def test_the_history_contains_samples(network):
     url = network[0].url + "/history"
     found = eventually(lambda: httpx.get(url, params={"limit": 1}, timeout=60).json()["samples"])
     assert found[0]["brokers"] == {"a": [0.0, 0.0, 0]}
 
 
-def test_a_broker_is_drained_and_undrained(network):
+def test_the_commands_drain_and_undrain_a_broker(network):
     where = ("--coordinator", network[0].url)
     ran = tocsin("drain", "a", *where)
     assert (ran.returncode, ran.stdout) == (0, b"a is draining; tocsin top shows the progress\n")
     assert json.loads(tocsin("undrain", "a", "--json", *where).stdout) == {"broker": "a", "state": "up"}
 
 
-def test_draining_a_broker_nobody_knows_says_which_there_are(network):
+def test_draining_an_unknown_broker_lists_the_known_ones(network):
     ran = tocsin("drain", "zebra", "--coordinator", network[0].url)
     assert ran.returncode == 1 and b"zebra" in ran.stderr and b"there are: a" in ran.stderr
 
 
 @pytest.mark.parametrize("words", [["drain", "a"], ["undrain", "a"], ["top"], ["balance", "log"], ["balance", "plan"]])
 @pytest.mark.parametrize("json_too", [[], ["--json"]])
-def test_without_a_coordinator_the_commands_say_so(words, json_too):
+def test_the_commands_report_an_unreachable_coordinator(words, json_too):
     ran = tocsin(*words, *json_too, "--coordinator", "http://127.0.0.1:9")
     assert ran.returncode == 1 and ran.stdout == b"" and b"http://127.0.0.1:9" in ran.stderr

@@ -1,4 +1,4 @@
-"""What the coordinator remembers is there after a restart, and no more of it than was asked for: SQLite, PostgreSQL."""
+"""The coordinator's store survives a restart and stays within its bounds: SQLite, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Open = Callable[..., Store]
 
 @pytest.fixture
 def opened(database_address: str, tmp_path: Path) -> Iterator[Open]:
-    """Opens the same store, as often as it is called."""
+    """Opens the same store at each call."""
     found: list[Store] = []
 
     def open_it(history: int = 10, users: int = 10) -> Store:
@@ -53,7 +53,7 @@ def sample(pending: int) -> Changes:
     return Changes(samples=[(float(pending), Sample(1.0, 2.0, 0.5, 1.0, {"a": (1.0, 2.0, 3)}, pending))])
 
 
-def test_brokers_the_choice_and_the_secret_are_there_after_a_restart(opened: Open) -> None:
+def test_brokers_the_choice_and_the_secret_survive_a_restart(opened: Open) -> None:
     store = opened()
     store.write(Changes({"north": NORTH}, (CHOICE,)))
     store.close()
@@ -62,19 +62,19 @@ def test_brokers_the_choice_and_the_secret_are_there_after_a_restart(opened: Ope
     assert again.secret == store.secret and len(store.secret) == 32
 
 
-def test_the_newest_word_on_a_broker_counts(store: Store) -> None:
+def test_a_newer_row_of_a_broker_replaces_the_older_one(store: Store) -> None:
     store.write(brokers(NORTH))
     store.write(brokers(BrokerRow("north", "http://moved", 1.0, 5)))
     assert [row.url for row in store.brokers()] == ["http://moved"]
 
 
-def test_a_dropped_broker_is_gone(store: Store) -> None:
+def test_a_deleted_broker_is_gone(store: Store) -> None:
     store.write(brokers(NORTH, BrokerRow("south", "http://south", 1.0, 5)))
     store.write(Changes(brokers={"north": None, "unknown": None}))
     assert [row.name for row in store.brokers()] == ["south"]
 
 
-def test_a_choice_is_taken_back(store: Store) -> None:
+def test_a_choice_can_be_deleted(store: Store) -> None:
     store.write(Changes(choice=(CHOICE,)))
     store.write(brokers(NORTH))
     assert store.choice() is not None
@@ -91,12 +91,12 @@ def test_a_store_has_one_coordinator_at_a_time(opened: Open) -> None:
     opened()
 
 
-def test_the_log_is_there_after_a_restart(opened: Open) -> None:
+def test_the_log_survives_a_restart(opened: Open) -> None:
     store = opened()
-    store.write(Changes(notes=[(5.0, Note("migration", "done", "somebody", "a", "b"))]))
+    store.write(Changes(notes=[(5.0, Note("migration", "done", "subscriber-1", "a", "b"))]))
     store.close()
     (found,) = opened().log(0, 10)
-    whole = {"kind": "migration", "subscriber": "somebody", "source": "a", "target": "b", "text": "done"}
+    whole = {"kind": "migration", "subscriber": "subscriber-1", "source": "a", "target": "b", "text": "done"}
     assert found == {"number": 1, "time": 5.0, **whole}
 
 
@@ -107,7 +107,7 @@ def test_the_log_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> No
     assert [each["text"] for each in store.log(0, 100)] == ["7", "8", "9", "10", "11"]
 
 
-def test_the_log_gives_the_newest_after_a_number(store: Store) -> None:
+def test_the_log_returns_the_newest_entries_after_a_number(store: Store) -> None:
     store.write(notes(*map(str, range(6))))
     assert [each["text"] for each in store.log(2, 2)] == ["4", "5"]
 
@@ -120,14 +120,14 @@ def test_the_history_is_bounded(opened: Open) -> None:
     assert [each["pending"] for each in store.samples(1)] == [7]
 
 
-def test_notes_and_samples_come_in_the_order_of_time(store: Store) -> None:
+def test_notes_and_samples_are_ordered_by_time(store: Store) -> None:
     store.write(Changes(notes=[(1.5, Note("placed", "between"))]))
     store.write(sample(1))
     store.write(sample(2))
     assert [kind for kind, _ in store.newest(10)] == ["sample", "note", "sample"]
 
 
-def test_what_cannot_be_written_leaves_nothing_half_done(store: Store) -> None:
+def test_a_failed_write_leaves_no_partial_change(store: Store) -> None:
     wrong = Changes({"north": NORTH}, notes=[(0.0, Note("placed", "a lone \ud800"))])
     with pytest.raises(UserError, match="the store cannot store this value"):
         store.write(wrong)
@@ -143,14 +143,14 @@ def test_a_user_keeps_its_subscriber(opened: Open) -> None:
     assert opened().user("ann") == (salt, b"hash", subscriber)
 
 
-def test_of_two_who_register_a_name_at_the_same_moment_one_gets_it(store: Store) -> None:
+def test_a_name_registered_twice_keeps_the_first_subscriber(store: Store) -> None:
     assert store.add_user("ann", b"salt", b"hash", "first-subscriber") == "first-subscriber"
     with pytest.raises(AlreadyExists):
         store.add_user("ann", b"other", b"other hash", "second-subscriber")
     assert store.add_user("ann", b"salt", b"hash", "other-subscriber") == "first-subscriber"
 
 
-def test_no_more_users_than_allowed_are_taken(opened: Open) -> None:
+def test_users_above_the_limit_are_refused(opened: Open) -> None:
     store = opened(users=2)
     for name in ("ann", "bob"):
         store.add_user(name, b"salt", b"hash", f"subscriber-of-{name}")
@@ -161,7 +161,7 @@ def test_no_more_users_than_allowed_are_taken(opened: Open) -> None:
     assert store.user("ann")[2] == "subscriber-of-ann"
 
 
-def test_a_damaged_broker_is_told_of(store: Store, database_address: str, tmp_path: Path) -> None:
+def test_a_damaged_broker_row_is_reported(store: Store, database_address: str, tmp_path: Path) -> None:
     if database_address:
         with psycopg.connect(database_address) as server:
             server.execute("INSERT INTO tocsin_coordinator.brokers VALUES ('a', '{')")
@@ -173,7 +173,7 @@ def test_a_damaged_broker_is_told_of(store: Store, database_address: str, tmp_pa
 
 
 @pytest.mark.parametrize("wrong", ["mysql://localhost/x", "coordinator.db", " "])
-def test_an_address_of_something_else_is_refused(tmp_path: Path, wrong: str) -> None:
+def test_an_address_of_another_kind_of_store_is_refused(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(UserError, match="the store must be '' or a postgresql:// address"):
         open_store(str(tmp_path), wrong, 10, 10)
 
@@ -185,7 +185,7 @@ def in_home(home: Path) -> Store:
     return open_store(str(home), "", 10, 10)
 
 
-def test_the_secret_is_nobody_elses_to_read(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_secret(tmp_path: Path) -> None:
     with closing(in_home(tmp_path)):
         assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
@@ -196,32 +196,32 @@ def test_two_homes_have_two_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
-def test_a_damaged_secret_is_not_used(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_secret_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "secret").write_bytes(content)
     with pytest.raises(StorageError, match="damaged"):
         in_home(tmp_path)
 
 
-def test_a_secret_that_was_half_written_is_made_again(tmp_path: Path) -> None:
+def test_a_half_written_secret_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "secret.new").write_bytes(b"half")
     with closing(in_home(tmp_path)) as store:
         assert len(store.secret) == 32
 
 
-def test_a_damaged_database_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "coordinator.db").write_bytes(b"this is no database at all, " * 100)
+def test_a_damaged_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "coordinator.db").write_bytes(b"this is not a database, " * 100)
     with pytest.raises(StorageError, match="not a database"):
         in_home(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_told_of(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError) as refused:
         in_home(tmp_path / "file" / "home")
     assert refused.value.hint == "choose another home"
 
 
-def test_a_store_of_a_newer_tocsin_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_schema_version_is_refused(tmp_path: Path) -> None:
     open_store(str(tmp_path), "", 10, 10).close()
     with closing(sqlite3.connect(tmp_path / "coordinator.db")) as file, file:
         file.execute("UPDATE meta SET value = 99 WHERE name = 'version'")

@@ -1,4 +1,4 @@
-"""Those who watch hear everything once, in order, also after they were cut off."""
+"""Readers of the event feed get every event once, in order, also after a reconnection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from tocsin.coordinator import event_feed
 from tocsin.coordinator.event_feed import EventFeed
 
-Told = tuple[str, str, Any]
+Event = tuple[str, str, Any]
 
 
 def looped(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -22,8 +22,8 @@ def looped(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     return run
 
 
-def parse(text: bytes) -> list[Told]:
-    """(event, id, data) of what was sent."""
+def parse(text: bytes) -> list[Event]:
+    """(event, id, data) of the bytes sent."""
     found = []
     for block in text.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
@@ -32,23 +32,23 @@ def parse(text: bytes) -> list[Told]:
     return found
 
 
-class Watcher:
-    def __init__(self, watch: EventFeed, last: str = "", backlog: int = 0) -> None:
-        self.chunks = watch.events(last, backlog, lambda: b'{"version": %d}' % watch.version)
+class Reader:
+    def __init__(self, feed: EventFeed, last: str = "", backlog: int = 0) -> None:
+        self.chunks = feed.events(last, backlog, lambda: b'{"version": %d}' % feed.version)
 
-    async def hear(self) -> list[Told]:
-        """The next that is told at all."""
+    async def read(self) -> list[Event]:
+        """The events of the next chunk."""
         return parse(await anext(self.chunks))
 
     async def notes(self, count: int) -> list[int]:
         found: list[int] = []
         while len(found) < count:
-            found += [data["n"] for kind, _, data in await self.hear() if kind in event_feed.KEPT]
+            found += [data["n"] for kind, _, data in await self.read() if kind in event_feed.KEPT]
         return found
 
 
-class Bell(asyncio.Event):
-    """Says when somebody begins to wait for it."""
+class CountedEvent(asyncio.Event):
+    """An event whose ``awaited`` counts the waiting tasks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,107 +59,107 @@ class Bell(asyncio.Event):
         return await super().wait()
 
 
-def hang(watch: EventFeed) -> Bell:
-    """A bell that rings for the next change."""
-    bell = watch._changed_event = Bell()
-    return bell
+def replace_event(feed: EventFeed) -> CountedEvent:
+    """Replaces the event that is set at the next change."""
+    changed = feed._changed_event = CountedEvent()
+    return changed
 
 
-def publish(watch: EventFeed, *numbers: int, kind: str = "note") -> None:
+def publish(feed: EventFeed, *numbers: int, kind: str = "note") -> None:
     for n in numbers:
-        watch.publish(kind, {"n": n})
+        feed.publish(kind, {"n": n})
 
 
 @looped
-async def test_a_newcomer_hears_of_what_is_and_then_of_what_happens():
-    watch = EventFeed()
-    publish(watch, 1, 2)
-    watcher = Watcher(watch)
-    assert [kind for kind, _, _ in await watcher.hear()] == ["hello", "topology"]
-    publish(watch, 3, 4)
-    assert await watcher.notes(2) == [3, 4]
+async def test_a_new_reader_gets_the_topology_and_then_the_events():
+    feed = EventFeed()
+    publish(feed, 1, 2)
+    reader = Reader(feed)
+    assert [kind for kind, _, _ in await reader.read()] == ["hello", "topology"]
+    publish(feed, 3, 4)
+    assert await reader.notes(2) == [3, 4]
 
 
 @looped
-async def test_a_newcomer_gets_as_much_of_the_past_as_it_asks_for_in_order():
-    watch = EventFeed()
+async def test_a_new_reader_gets_the_requested_backlog_in_order():
+    feed = EventFeed()
     for n in range(1, 9):
-        publish(watch, n, kind="sample" if n % 2 else "note")
-    told = await Watcher(watch, backlog=2).hear()
-    assert [data["n"] for kind, _, data in told if kind in event_feed.KEPT] == [5, 6, 7, 8]
+        publish(feed, n, kind="sample" if n % 2 else "note")
+    events = await Reader(feed, backlog=2).read()
+    assert [data["n"] for kind, _, data in events if kind in event_feed.KEPT] == [5, 6, 7, 8]
 
 
 @looped
-async def test_whoever_was_cut_off_goes_on_where_it_was():
-    watch = EventFeed()
-    watcher = Watcher(watch)
-    await watcher.hear()
-    publish(watch, 1, 2)
-    heard = await watcher.hear()
-    await watcher.chunks.aclose()
-    publish(watch, 3)
-    last = heard[-1][1]
-    assert [data.get("n") for _, _, data in await Watcher(watch, last).hear()] == [None, 3, None]
+async def test_a_reader_that_reconnects_resumes_after_its_last_event():
+    feed = EventFeed()
+    reader = Reader(feed)
+    await reader.read()
+    publish(feed, 1, 2)
+    events = await reader.read()
+    await reader.chunks.aclose()
+    publish(feed, 3)
+    last = events[-1][1]
+    assert [data.get("n") for _, _, data in await Reader(feed, last).read()] == [None, 3, None]
 
 
 @looped
-async def test_the_greeting_can_be_gone_on_from():
-    watch = EventFeed()
-    publish(watch, 1)
-    hello = (await Watcher(watch).hear())[0][1]
-    publish(watch, 2)
-    assert [data["n"] for kind, _, data in await Watcher(watch, hello).hear() if kind == "note"] == [2]
+async def test_a_reader_can_resume_after_the_hello_event():
+    feed = EventFeed()
+    publish(feed, 1)
+    hello = (await Reader(feed).read())[0][1]
+    publish(feed, 2)
+    assert [data["n"] for kind, _, data in await Reader(feed, hello).read() if kind == "note"] == [2]
 
 
 @looped
-async def test_of_what_is_lost_a_watcher_is_told():
-    watch = EventFeed()
-    hello = watch.id
-    publish(watch, *range(event_feed.KEPT["note"] + 1))
-    assert (await Watcher(watch, hello).hear())[0][0] == "gap"
-    assert (await Watcher(watch, watch.id).hear())[0][0] == "hello"
+async def test_a_reader_gets_a_gap_event_for_lost_events():
+    feed = EventFeed()
+    hello = feed.id
+    publish(feed, *range(event_feed.KEPT["note"] + 1))
+    assert (await Reader(feed, hello).read())[0][0] == "gap"
+    assert (await Reader(feed, feed.id).read())[0][0] == "hello"
 
 
 @looped
-async def test_ids_of_before_a_restart_and_nonsense_are_gaps():
-    before, watch = EventFeed(), EventFeed()
-    watch.epoch += "0"
-    for last in (before.id, "nonsense", f"{watch.epoch}-99", f"{watch.epoch}--1", f"{watch.epoch}-{'9' * 40}", "-"):
-        assert (await Watcher(watch, last).hear())[0][0] == "gap"
+async def test_ids_from_before_a_restart_and_malformed_ids_cause_a_gap():
+    before, feed = EventFeed(), EventFeed()
+    feed.epoch += "0"
+    for last in (before.id, "nonsense", f"{feed.epoch}-99", f"{feed.epoch}--1", f"{feed.epoch}-{'9' * 40}", "-"):
+        assert (await Reader(feed, last).read())[0][0] == "gap"
 
 
 @looped
-async def test_a_change_without_a_note_brings_a_new_picture():
-    watch = EventFeed()
-    watcher = Watcher(watch)
-    (first,) = [data for kind, _, data in await watcher.hear() if kind == "topology"]
-    watch.changed()
-    (second,) = [data for kind, _, data in await watcher.hear() if kind == "topology"]
+async def test_a_change_without_a_note_sends_the_topology_again():
+    feed = EventFeed()
+    reader = Reader(feed)
+    (first,) = [data for kind, _, data in await reader.read() if kind == "topology"]
+    feed.changed()
+    (second,) = [data for kind, _, data in await reader.read() if kind == "topology"]
     assert second["version"] > first["version"]
 
 
 @looped
-async def test_an_answer_waits_for_another_version():
-    watch = EventFeed()
-    bell = hang(watch)
-    waiting = asyncio.create_task(watch.until_not(watch.version, 60))
-    await bell.awaited.acquire()
+async def test_a_long_poll_waits_for_another_version():
+    feed = EventFeed()
+    changed = replace_event(feed)
+    waiting = asyncio.create_task(feed.until_not(feed.version, 60))
+    await changed.awaited.acquire()
     assert not waiting.done()
-    watch.changed()
+    feed.changed()
     await waiting
-    await watch.until_not(watch.version - 1, 60)
-    await watch.until_not(0, 60)
+    await feed.until_not(feed.version - 1, 60)
+    await feed.until_not(0, 60)
 
 
 @looped
-async def test_when_it_closes_nobody_waits_any_longer():
-    watch = EventFeed()
-    watcher = Watcher(watch)
-    await watcher.hear()
-    bell = hang(watch)
-    waiting = [asyncio.create_task(watcher.chunks.__anext__()), asyncio.create_task(watch.until_not(watch.version, 60))]
+async def test_closing_the_feed_ends_every_wait():
+    feed = EventFeed()
+    reader = Reader(feed)
+    await reader.read()
+    changed = replace_event(feed)
+    waiting = [asyncio.create_task(reader.chunks.__anext__()), asyncio.create_task(feed.until_not(feed.version, 60))]
     for _ in waiting:
-        await bell.awaited.acquire()
-    watch.close()
+        await changed.awaited.acquire()
+    feed.close()
     ended, _ = await asyncio.gather(*waiting, return_exceptions=True)
     assert isinstance(ended, StopAsyncIteration)

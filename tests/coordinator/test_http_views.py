@@ -1,4 +1,4 @@
-"""What the coordinator serves to those who watch: events, the topology that waits, the page, and what it forwards."""
+"""What the coordinator serves over HTTP: events, the topology with long polling, the page, the forwarded paths."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
 
 
 @pytest.fixture(scope="module")
-def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
     """Without a data cluster."""
-    with coordinator(tmp_path_factory.mktemp("lonely")) as running:
+    with coordinator(tmp_path_factory.mktemp("standalone")) as running:
         yield running
 
 
 class Stream:
-    """Events as they come."""
+    """Parses events as they arrive."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.lines = response.iter_lines()
@@ -55,14 +55,14 @@ class Stream:
         for kind, data in self:
             if kind == event and fields.items() <= data.items():
                 return data
-        raise AssertionError(f"it ended before {event} {fields}")
+        raise AssertionError(f"the stream ended before {event} {fields}")
 
 
 def following(url: str, **options: Any) -> Any:
     return httpx.stream("GET", f"{url}/events", timeout=60, **options)
 
 
-def test_what_happens_is_told_as_it_happens_and_gone_on_with(network: Coordinator) -> None:
+def test_events_are_streamed_and_can_be_resumed(network: Coordinator) -> None:
     with following(network.url) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         stream = Stream(response)
@@ -79,7 +79,7 @@ def test_what_happens_is_told_as_it_happens_and_gone_on_with(network: Coordinato
         Stream(response).until("note", kind="undrained")
 
 
-def test_the_past_is_told_to_newcomers_also_that_of_before_a_restart(tmp_path) -> None:
+def test_a_new_reader_gets_the_backlog_from_before_a_restart(tmp_path) -> None:
     with coordinator(tmp_path) as running:
         httpx.put(f"{running.url}/placement", json={"placement": "random"}, timeout=60)
         running.end()
@@ -89,13 +89,13 @@ def test_the_past_is_told_to_newcomers_also_that_of_before_a_restart(tmp_path) -
         assert httpx.get(f"{running.url}/topology", timeout=60).json()["placement"] == "random"
 
 
-def test_watching_does_not_keep_the_coordinator_from_stopping(tmp_path) -> None:
+def test_an_open_event_stream_does_not_keep_the_coordinator_from_stopping(tmp_path) -> None:
     with coordinator(tmp_path) as running, following(running.url) as response:
         stream = Stream(response)
         stream.until("topology")
         running.process.terminate()
         assert all(kind != "gap" for kind, _ in stream)
-        assert running._gone() == 0
+        assert running._wait() == 0
 
 
 def test_the_topology_waits_for_a_change(network: Coordinator) -> None:
@@ -118,24 +118,24 @@ def test_the_topology_waits_for_a_change(network: Coordinator) -> None:
         "/events?unknown=1",
     ],
 )
-def test_a_query_that_makes_no_sense_is_refused(lonely: Coordinator, path: str) -> None:
-    assert httpx.get(lonely.url + path, timeout=60).status_code == 400
+def test_an_invalid_query_is_refused(standalone: Coordinator, path: str) -> None:
+    assert httpx.get(standalone.url + path, timeout=60).status_code == 400
 
 
-def test_strategy_and_placement_are_shown_with_what_there_is(lonely: Coordinator) -> None:
-    strategy = httpx.get(f"{lonely.url}/strategy", timeout=60).json()
+def test_strategy_and_placement_are_shown_with_the_known_ones(standalone: Coordinator) -> None:
+    strategy = httpx.get(f"{standalone.url}/strategy", timeout=60).json()
     assert strategy["strategy"] == "peal" and strategy["settings"]["trigger"] == 0.05
     assert strategy["known"]["multistage"]["gamma"] == 0.5 and "drain" not in strategy["known"]
-    placement = httpx.get(f"{lonely.url}/placement", timeout=60).json()
+    placement = httpx.get(f"{standalone.url}/placement", timeout=60).json()
     assert placement["placement"] == "two-choices" and "nearest" in placement["known"]
 
 
-def test_a_strategy_is_switched_and_switched_back(lonely: Coordinator) -> None:
-    wish = {"strategy": "multistage", "settings": {"alpha": 0.2}}
-    assert httpx.put(f"{lonely.url}/strategy", json=wish, timeout=60).json()["strategy"] == "multistage"
-    found = httpx.get(f"{lonely.url}/strategy", timeout=60).json()
+def test_a_strategy_is_switched_and_switched_back(standalone: Coordinator) -> None:
+    body = {"strategy": "multistage", "settings": {"alpha": 0.2}}
+    assert httpx.put(f"{standalone.url}/strategy", json=body, timeout=60).json()["strategy"] == "multistage"
+    found = httpx.get(f"{standalone.url}/strategy", timeout=60).json()
     assert found["settings"]["alpha"] == 0.2 and found["settings"]["gamma"] == 0.5
-    assert httpx.put(f"{lonely.url}/strategy", json={"strategy": "peal"}, timeout=60).status_code == 200
+    assert httpx.put(f"{standalone.url}/strategy", json={"strategy": "peal"}, timeout=60).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -154,45 +154,45 @@ def test_a_strategy_is_switched_and_switched_back(lonely: Coordinator) -> None:
         ("/placement", [], 400),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_refused(lonely: Coordinator, path: str, body: Any, status: int) -> None:
-    found = httpx.put(lonely.url + path, json=body, timeout=60)
+def test_an_invalid_reconfiguration_is_refused(standalone: Coordinator, path: str, body: Any, status: int) -> None:
+    found = httpx.put(standalone.url + path, json=body, timeout=60)
     assert found.status_code == status and found.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "/strategy"), ("PUT", "/placement")])
-def test_a_website_cannot_operate_the_network(network: Coordinator, method: str, path: str) -> None:
+def test_another_website_cannot_reconfigure_the_network(network: Coordinator, method: str, path: str) -> None:
     headers = {"origin": "https://evil.example"}
     assert httpx.request(method, network.url + path, json={}, headers=headers, timeout=60).status_code == 403
 
 
-def test_a_browser_is_sent_to_the_page(lonely: Coordinator) -> None:
-    found = httpx.get(lonely.url, headers={"accept": "text/html,*/*"}, follow_redirects=True, timeout=60)
+def test_a_browser_is_redirected_to_the_page(standalone: Coordinator) -> None:
+    found = httpx.get(standalone.url, headers={"accept": "text/html,*/*"}, follow_redirects=True, timeout=60)
     assert found.url.path == "/ui/" and "<title>Tocsin" in found.text
-    assert httpx.get(f"{lonely.url}/ui", follow_redirects=True, timeout=60).url.path == "/ui/"
-    assert httpx.get(lonely.url, timeout=60).json()["coordinator"]
+    assert httpx.get(f"{standalone.url}/ui", follow_redirects=True, timeout=60).url.path == "/ui/"
+    assert httpx.get(standalone.url, timeout=60).json()["coordinator"]
 
 
-def test_every_file_of_the_page_is_served_with_its_type_and_guarded(lonely: Coordinator) -> None:
+def test_every_file_of_the_page_is_served_with_its_security_headers(standalone: Coordinator) -> None:
     paths = [path for path in FOLDER.rglob("*") if path.is_file()]
     assert paths
     for path in paths:
-        found = httpx.get(f"{lonely.url}/ui/{path.relative_to(FOLDER)}", timeout=60)
+        found = httpx.get(f"{standalone.url}/ui/{path.relative_to(FOLDER)}", timeout=60)
         assert found.status_code == 200 and found.content == path.read_bytes(), path
         assert found.headers["content-encoding"] == "gzip"
         assert found.headers["content-security-policy"].startswith("default-src 'self';")
         assert found.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_file_that_has_not_changed_is_not_sent_again(lonely: Coordinator) -> None:
-    first = httpx.get(f"{lonely.url}/ui/index.html", headers={"accept-encoding": "identity"}, timeout=60)
+def test_a_file_that_has_not_changed_is_not_sent_again(standalone: Coordinator) -> None:
+    first = httpx.get(f"{standalone.url}/ui/index.html", headers={"accept-encoding": "identity"}, timeout=60)
     assert first.headers["cache-control"] == "no-cache" and "content-encoding" not in first.headers
-    again = httpx.get(f"{lonely.url}/ui/", headers={"if-none-match": first.headers["etag"]}, timeout=60)
+    again = httpx.get(f"{standalone.url}/ui/", headers={"if-none-match": first.headers["etag"]}, timeout=60)
     assert (again.status_code, again.content) == (304, b"")
 
 
 @pytest.mark.parametrize("path", ["nothing.js", "../files.py", "..%2ffiles.py", "%2e%2e/files.py", "//etc/passwd"])
-def test_only_the_page_s_own_files_are_served(lonely: Coordinator, path: str) -> None:
-    assert httpx.get(f"{lonely.url}/ui/{path}", timeout=60).status_code == 404
+def test_only_files_of_the_page_are_served(standalone: Coordinator, path: str) -> None:
+    assert httpx.get(f"{standalone.url}/ui/{path}", timeout=60).status_code == 404
 
 
 def test_channels_come_from_the_data_cluster(network: Coordinator) -> None:
@@ -200,30 +200,30 @@ def test_channels_come_from_the_data_cluster(network: Coordinator) -> None:
     assert "OfKind" in names
 
 
-def test_nothing_else_of_the_data_cluster_is_reached(network: Coordinator) -> None:
+def test_no_other_path_of_the_data_cluster_is_forwarded(network: Coordinator) -> None:
     assert httpx.get(f"{network.url}/cluster/brokers", timeout=60).status_code == 404
     assert httpx.post(f"{network.url}/cluster/channels", timeout=60).status_code == 405
 
 
-def test_without_a_data_cluster_the_error_names_the_option(lonely: Coordinator) -> None:
-    found = httpx.get(lonely.url + "/cluster/channels", timeout=60)
+def test_without_a_data_cluster_the_error_names_the_option(standalone: Coordinator) -> None:
+    found = httpx.get(standalone.url + "/cluster/channels", timeout=60)
     assert found.status_code == 404 and "--cluster" in found.json()["error"]["hint"]
 
 
-def test_the_coordinator_knows_of_no_demo(lonely: Coordinator) -> None:
+def test_the_coordinator_has_no_paths_of_the_demo(standalone: Coordinator) -> None:
     for path in ("/city", "/local/brokers"):
-        assert httpx.get(lonely.url + path, timeout=60).status_code == 404
+        assert httpx.get(standalone.url + path, timeout=60).status_code == 404
 
 
-def test_a_data_cluster_that_is_away_is_a_bad_gateway(tmp_path) -> None:
+def test_an_unreachable_data_cluster_is_a_bad_gateway(tmp_path) -> None:
     with coordinator(tmp_path, cluster="http://127.0.0.1:9") as running:
         found = httpx.get(running.url + "/cluster/channels", timeout=60)
         assert (found.status_code, found.json()["error"]["code"]) == (502, "unreachable")
 
 
-def test_a_change_needs_the_admin_token(tmp_path) -> None:
+def test_a_reconfiguration_needs_the_admin_token(tmp_path) -> None:
     with coordinator(tmp_path, admin_token="sesame") as running:
-        for path, wish in (("/strategy", {"strategy": "ldm"}), ("/placement", {"placement": "random"})):
-            assert httpx.put(running.url + path, json=wish, timeout=60).status_code == 401
+        for path, body in (("/strategy", {"strategy": "ldm"}), ("/placement", {"placement": "random"})):
+            assert httpx.put(running.url + path, json=body, timeout=60).status_code == 401
             headers = {"authorization": "Bearer sesame"}
-            assert httpx.put(running.url + path, json=wish, headers=headers, timeout=60).status_code < 300
+            assert httpx.put(running.url + path, json=body, headers=headers, timeout=60).status_code < 300

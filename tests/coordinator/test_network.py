@@ -1,4 +1,4 @@
-"""Coordinator, brokers and subscribers as real processes: whoever joins, leaves or dies, nobody misses anything."""
+"""Coordinator, brokers and clients as real processes: brokers join, leave and die, and no notification is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
 
 
 class Network:
-    """A data cluster, a coordinator, brokers by name, and subscribers that write down what they get."""
+    """A data cluster, a coordinator, brokers by name, and clients that record what they receive."""
 
     def __init__(self, folder: Path, cluster: Sparkless, cluster_url: str, **settings: Any) -> None:
         self.folder, self.cluster, self.cluster_url = folder, cluster, cluster_url
@@ -57,7 +57,7 @@ class Network:
         await self.until(lambda top: all(states(top).get(name) == state for name in names))
 
     async def join(self, count: int) -> None:
-        """Each with three subscriptions."""
+        """Connects clients with three subscriptions each."""
         first = len(self.clients)
         for number in range(first, first + count):
             client = connect(coordinator=self.coordinator.url)
@@ -77,28 +77,28 @@ class Network:
                 self.arrived.notify_all()
 
     def execute(self, times: int = 1) -> None:
-        """An execution that finds its own number for every kind, with something to carry."""
+        """Runs executions whose result, for every kind, is a row with the number of the execution."""
         for _ in range(times):
             self.last += 1
             row = {"n": self.last, "text": "x" * 500}
             self.cluster.found("OfKind", *[([kind], [row]) for kind in KINDS])
 
     async def flow(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Executions until the network looks like this, two for each change of it."""
+        """Runs two executions for each change of the topology, until it meets the condition."""
         top = await self.topology()
         while not until(top):
             await asyncio.to_thread(self.execute, 2)
             top = await self.topology(top["version"])
         return top
 
-    async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    async def until(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         top = await self.topology()
-        while not wanted(top):
+        while not condition(top):
             top = await self.topology(top["version"])
         return top
 
     async def topology(self, but: int | None = None) -> dict[str, Any]:
-        """``but``: once its version is another one than this."""
+        """``but``: waits for another version than this."""
         query = {} if but is None else {"wait": but}
         async with httpx.AsyncClient(timeout=60) as http:
             found: dict[str, Any] = (await http.get(self.coordinator.url + "/topology", params=query)).json()
@@ -109,17 +109,17 @@ class Network:
             answer = await http.post(self.coordinator.url + path)
             assert answer.status_code == 200, answer.text
 
-    async def everybody_has_everything(self, since: int = 0) -> None:
+    async def check_all_received(self, since: int = 0) -> None:
         """Every subscription got each execution once, in order."""
         self.execute()
-        wanted = list(range(since + 1, self.last + 1))
+        expected = list(range(since + 1, self.last + 1))
         async with self.arrived:
             await self.arrived.wait_for(
-                lambda: all(numbers[-1:] == wanted[-1:] for each in self.got for numbers in each.values())
+                lambda: all(numbers[-1:] == expected[-1:] for each in self.got for numbers in each.values())
             )
         for each in self.got:
             for numbers in each.values():
-                assert numbers == wanted
+                assert numbers == expected
 
     async def end(self) -> None:
         for task in self._tasks:
@@ -137,7 +137,7 @@ def states(top: dict[str, Any]) -> dict[str, str]:
     return {each["name"]: each["state"] for each in top["brokers"]}
 
 
-def people(top: dict[str, Any]) -> dict[str, int]:
+def counts(top: dict[str, Any]) -> dict[str, int]:
     return {each["name"]: each["subscribers"] for each in top["brokers"] if each["state"] != "gone"}
 
 
@@ -153,38 +153,38 @@ async def network(folder: Path, *names: str, **settings: Any) -> AsyncIterator[N
 
 
 @looped
-async def test_newcomers_are_spread_and_a_broker_that_joins_takes_its_share(tmp_path: Path) -> None:
+async def test_subscribers_are_spread_and_a_joining_broker_takes_its_share(tmp_path: Path) -> None:
     async with network(tmp_path, "a", "b") as net:
         await net.join(12)
-        top = await net.until(lambda top: sum(people(top).values()) == 12)
-        assert min(people(top).values()) >= 2
+        top = await net.until(lambda top: sum(counts(top).values()) == 12)
+        assert min(counts(top).values()) >= 2
         await net.start("c")
-        top = await net.flow(lambda top: people(top)["c"] >= 2 and top["pending"] == 0)
-        assert sum(people(top).values()) == 12
-        await net.everybody_has_everything()
+        top = await net.flow(lambda top: counts(top)["c"] >= 2 and top["pending"] == 0)
+        assert sum(counts(top).values()) == 12
+        await net.check_all_received()
 
 
 @looped
-async def test_subscribers_of_a_broker_that_is_killed_come_back_elsewhere(tmp_path: Path) -> None:
+async def test_subscribers_of_a_killed_broker_connect_to_other_brokers(tmp_path: Path) -> None:
     async with network(tmp_path, "a", "b", "c", gone_after=4.0) as net:
         await net.join(12)
         net.execute(5)
         net.brokers["a"].kill()
-        top = await net.flow(lambda top: states(top)["a"] == "gone" and sum(people(top).values()) == 12)
-        assert set(people(top)) == {"b", "c"}
-        await net.everybody_has_everything()
+        top = await net.flow(lambda top: states(top)["a"] == "gone" and sum(counts(top).values()) == 12)
+        assert set(counts(top)) == {"b", "c"}
+        await net.check_all_received()
 
 
 @looped
-async def test_a_broker_that_is_drained_is_empty_and_nobody_notices(tmp_path: Path) -> None:
+async def test_a_drained_broker_is_emptied_without_losing_a_connection(tmp_path: Path) -> None:
     async with network(tmp_path, "a", "b", "c") as net:
         await net.join(12)
         net.execute(5)
         await net.post("/brokers/a/drain")
-        top = await net.flow(lambda top: people(top)["a"] == 0 and top["pending"] == 0)
-        assert states(top)["a"] == "draining" and sum(people(top).values()) == 12
-        await net.everybody_has_everything()
-        # Nobody was cut off: they were there before they left here.
+        top = await net.flow(lambda top: counts(top)["a"] == 0 and top["pending"] == 0)
+        assert states(top)["a"] == "draining" and sum(counts(top).values()) == 12
+        await net.check_all_received()
+        # No client was disconnected: each connected to its target before it left its source.
         assert all(client.status.connects == 1 + client.status.migrations for client in net.clients)
         await net.post("/brokers/a/undrain")
         assert states(await net.topology())["a"] == "up"
@@ -197,23 +197,23 @@ async def test_a_rolling_restart_loses_nothing_and_ends_balanced(tmp_path: Path)
         net.execute(5)
         for name in ("a", "b", "c"):
             await net.post(f"/brokers/{name}/drain")
-            await net.flow(lambda top, name=name: people(top)[name] == 0 and top["pending"] == 0)
+            await net.flow(lambda top, name=name: counts(top)[name] == 0 and top["pending"] == 0)
             await asyncio.to_thread(net.brokers[name].end)
             await net.start(name, draining=True)
             await net.post(f"/brokers/{name}/undrain")
-        top = await net.flow(lambda top: min(people(top).values()) >= 2 and top["pending"] == 0)
-        assert sum(people(top).values()) == 12
-        await net.everybody_has_everything()
+        top = await net.flow(lambda top: min(counts(top).values()) >= 2 and top["pending"] == 0)
+        assert sum(counts(top).values()) == 12
+        await net.check_all_received()
 
 
 @looped
-async def test_while_the_coordinator_is_down_everything_goes_on(tmp_path: Path) -> None:
+async def test_subscribers_get_everything_while_the_coordinator_is_down(tmp_path: Path) -> None:
     async with network(tmp_path, "a", "b", gone_after=4.0) as net:
         await net.join(8)
         net.coordinator.kill()
         net.execute(5)
-        net.brokers["a"].kill()  # its subscribers know the other one
+        net.brokers["a"].kill()  # its clients know the other broker
         await asyncio.to_thread(net.execute, 20)
         net.coordinator.start()
-        await net.flow(lambda top: people(top) == {"b": 8})
-        await net.everybody_has_everything()
+        await net.flow(lambda top: counts(top) == {"b": 8})
+        await net.check_all_received()

@@ -1,4 +1,4 @@
-"""Plans made in a process of their own: the same plans, whatever the strategy does to the process."""
+"""Plans made in another process are the same, whatever the strategy does to that process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import os
 
 import pytest
-from odd_strategies import Broods, Chats, Closed, Dies, Fails
+from odd_strategies import Dies, Fails, Hangs, Prints, Unpicklable
 
 from tocsin.balancing.balancer import Balancer, plan_for
 from tocsin.balancing.model.load import Load
 from tocsin.balancing.plan_request import PlanRequest
 from tocsin.balancing.strategies import registry
 from tocsin.coordinator.planner import Planner
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 
 def request(strategy=None) -> PlanRequest:
@@ -27,7 +27,7 @@ def request(strategy=None) -> PlanRequest:
 
 
 def run(work, **settings):
-    """``work`` with a planner that makes no plan in this process."""
+    """Runs ``work`` with a planner that makes no plan in this process."""
 
     async def main():
         planner = Planner(**{"small": 0} | settings)
@@ -47,32 +47,32 @@ def test_the_other_process_makes_the_same_plan():
 
 
 def test_large_plans_are_made_in_another_process_even_if_the_strategy_prints():
-    plan = run(lambda planner: planner.plan(request(Chats())))
+    plan = run(lambda planner: planner.plan(request(Prints())))
     assert int(plan.migrations[0].reason) != os.getpid()
 
 
 def test_small_plans_are_made_in_this_process():
-    plan = run(lambda planner: planner.plan(request(Chats())), small=1_000)
+    plan = run(lambda planner: planner.plan(request(Prints())), small=1_000)
     assert int(plan.migrations[0].reason) == os.getpid()
 
 
 @pytest.mark.parametrize(
     ("strategy", "words"),
-    [(Fails, "by no brokers"), (Dies, "planning process failed"), (Closed, "planning process failed")],
+    [(Fails, "by no brokers"), (Dies, "planning process failed"), (Unpicklable, "planning process failed")],
 )
 def test_an_error_is_reported_and_the_next_plan_is_made(strategy, words):
     async def work(planner):
-        with pytest.raises(SystemTrouble, match=words):
+        with pytest.raises(SystemFailure, match=words):
             await planner.plan(request(strategy()))
         return await planner.plan(request())
 
     assert run(work).migrations
 
 
-def test_a_strategy_that_does_not_end_is_aborted():
+def test_a_strategy_that_exceeds_the_timeout_is_aborted():
     async def work(planner):
-        with pytest.raises(SystemTrouble, match="took more than 1 s"):
-            await planner.plan(request(Broods()))
+        with pytest.raises(SystemFailure, match="took more than 1 s"):
+            await planner.plan(request(Hangs()))
         planner.timeout = 60.0
         return await planner.plan(request())
 

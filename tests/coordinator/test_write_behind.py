@@ -1,4 +1,4 @@
-"""A coordinator whose store is in PostgreSQL: the server dies, comes back, hangs, or is not there at all."""
+"""A coordinator whose store is in PostgreSQL, with a server that dies, returns, hangs or is unreachable."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from served import environment
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
-    """A server to stop and crash."""
+    """A server that tests may stop and crash."""
     with Server() as server:
         yield server
 
 
 class StoreClient:
-    """A coordinator process and a broker that says what the test lets it say."""
+    """A coordinator process and a broker that reports what the test says."""
 
     def __init__(self, running: Coordinator) -> None:
         self.running = running
@@ -54,7 +54,7 @@ class StoreClient:
         assert answer.status_code == 200, answer.text
 
     def place(self) -> None:
-        answer = self.post("/requestbroker", subscriber="somebody")
+        answer = self.post("/requestbroker", subscriber="subscriber-1")
         assert answer.status_code == 200 and answer.json()["broker"] == "north", answer.text
 
     def get(self, path: str) -> Any:
@@ -82,7 +82,7 @@ def storage_error(answer: httpx.Response) -> dict[str, str]:
     return error
 
 
-def test_nothing_is_forgotten_when_the_coordinator_is_killed(harness: StoreClient) -> None:
+def test_a_killed_coordinator_has_lost_nothing(harness: StoreClient) -> None:
     harness.join()
     assert harness.post("/brokers/north/drain").status_code == 200
     ann = {"user": "ann", "password": "correct horse"}
@@ -96,7 +96,7 @@ def test_nothing_is_forgotten_when_the_coordinator_is_killed(harness: StoreClien
     assert not (harness.running.home / "secret").exists()
 
 
-def test_tokens_and_tickets_are_of_the_same_secret_on_another_machine(harness: StoreClient, tmp_path: Path) -> None:
+def test_a_coordinator_on_another_machine_signs_with_the_same_secret(harness: StoreClient, tmp_path: Path) -> None:
     key = harness.register().json()["key"]
     harness.running.kill()
     harness.running.home = tmp_path / "another"
@@ -105,14 +105,14 @@ def test_tokens_and_tickets_are_of_the_same_secret_on_another_machine(harness: S
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
-def test_while_the_server_is_away_the_coordinator_goes_on_and_says_what_is_wrong(
+def test_the_coordinator_works_without_its_server_and_reports_the_failure(
     harness: StoreClient, own_server: Server, how: signal.Signals
 ) -> None:
     harness.join()
     own_server.stop(how)
     try:
         harness.place()
-        harness.report(subscribers={"somebody": [1]})
+        harness.report(subscribers={"subscriber-1": [1]})
         for answer in (harness.register("south"), harness.post("/brokers/north/drain")):
             error = storage_error(answer)
             assert "the store cannot be reached" in error["message"]
@@ -123,7 +123,7 @@ def test_while_the_server_is_away_the_coordinator_goes_on_and_says_what_is_wrong
         assert harness.get("/topology")["subscribers"] == 1
     finally:
         own_server.start()
-    # What could not be written was not forgotten: it is written with the next thing, and what happened meanwhile too.
+    # The next write includes the changes that could not be written before.
     assert harness.post("/brokers/north/drain").status_code == 200
     assert "north" in harness.texts() and "two-choices" in harness.texts()
     harness.running.kill()
@@ -131,9 +131,7 @@ def test_while_the_server_is_away_the_coordinator_goes_on_and_says_what_is_wrong
     assert harness.brokers() == {"north": "gone", "south": "gone"}
 
 
-def test_what_could_not_be_written_is_written_by_itself_when_the_server_is_back(
-    harness: StoreClient, own_server: Server
-) -> None:
+def test_failed_writes_are_retried_when_the_server_is_back(harness: StoreClient, own_server: Server) -> None:
     harness.join()
     url = harness.running.settings["store"]
     own_server.stop(signal.SIGQUIT)
@@ -149,7 +147,7 @@ def row_of(server: psycopg.Connection[tuple[Any, ...]]) -> dict[str, Any]:
     return found
 
 
-def test_a_server_that_hangs_holds_up_only_who_needs_it(harness: StoreClient) -> None:
+def test_a_hanging_server_delays_only_requests_that_need_it(harness: StoreClient) -> None:
     harness.join()
     url = harness.running.settings["store"]
     with psycopg.connect(url, autocommit=True) as server:
@@ -161,7 +159,7 @@ def test_a_server_that_hangs_holds_up_only_who_needs_it(harness: StoreClient) ->
             harness.place()
             error = storage_error(harness.post("/brokers/north/drain"))
             assert "the store does not answer within" in error["message"]
-            harness.report(subscribers={"somebody": [1]})
+            harness.report(subscribers={"subscriber-1": [1]})
             assert harness.brokers() == {"north": "draining"}
         finally:
             for pid in pids:
@@ -169,14 +167,14 @@ def test_a_server_that_hangs_holds_up_only_who_needs_it(harness: StoreClient) ->
         assert eventually(lambda: row_of(server), lambda row: row["draining"])
 
 
-def test_one_that_was_taken_over_from_says_so_and_ends(own_server: Server, tmp_path: Path) -> None:
+def test_a_coordinator_that_lost_its_lease_refuses_and_exits(own_server: Server, tmp_path: Path) -> None:
     url = own_server.fresh()
     first = Coordinator(tmp_path / "first", store=url)
-    # As a firewall does that forgets: the first one does not see that it has lost the lease.
+    # As if a firewall dropped the connection: the first coordinator does not notice that it lost the lease.
     with psycopg.connect(url, autocommit=True) as server:
         server.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'")
     with coordinator(tmp_path / "second", store=url) as second:
-        with suppress(httpx.TransportError):  # it may have noticed by itself before it was asked, and be gone
+        with suppress(httpx.TransportError):  # it may have noticed and exited before the request
             assert StoreClient(first).register().status_code == 409
         assert first.process.wait(60) == 1
         first.killed = True
@@ -184,7 +182,7 @@ def test_one_that_was_taken_over_from_says_so_and_ends(own_server: Server, tmp_p
 
 
 def started(home: Path, store: str) -> tuple[int, dict[str, str]]:
-    """``tocsin coordinator`` that cannot start: its exit code and its error."""
+    """Runs a ``tocsin coordinator`` that cannot start: its exit code and its error."""
     command = [sys.executable, "-m", "tocsin.cli", "coordinator", "--json", "--port", "0", "--home", str(home)]
     env = environment(TOCSIN_COORDINATOR_STORE=store)
     ran = subprocess.run(command, capture_output=True, env=env, timeout=120)
@@ -215,12 +213,12 @@ def with_(url: str, **parts: str) -> str:
 
 
 @pytest.mark.parametrize("parts", [{"password": "hidden"}, {"path": "/no_such_database"}])
-def test_what_the_server_refuses_is_a_clear_error(own_server: Server, tmp_path: Path, parts: dict[str, str]) -> None:
+def test_a_refusal_of_the_server_is_a_clear_error(own_server: Server, tmp_path: Path, parts: dict[str, str]) -> None:
     code, error = started(tmp_path, with_(own_server.url, **parts))
     assert code == 1 and "the store" in error["message"] and "hidden" not in str(error)
 
 
-def test_who_may_not_make_tables_is_told(fresh_postgres: Callable[[], str], tmp_path: Path) -> None:
+def test_a_missing_permission_to_create_tables_is_reported(fresh_postgres: Callable[[], str], tmp_path: Path) -> None:
     url = fresh_postgres()
     with psycopg.connect(url, autocommit=True) as server:
         server.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN PASSWORD 'guest'")
@@ -229,7 +227,7 @@ def test_who_may_not_make_tables_is_told(fresh_postgres: Callable[[], str], tmp_
     assert code == 1 and "permission denied" in error["message"]
 
 
-def test_a_store_of_a_newer_tocsin_is_not_touched(fresh_postgres: Callable[[], str], tmp_path: Path) -> None:
+def test_a_server_of_a_newer_schema_version_is_refused(fresh_postgres: Callable[[], str], tmp_path: Path) -> None:
     url = fresh_postgres()
     with coordinator(tmp_path, store=url):
         pass

@@ -1,4 +1,4 @@
-"""One browser and one network for all tests of the page; every test has a page of its own."""
+"""One browser and one network for all tests of the page; every test has its own page."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from playwright.sync_api import Browser, Page
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "coordinator")]
 
 from chromium import chromium
-from page_network import Network, Viewed, network
+from page_network import CheckedPage, Network, network
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Let go with the last test of a file: while Playwright is there, no other test of this process can run a loop."""
+    """Closed after the last test of a file: while Playwright runs, no other test can run an event loop."""
     with chromium() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def watched_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+def shared_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     with network(tmp_path_factory.mktemp("city")) as found:
         yield found
 
@@ -37,12 +37,12 @@ def servers() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def look(browser: Browser, servers: ExitStack) -> Iterator[Callable[..., Page]]:
+def open_page(browser: Browser, servers: ExitStack) -> Iterator[Callable[..., Page]]:
     """Opens a page. The test fails if an error that it did not expect occurred in the page."""
-    opened: list[Viewed] = []
+    opened: list[CheckedPage] = []
 
     def make(url: str, **options: object) -> Page:
-        opened.append(Viewed(browser, url, **options))
+        opened.append(CheckedPage(browser, url, **options))
         return opened[-1].page
 
     yield make
@@ -51,7 +51,7 @@ def look(browser: Browser, servers: ExitStack) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture
-def page(watched_network: Network, look: Callable[..., Page]) -> Page:
-    found = look(watched_network.url)
+def page(shared_network: Network, open_page: Callable[..., Page]) -> Page:
+    found = open_page(shared_network.url)
     found.wait_for_selector("[data-broker] .state.up")
     return found

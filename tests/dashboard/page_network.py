@@ -20,12 +20,12 @@ from tocsin.http.server import address, bind
 from tocsin.local.server import Server
 
 ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts" / "dashboard"
-#: So that tests see within a second what takes a coordinator ten.
+#: Short intervals, so that tests see changes within a second.
 FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 6.0, "limits": {"cool_down": 2.0}}
 
 
 class Network:
-    """``city`` runs in an event loop of its own; ``do`` runs work in it. ``url``: of the page with the city panel."""
+    """``city`` runs in its own event loop; ``do`` runs work in it. ``url``: the page with the city panel."""
 
     def __init__(self, running: Coordinator, city: SmallCity, url: str, loop: asyncio.AbstractEventLoop) -> None:
         self.coordinator, self.city, self._loop = running, city, loop
@@ -66,7 +66,7 @@ def network(folder: Path, *, people: int = 24, crowd: int = 0, brokers: int = 3,
 async def make(
     folder: Path, cluster: Sparkless, url: str, coordinator: str, people: int, crowd: int, sock: socket.socket
 ) -> SmallCity:
-    """In the event loop that will serve it."""
+    """Makes the city in the event loop that will serve it."""
     return SmallCity(folder, cluster, url, coordinator, people, crowd, Admin("", sock))
 
 
@@ -75,43 +75,43 @@ async def start(server: Server, city: SmallCity, brokers: int) -> None:
     await city.start(brokers)
 
 
-class Viewed:
-    """A page and what went wrong in it: messages on the console, requests that failed or went elsewhere."""
+class CheckedPage:
+    """A page and its errors: console messages, failed requests, and requests to other servers."""
 
     def __init__(self, browser: Browser, url: str, *, expected: tuple[str, ...] = (), **options: Any) -> None:
         options = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"} | options
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
         self.page.set_default_timeout(120_000)
-        self.wrong: list[str] = []
+        self.errors: list[str] = []
         self.expected = expected
         here = url.removesuffix("/ui/")
         self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.page.on("pageerror", lambda error: self.errors.append(f"error: {error}"))
         self.page.on("requestfailed", lambda request: self._failed(request.url, str(request.failure)))
         self.page.on(
-            "request", lambda request: request.url.startswith(here) or self.wrong.append(f"elsewhere: {request.url}")
+            "request", lambda request: request.url.startswith(here) or self.errors.append(f"elsewhere: {request.url}")
         )
         self.page.goto(url)
 
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.wrong.append(f"{message.type}: {message.text} {message.location.get('url')}")
+            self.errors.append(f"{message.type}: {message.text} {message.location.get('url')}")
 
     def _failed(self, url: str, failure: str) -> None:
-        # What the page itself has ended.
+        # The page itself ended the request.
         if "ERR_ABORTED" not in failure:
-            self.wrong.append(f"failed: {url} {failure}")
+            self.errors.append(f"failed: {url} {failure}")
 
     def close(self) -> None:
         self.page.remove_listener("console", self._console)
         self.context.close()
-        wrong = [each for each in self.wrong if not any(words in each for words in self.expected)]
-        assert not wrong, wrong
+        errors = [each for each in self.errors if not any(words in each for words in self.expected)]
+        assert not errors, errors
 
 
 def shoot(page: Page, name: str, **options: Any) -> None:
-    """A screenshot, to look at what the test saw."""
+    """Saves a screenshot of the state that the test saw."""
     ARTIFACTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=str(ARTIFACTS / f"{name}.png"), **options)
 
@@ -121,5 +121,5 @@ def text(page: Page, selector: str) -> str:
 
 
 def until(page: Page, script: str, *args: Any) -> None:
-    """Waits until the page finds this true."""
+    """Waits until the script returns true in the page."""
     page.wait_for_function(script, arg=list(args))

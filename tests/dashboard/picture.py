@@ -1,6 +1,6 @@
-"""``python tests/dashboard/picture.py`` makes docs/pictures/city.png: the page of a demo that runs for this.
+"""``python tests/dashboard/picture.py`` makes docs/pictures/city.png: a screenshot of a demo's page.
 
-Or of one that runs already: ``python tests/dashboard/picture.py http://127.0.0.1:8483/ui/``.
+For a demo that already runs: ``python tests/dashboard/picture.py http://127.0.0.1:8483/ui/``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from chromium import chromium
 from playwright.sync_api import Page
 
 PICTURE = Path(__file__).parent.parent.parent / "docs" / "pictures" / "city.png"
-#: The most that a reader of the README should have to load.
+#: The largest picture that a reader of the README should have to load.
 BYTES = 400_000
-#: As a visitor sees it, on a machine that has a browser on it as well.
+#: The demo as a visitor starts it.
 DEMO = [sys.executable, "-m", "tocsin.cli", "demo", "--port", "0", "--seconds", "1800", "--json"]
 #: A person with a recent notification that has shelters.
 NOTIFIED = """async () => {
@@ -40,7 +40,7 @@ COLOURS = """async source => {
   const pixels = new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer);
   const counts = new Map();
   for (const each of pixels) counts.set(each, (counts.get(each) ?? 0) + 1);
-  // Of colours that are nearly the same, one: the rest are for the rare ones.
+  // Only one of nearly equal colours, which leaves room for rare ones.
   const palette = [], coarse = new Set();
   for (const [each] of [...counts].sort((a, b) => b[1] - a[1])) {
     if (palette.length >= 48 && coarse.has(each & 0xe0e0e0)) continue;
@@ -66,14 +66,14 @@ COLOURS = """async source => {
 
 @contextmanager
 def city() -> Iterator[str]:
-    """The page of a demo that runs for this."""
+    """Starts a demo and yields the address of its page."""
     with subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         try:
             for line in demo.stdout:
-                said = json.loads(line)
-                if said.get("event") == "up" and said["subject"] == "page":
-                    yield said["text"]
+                event = json.loads(line)
+                if event.get("event") == "up" and event["subject"] == "page":
+                    yield event["text"]
                     return
             raise SystemExit("the demo ended before its page was served")
         finally:
@@ -86,20 +86,20 @@ def prepare(page: Page) -> None:
     page.wait_for_selector("#emergencies button", timeout=300_000)
     page.wait_for_function("() => document.getElementById('figure-latency').textContent !== '–'", timeout=300_000)
     page.wait_for_function("() => tocsin.tape.topologies.length > 90", timeout=300_000)
-    found = f"async () => {{ const who = await ({NOTIFIED})(); return who >= 0 && {{ who }}; }}"
-    who = page.wait_for_function(found, timeout=300_000, polling=2_000).json_value()["who"]
-    page.get_by_label("Follow a person").fill(str(who))
+    found = f"async () => {{ const person = await ({NOTIFIED})(); return person >= 0 && {{ person }}; }}"
+    person = page.wait_for_function(found, timeout=300_000, polling=2_000).json_value()["person"]
+    page.get_by_label("Follow a person").fill(str(person))
     page.get_by_role("button", name="Follow").click()
     page.wait_for_selector("#phone .card ul", timeout=300_000)
     page.locator("#city-title").click()
     frames = page.evaluate("() => tocsin.view.frames")
     page.wait_for_function("frames => tocsin.view.frames > frames + 30", arg=frames)
-    # Scrolled to what the join has added: the shelters.
+    # Scrolls to the shelters, which the join adds.
     page.evaluate("() => document.querySelector('#phone .card:has(ul)').scrollIntoView({ block: 'start' })")
 
 
 def packed(page: Page, picture: bytes) -> bytes:
-    """The same as a PNG with a palette: half the size, and it looks the same."""
+    """The picture as a PNG with a palette, which halves its size without a visible difference."""
     found = page.evaluate(COLOURS, f"data:image/png;base64,{base64.b64encode(picture).decode()}")
     width, pixels = found["width"], base64.b64decode(found["pixels"])
     rows = b"".join(b"\0" + pixels[at : at + width] for at in range(0, len(pixels), width))
@@ -119,7 +119,7 @@ def main(url: str) -> None:
         prepare(page)
         PICTURE.parent.mkdir(parents=True, exist_ok=True)
         shot = page.screenshot()
-        # Not on the page itself: it loads nothing that is not its own.
+        # Not in the demo's page, which loads nothing from elsewhere.
         PICTURE.write_bytes(packed(browser.new_page(), shot))
     size = PICTURE.stat().st_size
     print(f"{PICTURE}: {size:,} bytes")

@@ -1,4 +1,4 @@
-"""A small city behind the city API: a made-up map, and a few people with real clients.
+"""A small city that serves the city API: an invented map, and a few people with real clients.
 
 Brokers, data cluster, coordinator and clients are real; only streets and walking are simpler than in the demo's city.
 ``crowd`` adds people who walk and are not subscribers, to show many.
@@ -34,7 +34,7 @@ KINDS = ("fire", "flood", "storm", "gas leak", "power cut", "road accident", "ch
 BOUNDS = {"west": 24.90, "south": 60.15, "east": 24.99, "north": 60.18}
 NAMES = ("Mill Hill", "Saltmarket", "Old Town", "Ropewalk", "Bell Yard", "Tannery", "Fairfield", "Quayside", "Weir")
 SHELTERS = ("Bell Yard School", "Quayside Hall", "St Olaf's Church", "Mill Library", "Ropewalk Gym")
-CALLED = ("Ada Hale", "Ben Moor", "Cleo Vale", "Dina Penn", "Emil Lark")
+PEOPLE_NAMES = ("Ada Hale", "Ben Moor", "Cleo Vale", "Dina Penn", "Emil Lark")
 TICK = 0.5
 
 
@@ -45,7 +45,7 @@ def spot(x: float, y: float) -> tuple[float, float]:
 
 
 def bent(x: float, y: float) -> tuple[float, float]:
-    """Streets that are not straight."""
+    """A place on slightly curved streets."""
     return spot(x + 0.012 * math.sin(7 * y + 3 * x), y + 0.02 * math.sin(5 * x + 2 * y))
 
 
@@ -74,7 +74,7 @@ def make_map() -> dict[str, Any]:
     return {"bounds": BOUNDS, "streets": streets, "districts": districts, "shelters": shelters}
 
 
-#: None: it is over.
+#: None ends the stream.
 Listener = asyncio.Queue[tuple[str, Any] | None]
 
 
@@ -103,7 +103,7 @@ class Person:
 
 
 class SmallCity(LocalApp):
-    """Its own supervisor too: it starts and kills the brokers."""
+    """The city is also its own supervisor: it starts and kills the brokers."""
 
     features = ("local", "city")
 
@@ -164,7 +164,7 @@ class SmallCity(LocalApp):
     # -- people
 
     async def start(self, brokers: int) -> None:
-        # One process after the other is ready, and all start at the same time.
+        # All processes start at the same time.
         await asyncio.gather(*(self.add_broker() for _ in range(brokers)))
         await asyncio.gather(*(self.join(person) for person in self.people[: self.subscribers]))
         self.tasks += [asyncio.create_task(self.walk()), asyncio.create_task(self.measure())]
@@ -242,7 +242,7 @@ class SmallCity(LocalApp):
             reader.put_nowait((event, data))
 
     def announce(self, kind: str, place: str, lon: float, lat: float, phase: str = "new") -> dict[str, Any]:
-        """On the map, and to everybody who subscribed to this kind."""
+        """Shows the emergency on the map, and notifies all subscribers of this kind."""
         severity = 1 + len(place) % 5
         found = {
             "id": f"{kind}-{len(self.emergencies) + 1}",
@@ -328,14 +328,14 @@ class SmallCity(LocalApp):
 
     def shown(self, person: Person) -> dict[str, Any]:
         district = NAMES[min(2, int(person.y * 3)) * 3 + min(2, int(person.x * 3))]
-        return {"number": person.number, "name": CALLED[person.number % len(CALLED)], "district": district}
+        return {"number": person.number, "name": PEOPLE_NAMES[person.number % len(PEOPLE_NAMES)], "district": district}
 
     async def find(self, request: Request) -> Response:
         who = request.query_params["who"].casefold()
-        all_of_them = [self.shown(person) for person in self.people]
-        fits = [each for each in all_of_them if str(each["number"]) == who]
-        fits += [each for each in all_of_them if who in each["name"].casefold() or who in each["district"].casefold()]
-        return answer({"found": fits[:8]})
+        everyone = [self.shown(person) for person in self.people]
+        matches = [each for each in everyone if str(each["number"]) == who]
+        matches += [each for each in everyone if who in each["name"].casefold() or who in each["district"].casefold()]
+        return answer({"found": matches[:8]})
 
     def _person(self, request: Request) -> Person:
         number = request.path_params["number"]

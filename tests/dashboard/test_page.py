@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, live, and how it looks."""
+"""The page in a real browser: its live content and its appearance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAINTED = """id => {
 }"""
 
 
-#: Text that is shown and stands out from its ground by less than WCAG's AA, with its contrast.
+#: Visible text with a contrast below WCAG's AA, with its contrast.
 FAINT = """() => {
   const parts = colour => {
     const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
@@ -57,9 +57,9 @@ FAINT = """() => {
 }"""
 
 
-def test_it_shows_brokers_people_channels_and_the_log(page: Page, watched_network: Network) -> None:
+def test_the_page_shows_brokers_people_channels_and_the_log(page: Page, shared_network: Network) -> None:
     until(page, "() => document.getElementById('figure-subscribers').textContent === '24'")
-    up = watched_network.city.up
+    up = shared_network.city.up
     assert page.locator("[data-broker] .state.up").count() == len(up)
     people = page.locator("[data-broker] .broker-people strong").all_inner_texts()
     assert sum(map(int, people)) == PEOPLE
@@ -71,16 +71,16 @@ def test_it_shows_brokers_people_channels_and_the_log(page: Page, watched_networ
     assert page.get_by_role("figure").count() == 0 and page.get_by_role("img", name="Imbalance: cov").count() == 1
 
 
-def test_people_are_dots_on_the_map_and_they_move(page: Page) -> None:
+def test_people_are_moving_dots_on_the_map(page: Page) -> None:
     until(page, f"() => ({PAINTED})('map-people') > 24 && ({PAINTED})('map-ground') > 1000")
     before = page.evaluate("() => document.getElementById('map-people').toDataURL()")
     until(page, "([before]) => document.getElementById('map-people').toDataURL() !== before", before)
 
 
-def test_the_network_is_shown_as_it_changes(page: Page, watched_network: Network) -> None:
-    """Numbers come by themselves: more flows, and the load is higher."""
+def test_the_page_shows_changes_of_the_load(page: Page, shared_network: Network) -> None:
+    """The figures update without a reload when the load rises."""
     out = "document.querySelectorAll('.broker-facts span + span b')"
-    city = watched_network.city
+    city = shared_network.city
     for _ in range(3):
         city.announce("flood", "Weir", *spot(0.9, 0.9))
     until(page, f"() => [...{out}].some(each => parseFloat(each.textContent))")
@@ -100,8 +100,8 @@ def test_a_person_is_followed_by_a_click_on_the_map(page: Page) -> None:
     assert page.locator("#phone").is_hidden()
 
 
-def test_a_phone_shows_earlier_and_new_notifications_of_its_person(page: Page, watched_network: Network) -> None:
-    city = watched_network.city
+def test_a_phone_shows_earlier_and_new_notifications_of_its_person(page: Page, shared_network: Network) -> None:
+    city = shared_network.city
     city.announce("flood", "Old Town", *spot(0.8, 0.2))
     page.get_by_label("Follow a person").fill("0")
     page.get_by_role("button", name="Follow").click()
@@ -110,8 +110,8 @@ def test_a_phone_shows_earlier_and_new_notifications_of_its_person(page: Page, w
     city.announce("flood", "Quayside", *spot(0.5, 0.8))
     card = phone.locator(".card", has_text="Flood in Quayside").first
     card.wait_for()
-    said = card.inner_text()
-    assert "Bell Yard School" in said and "140 m" in said and "Leave the area on foot" in said and "Of kind #" in said
+    shown = card.inner_text()
+    assert all(each in shown for each in ("Bell Yard School", "140 m", "Leave the area on foot", "Of kind #"))
     until(page, "() => document.getElementById('figure-latency').textContent.endsWith('ms')")
     shoot(page, "phone")
     card.locator("summary").focus()
@@ -119,19 +119,19 @@ def test_a_phone_shows_earlier_and_new_notifications_of_its_person(page: Page, w
     assert "report_id" in card.locator("pre").inner_text()
     city.announce("flood", "Bell Yard", *spot(0.4, 0.4))
     phone.locator(".card", has_text="Flood in Bell Yard").first.wait_for()
-    open_still = "() => document.activeElement.closest('#phone .card details[open]') !== null"
-    assert page.evaluate(open_still), "what one reads stays open when the next comes"
+    still_open = "() => document.activeElement.closest('#phone .card details[open]') !== null"
+    assert page.evaluate(still_open), "an open notification stays open when the next one arrives"
 
 
-def test_a_notification_between_request_and_stream_is_on_the_phone_too(page: Page, watched_network: Network) -> None:
-    city, heard = watched_network.city, asyncio.Queue[Any]()
+def test_a_notification_between_request_and_stream_is_on_the_phone_too(page: Page, shared_network: Network) -> None:
+    city, received = shared_network.city, asyncio.Queue[Any]()
     person = city.people[8]
-    person.phones.add(heard)
+    person.phones.add(received)
 
     def meanwhile(route: Route) -> None:
-        """The page knows what was before, and does not listen yet."""
+        """The page has loaded earlier notifications, and its stream is not open yet."""
         city.announce("flood", "Tannery", *spot(0.7, 0.5))
-        while watched_network.do(heard.get())[0] != "notification":
+        while shared_network.do(received.get())[0] != "notification":
             pass
         route.continue_()
 
@@ -139,10 +139,10 @@ def test_a_notification_between_request_and_stream_is_on_the_phone_too(page: Pag
     page.get_by_label("Follow a person").fill("8")
     page.get_by_role("button", name="Follow").click()
     page.locator("#phone .card", has_text="Flood in Tannery").first.wait_for()
-    person.phones.discard(heard)
+    person.phones.discard(received)
 
 
-@pytest.mark.parametrize("who", ["", "24", "-1", "nobody"])
+@pytest.mark.parametrize("who", ["", "24", "-1", "unknown"])
 def test_an_unknown_person_is_not_followed(page: Page, who: str) -> None:
     until(page, "() => tocsin.view.frames > 0 && tocsin.view.people.pixels?.some(Boolean)")
     page.get_by_label("Follow a person").fill(who)
@@ -189,7 +189,7 @@ def test_the_log_is_filtered_by_kind_and_by_words(page: Page) -> None:
     page.get_by_text("Nothing matches.").wait_for()
 
 
-def test_the_log_follows_until_one_scrolls_back(page: Page, watched_network: Network) -> None:
+def test_the_log_scrolls_to_new_entries_until_the_user_scrolls_back(page: Page, shared_network: Network) -> None:
     until(page, "() => document.querySelectorAll('#log-list li').length > 20")
     gap = "() => { const { scrollHeight, scrollTop, clientHeight } = document.getElementById('log-list'); "
     gap += "return scrollHeight - scrollTop - clientHeight }"
@@ -201,7 +201,7 @@ def test_the_log_follows_until_one_scrolls_back(page: Page, watched_network: Net
     assert page.locator("#log-follow").is_hidden()
 
 
-def test_a_chart_tells_the_values_under_the_pointer(page: Page) -> None:
+def test_a_chart_shows_the_values_under_the_pointer(page: Page) -> None:
     until(page, "() => document.querySelector('#chart-cov path.line')?.getAttribute('d').length > 20")
     page.locator("#chart-cov .chart-box").hover()
     page.wait_for_selector("#chart-cov line.hover", state="attached")
@@ -212,10 +212,10 @@ def test_a_chart_tells_the_values_under_the_pointer(page: Page) -> None:
     page.wait_for_selector("#chart-cov line.hover", state="attached")
 
 
-def test_the_replay_shows_the_past_and_returns_to_live(page: Page, watched_network: Network) -> None:
+def test_the_replay_shows_the_past_and_returns_to_live(page: Page, shared_network: Network) -> None:
     page.wait_for_selector("[data-broker]")
     until(page, "() => document.getElementById('tape-slider').max - document.getElementById('tape-slider').min > 3")
-    storm = watched_network.city.announce("storm", "Tannery", *spot(0.7, 0.5))
+    storm = shared_network.city.announce("storm", "Tannery", *spot(0.7, 0.5))
     chip = page.locator(f"#emergencies [data-id='{storm['id']}']")
     chip.wait_for()
     page.get_by_label("Moment that is shown").focus()
@@ -235,8 +235,10 @@ def test_the_replay_shows_the_past_and_returns_to_live(page: Page, watched_netwo
     assert page.get_by_role("button", name="Pause").count() == 1 and page.locator("#balancing-open").is_enabled()
 
 
-def test_light_and_dark(look: Callable[..., Page], watched_network: Network) -> None:
-    page = look(watched_network.url, color_scheme="dark")
+def test_the_colour_scheme_can_be_switched_and_is_remembered(
+    open_page: Callable[..., Page], shared_network: Network
+) -> None:
+    page = open_page(shared_network.url, color_scheme="dark")
     ground = "() => getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
     page.get_by_role("button", name="Switch to light colours").click()
@@ -251,10 +253,10 @@ def test_light_and_dark(look: Callable[..., Page], watched_network: Network) -> 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (390, 844)])
-def test_it_fits_every_screen(
-    look: Callable[..., Page], watched_network: Network, width: int, height: int, scheme: str
+def test_the_page_fits_every_screen(
+    open_page: Callable[..., Page], shared_network: Network, width: int, height: int, scheme: str
 ) -> None:
-    page = look(watched_network.url, viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = open_page(shared_network.url, viewport={"width": width, "height": height}, color_scheme=scheme)
     page.wait_for_selector("[data-broker] .state")
     until(page, f"() => ({PAINTED})('map-people') > 24")
     page.get_by_label("Follow a person").fill("4")
@@ -272,10 +274,10 @@ def test_it_fits_every_screen(
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
-def test_nothing_jumps_from_the_first_moment_on(
-    look: Callable[..., Page], watched_network: Network, width: int, height: int
+def test_the_layout_does_not_shift_while_the_page_loads(
+    open_page: Callable[..., Page], shared_network: Network, width: int, height: int
 ) -> None:
-    page = look(watched_network.url, viewport={"width": width, "height": height})
+    page = open_page(shared_network.url, viewport={"width": width, "height": height})
     page.evaluate("""() => {
       globalThis.moved = 0;
       new PerformanceObserver(list => {
@@ -286,15 +288,15 @@ def test_nothing_jumps_from_the_first_moment_on(
     page.wait_for_selector("[data-channel]")
     until(page, f"() => ({PAINTED})('map-people') > 24")
     before = text(page, "#tape-time")
-    watched_network.city.announce("fire", "Weir", *spot(0.9, 0.9))
+    shared_network.city.announce("fire", "Weir", *spot(0.9, 0.9))
     until(page, "([before]) => document.getElementById('tape-time').textContent !== before", before)
     page.wait_for_selector("#emergencies button")
     assert page.evaluate("() => globalThis.moved") < 0.01
 
 
-def test_reduced_motion_stops_animations(look: Callable[..., Page], watched_network: Network) -> None:
-    watched_network.city.announce("fire", "Weir", *spot(0.9, 0.9))
-    page = look(watched_network.url, reduced_motion="reduce")
+def test_reduced_motion_stops_animations(open_page: Callable[..., Page], shared_network: Network) -> None:
+    shared_network.city.announce("fire", "Weir", *spot(0.9, 0.9))
+    page = open_page(shared_network.url, reduced_motion="reduce")
     page.wait_for_selector("#emergencies button")
     until(page, f"() => ({PAINTED})('map-signs') > 100")
     frames = page.evaluate("() => tocsin.view.frames")

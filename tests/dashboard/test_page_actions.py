@@ -1,4 +1,4 @@
-"""Everything that can be done on the page is done, and seen on the page."""
+"""Every action of the page works, and the page shows its effect."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from page_network import Network, shoot, text, until
 from playwright.sync_api import Page
 
 
-def state(page: Page, broker: str, wanted: str) -> None:
-    page.wait_for_selector(f"[data-broker='{broker}'] .state.{wanted}")
+def state(page: Page, broker: str, expected: str) -> None:
+    page.wait_for_selector(f"[data-broker='{broker}'] .state.{expected}")
 
 
 def toast(page: Page, words: str) -> None:
@@ -21,7 +21,7 @@ def people(page: Page, broker: str) -> int:
 
 @pytest.fixture
 def spare(page: Page) -> str:
-    """A broker that was added on the page, for a test to do with as it likes."""
+    """A broker that was added on the page, for the test alone."""
     page.get_by_role("button", name="Add a broker").click()
     done = page.locator(".toast", has_text="was started")
     done.wait_for()
@@ -30,18 +30,18 @@ def spare(page: Page) -> str:
     return name
 
 
-def test_a_broker_is_added_and_takes_its_share(page: Page, spare: str, watched_network: Network) -> None:
-    assert spare in watched_network.city.brokers
+def test_a_broker_is_added_and_takes_its_share(page: Page, spare: str, shared_network: Network) -> None:
+    assert spare in shared_network.city.brokers
     page.locator("#log-list li.joined", has_text=spare).wait_for()
     assert "of" in text(page, "#figure-brokers")
 
 
-def test_a_broker_is_killed_and_everybody_comes_back(page: Page, spare: str, watched_network: Network) -> None:
+def test_a_broker_is_killed_and_its_people_reconnect(page: Page, spare: str, shared_network: Network) -> None:
     page.get_by_role("button", name=f"Kill {spare}").click()
     dialog = page.get_by_role("dialog", name=f"Kill {spare}?")
     shoot(page, "kill")
     dialog.get_by_role("button", name="Cancel").click()
-    assert watched_network.city.processes[spare].process.poll() is None
+    assert shared_network.city.processes[spare].process.poll() is None
     page.get_by_role("button", name=f"Kill {spare}").click()
     dialog.get_by_role("button", name="Kill it").click()
     state(page, spare, "gone")
@@ -64,8 +64,8 @@ def test_a_broker_is_drained_until_it_is_empty_and_undrained(page: Page) -> None
     state(page, "edge-1", "up")
 
 
-def test_a_keyboard_user_keeps_the_focus(page: Page) -> None:
-    """Drain becomes Undrain under the finger, and a dialog gives back what had the focus."""
+def test_the_keyboard_focus_survives_actions_and_dialogs(page: Page) -> None:
+    """Drain becomes Undrain in place, and a closed dialog returns the focus."""
     page.get_by_role("button", name="Drain edge-2").focus()
     page.keyboard.press("Enter")
     state(page, "edge-2", "draining")
@@ -80,7 +80,7 @@ def test_a_keyboard_user_keeps_the_focus(page: Page) -> None:
     until(page, "() => document.activeElement.id === 'balancing-open'")
 
 
-def test_a_flood_is_raised_in_a_district_and_rings(page: Page) -> None:
+def test_a_flood_raised_in_a_district_notifies_people(page: Page) -> None:
     page.get_by_label("Follow a person").fill("8")
     page.get_by_role("button", name="Follow").click()
     page.wait_for_selector("#phone:not([hidden])")
@@ -126,8 +126,8 @@ def test_a_dialog_that_is_cancelled_changes_nothing(page: Page) -> None:
     assert text(page, "#balancing-now") == "peal · two-choices"
 
 
-def test_an_action_that_fails_shows_its_error_and_a_hint(look, watched_network: Network) -> None:
-    page = look(watched_network.url, expected=("Failed to load resource",))
+def test_an_action_that_fails_shows_its_error_and_a_hint(open_page, shared_network: Network) -> None:
+    page = open_page(shared_network.url, expected=("Failed to load resource",))
     page.wait_for_selector("[data-broker] .state.up")
     page.locator("#balancing-open").click()
     dialog = page.get_by_role("dialog", name="Balancing")

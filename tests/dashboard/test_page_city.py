@@ -1,4 +1,4 @@
-"""The page of a real city: ``tocsin demo`` with Spark behind it. Minutes long."""
+"""The page of a real city: ``tocsin demo`` with Spark. Takes minutes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from playwright.sync_api import Page
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
-def test_the_city_is_shown_and_a_flood_is_raised_in_it(look: Callable[..., Page], servers: ExitStack) -> None:
-    page = look(servers.enter_context(city()))
+def test_the_page_shows_the_city_and_raises_a_flood(open_page: Callable[..., Page], servers: ExitStack) -> None:
+    page = open_page(servers.enter_context(city()))
     prepare(page)
     assert text(page, "#place") == "Tocsin Bay" and page.locator("[data-broker] .state.up").count() == 5
     assert page.locator("[data-channel]").count() == 7

@@ -1,4 +1,4 @@
-"""Finding somebody, moving the map with wheel and fingers, and going back to before the page came."""
+"""Search for people, pan and zoom of the map, and replay of the time before the page was opened."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drawn(page: Page) -> Page:
     return page
 
 
-def test_people_are_found_by_name_while_one_types(drawn: Page) -> None:
+def test_people_are_suggested_by_name_during_typing(drawn: Page) -> None:
     search(drawn).press_sequentially("cleo")
     options = drawn.locator(FOUND)
     options.first.wait_for()
@@ -60,16 +60,16 @@ def test_escape_closes_the_suggestions(drawn: Page) -> None:
     assert search(drawn).input_value() == "ada"
 
 
-def test_the_wheel_brings_the_map_closer_where_the_page_does_not_scroll(drawn: Page) -> None:
+def test_the_wheel_zooms_the_map_of_a_page_that_does_not_scroll(drawn: Page) -> None:
     drawn.locator("#map-signs").hover()
     drawn.mouse.wheel(0, -300)
     until(drawn, f"() => ({ZOOM})() > 1.5")
 
 
 def test_the_wheel_scrolls_a_page_that_is_longer_than_the_window(
-    look: Callable[..., Page], watched_network: Network
+    open_page: Callable[..., Page], shared_network: Network
 ) -> None:
-    page = look(watched_network.url, viewport={"width": 1000, "height": 700})
+    page = open_page(shared_network.url, viewport={"width": 1000, "height": 700})
     until(page, "() => tocsin.view.people.pixels?.some(Boolean)")
     page.locator("#map-signs").hover()
     page.mouse.wheel(0, 300)
@@ -80,8 +80,8 @@ def test_the_wheel_scrolls_a_page_that_is_longer_than_the_window(
     until(page, f"() => ({ZOOM})() > 1.5")
 
 
-def test_two_fingers_bring_the_map_closer_and_one_moves_it(look: Callable[..., Page], watched_network: Network) -> None:
-    page = look(watched_network.url, viewport={"width": 390, "height": 844}, has_touch=True)
+def test_two_fingers_zoom_the_map_and_one_pans_it(open_page: Callable[..., Page], shared_network: Network) -> None:
+    page = open_page(shared_network.url, viewport={"width": 390, "height": 844}, has_touch=True)
     until(page, "() => tocsin.view.people.pixels?.some(Boolean)")
     page.locator("#map-signs").scroll_into_view_if_needed()
     box = page.locator("#map-signs").bounding_box()
@@ -105,11 +105,11 @@ def test_two_fingers_bring_the_map_closer_and_one_moves_it(look: Callable[..., P
         touch("touchMove", x)
     touch("touchEnd")
     until(page, "([u]) => tocsin.view.camera.u < u", where)
-    assert page.locator("#phone").is_hidden(), "neither was a click"
+    assert page.locator("#phone").is_hidden(), "neither gesture counts as a click"
 
 
-def test_a_tip_names_what_is_under_the_pointer(drawn: Page, watched_network: Network) -> None:
-    watched_network.city.announce("gas leak", "Fairfield", *spot(0.12, 0.85))
+def test_a_tooltip_names_the_emergency_under_the_pointer(drawn: Page, shared_network: Network) -> None:
+    shared_network.city.announce("gas leak", "Fairfield", *spot(0.12, 0.85))
     drawn.locator("#emergencies button", has_text="Gas leak").first.wait_for()
     at = drawn.evaluate(
         """([lon, lat]) => {
@@ -126,11 +126,11 @@ def test_a_tip_names_what_is_under_the_pointer(drawn: Page, watched_network: Net
     drawn.locator("#map-tip").wait_for(state="hidden")
 
 
-def test_the_past_begins_before_the_page_came(look: Callable[..., Page], watched_network: Network) -> None:
-    city = watched_network.city
+def test_the_replay_begins_before_the_page_was_opened(open_page: Callable[..., Page], shared_network: Network) -> None:
+    city = shared_network.city
     city.announce("power cut", "Weir", *spot(0.85, 0.8))
     opened = time.time()
-    page = look(watched_network.url)
+    page = open_page(shared_network.url)
     page.wait_for_selector("[data-broker] .state.up")
     until(page, "([opened]) => tocsin.tape.start < opened && tocsin.tape.people.times[0] < opened", opened)
     until(page, "([opened]) => tocsin.tape.emergencies.times.some(at => at <= opened)", opened)
@@ -144,11 +144,11 @@ def test_the_past_begins_before_the_page_came(look: Callable[..., Page], watched
     page.get_by_text("as they are now").wait_for()
 
 
-def test_the_past_shows_brokers_as_they_were_before_the_page_came(
-    look: Callable[..., Page], watched_network: Network
+def test_the_replay_shows_broker_states_from_before_the_page_was_opened(
+    open_page: Callable[..., Page], shared_network: Network
 ) -> None:
-    url = watched_network.coordinator.url
-    first = look(watched_network.url)
+    url = shared_network.coordinator.url
+    first = open_page(shared_network.url)
     first.wait_for_selector("[data-broker=edge-1] .state.up")
     httpx.post(f"{url}/brokers/edge-1/drain", timeout=60).raise_for_status()
     first.wait_for_selector("[data-broker=edge-1] .state.draining")
@@ -157,7 +157,7 @@ def test_the_past_shows_brokers_as_they_were_before_the_page_came(
     moment = first.evaluate("() => tocsin.tape.samples.times.at(-1)")
     httpx.post(f"{url}/brokers/edge-1/undrain", timeout=60).raise_for_status()
     first.wait_for_selector("[data-broker=edge-1] .state.up")
-    page = look(watched_network.url)
+    page = open_page(shared_network.url)
     page.wait_for_selector("[data-broker=edge-1] .state.up")
     until(page, "([moment]) => tocsin.tape.start < moment", moment)
     page.evaluate(

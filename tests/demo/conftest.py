@@ -1,4 +1,4 @@
-"""The demo runs on a local deployment: its tests use the helpers of those tests too."""
+"""The demo runs on a local deployment, so its tests use the helpers of tests/local."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from sparkless import sparkless
 from tocsin.demo import application
 from tocsin.demo.city import City
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def make(url: str, speed: float) -> str:
     return asyncio.run(ask())
 
 
-def test_it_is_created_once_and_then_found(url: str) -> None:
+def test_the_application_is_created_once_and_then_found(url: str) -> None:
     assert make(url, 10) == "" and make(url, 10) == ""
     found = httpx.get(f"{url}/channels", timeout=60).json()["channels"]
     channels = application.channels()
@@ -40,17 +40,17 @@ def test_it_is_created_once_and_then_found(url: str) -> None:
     assert {each["name"] for each in found} >= set(channels) and len(channels) == 7
 
 
-def test_a_remark_says_that_channels_of_another_speed_keep_their_periods(url: str) -> None:
+def test_a_remark_explains_that_channels_of_another_speed_keep_their_periods(url: str) -> None:
     make(url, 10)
-    said = make(url, 2)
-    assert "created for --speed 10" in said and "--speed 2 use another --home" in said
+    remark = make(url, 2)
+    assert "created for --speed 10" in remark and "--speed 2 use another --home" in remark
     found = {each["name"]: each["period"] for each in httpx.get(f"{url}/channels", timeout=60).json()["channels"]}
     assert application.periods(10).items() <= found.items()
 
 
-def test_an_object_in_the_way_is_named(url: str) -> None:
+def test_the_error_names_a_conflicting_object(url: str) -> None:
     httpx.post(
         f"{url}/sql", content=b"CREATE DATASET Shelters (a string)", headers={"content-type": "text/plain"}, timeout=60
     )
-    with pytest.raises(SystemTrouble, match=r"cannot be created: .*Shelters"):
+    with pytest.raises(SystemFailure, match=r"cannot be created: .*Shelters"):
         make(url, 10)

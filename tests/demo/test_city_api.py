@@ -1,4 +1,4 @@
-"""The city API before any client has connected, and the replay buffer behind it."""
+"""The city API before any client has connected, and its replay buffer."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def get(app: CityApp, path: str, **params: str) -> httpx.Response:
     return asyncio.run(ask())
 
 
-def found(app: CityApp, who: str) -> list[dict[str, Any]]:
-    answer: list[dict[str, Any]] = get(app, "/city/find", who=who).json()["found"]
+def found(app: CityApp, query: str) -> list[dict[str, Any]]:
+    answer: list[dict[str, Any]] = get(app, "/city/find", who=query).json()["found"]
     return answer
 
 
@@ -80,7 +80,7 @@ def test_at_most_eight_people_are_found(app: CityApp) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?who=", "?who=" + "x" * 61, "?name=Ada"])
-def test_a_search_for_nothing_is_refused(app: CityApp, query: str) -> None:
+def test_an_invalid_search_is_refused(app: CityApp, query: str) -> None:
     answer = get(app, f"/city/find{query}")
     assert answer.status_code == 400 and answer.json()["error"]["message"]
 
@@ -94,7 +94,7 @@ def test_the_replay_is_empty_at_first(app: CityApp) -> None:
     assert answer.status_code == 200 and answer.content == b""
 
 
-def test_the_replay_goes_back_to_the_beginning_with_fewer_old_frames() -> None:
+def test_the_replay_reaches_back_to_the_beginning_with_fewer_old_frames() -> None:
     replay = ReplayBuffer(most=1_000)
     for second in range(400):
         replay.add_frame(float(second), b"%010d" % second)

@@ -1,4 +1,4 @@
-"""The demo without Spark: people with real clients, a coordinator, brokers; only channels never run."""
+"""The demo without Spark: people with real clients, a coordinator and brokers; only channels do not run."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def people(demo: Demo, after: int = 0) -> tuple[int, list[tuple[int, int, int, i
     return tick, list(struct.iter_unpack("<HHBB", body[8:]))
 
 
-def when(demo: Demo, said: Callable[[list[tuple[int, int, int, int]]], bool]) -> list[tuple[int, int, int, int]]:
-    """What the people look like once it is so: each answer waits for the next tick."""
+def when(demo: Demo, condition: Callable[[list[tuple[int, int, int, int]]], bool]) -> list[tuple[int, int, int, int]]:
+    """The people once they meet the condition: each answer waits for the next tick."""
     tick = 0
     while True:
         tick, found = people(demo, tick)
-        if said(found):
+        if condition(found):
             return found
 
 
@@ -84,7 +84,7 @@ def test_the_map_has_districts_and_shelters(demo: Demo) -> None:
     assert found["bounds"] == BOUNDS._asdict() and len(found["shelters"]) == 200 and len(found["districts"]) == 16
 
 
-def test_everybody_logs_in_and_moves_and_their_locations_are_published(demo: Demo) -> None:
+def test_everyone_logs_in_and_publishes_their_location(demo: Demo) -> None:
     before = when(demo, lambda found: all(each[2] < 2 and not each[3] & 4 for each in found))
     after = when(demo, lambda found: sum(a[:2] != b[:2] for a, b in zip(found, before, strict=True)) > PEOPLE / 3)
     assert len(after) == PEOPLE
@@ -94,11 +94,11 @@ def test_everybody_logs_in_and_moves_and_their_locations_are_published(demo: Dem
     assert sum(each["subscribers"] for each in topology["brokers"]) >= PEOPLE
 
 
-def test_everybody_subscribes_to_what_their_plan_says(demo: Demo) -> None:
-    wanted = sum(len(plan.interests) for plan in demo.loop.plans)
-    while demo.loop.statistics.sums["confirmed"] < wanted:
+def test_everyone_subscribes_according_to_their_plan(demo: Demo) -> None:
+    expected = sum(len(plan.interests) for plan in demo.loop.plans)
+    while demo.loop.statistics.sums["confirmed"] < expected:
         people(demo, demo.loop.tick)
-    assert demo.loop.statistics.sums["confirmed"] == wanted
+    assert demo.loop.statistics.sums["confirmed"] == expected
 
 
 def test_a_person_has_a_place_and_subscriptions(demo: Demo) -> None:
@@ -115,17 +115,17 @@ def test_a_flood_is_sent_to_the_readers_of_events(demo: Demo) -> None:
     assert answer.status_code == 202
     flood = answer.json()
     assert (flood["kind"], flood["severity"], flood["phase"], flood["district"]) == ("flood", 5, "new", "Tannery")
-    wanted = {"latency", "spreading"}
+    expected = {"latency", "spreading"}
     for event, data in reading:
-        wanted.discard(event)
+        expected.discard(event)
         if event == "emergency" and data["id"] == flood["id"]:
-            wanted.discard(data["phase"])
-        if not wanted:
+            expected.discard(data["phase"])
+        if not expected:
             break
-    assert not wanted
+    assert not expected
 
 
-def test_people_of_a_killed_broker_connect_to_another_and_their_phone_shows_it(demo: Demo) -> None:
+def test_people_of_a_killed_broker_reconnect_and_their_phone_shows_it(demo: Demo) -> None:
     name = demo.deployment.add_broker()
     assert name == "broker-3"
     assert any(event == "brokers" and name in data["brokers"] for event, data in events(demo, "/city/events"))
@@ -135,13 +135,13 @@ def test_people_of_a_killed_broker_connect_to_another_and_their_phone_shows_it(d
         lines = answer.iter_lines()
         assert next(lines) == ": connected"
         demo.deployment.kill_broker("broker-1")
-        moved = []
+        migrations = []
         for line in lines:
             if line.startswith("data: "):
-                moved.append(json.loads(line[6:]))
-                if moved[-1]["to"]:
+                migrations.append(json.loads(line[6:]))
+                if migrations[-1]["to"]:
                     break
-    assert moved[0]["from"] == "broker-1" and moved[-1]["to"] in ("broker-2", "broker-3")
+    assert migrations[0]["from"] == "broker-1" and migrations[-1]["to"] in ("broker-2", "broker-3")
     when(demo, lambda found: all(each[2] in (1, 2) for each in found))
 
 
@@ -150,7 +150,7 @@ def test_people_of_a_killed_broker_connect_to_another_and_their_phone_shows_it(d
     [
         ("GET", "/city/people/24", None, 404),
         ("GET", "/city/people/-1", None, 404),
-        ("GET", "/city/people/nobody", None, 404),
+        ("GET", "/city/people/unknown", None, 404),
         ("GET", "/city/people/99999999999999999999", None, 404),
         ("GET", "/city/people/24/phone", None, 404),
         ("GET", "/city/people?after=soon", None, 400),
@@ -163,32 +163,32 @@ def test_people_of_a_killed_broker_connect_to_another_and_their_phone_shows_it(d
         ("POST", "/city/floods", b'{"district": "' + b"x" * 20_000 + b'"}', 413),
     ],
 )
-def test_requests_that_are_refused(demo: Demo, method: str, path: str, body: bytes | None, status: int) -> None:
+def test_invalid_requests_are_refused(demo: Demo, method: str, path: str, body: bytes | None, status: int) -> None:
     headers = {"content-type": "application/json"} if body is not None else {}
     answer = httpx.request(method, demo.deployment.url + path, content=body, headers=headers, timeout=60)
     assert answer.status_code == status and answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("headers", [{"origin": "http://elsewhere.example"}, {"host": "elsewhere.example"}])
-def test_a_page_of_another_site_cannot_start_a_flood(demo: Demo, headers: dict[str, str]) -> None:
+def test_a_request_from_another_site_cannot_start_a_flood(demo: Demo, headers: dict[str, str]) -> None:
     answer = httpx.post(f"{demo.deployment.url}/city/floods", json={"district": "Tannery"}, headers=headers, timeout=60)
     assert answer.status_code == 403
 
 
-def test_the_page_of_the_demo_has_the_city_panel_and_the_coordinator_s_has_not(demo: Demo) -> None:
+def test_only_the_page_of_the_demo_has_the_city_panel(demo: Demo) -> None:
     assert '<meta name="features" content="local city">' in httpx.get(demo.deployment.page, timeout=60).text
     url = demo.deployment.coordinator
     assert '<meta name="features" content="">' in httpx.get(f"{url}/ui/", timeout=60).text
     assert httpx.get(f"{url}/city", timeout=60).status_code == 404
 
 
-def test_the_summary_counts(demo: Demo) -> None:
+def test_the_summary_counts_people_notifications_and_channels(demo: Demo) -> None:
     began = time.monotonic()
     facts = demo.run(0.1)
     assert time.monotonic() - began >= 0.1
     assert facts["people_connected"] == PEOPLE and facts["notifications"] == facts["people_reached"] == 0
     assert facts["latency_ms"]["count"] == 0 and facts["first_notification_seconds"] is None
-    assert facts["cov"] is None, "there was no load to be out of balance"
+    assert facts["cov"] is None, "without load there is no imbalance"
     assert {each["channel"] for each in facts["channels"]} >= set(demo.loop.channels)
 
 
@@ -201,11 +201,13 @@ def test_people_of_a_client_process_that_ended_are_shown_as_disconnected(demo: D
 
 
 @pytest.mark.parametrize(
-    ("people", "speed", "wanted", "metres"),
+    ("people", "speed", "least_move", "metres"),
     [(400, 10, -1, 0), (2_000, 10, -1, 0), (5_000, 2, -1, 100), (20_000, 1, -1, 100), (20_000, 1, 0, 0), (9, 1, 7, 7)],
 )
-def test_many_people_publish_their_location_less_often(people: int, speed: float, wanted: float, metres: float) -> None:
-    assert CityOptions(subscribers=people, speed=speed, least_move=wanted).metres_between_locations == metres
+def test_many_people_publish_their_location_less_often(
+    people: int, speed: float, least_move: float, metres: float
+) -> None:
+    assert CityOptions(subscribers=people, speed=speed, least_move=least_move).metres_between_locations == metres
 
 
 def test_the_error_of_a_spark_that_does_not_start_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +228,7 @@ class SilentWriter:
         self.written += data
 
 
-def test_clients_that_do_not_answer_are_busy_and_the_call_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_do_not_answer_cause_a_busy_error_and_leave_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "TIMEOUT", 0.0)
 
     async def ask() -> None:

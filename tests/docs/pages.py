@@ -1,4 +1,4 @@
-"""Runs what a page shows: its ``sql``, ``sh`` and ``python`` blocks in their order.
+"""Runs the ``sql``, ``sh`` and ``python`` blocks of a page in their order.
 
 ```text or ```json right after a block    what it prints; ``…`` stands for anything
 <!-- not run: why -->                      before a block that is only shown
@@ -36,12 +36,12 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """What is to be run, in order."""
+    """The blocks to run, in order."""
     return _blocks(page, RUN)
 
 
 def conversations(page: Path) -> list[Block]:
-    """What is to be run or said to a broker, in order."""
+    """The blocks to run or to send to a broker, in order."""
     return _blocks(page, ("sh", "conversation"))
 
 

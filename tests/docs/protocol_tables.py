@@ -1,6 +1,6 @@
-"""The tables of docs/reference/protocol.md, out of the message types and close codes.
+"""The tables of docs/reference/protocol.md, made from the message types and close codes.
 
-``python tests/docs/protocol_tables.py`` writes them anew.
+``python tests/docs/protocol_tables.py`` updates them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def messages(kinds: tuple[Kind, ...]) -> str:
 
 
 def meaning(schema: dict[str, Any]) -> str:
-    """Also of a field that may be null."""
+    """The description of a field, also of one that may be null."""
     found = [schema, *schema.get("anyOf", [])]
     return next((each["description"] for each in found if "description" in each), "")
 

@@ -1,4 +1,4 @@
-"""``python tests/docs/reference_pages.py FOLDER`` writes the reference pages that come out of the code."""
+"""``python tests/docs/reference_pages.py FOLDER`` writes the reference pages that are generated from the code."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import msgspec
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.config import broker_rows, coordinator_rows
+from tocsin.cli.config import PARTS
 from tocsin.cli.main import app
 from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
 from tocsin.cluster.query import allow_list
-from tocsin.coordinator.routes import BODIES, ROUTES, Described
+from tocsin.coordinator.routes import Described
+from tocsin.coordinator.server import ROUTES
 from tocsin.wire import asyncapi
 
 NOTE = "<!-- Written by `python tests/docs/reference_pages.py docs/reference`; change the code, not this page. -->"
@@ -121,10 +122,10 @@ def configuration() -> str:
         settings_table(settings.rows()),
         "## Broker",
         "`tocsin broker --config FILE`; `tocsin config --broker` prints the file.",
-        settings_table(broker_rows()),
+        settings_table(PARTS["broker"][1]()),
         "## Coordinator",
         "`tocsin coordinator --config FILE`; `tocsin config --coordinator` prints the file.",
-        settings_table(coordinator_rows()),
+        settings_table(PARTS["coordinator"][1]()),
     ]
     return "\n\n".join(out) + "\n"
 
@@ -165,7 +166,8 @@ def coordinator() -> str:
         table(["route", "meaning", "body", "answer", "who may"], [routed(each) for each in ROUTES]),
         "## Bodies",
     ]
-    for name, schema in msgspec.json.schema_components(BODIES, ref_template="#/{name}")[1].items():
+    bodies = [kind for each in ROUTES for kind in (each.body, each.answer) if isinstance(kind, type)]
+    for name, schema in msgspec.json.schema_components(bodies, ref_template="#/{name}")[1].items():
         out += [f"### {name}", *body(schema)]
     return "\n\n".join(out) + "\n"
 
@@ -218,7 +220,7 @@ def body(schema: dict[str, Any]) -> list[str]:
 
 
 def meaning(schema: dict[str, Any]) -> str:
-    """Also of a field that may be null."""
+    """The description of a field, also of one that may be null."""
     found = [schema, *schema.get("anyOf", [])]
     return next((str(each["description"]) for each in found if "description" in each), "")
 

@@ -1,7 +1,7 @@
-"""The tables of docs/explanation/reproduction.md, out of what ``tocsin reproduce`` left behind.
+"""The tables of docs/explanation/reproduction.md, made from the outcomes of ``tocsin reproduce``.
 
-``python tests/docs/reproduction_tables.py [FOLDER...]`` takes outcomes and the page's charts over from these folders,
-of ``tocsin reproduce all`` and of ``tocsin reproduce D-proto --live``, and writes the tables anew.
+``python tests/docs/reproduction_tables.py [FOLDER...]`` copies the outcomes and the page's charts from these folders,
+of ``tocsin reproduce all`` and of ``tocsin reproduce D-proto --live``, and updates the tables.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def current(text: str) -> str:
 
 
 def beside(chosen: list[Outcome]) -> str:
-    """Each way of balancing live, and what the simulation says of it."""
+    """Each strategy live, beside its result in the simulation."""
     (live,) = chosen
     simulated = kept(KEPT)[SIMULATED]
     theirs = {row[0]: dict(zip(simulated.columns, row, strict=True)) for row in simulated.rows}
@@ -73,7 +73,7 @@ MADE = {"claims": claims, "variants": variants, "beside": beside, "remarks": rem
 
 
 def take(folder: Path) -> None:
-    """What the folder does not have stays."""
+    """Figures that the folder does not have stay as they are."""
     name = KEPT / OUTCOMES
     new = {each["id"]: each for each in json.loads((folder / OUTCOMES).read_text())}
     both = {each["id"]: each for each in json.loads(name.read_text())} | new

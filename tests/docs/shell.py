@@ -38,7 +38,7 @@ class Shell:
             terminal.close()
 
     def run_page(self, page: Path) -> int:
-        """Runs every block and compares; says how many there were."""
+        """Runs every block and compares its output; returns the number of blocks."""
         found = pages.blocks(page)
         for block in found:
             if block.wait is not None:
@@ -90,7 +90,7 @@ class Shell:
 
 
 class Terminal:
-    """Where a command runs on, and shows lines as they come."""
+    """A terminal in which a command keeps running and prints lines."""
 
     def __init__(self, command: str, folder: Path, env: dict[str, str]) -> None:
         # So that ending the shell ends the command.

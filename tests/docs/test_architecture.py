@@ -13,7 +13,7 @@ HOPS = re.findall(r"^\| .+? \| `([\w/]+\.py)` \| `([\w.]+)` \|$", PAGE.read_text
 
 
 @pytest.mark.parametrize(("file", "name"), sorted(set(HOPS)))
-def test_every_hop_names_something_in_its_file(file: str, name: str) -> None:
+def test_every_hop_names_a_definition_in_its_file(file: str, name: str) -> None:
     body = ast.parse((ROOT / "src" / "tocsin" / file).read_text()).body
     for part in name.split("."):
         named = [node for node in body if getattr(node, "name", None) == part]
@@ -21,5 +21,5 @@ def test_every_hop_names_something_in_its_file(file: str, name: str) -> None:
         body = getattr(named[0], "body", [])
 
 
-def test_both_paths_are_on_the_page() -> None:
+def test_the_page_names_the_hops_of_both_paths() -> None:
     assert len(HOPS) > 30

@@ -42,5 +42,5 @@ def test_every_export_is_described():
 @pytest.mark.parametrize(
     ("without", "kind"), [(sync.Client, client.Client), (sync.Subscription, client.Subscription)], ids=["client", "sub"]
 )
-def test_the_client_without_async_has_the_same_names(without, kind):
+def test_the_synchronous_client_has_the_same_names(without, kind):
     assert public(without) >= public(kind) - INSIDE

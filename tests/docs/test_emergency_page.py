@@ -1,4 +1,4 @@
-"""The page of the emergency application names the channels of the example as they are."""
+"""The page of the emergency application lists the channels of the example correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of errors is that of the code."""
+"""The reference of errors matches the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def subclasses(kind: type[errors.TocsinError]) -> Iterator[type[errors.TocsinErr
         yield from subclasses(each)
 
 
-def test_every_error_is_there_with_its_code_and_status() -> None:
+def test_every_error_is_listed_with_its_code_and_status() -> None:
     listed = re.findall(r"^\| `(\w+)` \| (\d+) \| `(\w+)` \|", TEXT, re.MULTILINE)
     known = [(each.code, str(each.status), each.__name__) for each in subclasses(errors.TocsinError)]
     assert sorted(listed) == sorted(known)

@@ -1,4 +1,4 @@
-"""The how-to pages: their commands run, and what cannot run here is at least a command that exists."""
+"""The how-to pages: their commands run, or at least exist if they cannot run here."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_spark_configuration_can_be_read(tmp_path: Path) -> None:
     assert config.load(str(tmp_path / "tocsin.toml"), env={}).spark["spark.executor.memory"] == "4g"
 
 
-def test_every_metric_that_is_named_is_measured() -> None:
+def test_every_metric_on_the_page_is_measured() -> None:
     broker = BrokerMetrics(BrokerState(config.BrokerConfig()), lambda: 0.0)
     families = [*Metrics().registry.collect(), *broker.registry.collect()]
     kept = {sample.name for family in families for sample in family.samples}

@@ -13,7 +13,7 @@ from served import tocsin
 
 
 @pytest.mark.timeout(300)
-def test_the_project_runs_and_a_subscriber_is_told(shell: Shell, tmp_path: Path) -> None:
+def test_the_project_runs_and_notifies_a_subscriber(shell: Shell, tmp_path: Path) -> None:
     folder = tmp_path / "air"
     assert tocsin("init", str(folder)).returncode == 0
 
@@ -29,16 +29,16 @@ def test_the_project_runs_and_a_subscriber_is_told(shell: Shell, tmp_path: Path)
         assert subscriber.stdout is not None
         assert subscriber.stdout.readline() == "subscribed to air above 35 µg/m³ in Turku\n"
         assert run(sys.executable, "publish.py", "--count", "1") == "4 measurements published\n"
-        told = subscriber.stdout.read()
+        notified = subscriber.stdout.read()
         assert subscriber.wait(60) == 0
-    assert told.startswith(("Old Bridge: ", "Castle Hill: "))
-    assert "µg/m³, take it easy" in told or "µg/m³, stay inside" in told
-    assert "Helsinki" not in told and "Harbour" not in told
+    assert notified.startswith(("Old Bridge: ", "Castle Hill: "))
+    assert "µg/m³, take it easy" in notified or "µg/m³, stay inside" in notified
+    assert "Helsinki" not in notified and "Harbour" not in notified
     assert "1 row" in run("tocsin", "query", "SELECT execution FROM BadAirResults LIMIT 1")
 
 
 @pytest.mark.parametrize("script", ["subscribe.py", "publish.py"])
-def test_a_broker_that_is_not_there_is_said_so(tmp_path: Path, script: str) -> None:
+def test_the_scripts_report_an_unreachable_broker(tmp_path: Path, script: str) -> None:
     assert tocsin("init", str(tmp_path / "air")).returncode == 0
     command = [sys.executable, script, "--broker", "http://127.0.0.1:1"]
     ran = subprocess.run(command, cwd=tmp_path / "air", capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""The page of the wire protocol: its tables are those of the code, its conversations are held with a real broker."""
+"""The page of the wire protocol: its tables match the code, and its conversations run with a real broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = "http://127.0.0.1:8481"
 _NUMBER = re.compile(r'("subscription": ?|"epoch": ?|subscription=|\bid: |no subscription )(\d+)')
 
 
-def test_the_tables_are_those_of_the_code() -> None:
+def test_the_protocol_tables_match_the_code() -> None:
     text = PAGE.read_text()
     assert "### subscribe" in text and "4102" in text
     assert current(text) == text, "run: python tests/docs/protocol_tables.py"
@@ -32,13 +32,13 @@ def test_the_tables_are_those_of_the_code() -> None:
 
 
 class Reader:
-    """Holds the conversations of the page. Numbers of subscriptions and epochs are others here than there."""
+    """Holds the conversations of the page, whose subscription ids and epochs differ from the real ones."""
 
     def __init__(self, cluster: Sparkless, running: Broker, folder: Path) -> None:
         self.cluster, self.broker, self.folder = cluster, running, folder
         self.speaker = Speaker(running.url, hello=False)
         self.real: dict[str, str] = {}
-        # Gets what is found as soon as the broker has it: the page's own subscriber may be away at that moment.
+        # Gets results as soon as the broker has them: the page's own subscriber may be offline at that moment.
         self.watcher = Speaker(running.url)
         self.watcher.ask("subscribe", channel="OfKind", args={"kind": "fire"})
 
@@ -104,7 +104,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         reader.watcher.close()
 
 
-def test_every_conversation_goes_as_the_page_says(reader: Reader) -> None:
+def test_every_conversation_happens_as_the_page_shows(reader: Reader) -> None:
     done = 0
     for block in conversations(PAGE):
         if block.language == "sh":

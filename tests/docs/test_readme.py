@@ -1,4 +1,4 @@
-"""The README's example, as it is printed."""
+"""The README's example prints the output shown."""
 
 from __future__ import annotations
 

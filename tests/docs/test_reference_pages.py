@@ -1,4 +1,4 @@
-"""The reference pages that come out of the code are current."""
+"""The generated reference pages are current."""
 
 from __future__ import annotations
 

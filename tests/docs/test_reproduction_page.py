@@ -1,4 +1,4 @@
-"""The page of the paper's figures: its tables are what the program left behind, of the figures that there are."""
+"""The page of the paper's figures: its tables match the kept outcomes of the current figures."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tocsin.experiments.debs2019.figures import FIGURES
 SEEDS = 5
 
 
-def test_the_tables_are_those_of_the_program() -> None:
+def test_the_tables_match_the_kept_outcomes() -> None:
     text = PAGE.read_text()
     assert current(text) == text, "run: python tests/docs/reproduction_tables.py"
 
 
-def test_all_figures_were_run_with_what_is_compared_in_them_now() -> None:
+def test_all_figures_were_run_with_their_current_variants() -> None:
     found = kept(KEPT)
     assert list(found) == [*FIGURES, LIVE]
     for name, figure in FIGURES.items():
@@ -24,7 +24,7 @@ def test_all_figures_were_run_with_what_is_compared_in_them_now() -> None:
         assert {len(check.holds) for check in found[name].checks} == {SEEDS}
 
 
-def test_the_live_run_is_of_what_is_compared_now() -> None:
+def test_the_live_run_has_the_current_variants() -> None:
     found = kept(KEPT)[LIVE]
     assert found.claim == live.CLAIM and {len(check.holds) for check in found.checks} == {1}
     assert [row[0] for row in found.rows] == [variant.name for variant in live.VARIANTS]

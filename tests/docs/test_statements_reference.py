@@ -1,6 +1,6 @@
 """The reference of statements: its examples, run in their order, and the tables of the catalog, which are generated.
 
-``python tests/docs/test_statements_reference.py`` writes the generated part anew.
+``python tests/docs/test_statements_reference.py`` updates the generated part.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def current(text: str) -> str:
 
 
 def printed(cluster: DataCluster, script: str) -> str:
-    """A line a statement, a line a row; the error that ends it."""
+    """A line for each statement and each row, and the error that ends the script."""
     lines: list[str] = []
     try:
         for outcome in cluster.run(script):
@@ -48,7 +48,7 @@ def printed(cluster: DataCluster, script: str) -> str:
     return "\n".join(lines)
 
 
-def test_the_tables_of_the_catalog_are_those_of_the_code() -> None:
+def test_the_tables_of_the_catalog_match_the_code() -> None:
     text = PAGE.read_text()
     assert _GENERATED.search(text) and current(text) == text
 
@@ -73,7 +73,7 @@ def test_every_statement_has_a_section() -> None:
 
 
 @pytest.mark.parametrize("name", ["is_new", "current_channel_time", "previous_channel_time", "within", "distance"])
-def test_every_function_of_ours_is_described(name: str) -> None:
+def test_every_function_of_tocsin_is_described(name: str) -> None:
     assert re.search(rf"^\| `{name}\(", PAGE.read_text(), re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Requests that are passed on to another server."""
+"""Requests that are forwarded to another server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Echo(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
         headers = {name.lower(): value for name, value in self.headers.items()}
         text = json.dumps({"path": self.path, "body": body, "headers": headers}).encode()
-        self.send_response(404 if "nobody" in self.path else 202)
+        self.send_response(404 if "unknown" in self.path else 202)
         self.send_header("content-type", "application/json")
         self.send_header("set-cookie", "a=b")
         self.send_header("content-length", str(len(text)))
@@ -67,16 +67,16 @@ def forwarded(url: str, method: str, path: str, *, authorized: bool = False, **m
     return asyncio.run(ask())
 
 
-def test_path_query_and_body_are_passed_on_as_they_came(echo: str) -> None:
+def test_path_query_and_body_are_forwarded_unchanged(echo: str) -> None:
     found = forwarded(echo, "POST", "/people/n%C3%A9/x?after=3&b=%26", json={"district": "Old Town"})
     assert found.status_code == 202
     assert found.json()["path"] == "/people/n%C3%A9/x?after=3&b=%26"
     assert json.loads(found.json()["body"]) == {"district": "Old Town"}
-    assert forwarded(echo, "POST", "/nobody").status_code == 404
+    assert forwarded(echo, "POST", "/unknown").status_code == 404
 
 
 @pytest.mark.parametrize("authorized", [False, True])
-def test_a_token_is_passed_on_only_to_a_server_that_takes_it(echo: str, authorized: bool) -> None:
+def test_a_token_is_forwarded_only_to_an_authorized_server(echo: str, authorized: bool) -> None:
     headers = {"authorization": "Bearer secret", "cookie": "a=b", "last-event-id": "7"}
     found = forwarded(echo, "GET", "/x", authorized=authorized, headers=headers)
     seen = found.json()["headers"]

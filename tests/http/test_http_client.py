@@ -1,4 +1,4 @@
-"""The bare client: connections are kept, pieces are given on, and whatever goes wrong is an OSError."""
+"""The plain client keeps connections, streams pieces, and reports every failure as an OSError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
 
 
 class Server:
-    """Answers requests with what it was given, one after the other, and then ends the connection; so does None."""
+    """Sends the given answers in order, and then closes the connection; an answer of None closes it too."""
 
     def __init__(self, *answers: bytes | None) -> None:
         self.answers = list(answers)
@@ -35,7 +35,7 @@ class Server:
             writer.close()
 
 
-def talk(server: Server, test: Callable[[HttpClient], Awaitable[None]]) -> None:
+def run_with(server: Server, test: Callable[[HttpClient], Awaitable[None]]) -> None:
     async def main() -> None:
         running = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         caller = HttpClient(f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}/base/")
@@ -61,46 +61,46 @@ def test_a_connection_is_used_again():
     async def test(caller: HttpClient) -> None:
         assert await get(caller, "/x?a=1") == await get(caller) == (200, b"hello", b"")
 
-    talk(server, test)
+    run_with(server, test)
     assert server.connections == 1
     assert server.requests[0].startswith(b"GET /base/x?a=1 HTTP/1.1\r\nhost: 127.0.0.1:")
 
 
-def test_what_is_posted_goes_in_one_piece_with_its_head():
+def test_a_posted_body_is_sent_together_with_its_head():
     server = Server(b"HTTP/1.1 204 No Content\r\n\r\n")
 
     async def test(caller: HttpClient) -> None:
-        assert await caller.post("/told?x", b'{"a":1}\r\n\r\n', lambda piece: None, 30.0) == (204, b"")
+        assert await caller.post("/notify?x", b'{"a":1}\r\n\r\n', lambda piece: None, 30.0) == (204, b"")
 
-    talk(server, test)
-    assert server.requests[0].startswith(b"POST /base/told?x HTTP/1.1\r\n")
+    run_with(server, test)
+    assert server.requests[0].startswith(b"POST /base/notify?x HTTP/1.1\r\n")
     assert b"content-type: application/json\r\ncontent-length: 11\r\n" in server.requests[0]
 
 
-def test_an_answer_in_chunks_is_put_together():
+def test_a_chunked_answer_is_joined():
     chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
 
     async def test(caller: HttpClient) -> None:
         assert await get(caller) == (200, b"hello", b"")
 
-    talk(Server(chunked), test)
+    run_with(Server(chunked), test)
 
 
-def test_what_is_refused_is_given_as_a_whole():
+def test_a_refusal_is_returned_as_a_whole():
     async def test(caller: HttpClient) -> None:
         assert await get(caller) == (404, b"", b"hello")
         assert (await get(caller))[0] == 200
 
-    talk(Server(OK.replace(b"200 OK", b"404 Not Found"), b"HTTP/1.1 100 Continue\r\n\r\n" + OK), test)
+    run_with(Server(OK.replace(b"200 OK", b"404 Not Found"), b"HTTP/1.1 100 Continue\r\n\r\n" + OK), test)
 
 
-def test_a_connection_that_was_ended_while_idle_is_replaced():
+def test_a_connection_that_was_closed_while_idle_is_replaced():
     server = Server(OK, None, OK)
 
     async def test(caller: HttpClient) -> None:
         assert await get(caller) == await get(caller) == (200, b"hello", b"")
 
-    talk(server, test)
+    run_with(server, test)
     assert server.connections == 2
 
 
@@ -110,11 +110,11 @@ def test_after_connection_close_a_new_connection_is_made():
     async def test(caller: HttpClient) -> None:
         assert await get(caller) == await get(caller) == (200, b"hello", b"")
 
-    talk(server, test)
+    run_with(server, test)
     assert server.connections == 2
 
 
-BAD = {"nothing": None, "half of it": OK[:-2], "no HTTP": b"hello?\r\n\r\n"}
+BAD = {"nothing": None, "half of it": OK[:-2], "not HTTP": b"hello?\r\n\r\n"}
 
 
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
@@ -123,7 +123,7 @@ def test_a_malformed_http_answer_is_an_error(answer):
         with pytest.raises(OSError):
             await get(caller)
 
-    talk(Server(answer), test)
+    run_with(Server(answer), test)
 
 
 def test_a_silent_server_times_out():
@@ -131,10 +131,10 @@ def test_a_silent_server_times_out():
         with pytest.raises(TimeoutError):
             await get(caller, timeout=0.01)
 
-    talk(Server(b"", None), test)
+    run_with(Server(b"", None), test)
 
 
-def test_a_server_that_is_not_there_is_an_error():
+def test_an_unreachable_server_is_an_error():
     async def test() -> None:
         with pytest.raises(OSError):
             await get(HttpClient("http://127.0.0.1:9"))
@@ -154,4 +154,4 @@ def test_an_exception_of_the_receiver_ends_the_request():
             await caller.get("/x", take, 30.0)
         assert (await get(caller))[0] == 200
 
-    talk(Server(OK, OK), test)
+    run_with(Server(OK, OK), test)

@@ -1,4 +1,4 @@
-"""A request ends in an answer, a refusal, or a connection that is broken off."""
+"""A request ends with an answer, a refusal, or a closed connection."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def raising(error, *, after=False):
     return inner
 
 
-def test_an_answer_goes_through_and_its_status_is_known():
-    status, sent = run(PlainTextResponse("so it is", 202))
+def test_an_answer_is_sent_and_its_status_returned():
+    status, sent = run(PlainTextResponse("some text", 202))
     assert status == 202
-    assert sent[-1]["body"] == b"so it is"
+    assert sent[-1]["body"] == b"some text"
 
 
-def test_an_error_of_the_user_is_answered_with_its_status():
+def test_a_user_error_is_answered_with_its_status():
     status, sent = run(raising(NoSuchPath("there is nothing at /here")))
     assert status == 404
     assert b"there is nothing at /here" in sent[-1]["body"]
 
 
-def test_a_server_may_refuse_in_its_own_words():
+def test_a_server_may_define_its_own_refusals():
     status, sent = run(
         raising(ValueError("odd")), refusal=lambda error, where: PlainTextResponse(f"{where}: {error}", 418)
     )
@@ -65,11 +65,11 @@ def test_a_client_that_disconnected_gets_no_answer(gone):
 
 
 def test_an_error_after_the_status_was_sent_is_logged_and_closes_the_connection(monkeypatch):
-    said = io.StringIO()
-    apart = logging.Logger("apart")  # other tests may have turned the usual one off
-    apart.addHandler(logging.StreamHandler(said))
-    monkeypatch.setattr(request_handler, "log", apart)
+    output = io.StringIO()
+    own_log = logging.Logger("own")  # other tests may have disabled the usual one
+    own_log.addHandler(logging.StreamHandler(output))
+    monkeypatch.setattr(request_handler, "log", own_log)
     with pytest.raises(BrokeOff):
         run(raising(ValueError("odd"), after=True))
-    assert "GET /here broke off" in said.getvalue()
-    assert "odd" in said.getvalue()
+    assert "GET /here broke off" in output.getvalue()
+    assert "odd" in output.getvalue()

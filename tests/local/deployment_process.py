@@ -1,4 +1,4 @@
-"""A local deployment without Spark, in this process or in one of its own that can be killed.
+"""A local deployment without Spark, in this process or in its own process that can be killed.
 
 As a script it prints each status, then its addresses, as lines of JSON, and waits.
 """
@@ -25,10 +25,10 @@ def options(home: Path | None = None, **more: Any) -> Options:
 
 
 def descendants(parent: int) -> set[int]:
-    """All processes below this one."""
+    """All descendants of this process."""
     found: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # the process has ended
             fields = status.read_text().rpartition(")")[2].split()
             found.setdefault(int(fields[1]), []).append(int(status.parent.name))
     out, todo = set(), [parent]
@@ -49,7 +49,7 @@ def wait_for_end(pids: set[int]) -> None:
 
 
 class DeploymentProcess:
-    """A local deployment in a process of its own."""
+    """A local deployment in its own process."""
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(

@@ -1,6 +1,6 @@
-"""Started like ``tocsin cluster``, and one in everything but Spark: for tests of what is around it.
+"""A data cluster without Spark that starts like ``tocsin cluster``, for tests of its supervisor.
 
-QUIET_SPARK says how Spark starts: ``after 7`` when there are seven channels, ``never`` at all; else at once.
+QUIET_SPARK says when Spark starts: ``after 7``: with the seventh channel; ``never``; otherwise at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A local deployment: its processes, its web server, and that nothing of it is left."""
+"""A local deployment: its processes, its web server, and its clean end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_process_has_a_log(deployment: LocalDeployment, home: Path) -> Non
     assert names >= {"data-cluster.log", "coordinator.log", "broker-1.log", "broker-2.log"}
 
 
-def test_it_serves_the_page_with_the_actions_of_a_local_deployment(deployment: LocalDeployment) -> None:
+def test_the_page_has_the_actions_of_a_local_deployment(deployment: LocalDeployment) -> None:
     page = httpx.get(deployment.url, follow_redirects=True, timeout=60)
     assert page.url == deployment.page and '<meta name="features" content="local">' in page.text
     own = httpx.get(f"{deployment.coordinator}/ui/", timeout=60)
@@ -78,7 +78,7 @@ def test_other_requests_are_forwarded_to_the_coordinator(deployment: LocalDeploy
         assert any(line == "event: topology" for line in events.iter_lines())
 
 
-def test_a_process_that_ends_by_itself_is_started_again_at_its_address(
+def test_a_process_that_ends_by_itself_is_restarted_at_its_address(
     deployment: LocalDeployment, statuses: Statuses
 ) -> None:
     before = deployment.brokers["broker-1"]
@@ -89,7 +89,7 @@ def test_a_process_that_ends_by_itself_is_started_again_at_its_address(
     assert httpx.get(before + "/healthz", timeout=60).status_code == 200
 
 
-def test_the_coordinator_is_started_again_too(deployment: LocalDeployment, statuses: Statuses) -> None:
+def test_the_coordinator_is_restarted_too(deployment: LocalDeployment, statuses: Statuses) -> None:
     os.kill(deployment.supervisor.processes["coordinator"].pid, signal.SIGKILL)
     assert statuses.until("again").subject == "coordinator"
     assert httpx.get(deployment.coordinator + "/healthz", timeout=60).status_code == 200
@@ -105,7 +105,7 @@ def test_a_broker_is_added_and_killed_over_http_and_stays_dead(deployment: Local
     wait_for_end({pid})
     assert statuses.until("killed").subject == name
     assert name not in deployment.brokers
-    assert name in deployment.supervisor.brokers, "a number always means the same broker"
+    assert name in deployment.supervisor.brokers, "a name always means the same broker"
     assert httpx.post(f"{deployment.url}/local/brokers/{name}/kill", timeout=60).status_code == 409
     with pytest.raises(Conflict):
         deployment.kill_broker(name)
@@ -117,7 +117,7 @@ OTHER_SITE, REBOUND = {"origin": "http://elsewhere.example"}, {"host": "elsewher
 @pytest.mark.parametrize(
     ("method", "path", "headers", "status"),
     [
-        ("POST", "/local/brokers/nobody/kill", {}, 404),
+        ("POST", "/local/brokers/unknown/kill", {}, 404),
         ("POST", "/local/brokers/data%20cluster/kill", {}, 404),
         ("POST", "/local/brokers", OTHER_SITE, 403),
         ("POST", "/local/brokers/broker-1/kill", OTHER_SITE, 403),
@@ -134,7 +134,7 @@ OTHER_SITE, REBOUND = {"origin": "http://elsewhere.example"}, {"host": "elsewher
         ("DELETE", "/local/brokers", {}, 405),
     ],
 )
-def test_requests_that_are_refused(
+def test_invalid_requests_are_refused(
     deployment: LocalDeployment, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     answer = httpx.request(method, deployment.url + path, headers=headers, timeout=60)
@@ -143,7 +143,7 @@ def test_requests_that_are_refused(
     assert "broker-1" in deployment.brokers and states(deployment)["broker-1"] == "up"
 
 
-def test_a_coordinator_that_is_away_is_a_bad_gateway(deployment: LocalDeployment, statuses: Statuses) -> None:
+def test_an_unreachable_coordinator_is_a_bad_gateway(deployment: LocalDeployment, statuses: Statuses) -> None:
     os.kill(deployment.supervisor.processes["coordinator"].pid, signal.SIGKILL)
     statuses.until("ended")
     answer = httpx.get(f"{deployment.url}/topology", timeout=60)
@@ -152,9 +152,7 @@ def test_a_coordinator_that_is_away_is_a_bad_gateway(deployment: LocalDeployment
     assert httpx.get(f"{deployment.url}/topology", timeout=60).status_code == 200
 
 
-def test_with_an_admin_token_the_server_asks_for_it_and_passes_it_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_with_an_admin_token_requires_and_forwards_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOCSIN_COORDINATOR_ADMIN_TOKEN", "sesame")
     with LocalDeployment(options(tmp_path)) as deployment:
         for path in ("/local/brokers/broker-1/kill", "/brokers/broker-1/drain"):
@@ -204,22 +202,22 @@ def test_the_error_of_a_spark_that_does_not_start_is_shown(tmp_path: Path, monke
     assert descendants(os.getpid()) <= before
 
 
-def test_a_spark_that_is_still_starting_is_not_waited_for_at_the_end(
+def test_stopping_does_not_wait_for_a_spark_that_is_still_starting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QUIET_SPARK", "after 1000")
-    watched: list[int] = []
+    pids: list[int] = []
 
     async def begin_and_end() -> ChildProcess:
-        supervisor = Supervisor(options(tmp_path), tmp_path, lambda status: None, watched.append)
+        supervisor = Supervisor(options(tmp_path), tmp_path, lambda status: None, pids.append)
         await supervisor.start()
         await supervisor.stop()
         return supervisor.processes[CLUSTER]
 
     cluster = asyncio.run(begin_and_end())
     assert cluster.code == -signal.SIGKILL
-    assert len(watched) == 3
-    wait_for_end(set(watched))
+    assert len(pids) == 3
+    wait_for_end(set(pids))
 
 
 @pytest.mark.parametrize("brokers", [0, -1, 65])
@@ -242,11 +240,11 @@ def test_the_same_home_keeps_its_data_and_forgets_added_brokers(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_however_it_ends(tmp_path: Path, number: signal.Signals) -> None:
+def test_no_process_or_file_is_left_after_any_kind_of_end(tmp_path: Path, number: signal.Signals) -> None:
     running = DeploymentProcess(tmp_path)
-    while "local" not in (said := running.line()):
+    while "local" not in (started := running.line()):
         pass
-    assert Path(said["home"]).parent == tmp_path
+    assert Path(started["home"]).parent == tmp_path
     processes = descendants(running.process.pid)
     assert len(processes) >= 4
     running.process.send_signal(number)
@@ -255,7 +253,7 @@ def test_nothing_is_left_however_it_ends(tmp_path: Path, number: signal.Signals)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_left_of_a_deployment_that_is_interrupted_while_it_starts(tmp_path: Path) -> None:
+def test_no_process_or_file_is_left_after_an_interrupted_start(tmp_path: Path) -> None:
     running = DeploymentProcess(tmp_path)
     assert running.line()["kind"] == "starting"
     processes = descendants(running.process.pid)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.errors import SystemTrouble, UserError
+from tocsin.errors import SystemFailure, UserError
 from tocsin.local import preflight
 
 MEMINFO = "MemTotal:       4000000 kB\nMemFree:         100000 kB\nMemAvailable:    {} kB\n"
@@ -23,40 +23,40 @@ def test_a_text_that_is_not_a_size_is_refused(text: str) -> None:
         preflight.as_bytes(text)
 
 
-def test_too_little_memory_is_told_with_what_to_do() -> None:
-    with pytest.raises(SystemTrouble, match=r"too little memory: 1\.9 GB are available") as caught:
+def test_too_little_memory_is_an_error_with_a_hint() -> None:
+    with pytest.raises(SystemFailure, match=r"too little memory: 1\.9 GB are available") as caught:
         preflight.check_memory("2g", 2, MEMINFO.format(2_000_000))
     assert "TOCSIN_DRIVER_MEMORY" in caught.value.hint
 
 
-def test_enough_memory() -> None:
+def test_enough_memory_is_accepted() -> None:
     preflight.check_memory("2g", 2, MEMINFO.format(3_900_000))
     preflight.check_memory("512m", 2, MEMINFO.format(2_000_000))
 
 
-def test_a_kernel_that_says_nothing_is_no_reason_to_refuse() -> None:
+def test_unknown_memory_is_accepted() -> None:
     preflight.check_memory("2g", 2, "")
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 70000])
-def test_there_is_no_such_port(port: int) -> None:
+def test_an_invalid_port_is_an_error(port: int) -> None:
     with pytest.raises(UserError, match="there is no port"):
         preflight.check_ports("127.0.0.1", [port])
 
 
-def test_there_is_no_such_host() -> None:
+def test_an_unknown_host_is_an_error() -> None:
     with pytest.raises(UserError, match="cannot listen on"):
         preflight.check_ports("no.such.host.invalid", [8480])
 
 
-def test_a_home_that_is_a_file(tmp_path: Path) -> None:
+def test_a_home_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(UserError, match="cannot write to"):
         preflight.lock(file)
 
 
-def test_no_java_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_an_error_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocsin.simulation.network.clock import Clock
 
 
-def test_things_happen_in_the_order_of_their_times_and_then_as_they_were_asked_for():
+def test_events_run_in_the_order_of_their_times_and_then_of_scheduling():
     clock, seen = Clock(), []
     for name, time in (("c", 2.0), ("a", 1.0), ("d", 2.0), ("b", 1.0)):
         clock.at(time, seen.append, name)
@@ -15,14 +15,14 @@ def test_things_happen_in_the_order_of_their_times_and_then_as_they_were_asked_f
     assert (seen, clock.now, clock.events) == (["a", "b", "c", "d"], 2.0, 4)
 
 
-def test_what_an_event_asks_for_happens_in_the_same_run_if_its_time_has_come():
+def test_an_event_scheduled_by_an_event_runs_in_the_same_run_if_it_is_due():
     clock, seen = Clock(), []
     clock.at(1.0, lambda: clock.after(0.5, lambda: seen.append(clock.now)))
     clock.run(1.6)
     assert seen == [1.5]
 
 
-def test_what_should_have_happened_before_happens_now():
+def test_an_event_scheduled_in_the_past_runs_now():
     clock, seen = Clock(), []
     clock.run(5.0)
     clock.at(1.0, lambda: seen.append(clock.now))

@@ -1,4 +1,4 @@
-"""Scripts of faults: drawn by chance, and all of it."""
+"""Random scripts of faults contain every kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tocsin.simulation.run import TROUBLE, script_of
 from tocsin.simulation.scenario import STRATEGIES, draw
 
 
-def test_every_kind_is_drawn_and_some_wait_for_a_move():
+def test_every_kind_of_fault_is_drawn_and_some_wait_for_a_migration():
     drawn = [fault for seed in range(200) for fault in script_of(seed)]
     assert {fault.kind for fault in drawn} == set(KINDS)
     assert {fault.kind for fault in drawn if fault.amid} == set(AMID)
@@ -22,12 +22,12 @@ def test_a_script_is_in_the_order_of_its_times():
         assert times == sorted(times)
 
 
-def test_where_brokers_take_only_so_many_none_of_them_is_taken_away():
+def test_no_broker_is_removed_where_capacity_is_tight():
     drawn = [fault.kind for seed in range(200) for fault in script(Random(seed), TROUBLE, tight=True)]
     assert not {"retire", "drain"} & set(drawn)
 
 
-def test_networks_of_all_kinds_are_drawn():
+def test_scenarios_of_all_kinds_are_drawn():
     drawn = [draw(Random(seed)) for seed in range(300)]
     assert {each.coordinator.strategy for each in drawn} == {name for name, _ in STRATEGIES}
     assert {each.masked for each in drawn} == {True, False}

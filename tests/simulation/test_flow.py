@@ -22,26 +22,26 @@ EAGER = {"": {}, "ldm": {"alpha": 0.05}, "sdm": {"alpha": 0.05}, "gsh": {"gamma"
 
 
 def one_by_one(work: Workload, run: Run) -> tuple[list[int], list[int], list[int]]:
-    """Every delivery by itself: where was this subscriber when this channel ran?"""
+    """Counts each delivery at the broker that the subscriber had when the channel ran."""
     deliveries, into, out = ([0] * work.brokers for _ in range(3))
-    moves: dict[int, list[tuple[float, int, int]]] = {}
+    migrations: dict[int, list[tuple[float, int, int]]] = {}
     for time, u, source, target, _ in run.migrations:
-        moves.setdefault(u, []).append((time, source, target))
+        migrations.setdefault(u, []).append((time, source, target))
 
     def at(u: int, now: float) -> int:
-        place = moves[u][0][1] if u in moves else int(run.at[u])
-        for time, _, target in moves.get(u, ()):
+        place = migrations[u][0][1] if u in migrations else int(run.at[u])
+        for time, _, target in migrations.get(u, ()):
             if time <= now:
                 place = target
         return place
 
-    wants: dict[int, list[tuple[float, int]]] = {}
+    subscribers: dict[int, list[tuple[float, int]]] = {}
     for u, k, made in zip(work.owner.tolist(), work.wanted.tolist(), work.made.tolist(), strict=True):
-        wants.setdefault(k, []).append((made, u))
+        subscribers.setdefault(k, []).append((made, u))
     for execution in work.executions:
         for k, size in zip(execution.subscriptions.tolist(), execution.sizes.tolist(), strict=True):
             fetching = set()
-            for made, u in wants.get(k, ()):
+            for made, u in subscribers.get(k, ()):
                 if made <= execution.time and size:
                     j = at(u, execution.time)
                     fetching.add(j)
@@ -53,7 +53,7 @@ def one_by_one(work: Workload, run: Run) -> tuple[list[int], list[int], list[int
 
 
 @pytest.mark.parametrize("strategy", EAGER)
-def test_every_delivery_and_byte_is_in_the_account(strategy):
+def test_every_delivery_and_byte_is_counted(strategy):
     work = debs_simulation(3, SMALL)
     run = simulate(work, settings(strategy, "nearest", limits=PAPER, **EAGER[strategy]))
     deliveries, into, out = one_by_one(work, run)
@@ -76,18 +76,18 @@ def test_the_parts_decide_as_the_coordinator_does(strategy, placement, limits):
     assert np.array_equal(parts.samples.load, whole.samples.load)
 
 
-def test_the_load_is_that_of_the_model():
+def test_the_load_equals_that_of_the_model():
     work = debs_simulation(5, SMALL)
     run = simulate(work, settings("ldm", "nearest", alpha=0.05))
     rates = Rates(work.backs)
     for execution in work.executions:
         rates.add(execution.subscriptions, execution.sizes, execution.time)
     model = Load.of(Rows.packed(work.size, work.wanted), rates.per_second(work.seconds), run.at, work.capacity)
-    # What a broker reports may be off by the change that is no news.
+    # A broker does not report small changes of its load.
     assert run.samples.load[-1] == pytest.approx(model.loads.F, rel=0.05)
 
 
-def test_one_seed_is_one_run():
+def test_the_same_seed_gives_the_same_run():
     first, again, other = (
         simulate(debs_simulation(seed, SMALL), settings("ldm", "random", alpha=0.05), seed=seed) for seed in (1, 1, 2)
     )
@@ -95,14 +95,14 @@ def test_one_seed_is_one_run():
     assert first.bytes_out.tolist() != other.bytes_out.tolist()
 
 
-def test_nobody_is_lost():
+def test_no_subscriber_is_lost():
     work = debs_simulation(6, SMALL)
     run = simulate(work, settings("gsh", "nearest", limits=PAPER, gamma=0.1))
     assert run.samples.subscribers[-1].sum() == work.subscribers
     assert np.bincount(run.at, minlength=work.brokers).tolist() == run.samples.subscribers[-1].tolist()
 
 
-def test_rates_are_those_of_a_broker():
+def test_rates_equal_those_of_a_broker():
     rates, one = Rates(2), Rate(0.0)
     for time, size in ((3.0, 700), (4.5, 20), (64.5, 11)):
         rates.add(np.array([1]), np.array([size]), time)
@@ -111,7 +111,7 @@ def test_rates_are_those_of_a_broker():
     assert rates.per_second(70.0)[0] == 0.0
 
 
-def test_nearest_is_that_of_placement():
+def test_nearest_chooses_the_brokers_of_the_placement_strategy():
     rng = np.random.default_rng(1)
     people, brokers = rng.uniform((60, 24), (61, 26), (200, 2)), rng.uniform((60, 24), (61, 26), (7, 2))
     places = [Candidate(str(j), at=tuple(at)) for j, at in enumerate(brokers.tolist())]
@@ -132,7 +132,7 @@ def test_the_papers_simulation_has_the_papers_shape():
 
 
 def tiny(**changes: object) -> Workload:
-    """One broker, two subscribers who want the same, one channel."""
+    """One broker, two subscribers with the same subscription, one channel."""
     given = {
         "seconds": 20.0,
         "capacity": np.ones(1),
@@ -148,7 +148,7 @@ def tiny(**changes: object) -> Workload:
     return Workload(**{**given, **changes})  # type: ignore[arg-type]
 
 
-def test_an_execution_sees_what_was_subscribed_up_to_its_moment():
+def test_an_execution_includes_the_subscriptions_made_before_it():
     run = simulate(tiny(), settings("", "nearest"))
     assert run.deliveries.tolist() == [1 + 1 + 2 + 2]
     assert run.bytes_in.tolist() == [400] and run.bytes_out.tolist() == [600] and run.executions == 4
@@ -167,6 +167,6 @@ def test_a_run_that_ends_between_two_reports_is_counted_to_its_end():
         ({"executions": [Execution(float(t), np.array([0]), np.array([1])) for t in (2, 1)]}, "not in the order"),
     ],
 )
-def test_a_workload_that_cannot_be_is_refused(changes, trouble):
+def test_an_invalid_workload_is_refused(changes, trouble):
     with pytest.raises(ValueError, match=trouble):
         tiny(**changes)

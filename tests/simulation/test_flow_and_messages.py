@@ -1,7 +1,7 @@
 """The flow simulation counts what the message-level simulator delivers, broker by broker, one by one.
 
-There every notification is a message through the state machines of data cluster, broker and client. Nothing is taken
-over from it but when channels ran and what they found; who gets what from whom is worked out by both.
+There every notification is a message through the state machines of data cluster, broker and client. The flow simulation
+uses only its executions and their results; both compute the deliveries independently.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ KINDS = ("p", "q", "r", "s")
 CHANNELS = {"A": 0.4, "B": 0.8, "C": 1.5}
 BROKERS, CLIENTS = 3, 30
 QUICK = structs.replace(COORDINATOR.limits, cool_down=2.0)
-#: Everybody has subscribed by then; results until then; everything is delivered by then.
+#: All clients have subscribed by QUIET, results end at UNTIL, and everything is delivered by END.
 QUIET, UNTIL, END = 10.0, 40.0, 60.0
 
 
-def town(seed: int, *, at: bool, **coordinator: object) -> Deployment:
+def simulated(seed: int, *, at: bool, **coordinator: object) -> Deployment:
     rng = Random(seed)
-    wishes = [(channel, kind) for channel in CHANNELS for kind in KINDS]
+    choices = [(channel, kind) for channel in CHANNELS for kind in KINDS]
     clients = [
         ClientPlan(
-            rng.sample(wishes, rng.randint(1, 6)),
+            rng.sample(choices, rng.randint(1, 6)),
             bandwidth=1e9,
             at=min(rng.randrange(BROKERS), rng.randrange(BROKERS)) if at else None,
         )
@@ -44,19 +44,19 @@ def town(seed: int, *, at: bool, **coordinator: object) -> Deployment:
     broker = structs.replace(BROKER, buffer_bytes=1 << 20)
     config = structs.replace(COORDINATOR, **{"strategy": "", **coordinator})
     scenario = Scenario(BROKERS, 0, channels, clients, broker, config)
-    world = Deployment(scenario, RandomStreams(seed))
-    world.cluster.producing = False
-    world.start()
-    world.clock.run(QUIET)
-    world.cluster.producing = True
-    world.clock.run(UNTIL)
-    world.cluster.producing = False
-    world.clock.run(END)
-    return world
+    deployment = Deployment(scenario, RandomStreams(seed))
+    deployment.cluster.producing = False
+    deployment.start()
+    deployment.clock.run(QUIET)
+    deployment.cluster.producing = True
+    deployment.clock.run(UNTIL)
+    deployment.cluster.producing = False
+    deployment.clock.run(END)
+    return deployment
 
 
-def counted(world: Deployment) -> Run:
-    """The same people and results in the flow simulation, each person beside the broker that it goes to."""
+def counted(deployment: Deployment) -> Run:
+    """The same clients and results in the flow simulation, each client at the site of its broker."""
     keys = [(channel, kind) for channel in CHANNELS for kind in KINDS]
     executions = [
         Execution(
@@ -64,12 +64,12 @@ def counted(world: Deployment) -> Run:
             np.array([keys.index((channel.name, json.loads(args)[0])) for args in execution.found]),
             np.array([len(found) for found in execution.found.values()]),
         )
-        for channel in world.cluster.data.channels.values()
+        for channel in deployment.cluster.data.channels.values()
         for execution in channel.executions
     ]
-    plans = world.scenario.clients
+    plans = deployment.scenario.clients
     sites = np.array([[60.0, float(j)] for j in range(BROKERS)])
-    size = np.array([len(plan.wishes) for plan in plans])
+    size = np.array([len(plan.interests) for plan in plans])
     work = Workload(
         END,
         np.ones(BROKERS),
@@ -77,7 +77,7 @@ def counted(world: Deployment) -> Run:
         sites[[plan.at or 0 for plan in plans]],
         np.zeros(CLIENTS),
         size,
-        np.array([keys.index(wish) for plan in plans for wish in plan.wishes], dtype=np.int32),
+        np.array([keys.index(each) for plan in plans for each in plan.interests], dtype=np.int32),
         np.full(int(size.sum()), QUIET - 1.0),
         sorted(executions, key=lambda execution: execution.time),
         len(keys),
@@ -86,16 +86,16 @@ def counted(world: Deployment) -> Run:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_broker_delivers_as_often(seed):
-    world = town(seed, at=True)
-    delivered = [broker.state.counters.deliveries for broker in world.brokers.values()]
-    assert counted(world).deliveries.tolist() == delivered
+def test_every_broker_delivers_as_often_as_in_the_message_level_simulation(seed):
+    deployment = simulated(seed, at=True)
+    delivered = [broker.state.counters.deliveries for broker in deployment.brokers.values()]
+    assert counted(deployment).deliveries.tolist() == delivered
     assert min(delivered) > 100
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_everybody_gets_as_much_while_people_are_moved(seed):
-    world = town(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", limits=QUICK)
-    assert world.coordinator.migrations > 0
-    received = sum(len(each.received) for client in world.clients.values() for each in client.interests.values())
-    assert int(counted(world).deliveries.sum()) == received
+def test_clients_receive_as_many_notifications_during_migrations(seed):
+    deployment = simulated(seed, at=False, strategy="ldm", settings={"alpha": 0.02}, placement="random", limits=QUICK)
+    assert deployment.coordinator.migrations > 0
+    received = sum(len(each.received) for client in deployment.clients.values() for each in client.interests.values())
+    assert int(counted(deployment).deliveries.sum()) == received

@@ -1,4 +1,4 @@
-"""``tocsin reproduce``: what it runs, what it says, what it leaves behind."""
+"""``tocsin reproduce``: its runs, its output and its files."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ def call(*words: object) -> int:
 def reproduced(tmp_path_factory: pytest.TempPathFactory):
     """One figure of the prototype and one of the large simulation, both small."""
     out = tmp_path_factory.mktemp("reproduced")
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         assert call("reproduce", "d-8", "D-14", "--small", "--seeds", 1, "--json", "--out", out) == 0
-    return out, json.loads(said.getvalue())
+    return out, json.loads(output.getvalue())
 
 
-def test_the_claim_stands_beside_what_came_out_with_a_verdict(reproduced):
-    _, said = reproduced
-    assert [each["id"] for each in said["figures"]] == ["D-8", "D-14"]
-    eight = said["figures"][0]
+def test_every_claim_has_its_checks_and_a_verdict(reproduced):
+    _, report = reproduced
+    assert [each["id"] for each in report["figures"]] == ["D-8", "D-14"]
+    eight = report["figures"][0]
     assert "extremely skewed" in eight["claim"] and eight["verdict"] in {each.value for each in Verdict}
     assert all(check["says"] and check["found"] and len(check["holds"]) == 1 for check in eight["checks"])
     assert [each["variant"] for each in eight["variants"]][:4] == ["NR + no LB", "NR + LDM", "NR + SDM", "NR + peal"]
 
 
 def test_nearest_placement_is_skewed_and_migration_repairs_it(reproduced):
-    _, said = reproduced
-    assert said["figures"][0]["verdict"] == "reproduced"
+    _, report = reproduced
+    assert report["figures"][0]["verdict"] == "reproduced"
 
 
 def test_every_figure_leaves_data_charts_and_a_page(reproduced):
-    out, said = reproduced
+    out, report = reproduced
     for name in ("D-8", "D-14"):
         assert (out / f"{name}.png").read_bytes().startswith(PNG)
         table = pq.read_table(out / f"{name}.parquet")
         assert set(table.column("balancing").to_pylist()) >= {"LDM", "peal"}
         assert table.num_rows > 500
-    assert said["page"] == str(out / "index.html")
+    assert report["page"] == str(out / "index.html")
 
 
-def test_the_pages_fetch_nothing_and_hold_every_chart(reproduced):
+def test_the_page_embeds_every_chart_and_loads_nothing(reproduced):
     out, _ = reproduced
     text = (out / "index.html").read_text()
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//|@import|url\(|fetch\(|XMLHttp""", text)
@@ -77,7 +77,7 @@ def test_the_pages_fetch_nothing_and_hold_every_chart(reproduced):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["reproduce"], 2, "FIGURE"),
         (["reproduce", "D-99"], 1, "there are: D-5, D-6"),
@@ -87,33 +87,33 @@ def test_the_pages_fetch_nothing_and_hold_every_chart(reproduced):
         (["reproduce", "D-14", "--small", "--out", "FILE"], 1, "--out"),
     ],
 )
-def test_a_wrong_command_line_is_told_in_two_lines(words, code, said, tmp_path, capsys):
+def test_an_invalid_reproduce_command_prints_an_error_in_two_lines(words, code, message, tmp_path, capsys):
     file = tmp_path / "file"
     file.write_text("")
     assert call(*[str(file) if word == "FILE" else word for word in words]) == code
-    told = capsys.readouterr().err
-    assert said in told and "Traceback" not in told and len(told.splitlines()) <= 3
+    error = capsys.readouterr().err
+    assert message in error and "Traceback" not in error and len(error.splitlines()) <= 3
 
 
-def test_a_missing_library_is_named_before_any_work(monkeypatch, tmp_path, capsys):
+def test_a_missing_library_is_reported_before_any_work(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert call("reproduce", "all", "--out", tmp_path) == 1
     assert "tocsin[experiments]" in capsys.readouterr().err
 
 
-def test_every_figure_of_the_paper_is_there_with_ours_beside_it():
+def test_every_figure_of_the_paper_includes_our_strategy():
     assert list(FIGURES) == [f"D-{n}" for n in (5, 6, 7, 8, 9, 10)] + ["D-10s"] + [f"D-{n}" for n in (11, 12, 13, 14)]
     for figure in FIGURES.values():
         assert any(variant.balancing == "peal" for variant in figure.variants), figure.id
 
 
-def test_what_is_asked_of_a_channel_is_what_its_query_finds():
+def test_the_requested_volume_of_a_channel_equals_the_result_of_its_query():
     where = np.array([[60.18, 24.93], [60.18, 24.94], [60.21, 25.04]])
     kind, field, volume = np.array([1, 2, 1]), np.array([3, 3, 9]), np.array([100, 20, 3])
     people = np.array([[60.18, 24.93]])
 
-    def ask(channel: int, *wish: int) -> int:
-        return int(asked(CHANNELS[channel], np.array([(channel, *wish)]), kind, field, volume, where, people)[0])
+    def ask(channel: int, *interest: int) -> int:
+        return int(asked(CHANNELS[channel], np.array([(channel, *interest)]), kind, field, volume, where, people)[0])
 
     assert ask(0, 1, -1, -1) == 103  # of one kind, anywhere
     assert ask(1, -1, 3, -1) == 120  # at a place, of any kind
@@ -132,7 +132,7 @@ def test_the_prototype_has_the_papers_shape():
     assert count.std() / count.mean() > 0.5
 
 
-def test_a_run_is_made_once_for_all_figures():
+def test_figures_share_a_run():
     made = []
     runs = Runs((1,), small=True, progress=lambda variant, seed, share: made.append(share))
     variant = Variant("proto", "RR", "no LB")
@@ -170,7 +170,7 @@ def test_a_spread_is_mean_and_deviation():
     assert [number(value) for value in (0, 0.1234, 1.5, 12.34, 1234.5)] == ["0", "0.123", "1.50", "12.3", "1,234"]
 
 
-def test_what_looks_like_html_stays_text():
+def test_html_in_labels_is_escaped():
     text = page("<i>", "a & b", embedded(Chart("x", '"><b>', [Panel("<u>", "", "", [])]), b""))
     assert not re.search("<[ibu]>", text) and "a &amp; b" in text
 
@@ -190,7 +190,7 @@ def test_all_figures_at_the_papers_size(tmp_path, capsys):
     }
 
 
-def test_all_runs_together_are_the_whole_and_none_counts_twice(monkeypatch):
+def test_the_progress_of_all_runs_adds_up_to_the_total(monkeypatch):
     seen: list[tuple[float, str]] = []
 
     @contextlib.contextmanager
@@ -211,7 +211,7 @@ def test_all_runs_together_are_the_whole_and_none_counts_twice(monkeypatch):
 
 
 @pytest.mark.parametrize("words", [["D-proto"], ["D-8", "--live"], ["D-proto", "D-8", "--live"]])
-def test_live_is_for_the_prototype_alone(words, capsys):
+def test_the_live_option_is_for_the_prototype_alone(words, capsys):
     assert call("reproduce", *words) == 1
     assert "tocsin reproduce D-proto --live" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""Whole runs: one seed is one run, to the byte; and fifty of them keep every promise, thousands in test-slow."""
+"""Whole runs: a seed gives the same run, to the byte; fifty of them keep every invariant, thousands in test-slow."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def ran(part: int) -> list[Outcome]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_promise_is_kept(part):
+def test_every_invariant_holds(part):
     broken = [each for each in ran(part) if each.violations]
     assert [(each.seed, str(each.violations[0])) for each in broken] == []
 
 
 @pytest.mark.parametrize("seed", [287, 1404, 1339, 1_000_054, 8549])
-def test_what_once_went_wrong_stays_right(seed):
-    """Moves that were refused for ever where results are kept for less than a heartbeat; an execution under way while a
-    subscription was made anew; a network taken for quiet too early; a coordinator that died before it came to an order.
+def test_seeds_that_once_failed_stay_fixed(seed):
+    """Migrations refused forever with a retention below the heartbeat; an execution running while a subscription was
+    made again; a network considered idle too early; a coordinator that died before it executed a command.
     """
     assert not attempt(seed).violations
 
@@ -43,21 +43,21 @@ def test_what_once_went_wrong_stays_right(seed):
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(20))
-def test_every_promise_is_kept_many_times(part, exploration_seed):
+def test_every_invariant_holds_in_many_runs(part, exploration_seed):
     """Replay a seed that it prints with ``tocsin simulate faults --seed SEED --trace``."""
     first = 1_000_000 * (exploration_seed % 1_000_000) + part * 1_000
     broken = [each for each in outcomes(first, 1_000, jobs=2) if each.violations]
     assert [(each.seed, str(each.violations[0])) for each in broken] == []
 
 
-def test_one_seed_is_one_run_to_the_byte():
+def test_the_same_seed_gives_the_same_run_to_the_byte():
     first, second = traced(11), traced(11)
     assert first == second
     assert len(first.lines) > 200 and first.fingerprint != traced(12).fingerprint
 
 
 @pytest.mark.parametrize("hashes", ["0", "4242"])
-def test_it_is_the_same_in_every_process(hashes):
+def test_a_run_is_the_same_in_every_process(hashes):
     script = (
         "from tocsin.simulation.run import run; from tocsin.simulation.network.trace import Trace;"
         "print(*[run(seed, trace=lambda clock: Trace(clock, True)).fingerprint for seed in (3, 11, 20)])"
@@ -72,7 +72,7 @@ def test_a_trace_changes_nothing():
     assert (quiet.events, quiet.notifications, quiet.moves) == (loud.events, loud.notifications, loud.moves)
 
 
-def test_a_trace_says_when_who_what_and_to_whom():
+def test_a_trace_contains_time_sender_receiver_and_message():
     lines = traced(11).lines
     assert any("c1 → b" in line and "subscribe channel=" in line for line in lines)
     assert any("→ c" in line and "notify #" in line for line in lines)
@@ -82,13 +82,13 @@ def test_a_trace_says_when_who_what_and_to_whom():
     assert last_lines(11) == lines[-len(last_lines(11)) :]
 
 
-def test_a_run_without_its_faults_is_another_run_of_the_same_network():
+def test_a_run_without_faults_keeps_every_invariant():
     outcome = attempt(11, only=[])
     assert (outcome.faults, outcome.violations) == ({}, [])
 
 
-def test_the_campaign_does_what_it_is_for():
-    """Networks in which nobody moves and nothing breaks would keep any promise."""
+def test_the_campaign_causes_faults_migrations_duplicates_and_gaps():
+    """Networks without migrations and faults would keep any invariant."""
     found = ran(0)
     kinds = {kind for each in found for kind in each.faults}
     assert len(kinds) > 15
@@ -98,5 +98,5 @@ def test_the_campaign_does_what_it_is_for():
     assert sum(each.notifications for each in found) > 5_000
 
 
-def test_many_seeds_side_by_side_come_out_in_their_order():
+def test_outcomes_of_parallel_seeds_are_in_order():
     assert [each.seed for each in outcomes(1, 9, jobs=2)] == list(range(1, 10))

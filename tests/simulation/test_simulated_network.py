@@ -1,4 +1,4 @@
-"""The simulated network: delays, losses, walls; requests and connections."""
+"""The simulated network: delays, losses, partitions; requests and connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tocsin.simulation.network.trace import Trace
 
 
 class Machine(Node, Owner):
-    """Keeps what happens to it."""
+    """Records its events."""
 
     def __init__(self, name: str, network: Network) -> None:
         super().__init__(name, network)
@@ -72,7 +72,7 @@ def test_a_request_is_answered(rig):
     assert (rig.b.seen, rig.answers) == ([4], [8])
 
 
-def test_nothing_passes_a_wall_and_a_one_way_wall_lets_the_request_through(rig):
+def test_a_partition_blocks_requests_and_a_one_way_partition_only_answers(rig):
     rig.network.partitions.append(Partition(frozenset({"a"})))
     rig.ask(4)
     rig.clock.run(6.0)
@@ -83,7 +83,7 @@ def test_nothing_passes_a_wall_and_a_one_way_wall_lets_the_request_through(rig):
     assert (rig.b.seen, rig.answers) == ([5], ["Lost", "Lost"])
 
 
-def test_a_process_that_is_down_refuses_and_a_machine_that_is_down_says_nothing(rig):
+def test_a_dead_process_refuses_and_a_dead_machine_stays_silent(rig):
     rig.b.die()
     rig.ask(4)
     rig.clock.run(1.0)
@@ -96,14 +96,14 @@ def test_a_process_that_is_down_refuses_and_a_machine_that_is_down_says_nothing(
     assert rig.answers == ["Lost", "Lost"]
 
 
-def test_a_request_may_come_twice_and_is_answered_once(rig):
+def test_a_duplicated_request_is_answered_once(rig):
     rig.network.quality = LinkQuality(twice=1.0)
     rig.ask(4)
     rig.clock.run(3.0)
     assert (rig.b.seen, rig.answers) == ([4, 4], [8])
 
 
-def test_a_machine_that_stands_still_answers_later_and_in_order(rig):
+def test_a_frozen_machine_answers_later(rig):
     rig.b.freeze(2.0)
     for body in (1, 2, 3):
         rig.ask(body)
@@ -113,7 +113,7 @@ def test_a_machine_that_stands_still_answers_later_and_in_order(rig):
     assert sorted(rig.b.seen) == [1, 2, 3] and len(rig.answers) == 3
 
 
-def test_bytes_of_a_connection_keep_their_order_and_take_their_time(rig):
+def test_bytes_of_a_connection_keep_their_order_and_its_bandwidth(rig):
     side, other = rig.connection(bandwidth=100.0)
     other.out.write(b"x" * 100)
     other.out.write(b"y" * 100)
@@ -126,32 +126,32 @@ def test_bytes_of_a_connection_keep_their_order_and_take_their_time(rig):
     assert rig.b.seen == [b"z"]
 
 
-def test_a_connection_stalls_behind_a_wall_and_goes_on_if_it_is_torn_down_in_time(rig):
+def test_a_connection_stalls_during_a_partition_and_continues_after_it(rig):
     side, _ = rig.connection()
-    wall = Partition(frozenset({"a"}))
-    rig.network.partitions.append(wall)
+    partition = Partition(frozenset({"a"}))
+    rig.network.partitions.append(partition)
     side.out.write(b"1")
     rig.clock.run(2.0)
     side.out.write(b"2")
-    rig.network.remove_partition(wall)
+    rig.network.remove_partition(partition)
     rig.clock.run(4.0)
     assert rig.b.seen == [b"1", b"2"]
 
 
-def test_who_gets_nothing_through_gives_up_and_the_other_side_does_not_know(rig):
+def test_a_sender_gives_up_in_a_long_partition_and_the_other_side_does_not_notice(rig):
     side, other = rig.connection()
-    wall = Partition(frozenset({"a"}))
-    rig.network.partitions.append(wall)
+    partition = Partition(frozenset({"a"}))
+    rig.network.partitions.append(partition)
     side.out.write(b"1")
     rig.clock.run(30.0)
     assert [type(each) for each in rig.a.seen] == [Ended] and rig.b.seen == [] and other.alive
-    rig.network.remove_partition(wall)
+    rig.network.remove_partition(partition)
     other.out.write(b"hello?")
     rig.clock.run(31.0)
     assert rig.b.seen == [BROKEN] and not other.alive and not side.alive
 
 
-def test_a_reader_that_does_not_read_leaves_the_bytes_with_the_writer(rig):
+def test_bytes_for_a_paused_reader_stay_with_the_writer(rig):
     _, other = rig.connection()
     other.out.pause(True)
     other.out.write(b"x" * 5_000)
@@ -162,18 +162,18 @@ def test_a_reader_that_does_not_read_leaves_the_bytes_with_the_writer(rig):
     assert rig.a.seen == [b"x" * 5_000] and other.out.backlog == 0
 
 
-def test_a_close_frame_comes_after_what_was_said_before(rig):
+def test_a_close_frame_arrives_after_earlier_data(rig):
     _, other = rig.connection()
-    other.out.write(b"last words")
-    other.close(Ended(4102, "moved"), 5.0)
+    other.out.write(b"last data")
+    other.close(Ended(4102, "migrated"), 5.0)
     rig.clock.run(1.0)
-    assert rig.a.seen == [b"last words", Ended(4102, "moved")]
+    assert rig.a.seen == [b"last data", Ended(4102, "migrated")]
 
 
-def test_productions_effects_wait_ask_again_and_get_a_refusal(rig):
-    tries, heard = [], []
+def test_production_effects_pause_retry_and_receive_a_refusal(rig):
+    tries, refusals = [], []
 
-    def question(done: Any) -> None:
+    def attempt(done: Any) -> None:
         tries.append(rig.clock.now)
         if len(tries) < 3:
             done(None, Lost("no"))
@@ -185,14 +185,14 @@ def test_productions_effects_wait_ask_again_and_get_a_refusal(rig):
         try:
             yield from retry(Command(), Random(1))
         except Refused as error:
-            heard.append(str(error))
+            refusals.append(str(error))
 
-    Process(rig.a, work(), {Command(): question}.__getitem__)
+    Process(rig.a, work(), {Command(): attempt}.__getitem__)
     rig.clock.run(10.0)
-    assert heard == ["never"] and len(tries) == 3 and tries[0] == 1.0 < tries[1] < tries[2]
+    assert refusals == ["never"] and len(tries) == 3 and tries[0] == 1.0 < tries[1] < tries[2]
 
 
-def test_work_ends_with_the_life_of_its_machine(rig):
+def test_a_process_ends_when_its_machine_dies(rig):
     steps = []
 
     def work() -> Any:

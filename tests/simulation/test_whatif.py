@@ -1,4 +1,4 @@
-"""``tocsin simulate scenario.toml``: what it answers, and what it says about a file that makes no sense."""
+"""``tocsin simulate scenario.toml``: its answer, and its errors for an invalid file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_example_says_how_many_brokers_are_enough(capsys, tmp_path):
+def test_the_example_answers_how_many_brokers_are_enough(capsys, tmp_path):
     page = tmp_path / "answer.html"
     assert call("simulate", EXAMPLE, "--out", page) == 0
     said = capsys.readouterr().out
@@ -70,7 +70,7 @@ def test_every_candidate_is_tried_and_the_fewest_brokers_win(scenario, capsys):
     assert len({each["deliveries"] for each in said["candidates"]}) == 1  # the same people, the same results
 
 
-def test_if_none_is_enough_it_says_so_and_exits_with_1(scenario, capsys):
+def test_the_command_exits_with_1_if_no_candidate_is_enough(scenario, capsys):
     scenario.write_text(SMALL.replace("150_000", "3_000"))
     assert call("simulate", scenario) == 1
     last = capsys.readouterr().out.splitlines()[-1]
@@ -79,13 +79,13 @@ def test_if_none_is_enough_it_says_so_and_exits_with_1(scenario, capsys):
 
 
 def made(brokers: int, busiest: float, migrations: int, load: list[float]) -> Found:
-    """As if it had been tried."""
+    """The outcome of a candidate."""
     samples = SimpleNamespace(time=np.arange(1.0, len(load) + 1), maximum=np.array(load))
     run: Any = SimpleNamespace(samples=samples)
     return Found(Candidate(brokers, "nearest", "peal", None), busiest, 0.1, migrations, run)
 
 
-def test_what_costs_far_fewer_migrations_is_named_too(scenario, capsys):
+def test_a_candidate_with_far_fewer_migrations_is_named_too(scenario, capsys):
     flat = [0.5] * 8
     best, dear, calm = made(3, 0.7, 100, flat), made(4, 0.6, 60, flat), made(5, 0.5, 40, flat)
     file = load(scenario)
@@ -99,7 +99,7 @@ def test_what_costs_far_fewer_migrations_is_named_too(scenario, capsys):
     ]
 
 
-def test_a_load_that_still_grows_is_told(scenario, capsys):
+def test_a_load_that_still_grows_is_reported(scenario, capsys):
     rest, grows = made(1, 0.7, 1, [0.1, 0.4] + [0.5] * 6), made(1, 0.7, 1, [0.1, 0.1, 0.1, 0.2, 0.2, 0.4, 0.4, 0.4])
     assert growth(rest) == 0.0 and growth(grows) > 0.5
     show(load(scenario), [grows], grows)
@@ -108,7 +108,7 @@ def test_a_load_that_still_grows_is_told(scenario, capsys):
     assert last.startswith("The load still grew at the end, by ")
 
 
-def test_people_do_not_depend_on_the_brokers(scenario):
+def test_the_population_does_not_depend_on_the_brokers(scenario):
     found = load(scenario)
     one, four = (workload(found, brokers) for brokers in (1, 4))
     assert one.people_at.tolist() == four.people_at.tolist() and one.wanted.tolist() == four.wanted.tolist()
@@ -144,7 +144,7 @@ BAD = {
         "brokers.bytes_per_second",
         "<= 1000000000000000",
     ),
-    "nobody": ("subscribers = 40", "subscribers = 0", "population.subscribers", ">= 1"),
+    "no subscribers": ("subscribers = 40", "subscribers = 0", "population.subscribers", ">= 1"),
     "no broker": ("count = [4, 1]", "count = [0]", "brokers.count", ">= 1"),
     "nothing to try": ("count = [4, 1]", "count = []", "brokers.count", "length >= 1"),
     "no capacity": ("bytes_per_second = 150_000", "bytes_per_second = -1", "brokers.bytes_per_second", "> 0"),
@@ -160,15 +160,15 @@ BAD = {
 
 
 @pytest.mark.parametrize(("old", "new", "key", "said"), BAD.values(), ids=list(BAD))
-def test_a_scenario_that_makes_no_sense_names_the_key(old, new, key, said, scenario, capsys):
+def test_the_error_of_an_invalid_scenario_names_the_key(old, new, key, said, scenario, capsys):
     assert old in SMALL
     scenario.write_text(SMALL.replace(old, new))
     assert call("simulate", scenario) == 1
-    told = capsys.readouterr().err
-    assert key in told and said in told and "Traceback" not in told and len(told.splitlines()) <= 3
+    error = capsys.readouterr().err
+    assert key in error and said in error and "Traceback" not in error and len(error.splitlines()) <= 3
 
 
-def test_the_line_is_named(scenario, capsys):
+def test_the_error_of_an_invalid_scenario_names_the_line(scenario, capsys):
     scenario.write_text(SMALL.replace("subscribers = 40", "subscribers = 0"))
     assert call("simulate", scenario) == 1
     assert f"{scenario}:4: population.subscribers" in capsys.readouterr().err
@@ -184,7 +184,7 @@ def test_the_line_is_named(scenario, capsys):
         (["run", EXAMPLE, "--out", "nowhere/answer.html"], 1, "the folder nowhere does not exist"),
     ],
 )
-def test_a_wrong_command_line_is_told(words, code, said, capsys, tmp_path, monkeypatch):
+def test_an_invalid_simulate_command_prints_an_error(words, code, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert call("simulate", *words) == code
     assert said in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The AsyncAPI document: generated, committed, and as AsyncAPI 3 wants it."""
+"""The AsyncAPI document is generated, committed, and valid AsyncAPI 3."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXTENSIONS = {"^x-": {}}
 
 
 def fixed(required: list[str], **properties: Any) -> dict[str, Any]:
-    """An object of AsyncAPI: these fields, and extensions."""
+    """The schema of an AsyncAPI object with these fields and extensions."""
     return {
         "type": "object",
         "required": required,
@@ -118,11 +118,11 @@ def test_the_committed_file_is_current():
     assert FILE.read_text() == text(), "run: python tests/docs/reference_pages.py docs/reference"
 
 
-def test_it_has_the_structure_of_asyncapi_3(made):
+def test_the_document_has_the_structure_of_asyncapi_3(made):
     jsonschema.Draft202012Validator(ASYNCAPI).validate(json.loads(text()))
 
 
-def test_every_reference_leads_somewhere(made):
+def test_every_reference_resolves(made):
     assert all(resolve(made, ref) for ref in refs(made))
 
 
@@ -132,18 +132,18 @@ def test_operations_use_messages_of_their_channel(made):
             assert all(each["$ref"].startswith(part["channel"]["$ref"]) for each in part.get("messages", []))
 
 
-def test_every_schema_is_json_schema(made):
+def test_every_schema_is_valid_json_schema(made):
     for schema in made["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_every_message_of_the_protocol_is_there_with_who_sends_it(made):
+def test_the_document_lists_every_message_with_its_sender(made):
     received = {f"receive_{tag(kind)}" for kind in CLIENTS}
     assert set(made["operations"]) == received | {f"send_{tag(kind)}" for kind in BROKERS}
     assert len(made["components"]["messages"]) == len(wire.Message.__subclasses__())
 
 
-def test_every_close_code_is_there(made):
+def test_the_document_lists_every_close_code(made):
     assert [each["code"] for each in made["channels"]["subscriber"]["x-close-codes"]] == list(CLOSES)
 
 
@@ -153,12 +153,12 @@ def test_every_message_with_an_id_has_an_answer():
 
 
 @pytest.mark.parametrize("kind", [wire.Hello, wire.Subscribe, wire.Unsubscribe, wire.Publish])
-def test_an_answer_names_what_it_answers(kind):
+def test_the_description_of_an_answer_names_its_request(kind):
     answer = ANSWERS[kind][0]
     assert f"Answers ``{tag(kind)}``" in (answer.__doc__ or "") and f"``{tag(answer)}``" in (kind.__doc__ or "")
 
 
-def test_the_address_is_that_of_the_broker():
+def test_the_address_is_the_brokers_path():
     assert ADDRESS == PATH
 
 

@@ -7,7 +7,7 @@ from random import Random
 from tocsin.wire.backoff import Backoff, backoff, ceiling
 
 
-def test_waits_double_up_to_the_longest_however_many_tries_fail():
+def test_waits_double_up_to_the_longest():
     assert [ceiling(failures, 0.5, 6.0) for failures in (1, 2, 3, 4, 5, 10_000)] == [0.5, 1.0, 2.0, 4.0, 6.0, 6.0]
 
 
@@ -16,7 +16,7 @@ def test_half_of_a_wait_is_random():
     assert 1.0 <= min(waits) < 1.05 and 1.95 < max(waits) <= 2.0
 
 
-def test_with_several_places_each_is_tried_before_the_wait_grows():
+def test_every_place_is_tried_before_the_wait_grows():
     waits, ceilings = Backoff(Random(1), least=1.0, most=4.0), []
     for _ in range(7):
         ceilings.append(waits.ceiling(places=2))

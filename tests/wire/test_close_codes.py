@@ -1,4 +1,4 @@
-"""Close codes: which of them mean come back."""
+"""Close codes, and which of them mean to reconnect."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_after_a_broken_connection_the_client_reconnects(code):
 
 
 @pytest.mark.parametrize(("code", "expected"), [(4099, False), (4199, True), (1012, True), (3000, True), (1010, False)])
-def test_a_code_that_this_version_does_not_know_goes_by_its_range(code, expected):
+def test_the_range_of_an_unknown_code_says_whether_to_reconnect(code, expected):
     assert reconnect(code) is expected

@@ -12,7 +12,7 @@ from tocsin.wire.messages import Subscribe, decode, encode, frames
     st.lists(st.text(min_size=1, max_size=200).filter(lambda text: text.isprintable()), max_size=30),
     st.integers(50, 900),
 )
-def test_frames_hold_everything_in_order_and_none_is_too_large(names, limit):
+def test_frames_contain_all_messages_in_order_within_the_size_limit(names, limit):
     messages = [Subscribe(number, name) for number, name in enumerate(names)]
     made = list(frames(messages, limit))
     assert [message for frame in made for message in decode(frame)] == messages
@@ -20,7 +20,7 @@ def test_frames_hold_everything_in_order_and_none_is_too_large(names, limit):
     assert all(len(frame) <= max(limit, largest) for frame in made)
 
 
-def test_what_fits_into_one_frame_is_one_frame():
+def test_messages_that_fit_into_one_frame_are_sent_in_one_frame():
     messages = [Subscribe(1, "C"), Subscribe(2, "D")]
     whole = sum(len(encode(message)) + 1 for message in messages) + 1
     assert len(list(frames(messages, whole))) == 1

@@ -10,7 +10,7 @@ SECRET = b"secret"
 TICKET = Ticket("subscriber-1", "north", 1_000.0, "n1")
 
 
-def wicket(now: float = 900.0, broker: str = "north") -> TicketVerifier:
+def verifier(now: float = 900.0, broker: str = "north") -> TicketVerifier:
     found = TicketVerifier(broker, lambda: now)
     found.key = key_for(SECRET, broker)
     return found
@@ -21,9 +21,9 @@ def signed(ticket: Ticket = TICKET, secret: bytes = SECRET) -> str:
 
 
 def test_a_good_ticket_is_accepted_once():
-    gate = wicket()
-    assert gate.refuses(signed(), "subscriber-1") is None
-    assert gate.refuses(signed(), "subscriber-1") == "the ticket was used before"
+    tickets = verifier()
+    assert tickets.refuses(signed(), "subscriber-1") is None
+    assert tickets.refuses(signed(), "subscriber-1") == "the ticket was used before"
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_a_good_ticket_is_accepted_once():
     ],
 )
 def test_a_bad_ticket_is_refused_with_the_reason(text, why):
-    assert wicket().refuses(text, "subscriber-1") == why
+    assert verifier().refuses(text, "subscriber-1") == why
 
 
 def test_a_broker_refuses_a_ticket_for_another_broker():
-    """Also where it knows the other's key, which it does not."""
-    gate = wicket(broker="south")
-    gate.key = key_for(SECRET, "north")
-    assert gate.refuses(signed(), "subscriber-1") == "the ticket is for another subscriber or broker"
+    """Even if it knew the other broker's key."""
+    tickets = verifier(broker="south")
+    tickets.key = key_for(SECRET, "north")
+    assert tickets.refuses(signed(), "subscriber-1") == "the ticket is for another subscriber or broker"
 
 
 def test_a_broker_without_a_coordinator_refuses_all_tickets():
@@ -58,10 +58,10 @@ def test_a_broker_without_a_coordinator_refuses_all_tickets():
 
 def test_used_tickets_are_forgotten_once_they_have_expired():
     now = [900.0]
-    gate = TicketVerifier("north", lambda: now[0])
-    gate.key = key_for(SECRET, "north")
+    tickets = TicketVerifier("north", lambda: now[0])
+    tickets.key = key_for(SECRET, "north")
     for number in range(100):
         now[0] += 100.0
         ticket = Ticket("subscriber-1", "north", now[0] + 60.0, f"n{number}")
-        assert gate.refuses(signed(ticket), "subscriber-1") is None
-    assert len(gate._used) < 5
+        assert tickets.refuses(signed(ticket), "subscriber-1") is None
+    assert len(tickets._used) < 5

@@ -30,7 +30,7 @@ MASK = b"\x01\x80\xff\x5a"
 def masked(
     payload: bytes, opcode: int = TEXT, *, final: bool = True, mask: bytes = MASK, wide: int = 0, bits: int = 0
 ) -> bytes:
-    """A client's frame; ``wide`` bytes for the length where it is not to be the shortest form."""
+    """A client's frame; ``wide``: bytes of the length, if it is not in its shortest form."""
     size = len(payload)
     first = (0x80 if final else 0) | bits | opcode
     wide = wide or (0 if size < 126 else 2 if size < 65_536 else 8)
@@ -44,12 +44,12 @@ def decoded(*pieces: bytes, limit: int = LIMIT) -> list[tuple[int, bytes]]:
 
 
 def outcome(*pieces: bytes, limit: int = LIMIT) -> tuple[list[tuple[int, bytes]], int | None]:
-    """What was found, and the close code of the error that ended it."""
+    """The decoded messages, and the close code of the error at their end."""
     decoder, found = FrameDecoder(limit), []
     try:
         for piece in pieces:
             for each in decoder.feed(piece):
-                found.append(each)  # noqa: PERF402 - what came before an error counts
+                found.append(each)  # noqa: PERF402 - messages before an error count
     except FrameError as error:
         return found, error.close.code
     return found, None
@@ -78,7 +78,7 @@ def test_every_form_of_a_length_is_written(size):
 
 
 @pytest.mark.parametrize("wide", [2, 8])
-def test_a_length_in_a_longer_form_than_needed_is_understood(wide):
+def test_a_length_in_a_longer_form_than_needed_is_accepted(wide):
     assert decoded(masked(b"hello", wide=wide)) == [(TEXT, b"hello")]
 
 
@@ -91,7 +91,7 @@ def test_consecutive_frames_are_separated():
 
 
 @given(st.binary(max_size=300), st.binary(min_size=4, max_size=4))
-def test_any_mask_is_taken_off(payload, mask):
+def test_any_mask_is_removed(payload, mask):
     assert decoded(masked(payload, mask=mask)) == [(TEXT, payload)]
 
 
@@ -104,33 +104,33 @@ def test_a_frame_without_a_mask_is_refused():
     assert refused(frame(b"hello")) == 1002
 
 
-# -- messages in pieces ------------------------------------------------------------------------------------------------
+# -- fragmented messages -----------------------------------------------------------------------------------------------
 
 
-def test_the_pieces_of_a_message_are_joined():
+def test_the_fragments_of_a_message_are_joined():
     pieces = masked(b"a", final=False), masked(b"b", CONTINUATION, final=False), masked(b"c", CONTINUATION)
     assert decoded(*pieces) == [(TEXT, b"abc")]
 
 
-def test_a_binary_message_in_pieces_stays_binary():
+def test_a_fragmented_binary_message_stays_binary():
     assert decoded(masked(b"a", BINARY, final=False), masked(b"b", CONTINUATION)) == [(BINARY, b"ab")]
 
 
-def test_pieces_may_be_empty():
+def test_fragments_may_be_empty():
     pieces = masked(b"", final=False), masked(b"", CONTINUATION, final=False), masked(b"", CONTINUATION)
     assert decoded(*pieces) == [(TEXT, b"")]
 
 
-def test_control_frames_between_the_pieces_come_at_once():
+def test_control_frames_between_fragments_are_decoded_at_once():
     pieces = masked(b"a", final=False), masked(b"!", PING), masked(b"", PONG), masked(b"b", CONTINUATION)
     assert decoded(*pieces) == [(PING, b"!"), (PONG, b""), (TEXT, b"ab")]
 
 
-def test_a_new_message_begins_after_one_in_pieces():
+def test_a_new_message_may_follow_a_fragmented_one():
     assert decoded(masked(b"a", final=False), masked(b"b", CONTINUATION), masked(b"c")) == [(TEXT, b"ab"), (TEXT, b"c")]
 
 
-def test_a_continuation_of_nothing_is_refused():
+def test_a_continuation_without_a_message_is_refused():
     assert refused(masked(b"a", CONTINUATION)) == 1002
 
 
@@ -138,7 +138,7 @@ def test_a_message_inside_another_is_refused():
     assert refused(masked(b"a", final=False), masked(b"b")) == 1002
 
 
-def test_a_message_in_thousands_of_empty_pieces_is_refused():
+def test_a_message_in_thousands_of_empty_fragments_is_refused():
     pieces = [masked(b"", CONTINUATION, final=False)] * 1100
     assert refused(masked(b"", final=False), *pieces) == 1009
 
@@ -154,20 +154,20 @@ def test_a_message_over_the_limit_is_refused_before_it_has_arrived():
     assert refused(masked(b"x" * 201)[:4], limit=200) == 1009
 
 
-def test_a_length_of_many_exabytes_is_only_a_claim():
+def test_a_length_of_many_exabytes_is_refused_at_once():
     assert refused(b"\x81\xff" + b"\xff" * 8) == 1009
 
 
-def test_pieces_count_together():
+def test_fragments_count_together_towards_the_limit():
     pieces = masked(b"x" * 150, final=False), masked(b"x" * 51, CONTINUATION)
     assert refused(*pieces, limit=200) == 1009
 
 
-def test_the_limit_is_for_each_message():
+def test_the_limit_applies_to_each_message():
     assert decoded(masked(b"x" * 200), masked(b"y" * 200), limit=200) == [(TEXT, b"x" * 200), (TEXT, b"y" * 200)]
 
 
-def test_a_ping_within_a_message_of_the_limit_is_not_part_of_it():
+def test_a_ping_inside_a_message_does_not_count_towards_its_limit():
     pieces = masked(b"x" * 200, final=False), masked(b"!" * 100, PING), masked(b"", CONTINUATION)
     assert decoded(*pieces, limit=200) == [(PING, b"!" * 100), (TEXT, b"x" * 200)]
 
@@ -186,7 +186,7 @@ def test_opcodes_that_do_not_exist_are_refused(opcode):
 
 
 @pytest.mark.parametrize("opcode", [CLOSE, PING, PONG])
-def test_control_frames_are_in_one_piece(opcode):
+def test_fragmented_control_frames_are_refused(opcode):
     assert refused(masked(b"", opcode, final=False)) == 1002
 
 
@@ -223,13 +223,13 @@ def test_a_reason_that_is_not_utf8_is_refused():
 
 
 @given(st.integers(1000, 4999), st.text())
-def test_a_reason_is_cut_to_what_a_control_frame_holds_and_stays_utf8(code, reason):
+def test_a_long_reason_is_cut_to_the_size_of_a_control_frame_and_stays_utf8(code, reason):
     ((opcode, payload),) = payloads(close_frame(code, reason))
     assert opcode == CLOSE and len(payload) <= 125
     assert payload[:2] == code.to_bytes(2, "big") and reason.startswith(payload[2:].decode())
 
 
-# -- pieces of any kind ------------------------------------------------------------------------------------------------
+# -- any fragmentation -------------------------------------------------------------------------------------------------
 
 CONTROL = st.tuples(st.sampled_from([PING, PONG]), st.binary(max_size=125))
 MESSAGE = st.tuples(st.sampled_from([TEXT, BINARY]), st.lists(st.binary(max_size=200), min_size=1, max_size=4))
@@ -237,7 +237,7 @@ MESSAGE = st.tuples(st.sampled_from([TEXT, BINARY]), st.lists(st.binary(max_size
 
 @st.composite
 def conversations(draw):
-    """(bytes of a client that keeps to the rules, what they mean)."""
+    """(valid bytes of a client, the messages in them)."""
     data, meaning = b"", []
     for _ in range(draw(st.integers(0, 4))):
         opcode, pieces = draw(MESSAGE)
@@ -262,7 +262,7 @@ def test_valid_conversations_are_decoded(conversation):
 
 
 @given(conversations(), st.data())
-def test_bytes_mean_the_same_however_they_are_cut(conversation, data):
+def test_the_decoded_messages_do_not_depend_on_the_fragmentation(conversation, data):
     sent, meaning = conversation
     cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=10)))
     pieces = [sent[a:b] for a, b in zip([0, *cuts], [*cuts, len(sent)], strict=True)]
@@ -270,25 +270,25 @@ def test_bytes_mean_the_same_however_they_are_cut(conversation, data):
 
 
 @given(conversations(), st.binary(max_size=20))
-def test_byte_by_byte_is_the_same_as_all_at_once_to_the_error(conversation, rest):
+def test_decoding_byte_by_byte_gives_the_same_messages_and_error(conversation, rest):
     data = conversation[0] + rest
     assert outcome(*[data[at : at + 1] for at in range(len(data))], limit=500) == outcome(data, limit=500)
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10))
-def test_no_bytes_at_all_raise_anything_but_a_frame_error(pieces):
+def test_random_bytes_raise_only_frame_errors(pieces):
     assert outcome(*pieces, limit=64)[1] in (None, 1002, 1007, 1009)
 
 
 @given(st.binary(max_size=60), st.sampled_from([CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG]), st.binary(max_size=40))
-def test_damaged_frames_raise_nothing_but_a_frame_error(payload, opcode, noise):
+def test_damaged_frames_raise_only_frame_errors(payload, opcode, noise):
     data = bytearray(masked(payload, opcode) * 2)
     for place, byte in enumerate(noise):
         data[(place * 7) % len(data)] ^= byte
     assert outcome(bytes(data), limit=64)[1] in (None, 1002, 1007, 1009)
 
 
-def test_nothing_is_kept_of_frames_that_are_whole():
+def test_the_decoder_keeps_nothing_of_complete_frames():
     decoder = FrameDecoder(LIMIT)
     list(decoder.feed(masked(b"x" * 1000)))
     assert decoder._buffer == b"" and decoder._parts is None
@@ -302,7 +302,7 @@ def client() -> Protocol:
 
 
 @given(st.lists(st.text(max_size=300), max_size=5))
-def test_what_its_client_sends_is_decoded(texts):
+def test_messages_of_the_librarys_client_are_decoded(texts):
     protocol = client()
     for text in texts:
         protocol.send_text(text.encode())
@@ -312,7 +312,7 @@ def test_what_its_client_sends_is_decoded(texts):
 
 
 @given(st.lists(st.binary(max_size=50), min_size=2, max_size=5))
-def test_what_its_client_sends_in_pieces_is_decoded(pieces):
+def test_fragmented_messages_of_the_librarys_client_are_decoded(pieces):
     protocol = client()
     protocol.send_binary(pieces[0], fin=False)
     for piece in pieces[1:-1]:
@@ -322,7 +322,7 @@ def test_what_its_client_sends_in_pieces_is_decoded(pieces):
 
 
 @given(st.lists(st.tuples(st.sampled_from([TEXT, BINARY, PONG]), st.binary(max_size=125)), max_size=5))
-def test_its_client_decodes_what_we_send(frames):
+def test_the_librarys_client_decodes_our_frames(frames):
     protocol = client()
     protocol.receive_data(b"".join(frame(payload, opcode) for opcode, payload in frames))
     found = [event for event in protocol.events_received() if isinstance(event, Frame)]
@@ -330,7 +330,7 @@ def test_its_client_decodes_what_we_send(frames):
 
 
 @pytest.mark.parametrize("size", [126, 65_535, 65_536, 100_000])
-def test_its_client_decodes_large_frames_of_ours(size):
+def test_the_librarys_client_decodes_our_large_frames(size):
     protocol = client()
     protocol.receive_data(frame(b"x" * size))
     (found,) = protocol.events_received()
@@ -338,7 +338,7 @@ def test_its_client_decodes_large_frames_of_ours(size):
 
 
 @given(st.sampled_from([1000, 1001, 1011, 4000, 4102]), st.text(max_size=200))
-def test_its_client_understands_our_close(code, reason):
+def test_the_librarys_client_decodes_our_close_frame(code, reason):
     protocol = client()
     protocol.receive_data(close_frame(code, reason))
     assert protocol.close_rcvd is not None and protocol.close_rcvd.code == code
@@ -346,8 +346,8 @@ def test_its_client_understands_our_close(code, reason):
 
 
 @given(st.binary(max_size=30))
-def test_both_refuse_or_accept_the_same_frame(data):
-    """Of one frame: the library checks less of what surrounds it."""
+def test_decoder_and_library_accept_the_same_frames(data):
+    """Only single frames: the library checks less of their context."""
     sent = data[:1] + bytes((0x80 | min(len(data[1:]), 60),)) + MASK + data[1:]
     reference = Protocol(Side.SERVER, state=State.OPEN, max_size=None)
     reference.receive_data(sent)

@@ -1,4 +1,4 @@
-"""The messages of ``tocsin.v1.json``: what is one, and what is not."""
+"""The messages of ``tocsin.v1.json``: valid ones and malformed ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_messages_of_a_client_survive_encoding_and_decoding(message):
     assert decode(encode(message)) == [message]
 
 
-def test_records_come_back_as_the_text_they_were():
+def test_records_keep_their_original_text():
     text = b'{"type":"publish","id":1,"feed":"F","records":[{"n": 1.50},[ ],null]}'
     (message,) = decode(text)
     assert isinstance(message, wire.Publish)
@@ -63,12 +63,12 @@ def test_messages_of_a_broker_survive_encoding_and_decoding(message):
     assert decode_answers(encode(message)) == [message]
 
 
-def test_every_message_is_among_those_that_were_tried():
+def test_the_examples_contain_every_message():
     tried = {type(message) for message in [*FROM_CLIENT, *FROM_BROKER]} | {wire.Publish}
     assert tried == set(wire.Message.__subclasses__())
 
 
-def test_what_has_its_default_is_left_out():
+def test_default_values_are_omitted():
     assert encode(wire.Ping()) == b'{"type":"ping"}'
 
 
@@ -91,18 +91,18 @@ def test_an_empty_array_has_no_messages():
     st.integers(0, 2**53 - 1),
     st.lists(st.dictionaries(st.text(), st.integers(-(2**53), 2**53))),
 )
-def test_a_notification_made_of_ready_json_is_a_notification(channel, subscription, execution, rows):
+def test_a_notification_built_from_encoded_json_is_valid(channel, subscription, execution, rows):
     text = notify_template(channel) % (subscription, execution, len(rows), msgspec.json.encode(rows))
     assert decode_answers(text) == [wire.Notify(channel, subscription, execution, len(rows), rows)]
 
 
-def test_unknown_fields_are_left_to_later_versions():
+def test_unknown_fields_are_ignored():
     assert decode(b'{"type":"ping","colour":"red"}') == [wire.Ping()]
 
 
 BAD = {
     "nothing": b"",
-    "no JSON": b"{type:ping}",
+    "not JSON": b"{type:ping}",
     "half of it": b'{"type":"ping"',
     "two of them": b'{"type":"ping"}{"type":"ping"}',
     "not UTF-8": b'{"type":"hello","id":1,"agent":"\xff"}',
@@ -120,13 +120,13 @@ BAD = {
     "an id that is text": b'{"type":"hello","id":"1"}',
     "a negative id": b'{"type":"hello","id":-1}',
     "an id that JavaScript cannot hold": b'{"type":"hello","id":9007199254740992}',
-    "an id that is no whole number": b'{"type":"hello","id":1.5}',
+    "an id that is not an integer": b'{"type":"hello","id":1.5}',
     "a long token": b'{"type":"hello","id":1,"token":"' + b"x" * 513 + b'"}',
     "a channel without a name": b'{"type":"subscribe","id":1,"channel":""}',
     "a channel with a long name": b'{"type":"subscribe","id":1,"channel":"' + b"x" * 257 + b'"}',
     "arguments that are text": b'{"type":"subscribe","id":1,"channel":"C","args":"fire"}',
     "an execution before the first": b'{"type":"subscribe","id":1,"channel":"C","after":-1}',
-    "subscription nought": b'{"type":"unsubscribe","id":1,"subscription":0}',
+    "subscription 0": b'{"type":"unsubscribe","id":1,"subscription":0}',
     "no records": b'{"type":"publish","id":1,"feed":"F","records":[]}',
     "too many records": b'{"type":"publish","id":1,"feed":"F","records":[' + b"1," * 1000 + b"1]}",
     "positions that are a list": b'{"type":"ack","positions":[1]}',
@@ -153,13 +153,13 @@ def test_malformed_messages_are_refused(data):
         (b'{"type":"hello","id":7', None),
     ],
 )
-def test_a_refusal_says_which_request_it_was_where_that_is_certain(data, id):
+def test_a_refusal_contains_the_request_id_if_it_is_certain(data, id):
     with pytest.raises(Malformed) as caught:
         decode(data)
     assert caught.value.fields["id"] == id
 
 
-def test_a_refusal_says_what_is_wrong_and_where():
+def test_a_refusal_names_the_invalid_field():
     with pytest.raises(Malformed) as caught:
         decode(b'{"type":"subscribe","id":1,"channel":7}')
     assert "$.channel" in caught.value.message

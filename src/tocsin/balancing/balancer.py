@@ -8,7 +8,6 @@ decision with its reason.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -41,20 +40,11 @@ REFUSALS = 1_000
 
 
 class Balancer:
-    """Applies one strategy to one load. ``pending`` is the registry of all migrations that are queued or in flight;
-    ``log`` has the last decisions, at most ``log_size``."""
+    """Applies one strategy to one load. ``pending`` is the registry of all migrations that are queued or in flight."""
 
-    def __init__(
-        self,
-        load: Load,
-        strategy: Strategy,
-        limits: Limits | None = None,
-        *,
-        log_size: int = 10_000,
-    ) -> None:
+    def __init__(self, load: Load, strategy: Strategy, limits: Limits | None = None) -> None:
         self.load, self.strategy, self.limits = load, strategy, limits or Limits()
         self.pending: dict[int, Migration] = {}
-        self.log: deque[Decision] = deque(maxlen=log_size)
         self.latest = Plan()
         #: The highest projected load when the oldest plan with pending migrations was made: none of them may exceed it.
         self.ceiling = 0.0
@@ -67,11 +57,11 @@ class Balancer:
     # Results of migrations.
 
     def finished(self, u: int, now: float) -> None:
-        self._end(u, now, Reason.DONE)
+        self._end(u, now)
 
     def failed(self, u: int, now: float) -> None:
         """The subscriber stays, and does not migrate during the cool-down: the next attempt may fail too."""
-        self._end(u, now, Reason.FAILED)
+        self._end(u, now)
 
     def forget(self, u: int) -> None:
         """The subscriber has left, and its id may be given to another."""
@@ -79,11 +69,9 @@ class Balancer:
         self._cooling.pop(u, None)
         self._reused.add(u)
 
-    def _end(self, u: int, now: float, reason: Reason) -> None:
-        migration = self.pending.pop(u, None)
-        if migration is not None:
+    def _end(self, u: int, now: float) -> None:
+        if self.pending.pop(u, None) is not None:
             self._cooling[u] = now + self.limits.cool_down
-            self._record(Plan(), Decision(now, migration, reason, 0.0, 0.0))
 
     # Plans.
 
@@ -99,12 +87,13 @@ class Balancer:
 
     def plan(self, now: float) -> Plan:
         """One iteration: drop pointless migrations, ask the strategy, decide."""
-        self._decide(self._begin(now), self.projected(), now)
-        self._evaluated(now)
-        return self.latest
-
-    def _evaluated(self, now: float) -> None:
-        self.gate.evaluated(now, self.latest.proposal, len(self.latest.migrations))
+        plan = self.latest = Plan()
+        self._drop(plan, now)
+        view = self.projected()
+        view.permission = self.gate.permission(now)
+        self._decide(self._suggestions(view, plan), self.projected(), now)
+        self.gate.evaluated(now, plan.proposal, len(plan.migrations))
+        return plan
 
     # The same in two halves, so that time may pass and the load may change between them.
 
@@ -127,11 +116,11 @@ class Balancer:
         current = []
         for migration in made.migrations:
             if self._outdated(migration):
-                self._record(plan, Decision(now, migration, Reason.POINTLESS, 0.0, 0.0))
+                plan.decisions.append(Decision(now, migration, Reason.POINTLESS, 0.0, 0.0))
             else:
                 current.append(migration)
         self._decide(current, self.projected(current), now)
-        self._evaluated(now)
+        self.gate.evaluated(now, plan.proposal, len(plan.migrations))
         return plan
 
     def _outdated(self, migration: Migration) -> bool:
@@ -141,13 +130,6 @@ class Balancer:
         )
 
     # Decisions.
-
-    def _begin(self, now: float) -> Iterator[Migration]:
-        plan = self.latest = Plan()
-        self._drop(plan, now)
-        view = self.projected()
-        view.permission = self.gate.permission(now)
-        return self._suggestions(view, plan)
 
     def _suggestions(self, view: WhatIf, plan: Plan) -> Iterator[Migration]:
         """The strategy's suggestions; the plan gets its proposal."""
@@ -160,11 +142,11 @@ class Balancer:
         for u, migration in list(self.pending.items()):
             at = int(self.load.at[u])
             if at == migration.target:
-                self._end(u, now, Reason.DONE)
+                self._end(u, now)
             elif at != migration.source or self.load.status[migration.target] >= Status.DRAINING:
                 del self.pending[u]
                 plan.dropped.append(migration)
-                self._record(plan, Decision(now, migration, Reason.POINTLESS, 0.0, 0.0))
+                plan.decisions.append(Decision(now, migration, Reason.POINTLESS, 0.0, 0.0))
         self._cooling = {u: until for u, until in self._cooling.items() if until > now}
 
     def _decide(self, suggestions: Iterable[Migration], trial: WhatIf, now: float) -> None:
@@ -191,7 +173,7 @@ class Balancer:
                     self.pending[migration.subscriber] = migration
                     plan.migrations.append(migration)
                 after = trial.loads.maximum if reason is Reason.ACCEPTED else ceiling
-                self._record(plan, Decision(now, migration, reason, before, after))
+                plan.decisions.append(Decision(now, migration, reason, before, after))
                 crowded = crowded + 1 if reason in (Reason.SOURCE, Reason.TARGET) else 0
                 if reason is Reason.IN_FLIGHT or crowded > FUTILE * self.limits.in_flight:
                     return
@@ -237,10 +219,6 @@ class Balancer:
             if gain < least and migration.gain < least:
                 return Reason.WORTHLESS
         return Reason.ACCEPTED
-
-    def _record(self, plan: Plan, decision: Decision) -> None:
-        plan.decisions.append(decision)
-        self.log.append(decision)
 
 
 def plan_for(request: PlanRequest) -> Plan:

@@ -26,7 +26,6 @@ class Reason(Enum):
     RAISES = "the target would exceed the present maximum load"
     WORTHLESS = "it gains too little"
     DONE = "the subscriber has arrived"
-    FAILED = "the migration failed"
     POINTLESS = "the load has changed and the migration is pointless"
 
 

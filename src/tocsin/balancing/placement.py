@@ -7,9 +7,10 @@ numbers come from the caller. ``None``: no broker accepts subscribers.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tocsin.errors import NotFound
 
@@ -50,15 +51,20 @@ class NewSubscriber:
     distances: Mapping[str, float] = field(default_factory=dict)
 
 
-class Placement(Protocol):
-    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None: ...
-
-
-class Nearest:
-    """NR: the shortest round trip, or else the shortest distance on the earth; random if neither is known."""
-
+class Placement(ABC):
     def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
         accepting = [each for each in candidates if each.accepts]
+        return self.choose(who, accepting, random) if accepting else None
+
+    @abstractmethod
+    def choose(self, who: NewSubscriber, accepting: Sequence[Candidate], random: Random) -> str:
+        """One of these, of which there is at least one."""
+
+
+class Nearest(Placement):
+    """NR: the shortest round trip, or else the shortest distance on the earth; random if neither is known."""
+
+    def choose(self, who: NewSubscriber, accepting: Sequence[Candidate], random: Random) -> str:
         measured = [each for each in accepting if each.broker in who.distances]
         if measured:
             return min(measured, key=lambda each: (who.distances[each.broker], each.broker)).broker
@@ -67,48 +73,39 @@ class Nearest:
             located = [(kilometres(here, each.at), each.broker) for each in accepting if each.at is not None]
             if located:
                 return min(located)[1]
-        return RandomBroker().place(who, candidates, random)
+        return RandomBroker().choose(who, accepting, random)
 
 
-class RoundRobin:
+class RoundRobin(Placement):
     """RR: one after the other, by name, so that brokers may come and go between two turns."""
 
     def __init__(self) -> None:
         self._last = ""
 
-    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
-        names = sorted(each.broker for each in candidates if each.accepts)
-        if not names:
-            return None
+    def choose(self, who: NewSubscriber, accepting: Sequence[Candidate], random: Random) -> str:
+        names = sorted(each.broker for each in accepting)
         self._last = next((name for name in names if name > self._last), names[0])
         return self._last
 
 
-class RandomBroker:
+class RandomBroker(Placement):
     """RND: random, in proportion to capacity."""
 
-    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
-        accepting = [each for each in candidates if each.accepts]
-        if not accepting:
-            return None
+    def choose(self, who: NewSubscriber, accepting: Sequence[Candidate], random: Random) -> str:
         return random.choices(accepting, [each.capacity for each in accepting])[0].broker
 
 
-class LeastLoaded:
+class LeastLoaded(Placement):
     """LL: the lowest reported load. Between two reports all go to the same broker: the paper's herd."""
 
-    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
-        accepting = [each for each in candidates if each.accepts]
-        return min(accepting, key=lambda each: (each.rank, each.broker)).broker if accepting else None
+    def choose(self, who: NewSubscriber, accepting: Sequence[Candidate], random: Random) -> str:
+        return min(accepting, key=lambda each: (each.rank, each.broker)).broker
 
 
-class TwoChoices:
+class TwoChoices(Placement):
     """The less loaded of two random brokers: nearly as even as LL, and without a herd however old the reports are."""
 
-    def place(self, who: NewSubscriber, candidates: Sequence[Candidate], random: Random) -> str | None:
-        accepting = [each for each in candidates if each.accepts]
-        if not accepting:
-            return None
+    def choose(self, who: NewSubscriber, accepting: Sequence[Candidate], random: Random) -> str:
         two = random.choices(accepting, [each.capacity for each in accepting], k=2)
         return min(two, key=lambda each: each.rank).broker
 

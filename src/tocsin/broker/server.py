@@ -183,7 +183,7 @@ class Server(WebServer):
                 self.reporter.start()
             waiting = asyncio.create_task(self._ready(upstream))
             expiring = asyncio.create_task(self._expire(users))
-            # What is here now stays: looking through it again and again only stops everybody.
+            # What is allocated now stays: collecting it again and again only pauses all connections.
             gc.freeze()
             gc.set_threshold(50_000, 50, 100)
             await self.serve([self.public])
@@ -221,7 +221,3 @@ class Server(WebServer):
         self.inner.close()
         self.app.receiver.close()
         await super().shutdown(sockets)
-
-    def serve_until_stopped(self) -> None:
-        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
-            runner.run(self.main())

@@ -14,10 +14,10 @@ from msgspec import Raw
 from rich.progress import Progress
 
 from tocsin.cli.output import URL, Json, print_json, print_line, progress
-from tocsin.cli.pub import opened
+from tocsin.cli.pub import RecordFile, Through, opened
 from tocsin.cli.records import Counted, posts
 from tocsin.cli.relay import readable, split
-from tocsin.cli.sub import BROKER, arguments
+from tocsin.cli.sub import BROKER, Parameters, arguments
 from tocsin.errors import Malformed, TocsinError, UserError
 
 #: Files that this process needs beside its connections.
@@ -48,10 +48,7 @@ def bench() -> None:
 @app.command()
 def sub(
     channel: Annotated[str, typer.Argument(help="The channel to subscribe to.")],
-    parameters: Annotated[
-        list[str] | None,
-        typer.Argument(help="name=value, where value is a number, true, false, null or a string; or name:=JSON."),
-    ] = None,
+    parameters: Parameters = None,
     broker: Annotated[str, typer.Option("--broker", envvar="TOCSIN_BROKER", help="Address of the broker.")] = BROKER,
     subscribers: Annotated[int, typer.Option(min=1, help="Connections, each with this subscription.")] = 100,
     seconds: Seconds = 10.0,
@@ -99,11 +96,9 @@ def sub(
 @app.command()
 def pub(
     feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
-    file: Annotated[str, typer.Argument(help="NDJSON or a JSON array, plain or gzip; - is standard input.")] = "-",
+    file: RecordFile = "-",
     cluster: Annotated[str, typer.Option(envvar="TOCSIN_URL", help="Address of the data cluster.")] = URL,
-    broker: Annotated[
-        str | None, typer.Option(help="Address of a broker to publish through, instead of the data cluster.")
-    ] = None,
+    broker: Through = None,
     clients: Annotated[int, typer.Option(min=1, max=10_000, help="Publishers, a connection each.")] = 8,
     batch: Annotated[int, typer.Option(min=1, max=200_000, help="Records in a post.")] = 100,
     seconds: Seconds = 10.0,

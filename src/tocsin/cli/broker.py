@@ -7,15 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.cluster import Level
-from tocsin.cli.output import Json, print_json, print_line
+from tocsin.cli.cluster import Level, announcer, start_logging
+from tocsin.cli.output import Json
 from tocsin.cli.starter import STARTED, end_with_starter
-from tocsin.errors import SystemTrouble, UserError
+from tocsin.errors import SystemFailure, UserError
 
 
 def broker(
@@ -46,9 +46,7 @@ def broker(
     Example:
       tocsin broker --name north --cluster http://127.0.0.1:8480 --port 8481
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_logging(log)
     for noisy in ("httpx", "httpcore"):
         logging.getLogger(noisy).setLevel("WARNING")
     options = settings.load_broker(
@@ -79,14 +77,8 @@ def broker(
     inner = address(inside)
     from tocsin.broker.server import Server
 
-    def announce(event: str) -> None:
-        facts: dict[str, Any] = {"event": event, "name": options.name, "url": url, "inside": inner}
-        if json:
-            print_json(facts | {"pid": os.getpid()})
-        else:
-            texts = {"listening": f"{options.name} listens on {url}", "ready": f"{options.name} is ready"}
-            print_line(texts.get(event, event))
-
+    texts = {"listening": f"{options.name} listens on {url}", "ready": f"{options.name} is ready"}
+    announce = announcer(json, texts, name=options.name, url=url, inside=inner)
     try:
         Server(options, public, inside, announce).serve_until_stopped()
     finally:
@@ -144,4 +136,4 @@ def run_several(options: settings.BrokerConfig, port: int, config: str | None, j
         pass
     failed = [member.returncode for member in members if member.returncode]
     if failed:
-        raise SystemTrouble(f"a process of the broker ended with code {failed[0]}")
+        raise SystemFailure(f"a process of the broker ended with code {failed[0]}")

@@ -63,14 +63,5 @@ def show_one(channel: dict[str, Any], executions: list[dict[str, Any]], json: bo
         return
     print_line("")
     names = ["execution", "rows", "subscriptions", "bytes", "seconds"]
-    rows = (
-        [
-            each["execution"],
-            each["rows"],
-            each["subscriptions"],
-            each["bytes"],
-            f"{each['finished'] - each['time']:.3f}",
-        ]
-        for each in executions
-    )
+    rows = ([*(each[name] for name in names[:-1]), f"{each['finished'] - each['time']:.3f}"] for each in executions)
     print_table(names, rows, [True] * 5)

@@ -6,16 +6,17 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.output import Json, print_json, print_line, report
+from tocsin.cli.output import Json, print_json, print_line, report, write_json
 from tocsin.cli.starter import end_with_starter
-from tocsin.errors import TocsinError, UserError
+from tocsin.errors import TocsinError
 
 
 class Level(StrEnum):
@@ -23,6 +24,23 @@ class Level(StrEnum):
     info = "info"
     warning = "warning"
     error = "error"
+
+
+def start_logging(level: Level) -> None:
+    text = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=level.value.upper(), format=text)
+
+
+def announcer(json: bool, texts: dict[str, str], **facts: str) -> Callable[[str], None]:
+    """Prints the events of a server: ``facts`` for programs, one of ``texts`` for people."""
+
+    def announce(event: str) -> None:
+        if json:
+            print_json({"event": event, **facts, "pid": os.getpid()})
+        else:
+            print_line(texts.get(event, event))
+
+    return announce
 
 
 def cluster(
@@ -48,9 +66,7 @@ def cluster(
     Example:
       tocsin cluster --home /var/lib/tocsin --port 8480
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_logging(log)
     # These log a user's mistake with a stack trace; the command prints the error anyway.
     for name, least in (("SQLQueryContextLogger", "CRITICAL"), ("sqlglot", "ERROR"), ("py4j", "WARNING")):
         logging.getLogger(name).setLevel(least)
@@ -62,12 +78,14 @@ def cluster(
     end_with_starter()
     sock = bind(options.host, options.port)
     url = address(sock)
+    texts = {"listening": f"listening on {url}", "ready": "ready: queries and channels run"}
+    announce = announcer(json, texts, url=url)
     from tocsin.cluster.service import DataCluster
 
     data = DataCluster(options)
 
     def listening() -> None:
-        announce("listening", url, json)
+        announce("listening")
         threading.Thread(target=wait, name="tocsin-ready", daemon=True).start()
 
     def wait() -> None:
@@ -77,8 +95,8 @@ def cluster(
             report(error, json=json)
             return
         if ready_file is not None:
-            write(ready_file, url)
-        announce("ready", url, json)
+            write_json(ready_file, {"url": url, "pid": os.getpid()})
+        announce("ready")
 
     try:
         serve(data, options, sock, listening)
@@ -86,24 +104,4 @@ def cluster(
         sock.close()
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
-    announce("stopped", url, json)
-
-
-def announce(event: str, url: str, json: bool) -> None:
-    facts: dict[str, Any] = {"event": event, "url": url, "pid": os.getpid()}
-    if json:
-        print_json(facts)
-    else:
-        print_line({"listening": f"listening on {url}", "ready": "ready: queries and channels run"}.get(event, event))
-
-
-def write(file: Path, url: str) -> None:
-    """Writes the file atomically: a script that waits for it may read it at once."""
-    import msgspec
-
-    part = file.with_name(file.name + ".part")
-    try:
-        part.write_bytes(msgspec.json.encode({"url": url, "pid": os.getpid()}))
-        part.replace(file)
-    except OSError as error:
-        raise UserError(f"cannot write {file}: {error}") from error
+    announce("stopped")

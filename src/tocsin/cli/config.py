@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +14,13 @@ from tocsin import config as settings
 from tocsin.cli.output import Json, print_json, print_table
 from tocsin.errors import UserError
 
-LOADERS: dict[str, Callable[[str], Any]] = {
-    "data cluster": settings.load,
-    "broker": settings.load_broker,
-    "coordinator": settings.load_coordinator,
+PARTS: dict[str, tuple[Callable[[str], Any], Callable[[], list[tuple[str, str, str, str]]]]] = {
+    "data cluster": (settings.load, settings.rows),
+    "broker": (settings.load_broker, partial(settings.rows, settings.BrokerConfig, variables="TOCSIN_BROKER_")),
+    "coordinator": (
+        settings.load_coordinator,
+        partial(settings.rows, settings.CoordinatorConfig, variables="TOCSIN_COORDINATOR_"),
+    ),
 }
 
 
@@ -42,25 +46,17 @@ def config(
     if broker and coordinator:
         raise UserError("give --broker or --coordinator, not both")
     part = "coordinator" if coordinator else "broker" if broker else "data cluster"
+    load, rows = PARTS[part]
     if file is not None:
-        print_json(LOADERS[part](str(file)))
+        print_json(load(str(file)))
         return
     names = ("name", "environment", "default", "meaning")
-    rows = coordinator_rows() if coordinator else broker_rows() if broker else settings.rows()
     if json:
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        print_json([dict(zip(names, row, strict=True)) for row in rows()])
     elif reference:
-        print_table(names, rows)
+        print_table(names, rows())
     else:
-        sys.stdout.write(template(part, rows))
-
-
-def coordinator_rows() -> list[tuple[str, str, str, str]]:
-    return settings.rows(settings.CoordinatorConfig, variables="TOCSIN_COORDINATOR_")
-
-
-def broker_rows() -> list[tuple[str, str, str, str]]:
-    return settings.rows(settings.BrokerConfig, variables="TOCSIN_BROKER_")
+        sys.stdout.write(template(part, rows()))
 
 
 def template(part: str = "data cluster", rows: list[tuple[str, str, str, str]] | None = None) -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.cluster import Level
-from tocsin.cli.output import Json, print_json, print_line
+from tocsin.cli.cluster import Level, announcer, start_logging
+from tocsin.cli.output import Json
 from tocsin.cli.starter import end_with_starter
 
 
@@ -44,9 +41,7 @@ def coordinator(
     Example:
       tocsin coordinator --port 8482 & tocsin broker --name north --coordinator http://127.0.0.1:8482
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=log.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_logging(log)
     given: dict[str, Any] = {"home": home, "port": port, "host": host, "placement": placement, "strategy": strategy}
     given |= {"store": store, "cluster": cluster, "admin_token": admin_token}
     options = settings.load_coordinator(config, None, **given)
@@ -57,33 +52,9 @@ def coordinator(
     end_with_starter()
     sock = bind(options.host, options.port)
     url = address(sock)
-
-    def announce(event: str) -> None:
-        if json:
-            print_json({"event": event, "url": url, "pid": os.getpid()})
-        else:
-            print_line({"listening": f"the coordinator listens on {url}"}.get(event, event))
-
+    announce = announcer(json, {"listening": f"the coordinator listens on {url}"}, url=url)
     try:
         Server(options, sock, announce).serve_until_stopped()
     finally:
         sock.close()
     announce("stopped")
-
-
-def facts(answer: dict[str, Any]) -> list[list[Any]]:
-    """Rows of the table of brokers."""
-    return [
-        [
-            each["name"],
-            each["state"],
-            each["subscribers"],
-            each["load_in"],
-            each["load_out"],
-            each["load_in"] + each["load_out"],
-            each["waiting"],
-            each["lagging"],
-            each["leaving"],
-        ]
-        for each in answer["brokers"]
-    ]

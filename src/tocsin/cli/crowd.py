@@ -48,14 +48,13 @@ _rows = msgspec.json.Decoder(list[dict[str, Any]])
 _PONG = wire.encode(wire.Pong()).decode()
 
 
-class Subscriber:
+class Subscriber(Struct, eq=False):
     """``execution`` is the last one that it has."""
 
-    def __init__(self) -> None:
-        self.notifications = 0
-        self.execution = 0
-        self.socket: ClientConnection | None = None
-        self.lost = False
+    notifications: int = 0
+    execution: int = 0
+    socket: ClientConnection | None = None
+    lost: bool = False
 
 
 class Crowd:

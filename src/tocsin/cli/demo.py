@@ -171,14 +171,8 @@ def ending(last: float | None, speed: float) -> str:
 
 
 def as_json(options: Options, city: CityOptions) -> dict[str, Any]:
-    return {
-        "brokers": options.brokers,
-        "placement": options.placement,
-        "strategy": options.strategy,
-        "seed": city.seed,
-        "subscribers": city.subscribers,
-        "speed": city.speed,
-    }
+    given = {name: getattr(options, name) for name in ("brokers", "placement", "strategy")}
+    return given | {name: getattr(city, name) for name in ("seed", "subscribers", "speed")}
 
 
 def watch(console: Console, running: Demo, seconds: float | None, *, plain: bool, silent: bool) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.errors import TocsinError
+from tocsin.errors import TocsinError, UserError
 
 Url = Annotated[str, typer.Option("--url", envvar="TOCSIN_URL", help="Address of the data cluster.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -44,6 +45,16 @@ def err() -> Console:
 def print_json(value: Any) -> None:
     sys.stdout.write(encoder.encode(value).decode() + "\n")
     sys.stdout.flush()
+
+
+def write_json(file: Path, value: Any) -> None:
+    """Writes the file atomically: a script that waits for it may read it at once."""
+    part = file.with_name(file.name + ".part")
+    try:
+        part.write_bytes(encoder.encode(value))
+        part.replace(file)
+    except OSError as error:
+        raise UserError(f"cannot write {file}: {error.strerror or error}") from error
 
 
 def print_line(text: str) -> None:

@@ -17,9 +17,13 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from tocsin.cli.http import Client, path
 from tocsin.cli.output import URL, Json, Url, clean, err, print_json, print_line, progress
 from tocsin.cli.records import Counted, Post, posts
-from tocsin.cli.relay import Relay
+from tocsin.cli.relay import relay
 from tocsin.errors import Malformed, UserError
 
+RecordFile = Annotated[str, typer.Argument(help="NDJSON or a JSON array, plain or gzip; - is standard input.")]
+Through = Annotated[
+    str | None, typer.Option(help="Address of a broker to publish through, instead of the data cluster.")
+]
 #: Refused records that are shown one by one.
 SHOWN = 20
 #: Refused records that --json lists.
@@ -48,7 +52,7 @@ class Sum:
 
 def pub(
     feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
-    file: Annotated[str, typer.Argument(help="NDJSON or a JSON array, plain or gzip; - is standard input.")] = "-",
+    file: RecordFile = "-",
     batch: Annotated[int, typer.Option(min=1, max=200_000, help="Records in a post.")] = 5_000,
     atomic: Annotated[bool, typer.Option("--atomic", help="Refuse a whole post for one bad record, and stop.")] = False,
     unknown: Annotated[str, typer.Option(help="Fields without a column: refuse or ignore.")] = "refuse",
@@ -56,9 +60,7 @@ def pub(
         str | None,
         typer.Option(help="Name of this file: published again under the same name, nothing is stored twice."),
     ] = None,
-    broker: Annotated[
-        str | None, typer.Option(help="Address of a broker to publish through, instead of the data cluster.")
-    ] = None,
+    broker: Through = None,
     retry: Annotated[
         bool, typer.Option("--retry", help="With --broker: records have keys, so repeat posts without an answer.")
     ] = False,
@@ -83,8 +85,8 @@ def pub(
     total = Sum()
     try:
         if broker is not None:
-            with opened(file) as (source, size), Relay(broker, feed, retry) as relay:
-                send_all(relay.send, feed, source, size, batch, total)
+            with opened(file) as (source, size), relay(broker, feed, retry) as send:
+                send_all(send, feed, source, size, batch, total)
         else:
             with Client(url) as client, opened(file) as (source, size):
                 send = poster(client, feed, {"atomic": atomic, "unknown": unknown}, key, total)
@@ -114,9 +116,17 @@ def poster(client: Client, feed: str, options: dict[str, Any], key: str | None, 
     prefix = key or uuid.uuid4().hex
     params = {name: str(value).lower() for name, value in options.items()}
 
-    def send(number: int, post: Post) -> dict[str, Any]:
+    def note(text: str) -> None:
+        err().print(clean(text), markup=False)
+
+    def send(number: int, post: Post) -> Any:
         headers = {"content-type": post.media, "idempotency-key": f"{prefix}-{number}"}
-        return deliver(client, path("feeds", feed), post.body, headers, params, retry=total.posts > 0)
+
+        def deliver() -> Any:
+            return client.call("POST", path("feeds", feed), content=post.body, headers=headers, params=params)
+
+        # A server that has answered before is probably restarting.
+        return client.retrying(deliver, time.sleep, note) if total.posts else deliver()
 
     return send
 
@@ -134,20 +144,6 @@ def send_all(send: Sender, feed: str, source: BinaryIO, size: int | None, batch:
                 bar.update(task, completed=counted.position, description=f"{feed}: {total.accepted:,} accepted")
     if not total.posts:
         raise Malformed("there are no records")
-
-
-def deliver(
-    client: Client, route: str, body: bytes, headers: dict[str, str], params: dict[str, str], *, retry: bool
-) -> dict[str, Any]:
-    def send() -> Any:
-        return client.call("POST", route, content=body, headers=headers, params=params)
-
-    def note(text: str) -> None:
-        err().print(clean(text), markup=False)
-
-    # A server that has answered before is probably restarting.
-    receipt: dict[str, Any] = client.retrying(send, time.sleep, note) if retry else send()
-    return receipt
 
 
 def show(feed: str, total: Sum, json: bool) -> None:

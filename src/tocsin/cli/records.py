@@ -8,8 +8,8 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, AnyStr, NamedTuple
 
 from tocsin.errors import Malformed, UserError
 
@@ -55,9 +55,11 @@ def posts(file: Counted, size: int) -> Iterator[Post]:
             source.read(3)
         first = source.peek(CHUNK).lstrip(b" \t\r\n")
         if first[:1] == b"[" or (first[:1] == b"{" and not is_json(first.partition(b"\n")[0])):
-            yield from _values(source, size)
+            for values in _batched(elements(source), size):
+                yield Post(f"[{','.join(values)}]".encode(), len(values), JSON)
         else:
-            yield from _lines(source, size)
+            for lines in _batched(filter(None, map(bytes.strip, source)), size):
+                yield Post(b"\n".join(lines), len(lines), NDJSON)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"the file is truncated or corrupt: {error}") from error
 
@@ -70,33 +72,17 @@ def is_json(text: bytes) -> bool:
     return True
 
 
-def _lines(source: io.BufferedReader[Any], size: int) -> Iterator[Post]:
-    lines: list[bytes] = []
+def _batched(records: Iterable[AnyStr], size: int) -> Iterator[list[AnyStr]]:
+    batch: list[AnyStr] = []
     weight = 0
-    for line in source:
-        record = line.strip()
-        if not record:
-            continue
-        lines.append(record)
+    for record in records:
+        batch.append(record)
         weight += len(record)
-        if len(lines) >= size or weight >= POST_BYTES:
-            yield Post(b"\n".join(lines), len(lines), NDJSON)
-            lines, weight = [], 0
-    if lines:
-        yield Post(b"\n".join(lines), len(lines), NDJSON)
-
-
-def _values(source: io.BufferedReader[Any], size: int) -> Iterator[Post]:
-    values: list[str] = []
-    weight = 0
-    for value in elements(source):
-        values.append(value)
-        weight += len(value)
-        if len(values) >= size or weight >= POST_BYTES:
-            yield Post(f"[{','.join(values)}]".encode(), len(values), JSON)
-            values, weight = [], 0
-    if values:
-        yield Post(f"[{','.join(values)}]".encode(), len(values), JSON)
+        if len(batch) >= size or weight >= POST_BYTES:
+            yield batch
+            batch, weight = [], 0
+    if batch:
+        yield batch
 
 
 def elements(source: Any) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -14,41 +15,31 @@ from tocsin.errors import Malformed
 _values = msgspec.json.Decoder(list[Raw])
 
 
-class Relay:
+@contextmanager
+def relay(broker: str, feed: str, retry: bool) -> Iterator[Callable[[int, Post], dict[str, Any]]]:
     """Sends posts over one connection. It refuses lines that are not JSON: they would make the frame malformed."""
+    from tocsin.client.sync import connect  # takes a tenth of a second; other commands don't need it
 
-    def __init__(self, broker: str, feed: str, retry: bool) -> None:
-        from tocsin.client.sync import connect  # takes a tenth of a second; other commands don't need it
+    with connect(broker) as client:
 
-        self._client = connect(broker)
-        self._feed = feed
-        self._retry = retry
+        def send(number: int, post: Post) -> dict[str, Any]:
+            """The receipt, with the indexes of the refused records within the post."""
+            refused: list[dict[str, Any]] = []
+            records: list[Raw] = []
+            indexes: list[int] = []
+            for index, record in enumerate(split(post)):
+                if readable(record):
+                    records.append(record)
+                    indexes.append(index)
+                else:
+                    refused.append({"index": index, "code": "not_json", "reason": "this is not JSON"})
+            receipt = client.publish(feed, records, retry=retry)
+            refused += [
+                {"index": indexes[each.index], "code": each.code, "reason": each.reason} for each in receipt.refused
+            ]
+            return {"accepted": receipt.accepted, "refused": sorted(refused, key=lambda each: int(each["index"]))}
 
-    def __enter__(self) -> Relay:
-        self._client.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._client.__exit__(kind, error, trace)
-
-    def send(self, number: int, post: Post) -> dict[str, Any]:
-        """The receipt, with the indexes of the refused records within the post."""
-        refused: list[dict[str, Any]] = []
-        records: list[Raw] = []
-        indexes: list[int] = []
-        for index, record in enumerate(split(post)):
-            if readable(record):
-                records.append(record)
-                indexes.append(index)
-            else:
-                refused.append({"index": index, "code": "not_json", "reason": "this is not JSON"})
-        receipt = self._client.publish(self._feed, records, retry=self._retry)
-        refused += [
-            {"index": indexes[each.index], "code": each.code, "reason": each.reason} for each in receipt.refused
-        ]
-        return {"accepted": receipt.accepted, "refused": sorted(refused, key=lambda each: int(each["index"]))}
+        yield send
 
 
 def split(post: Post) -> list[Raw]:

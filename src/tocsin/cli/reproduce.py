@@ -13,7 +13,7 @@ import typer
 from tocsin.cli.output import Json, print_json, print_line
 from tocsin.cli.progress import track
 from tocsin.cli.up import terminable
-from tocsin.errors import NotFound, SystemTrouble, UserError
+from tocsin.errors import NotFound, SystemFailure, UserError
 
 if TYPE_CHECKING:
     from tocsin.experiments.debs2019.figure import Figure
@@ -64,7 +64,7 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         trouble = f"{out} cannot be written: {error.strerror}"
-        raise SystemTrouble(trouble, hint="choose another folder: --out") from error
+        raise SystemFailure(trouble, hint="choose another folder: --out") from error
     if live:
         outcomes = [alive(people, speed, minutes)]
     else:

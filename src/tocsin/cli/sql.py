@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,19 +53,26 @@ def read(file: str) -> str:
         raise UserError(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def run(client: Client, script: str, json: bool) -> None:
+def events(client: Client, script: str) -> Iterator[dict[str, Any]]:
+    """Runs the statements one after the other: ``progress`` and the ``outcome`` of each. Raises the first error."""
     headers = {"accept": "application/x-ndjson", "content-type": "text/plain; charset=utf-8"}
-    with progress() as bar, client.stream("POST", "/sql", content=script.encode(), headers=headers) as response:
+    with client.stream("POST", "/sql", content=script.encode(), headers=headers) as response:
+        for line in response.iter_lines():
+            event = msgspec.json.decode(line)
+            if "error" in event:
+                raise Remote(response.status_code, event["error"])
+            yield event
+
+
+def run(client: Client, script: str, json: bool) -> None:
+    with progress() as bar:
         steps = Steps(bar)
-        for text in response.iter_lines():
-            line = msgspec.json.decode(text)
-            if "error" in line:
-                raise Remote(response.status_code, line["error"])
-            if "progress" in line:
-                steps.show(line["progress"])
+        for event in events(client, script):
+            if "progress" in event:
+                steps.show(event["progress"])
             else:
-                steps.end(line["outcome"]["statement"])
-                show(line["outcome"], json)
+                steps.end(event["outcome"]["statement"])
+                show(event["outcome"], json)
 
 
 class Steps:

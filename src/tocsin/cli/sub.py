@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from tocsin.client import Gap, Notification
 
 BROKER = "http://127.0.0.1:8481"
+Parameters = Annotated[
+    list[str] | None,
+    typer.Argument(help="name=value, where value is a number, true, false, null or a string; or name:=JSON."),
+]
 _PARAMETER = re.compile(r"(\w+)(:?=)(.*)", re.DOTALL)
 
 
 def sub(
     channel: Annotated[str, typer.Argument(help="The channel to subscribe to.")],
-    parameters: Annotated[
-        list[str] | None,
-        typer.Argument(help="name=value, where value is a number, true, false, null or a string; or name:=JSON."),
-    ] = None,
+    parameters: Parameters = None,
     broker: Annotated[
         str | None,
         typer.Option(

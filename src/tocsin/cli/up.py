@@ -7,21 +7,20 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from tocsin.cli.http import Client, Remote
-from tocsin.cli.output import Json, print_json, print_line, report
-from tocsin.cli.sql import read
-from tocsin.errors import TocsinError, UserError
+from tocsin.cli.http import Client
+from tocsin.cli.output import Json, print_json, print_line, report, write_json
+from tocsin.cli.sql import events, read
+from tocsin.errors import TocsinError
 
 if TYPE_CHECKING:
     from tocsin.local import LocalDeployment
@@ -73,7 +72,7 @@ def up(
                 for name, text in scripts:
                     run_script(deployment, name, text, progress, json)
                 if ready_file is not None:
-                    write(ready_file, deployment.addresses)
+                    write_json(ready_file, deployment.addresses)
                 progress.pause()
                 print_addresses(deployment, json)
                 with contextlib.suppress(KeyboardInterrupt):
@@ -180,34 +179,15 @@ def run_script(deployment: LocalDeployment, name: str, text: str, progress: Prog
     try:
         if left.marks:
             marks = iter(left.marks)
-            statements(deployment.cluster, left.text, lambda outcome: scripts.done(next(marks)))
+            with Client(deployment.cluster) as client:
+                for event in events(client, left.text):
+                    if "outcome" in event:
+                        scripts.done(next(marks))
     except TocsinError as error:
         progress.pause()
         report(error, json=json, script=text, name=name)
         raise typer.Exit(1) from error
     progress.done(f"{Path(name).name}: {len(left.marks)} statements run", time.monotonic() - began)
-
-
-def statements(url: str, script: str, done: Callable[[dict[str, Any]], None]) -> None:
-    """Runs a script; ``done`` gets the outcome of each statement."""
-    headers = {"content-type": "text/plain; charset=utf-8", "accept": "application/x-ndjson"}
-    with Client(url) as client, client.stream("POST", "/sql", content=script.encode(), headers=headers) as answer:
-        for line in answer.iter_lines():
-            event = msgspec.json.decode(line)
-            if "error" in event:
-                raise Remote(400, event["error"])
-            if "outcome" in event:
-                done(event["outcome"])
-
-
-def write(file: Path, addresses: dict[str, Any]) -> None:
-    """Writes the file atomically: a script that waits for it may read it at once."""
-    draft = file.with_name(file.name + ".part")
-    try:
-        draft.write_bytes(msgspec.json.encode(addresses))
-        draft.replace(file)
-    except OSError as error:
-        raise UserError(f"cannot write {file}: {error.strerror or error}") from error
 
 
 def print_addresses(deployment: LocalDeployment, json: bool) -> None:

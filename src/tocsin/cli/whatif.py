@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from tocsin.cli.output import Json, print_json, print_line, print_table
 from tocsin.cli.progress import track
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 if TYPE_CHECKING:
     from tocsin.experiments.whatif.answer import Candidate, Found
@@ -65,7 +66,7 @@ def _check(out: Path) -> None:
     if out.suffix not in (".html", ".png"):
         raise typer.BadParameter("the chart is .html or .png", param_hint="--out")
     if not out.parent.is_dir():
-        raise SystemTrouble(f"the folder {out.parent} does not exist", hint="choose another folder: --out")
+        raise SystemFailure(f"the folder {out.parent} does not exist", hint="choose another folder: --out")
     from tocsin.experiments.png import pyplot
 
     pyplot()  # report a missing package before the work, not after it
@@ -97,17 +98,8 @@ def row(found: Found) -> list[str]:
 
 
 def plain(found: Found) -> dict[str, Any]:
-    candidate = found.candidate
-    return {
-        "brokers": candidate.brokers,
-        "placement": candidate.placement,
-        "strategy": candidate.strategy,
-        "alpha": candidate.alpha,
-        "busiest": found.busiest,
-        "cov": found.cov,
-        "migrations": found.migrations,
-        "deliveries": int(found.run.deliveries.sum()),
-    }
+    figures = {"busiest": found.busiest, "cov": found.cov, "migrations": found.migrations}
+    return asdict(found.candidate) | figures | {"deliveries": int(found.run.deliveries.sum())}
 
 
 def show(scenario: Scenario, found: list[Found], best: Found | None) -> None:

@@ -15,12 +15,12 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from tocsin.errors import SystemTrouble, TocsinError, Unauthorized, Unreachable, UserError
+from tocsin.errors import SystemFailure, TocsinError, Unauthorized, Unreachable, UserError
 from tocsin.http.client import HttpClient, trust
 from tocsin.wire.remote_errors import remote_error
 from tocsin.wire.reports import BrokerRequest, Placement
 
-#: Bytes of an answer; nobody here needs more than a token or an address.
+#: Bytes of an answer; a token or an address needs no more.
 LARGEST = 64 * 1024
 #: Seconds for the answer to a login, and to a request for a broker.
 LOGIN_TIMEOUT, PLACEMENT_TIMEOUT = 10.0, 5.0
@@ -59,7 +59,7 @@ async def login(broker: str, credentials: Credentials) -> str:
 async def request_broker(coordinator: str, request: BrokerRequest) -> Placement:
     """A UserError is final; the caller may retry after other errors."""
     return await _ask(
-        coordinator, "/requestbroker", request, Placement, "coordinator", PLACEMENT_TIMEOUT, SystemTrouble
+        coordinator, "/requestbroker", request, Placement, "coordinator", PLACEMENT_TIMEOUT, SystemFailure
     )
 
 
@@ -86,7 +86,7 @@ def _refusal(status: int, content: bytes, url: str) -> TocsinError:
         text = f"{url} answers with status {status}"
         if status in (401, 403):
             return Unauthorized(text)
-        return SystemTrouble(text) if status >= 500 else UserError(text)
+        return SystemFailure(text) if status >= 500 else UserError(text)
 
 
 async def post(url: str, path: str, body: Struct, seconds: float) -> tuple[int, bytes]:

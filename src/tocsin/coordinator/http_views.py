@@ -15,11 +15,12 @@ from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core import reconfiguration
 from tocsin.coordinator.event_feed import TOPOLOGY
+from tocsin.coordinator.routes import route
 from tocsin.dashboard.files import Page
 from tocsin.errors import NoSuchPath
 from tocsin.http.forwarder import Forwarder
 from tocsin.http.requests import from_query, header
-from tocsin.http.responses import answer, encoder, stream
+from tocsin.http.responses import encoder, stream
 
 if TYPE_CHECKING:
     from tocsin.coordinator.server import Coordinator
@@ -52,6 +53,12 @@ class Viewing:
         self.watch.close()
         await self.cluster.close()
 
+    @route(
+        "GET /topology",
+        "brokers, load, balance, migrations; with `wait` as soon as the version differs from it, within 25 s",
+        "`version`, `time`, `brokers`, `subscribers`, `cov`, `mean`, `maximum`, `bound`, `pending`, `strategy`, "
+        "`placement`",
+    )
     async def topology(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Wait)
         if query.wait is not None:
@@ -66,21 +73,30 @@ class Viewing:
             self._topology = (now, encoder.encode(found | self.coordinator.handle(ev.ShowTopology(None))))
         return self._topology[1]
 
+    @route(
+        "GET /events",
+        "what happens, as it happens (Server-Sent Events); the newest `backlog` notes and samples first",
+        "`note`, `sample`, `topology`, `hello`, `gap`",
+    )
     async def events(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Following)
         last = request.headers.get("last-event-id", query.after)
         return stream(self.watch.events(last, query.backlog, self.topology_json), "text/event-stream", SSE)
 
-    async def strategy(self, request: Request) -> Response:
+    @route("GET /strategy", "how load is balanced", "`strategy`, `settings`, `known`")
+    async def strategy(self, request: Request) -> Any:
         config = self.coordinator.state.config
         known = {name: shown(registry.parameters(name)) for name in reconfiguration.known()}
         settings = known.get(config.strategy, {}) | config.settings
-        return answer({"strategy": config.strategy, "settings": settings, "known": known})
+        return {"strategy": config.strategy, "settings": settings, "known": known}
 
-    async def placement(self, request: Request) -> Response:
+    @route("GET /placement", "how new subscribers are placed", "`placement`, `known`")
+    async def placement(self, request: Request) -> Any:
         config = self.coordinator.state.config
-        return answer({"placement": config.placement, "known": list(placement.PLACEMENTS)})
+        return {"placement": config.placement, "known": list(placement.PLACEMENTS)}
 
+    @route("GET /cluster/channels", "the channels of the data cluster", "what that answers")
+    @route("GET /cluster/channels/{channel}/executions", "what a channel has found", "what that answers")
     async def channels(self, request: Request) -> Response:
         """Also the executions of one: the page needs both, and may only talk to its own origin."""
         url = self.coordinator.config.cluster
@@ -88,9 +104,11 @@ class Viewing:
             raise NoSuchPath("no data cluster", hint="start the coordinator with --cluster ADDRESS")
         return await self.cluster.forward(request, url, request.scope["raw_path"].removeprefix(b"/cluster"))
 
+    @route("GET /ui", "sends a browser to the page", "")
     async def to_page(self, request: Request) -> Response:
         return RedirectResponse("/ui/")
 
+    @route("GET /ui/{path:path}", "the page for watching and operating", "a file")
     async def page(self, request: Request) -> Response:
         return self._page.respond(request, request.path_params["path"])
 

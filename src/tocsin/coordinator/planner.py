@@ -17,7 +17,7 @@ from typing import IO, Any
 from tocsin.balancing.balancer import plan_for
 from tocsin.balancing.decisions import Plan
 from tocsin.balancing.plan_request import PlanRequest
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 #: Up to this many subscriptions a plan takes some milliseconds.
 SMALL = 5_000
@@ -42,13 +42,13 @@ class Planner:
                 found = await asyncio.wait_for(exchanged, self.timeout)
             except TimeoutError:
                 self.close()
-                raise SystemTrouble(f"planning took more than {self.timeout:g} s") from None
+                raise SystemFailure(f"planning took more than {self.timeout:g} s") from None
             except Exception as error:
                 self.close()
-                raise SystemTrouble(f"the planning process failed: {str(error) or type(error).__name__}") from error
+                raise SystemFailure(f"the planning process failed: {str(error) or type(error).__name__}") from error
         if isinstance(found, Plan):
             return found
-        raise SystemTrouble(f"the strategy failed: {found}")
+        raise SystemFailure(f"the strategy failed: {found}")
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:

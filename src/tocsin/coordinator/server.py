@@ -9,7 +9,7 @@ import random
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
@@ -25,10 +25,10 @@ from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.coordinator.event_feed import EventFeed
 from tocsin.coordinator.http_views import Viewing, is_browser
 from tocsin.coordinator.planner import Planner
-from tocsin.coordinator.routes import ROUTES
+from tocsin.coordinator.routes import ADMIN, BROKER, Described, all_routes, route
 from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.write_behind import WriteBehind
-from tocsin.errors import Busy, LeaseHeld, SystemTrouble, Unauthorized
+from tocsin.errors import Busy, LeaseHeld, SystemFailure, Unauthorized
 from tocsin.http.passwords import hash_password
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
@@ -78,6 +78,7 @@ class Coordinator:
         """The body of the reply; raises the error of a refusal. A call that is a future gets its own result."""
         found: Any = None
         refused: Exception | None = None
+        queued = self.persister.queued
         for instruction in self.state.handle(event, self.clock()):
             match instruction:
                 case ev.Reply(call=asyncio.Future() as call):
@@ -95,16 +96,16 @@ class Coordinator:
                 case ev.Refuse():
                     refused = instruction.error
                 case ev.SaveBroker():
-                    self.persister.broker(instruction.row.name, instruction.row)
+                    queued.brokers[instruction.row.name] = instruction.row
                 case ev.DeleteBroker():
-                    self.persister.broker(instruction.name, None)
+                    queued.brokers[instruction.name] = None
                 case ev.SaveChoice():
-                    self.persister.choice(instruction.choice)
+                    queued.choice = (instruction.choice,)
                 case ev.Note():
-                    self.persister.note(time.time(), instruction)
+                    queued.notes.append((time.time(), instruction))
                     self.feed.publish("note", {"time": time.time(), **structs.asdict(instruction)})
                 case ev.Sample():
-                    self.persister.sample(time.time(), instruction)
+                    queued.samples.append((time.time(), instruction))
                     self.feed.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
         if isinstance(event, ev.Report | ev.Place | ev.Register):
             self.feed.changed()
@@ -124,7 +125,7 @@ class Coordinator:
             plan = await self.planner.plan(instruction.request)
         except Exception as error:
             # A failing strategy must not stop reports and placements.
-            log.error("no plan: %s", error, exc_info=None if isinstance(error, SystemTrouble) else error)
+            log.error("no plan: %s", error, exc_info=None if isinstance(error, SystemFailure) else error)
         self.handle(ev.PlanReady(instruction.number, plan))
 
     async def handle_durably(self, event: ev.Event) -> Any:
@@ -145,54 +146,58 @@ class App(Viewing):
         super().__init__(coordinator, admin)
         self._hashing = 0
         self.router = Router(
-            [Route(each.path, getattr(self, each.name), methods=[each.method]) for each in ROUTES],
+            [Route(each.path, self._endpoint(each), methods=[each.method]) for each in ROUTES],
             redirect_slashes=False,
             default=no_such_path,
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        await handle(self.router, scope, receive, send)
+        if scope["type"] == "http":
+            await handle(self.router, scope, receive, send)
 
-    async def index(self, request: Request) -> Response:
+    def _endpoint(self, each: Described) -> Callable[[Request], Awaitable[Response]]:
+        """Checks the admin token and reads the body, if the route has these."""
+        handler = getattr(self, each.name)
+        limit = self.coordinator.config.limits.report_bytes if each.body is reports.LoadReport else BODY_BYTES
+
+        async def endpoint(request: Request) -> Response:
+            if each.who == ADMIN:
+                self.admin.check(request.scope["headers"])
+            arguments = {} if each.body is None else {"body": await read(request, each.body, limit)}
+            found = await handler(request, **arguments)
+            return found if isinstance(found, Response) else answer(found)
+
+        return endpoint
+
+    @route("GET /", "the paths", "`coordinator`, `paths`")
+    async def index(self, request: Request) -> Any:
         if is_browser(request):
             return await self.to_page(request)
-        return answer({"coordinator": True, "paths": sorted(each.path for each in ROUTES)})
+        return {"coordinator": True, "paths": sorted(each.path for each in ROUTES)}
 
-    async def health(self, request: Request) -> Response:
-        return answer({"status": "alive"})
+    @route("GET /healthz", "whether it is alive", "`status`")
+    @route("GET /readyz", "whether it is ready", "`status`")
+    async def health(self, request: Request) -> Any:
+        return {"status": "alive"}
 
-    async def registerbroker(self, request: Request) -> Response:
-        return answer(
-            await self.coordinator.handle_durably(ev.Register(None, await body(request, reports.Registration)))
-        )
+    @route("POST /registerbroker", "a broker registers", reports.Registered, "who knows the secret")
+    async def registerbroker(self, request: Request, body: reports.Registration) -> Any:
+        return await self.coordinator.handle_durably(ev.Register(None, body))
 
-    async def requestbroker(self, request: Request) -> Response:
-        return answer(self.coordinator.handle(ev.Place(None, await body(request, reports.BrokerRequest))))
+    @route("POST /requestbroker", "choose the broker of a subscriber", reports.Placement)
+    async def requestbroker(self, request: Request, body: reports.BrokerRequest) -> Any:
+        return self.coordinator.handle(ev.Place(None, body))
 
-    async def brokers(self, request: Request) -> Response:
-        return answer(self.coordinator.handle(ev.ListBrokers(None)))
-
-    async def report(self, request: Request) -> Response:
-        limit = self.coordinator.config.limits.report_bytes
-        found = await body(request, reports.LoadReport, limit)
-        token = request.headers.get("authorization", "").partition(" ")[2]
-        return answer(self.coordinator.handle(ev.Report(None, request.path_params["broker"], token, found)))
-
-    async def leave(self, request: Request) -> Response:
-        token = request.headers.get("authorization", "").partition(" ")[2]
-        return answer(self.coordinator.handle(ev.Leave(None, request.path_params["broker"], token)))
-
-    async def registeruser(self, request: Request) -> Response:
-        who, read = await body(request, reports.User), self.coordinator.persister.read
-        salt, known, subscriber = await read(lambda store: store.user(who.user))
-        hashed = await self._hash(who.password, salt)
+    @route("POST /registeruser", "a user gets its subscriber", reports.UserRegistered)
+    async def registeruser(self, request: Request, body: reports.User) -> Any:
+        read = self.coordinator.persister.read
+        salt, known, subscriber = await read(lambda store: store.user(body.user))
+        hashed = await self._hash(body.password, salt)
         if known is None:
-            subscriber = await read(lambda store: store.add_user(who.user, salt, hashed, subscriber))
+            subscriber = await read(lambda store: store.add_user(body.user, salt, hashed, subscriber))
         elif not hmac.compare_digest(known, hashed):
             raise Unauthorized("wrong user name or password")
-        return answer(reports.UserRegistered(who.user, subscriber))
+        return reports.UserRegistered(body.user, subscriber)
 
     async def _hash(self, password: str, salt: bytes) -> bytes:
         """Hashing is slow on purpose: it runs in a thread, and for a limited number at the same time."""
@@ -204,45 +209,81 @@ class App(Viewing):
         finally:
             self._hashing -= 1
 
-    async def drain(self, request: Request) -> Response:
-        self.admin.check(request.scope["headers"])
-        return answer(await self.coordinator.handle_durably(ev.Drain(None, request.path_params["broker"])))
+    @route(
+        "POST /brokers/{broker}/report",
+        "a broker reports changes and gets migrations to carry out",
+        reports.ReportReply,
+        BROKER,
+    )
+    async def report(self, request: Request, body: reports.LoadReport) -> Any:
+        return self.coordinator.handle(ev.Report(None, request.path_params["broker"], token(request), body))
 
-    async def undrain(self, request: Request) -> Response:
-        self.admin.check(request.scope["headers"])
-        return answer(await self.coordinator.handle_durably(ev.Drain(None, request.path_params["broker"], undo=True)))
+    @route("GET /brokers", "brokers that accept subscribers, to measure round trips", reports.BrokerList)
+    async def brokers(self, request: Request) -> Any:
+        return self.coordinator.handle(ev.ListBrokers(None))
 
-    async def forget(self, request: Request) -> Response:
-        self.admin.check(request.scope["headers"])
-        return answer(await self.coordinator.handle_durably(ev.Forget(None, request.path_params["broker"])))
+    @route("POST /brokers/{broker}/leave", "a broker stops", "`broker`", BROKER)
+    async def leave(self, request: Request) -> Any:
+        return self.coordinator.handle(ev.Leave(None, request.path_params["broker"], token(request)))
 
-    async def put_strategy(self, request: Request) -> Response:
-        self.admin.check(request.scope["headers"])
-        request_body = await body(request, StrategyRequest)
-        return answer(
-            await self.coordinator.handle_durably(ev.Reconfigure(None, request_body.strategy, request_body.settings))
-        )
+    @route("POST /brokers/{broker}/drain", "drain a broker", "`broker`, `state`", ADMIN)
+    async def drain(self, request: Request) -> Any:
+        return await self.coordinator.handle_durably(ev.Drain(None, request.path_params["broker"]))
 
-    async def put_placement(self, request: Request) -> Response:
-        self.admin.check(request.scope["headers"])
-        request_body = await body(request, PlacementRequest)
-        return answer(await self.coordinator.handle_durably(ev.Reconfigure(None, placement=request_body.placement)))
+    @route(
+        "POST /brokers/{broker}/undrain", "let a drained broker accept subscribers again", "`broker`, `state`", ADMIN
+    )
+    async def undrain(self, request: Request) -> Any:
+        return await self.coordinator.handle_durably(ev.Drain(None, request.path_params["broker"], undo=True))
 
-    async def history(self, request: Request) -> Response:
+    @route("DELETE /brokers/{broker}", "forget a broker that is gone for good", "`broker`", ADMIN)
+    async def forget(self, request: Request) -> Any:
+        return await self.coordinator.handle_durably(ev.Forget(None, request.path_params["broker"]))
+
+    @route(
+        "PUT /strategy", "balance in another way from now on, also after a restart", "`strategy`, `placement`", ADMIN
+    )
+    async def put_strategy(self, request: Request, body: StrategyRequest) -> Any:
+        return await self.coordinator.handle_durably(ev.Reconfigure(None, body.strategy, body.settings))
+
+    @route(
+        "PUT /placement",
+        "place new subscribers in another way from now on, also after a restart",
+        "`strategy`, `placement`",
+        ADMIN,
+    )
+    async def put_placement(self, request: Request, body: PlacementRequest) -> Any:
+        return await self.coordinator.handle_durably(ev.Reconfigure(None, placement=body.placement))
+
+    @route("GET /history", "the newest `limit` samples of the balance", "`samples`")
+    async def history(self, request: Request) -> Any:
         query = from_query(request.scope["query_string"], Since)
         await self.coordinator.persister.flush()
-        return answer({"samples": await self.coordinator.persister.read(lambda store: store.samples(query.limit))})
+        return {"samples": await self.coordinator.persister.read(lambda store: store.samples(query.limit))}
 
-    async def plan(self, request: Request) -> Response:
-        return answer(await self.coordinator.call(ev.ShowPlan))
+    @route(
+        "GET /balance/plan",
+        "the plan of now, without carrying it out",
+        "`strategy`, `before`, `after`, `bound`, `migrations`, `refused`, `deferred`",
+    )
+    async def plan(self, request: Request) -> Any:
+        return await self.coordinator.call(ev.ShowPlan)
 
-    async def log(self, request: Request) -> Response:
+    @route("GET /balance/log", "the newest `limit` decisions after number `after`", "`log`")
+    async def log(self, request: Request) -> Any:
         query = from_query(request.scope["query_string"], Since)
         await self.coordinator.persister.flush()
-        return answer({"log": await self.coordinator.persister.read(lambda store: store.log(query.after, query.limit))})
+        return {"log": await self.coordinator.persister.read(lambda store: store.log(query.after, query.limit))}
 
 
-async def body(request: Request, kind: type[Any], limit: int = BODY_BYTES) -> Any:
+ROUTES = all_routes(App)
+
+
+def token(request: Request) -> str:
+    return request.headers.get("authorization", "").partition(" ")[2]
+
+
+async def read(request: Request, kind: type[Any], limit: int) -> Any:
     headers = request.scope["headers"]
     check_origin(headers)
     media_type(headers, ["application/json"], "application/json")
@@ -255,9 +296,8 @@ class Server(WebServer):
     ) -> None:
         self.settings = config
         self.sock = sock
-        self.announce = announce
         self._lost: LeaseHeld | None = None
-        super().__init__(self.answer, grace=GRACE)
+        super().__init__(self.answer, grace=GRACE, listening=lambda: announce("listening"))
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
@@ -293,15 +333,7 @@ class Server(WebServer):
                 log.exception("a tick failed")
             await coordinator.persister.retry()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.announce("listening")
-
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Before waiting for connections: an event stream does not end by itself.
         await self.app.close()
         await super().shutdown(sockets)
-
-    def serve_until_stopped(self) -> None:
-        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
-            runner.run(self.main())

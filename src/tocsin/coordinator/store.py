@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ LAYOUT = Layout(
     elsewhere="another --home or --store",
 )
 BROKER = "INSERT INTO brokers (name, row) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET row = excluded.row"
+#: Notes and samples that are queued while the database is unavailable.
+NOTES = 10_000
 #: Decisions in the log.
 LOG = 100_000
 
@@ -52,8 +55,8 @@ class Changes(Struct):
 
     brokers: dict[str, BrokerRow | None] = field(default_factory=dict)
     choice: tuple[Choice | None, ...] = ()
-    notes: list[tuple[float, Note]] = field(default_factory=list)
-    samples: list[tuple[float, Sample]] = field(default_factory=list)
+    notes: deque[tuple[float, Note]] = field(default_factory=lambda: deque(maxlen=NOTES))
+    samples: deque[tuple[float, Sample]] = field(default_factory=lambda: deque(maxlen=NOTES))
 
 
 def open_store(home: str, address: str, history: int, users: int) -> Store:

@@ -10,21 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tocsin.coordinator.core.events import BrokerRow, Choice, Note, Sample
 from tocsin.coordinator.store import Changes, Store
-from tocsin.errors import Busy, LeaseHeld, StorageError, SystemTrouble
+from tocsin.errors import Busy, LeaseHeld, StorageError, SystemFailure
 
 log = logging.getLogger("tocsin.server")
 
 #: Seconds to wait for the database.
 TIMEOUT = 10.0
-#: Notes that are queued while it is unavailable.
-NOTES = 10_000
 #: Most calls that wait for it, and most that run at the same time.
 CALLS, AT_ONCE = 256, 8
 
@@ -32,34 +29,15 @@ T = TypeVar("T")
 
 
 class WriteBehind:
-    """``lost`` is called when another coordinator has taken over."""
+    """``queued``: changes that are not written yet. ``lost`` is called when another coordinator has taken over."""
 
     def __init__(self, store: Store, lost: Callable[[LeaseHeld], None] = lambda error: None) -> None:
         self.store = store
         self._lost = lost
-        self._brokers: dict[str, BrokerRow | None] = {}
-        self._choice: tuple[Choice | None, ...] = ()
-        self._notes: deque[tuple[float, Note]] = deque(maxlen=NOTES)
-        self._samples: deque[tuple[float, Sample]] = deque(maxlen=NOTES)
+        self.queued = Changes()
         self._calls, self._room = 0, asyncio.Semaphore(AT_ONCE)
         self._writing: asyncio.Task[None] | None = None
         self._last_error = ""
-
-    # -- changes
-
-    def broker(self, name: str, row: BrokerRow | None) -> None:
-        self._brokers[name] = row
-
-    def choice(self, choice: Choice | None) -> None:
-        self._choice = (choice,)
-
-    def note(self, at: float, note: Note) -> None:
-        self._notes.append((at, note))
-
-    def sample(self, at: float, sample: Sample) -> None:
-        self._samples.append((at, sample))
-
-    # -- writing
 
     async def flush(self) -> None:
         """Return when all changes are written. Raises what prevents it; the changes stay queued."""
@@ -68,7 +46,7 @@ class WriteBehind:
     async def _flush(self) -> None:
         if self._writing is not None:  # has begun without the latest changes
             await asyncio.wait([self._writing])
-        if self._brokers or self._choice or self._notes or self._samples:
+        if self.queued != Changes():
             if self._writing is None:
                 self._writing = _started(self._write())
             await asyncio.shield(self._writing)
@@ -76,14 +54,11 @@ class WriteBehind:
     async def retry(self) -> None:
         """Called regularly; an error is logged once."""
         if self._writing is None:
-            with suppress(SystemTrouble):
+            with suppress(SystemFailure):
                 await self.flush()
 
     async def _write(self) -> None:
-        changes = Changes(self._brokers, self._choice, list(self._notes), list(self._samples))
-        self._brokers, self._choice = {}, ()
-        self._notes.clear()
-        self._samples.clear()
+        changes, self.queued = self.queued, Changes()
         try:
             await self._in_thread(lambda: self.store.write(changes))
             if self._last_error:
@@ -91,10 +66,11 @@ class WriteBehind:
             self._last_error = ""
         except Exception as error:
             # Newer changes win. If the commit is uncertain, a note twice is better than none.
-            self._brokers = changes.brokers | self._brokers
-            self._choice = self._choice or changes.choice
-            self._notes = deque([*changes.notes, *self._notes], NOTES)
-            self._samples = deque([*changes.samples, *self._samples], NOTES)
+            newer, self.queued = self.queued, changes
+            changes.brokers |= newer.brokers
+            changes.choice = newer.choice or changes.choice
+            changes.notes += newer.notes
+            changes.samples += newer.samples
             if str(error) != self._last_error:
                 log.error("cannot write to the store: %s", error)
                 self._last_error = str(error)
@@ -132,32 +108,21 @@ class WriteBehind:
     @staticmethod
     async def _in_thread(work: Callable[[], T]) -> T:
         """In a thread that does not delay the end of the process."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: T | None, error: BaseException | None) -> None:
-            if done.done():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(result)  # type: ignore[arg-type]
+        done: Future[T] = Future()
+        done.set_running_or_notify_cancel()  # the thread goes on when its caller is cancelled
 
         def run() -> None:
-            result, error = None, None
             try:
-                result = work()
-            except BaseException as raised:
-                error = raised
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(settle, result, error)
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
 
         threading.Thread(target=run, name="store", daemon=True).start()
-        return await done
+        return await asyncio.wrap_future(done)
 
     async def close(self) -> None:
         """Write the remaining changes."""
-        with suppress(SystemTrouble):
+        with suppress(SystemFailure):
             await self.flush()
 
 

@@ -13,7 +13,7 @@ import httpx
 from tocsin.cluster.statements.ast import CreateChannel, CreateFunction
 from tocsin.cluster.statements.parser import iter_statements
 from tocsin.demo.city.reports import ndjson
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 #: A feed is the quickest way into a dataset: it needs no Spark.
 SHELTERS = "CREATE FEED ShelterFeed; CONNECT FEED ShelterFeed TO DATASET Shelters; START FEED ShelterFeed;"
@@ -65,4 +65,4 @@ async def make(client: httpx.AsyncClient, speed: float, shelters: list[dict[str,
 async def _post(client: httpx.AsyncClient, path: str, body: bytes, media: str) -> None:
     answer = await client.post(path, content=body, headers={"content-type": media})
     if answer.is_error:
-        raise SystemTrouble(f"the application cannot be created: {answer.json()['error']['message']}")
+        raise SystemFailure(f"the application cannot be created: {answer.json()['error']['message']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -18,7 +19,7 @@ from tocsin.demo.people_finder import PeopleFinder
 from tocsin.errors import Busy, NotFound
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer, stream
-from tocsin.local import Brokers, LocalApp
+from tocsin.local import LocalApp, Supervisor
 
 BODY_BYTES = 10_000
 
@@ -38,10 +39,8 @@ class Flood(Struct, forbid_unknown_fields=True):
 class CityApp(LocalApp):
     features = ("local", "city")
 
-    def __init__(self, loop: DemoLoop, supervisor: Brokers, admin: Admin) -> None:
+    def __init__(self, loop: DemoLoop, supervisor: Supervisor, admin: Admin) -> None:
         self.loop = loop
-        self._finder: PeopleFinder | None = None
-        self._map: bytes | None = None
         super().__init__(supervisor, admin)
 
     def routes(self) -> list[Route]:
@@ -67,11 +66,13 @@ class CityApp(LocalApp):
     async def stop(self) -> None:
         await self.loop.stop()
 
-    @property
+    @cached_property
     def finder(self) -> PeopleFinder:
-        if self._finder is None:
-            self._finder = PeopleFinder(self.loop.city)
-        return self._finder
+        return PeopleFinder(self.loop.city)
+
+    @cached_property
+    def _map(self) -> bytes:
+        return bytes(answer(self.loop.city.map()).body)
 
     async def facts(self, request: Request) -> Response:
         options = self.loop.options
@@ -87,8 +88,6 @@ class CityApp(LocalApp):
         )
 
     async def map(self, request: Request) -> Response:
-        if self._map is None:
-            self._map = bytes(answer(self.loop.city.map()).body)
         return Response(self._map, media_type="application/json")
 
     async def people(self, request: Request) -> Response:

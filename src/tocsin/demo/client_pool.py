@@ -57,14 +57,10 @@ class ClientPool:
         self.publishers: dict[str, Client] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._connecting = asyncio.Semaphore(CONNECTING)
-        self._activity = self._empty()
+        self._activity = pool_frames.Activity()
         self._newest: dict[str, dict[str, Any]] = {}
         self._unchecked: deque[Member] = deque()
         self._decoded: dict[tuple[str, int, int], tuple[list[Any], list[float]]] = {}
-
-    @staticmethod
-    def _empty() -> pool_frames.Activity:
-        return pool_frames.Activity([], [], [], 0, 0, 0, 0, 0, 0, 0, [])
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
@@ -197,7 +193,7 @@ class ClientPool:
         while True:
             await asyncio.sleep(SUMMARY_PERIOD)
             self._check_brokers()
-            activity, self._activity = self._activity, self._empty()
+            activity, self._activity = self._activity, pool_frames.Activity()
             activity.newest, self._newest = list(self._newest.values()), {}
             pool_frames.write(self.writer, activity)
             await self.writer.drain()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from types import TracebackType
 from typing import Any
 
 from tocsin.coordinator.admin import Admin
@@ -34,9 +33,7 @@ class Demo:
             self.deployment.call(self.loop.start(self.deployment.supervisor))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.deployment.close()
 
     def _make_app(self, supervisor: Supervisor, admin: Admin) -> LocalApp:

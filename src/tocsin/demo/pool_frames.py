@@ -88,17 +88,17 @@ class Activity(Struct, tag=True):
     publication to notification. ``newest``: the newest notification of each channel.
     """
 
-    brokers: list[tuple[int, str]]
-    notified: list[int]
-    latencies: list[float]
-    notifications: int
-    results: int
-    locations: int
-    reports: int
-    migrations: int
-    confirmed: int
-    refused: int
-    newest: list[dict[str, Any]]
+    brokers: list[tuple[int, str]] = []
+    notified: list[int] = []
+    latencies: list[float] = []
+    notifications: int = 0
+    results: int = 0
+    locations: int = 0
+    reports: int = 0
+    migrations: int = 0
+    confirmed: int = 0
+    refused: int = 0
+    newest: list[dict[str, Any]] = []
 
 
 Message = Start | Locations | Reports | Ask | Answer | Follow | Followed | Stop | Hello | Activity

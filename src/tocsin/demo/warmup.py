@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from tocsin.client import connect
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 USER, KIND, PLACE = "warm-up-0001", "warm-up", "Warm-up"
 #: Far from every city.
@@ -38,7 +38,7 @@ async def warm_up(coordinator: str, channels: Mapping[str, Sequence[str]]) -> No
                     await asyncio.wait(waiting, timeout=AGAIN)
         except TimeoutError:
             late = [each.channel for each, task in zip(made, waiting, strict=True) if not task.done()]
-            raise SystemTrouble(f"{', '.join(late)} delivered nothing within {TIMEOUT:g} s") from None
+            raise SystemFailure(f"{', '.join(late)} delivered nothing within {TIMEOUT:g} s") from None
         finally:
             for task in waiting:
                 task.cancel()

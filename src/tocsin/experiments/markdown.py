@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tocsin.experiments.outcome import Check, Outcome
@@ -17,10 +18,7 @@ def plain(outcome: Outcome) -> dict[str, Any]:
         "title": outcome.title,
         "claim": outcome.claim,
         "verdict": outcome.verdict.value,
-        "checks": [
-            {"says": each.says, "found": each.found, "holds": list(each.holds), "direction": each.direction}
-            for each in outcome.checks
-        ],
+        "checks": [asdict(each) for each in outcome.checks],
         "variants": [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows],
         "remarks": outcome.remarks,
     }

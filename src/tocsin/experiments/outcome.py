@@ -41,15 +41,8 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     size = abs(value)
-    return (
-        f"{value:,.0f}"
-        if size >= 100
-        else f"{value:.1f}"
-        if size >= 10
-        else f"{value:.2f}"
-        if size >= 1
-        else f"{value:.3f}"
-    )
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{value:,.{digits}f}"
 
 
 @dataclass(frozen=True)

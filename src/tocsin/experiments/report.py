@@ -30,24 +30,22 @@ def write(
 ) -> list[Path]:
     """Returns the files that were written, the page with all figures last."""
     out.mkdir(parents=True, exist_ok=True)
-    written = []
+    written: list[Path] = []
+
+    def add(name: str, content: bytes | str) -> None:
+        written.append(out / name)
+        written[-1].write_bytes(content.encode() if isinstance(content, str) else content)
+
     images = {chart.name: render(chart) for outcome in outcomes for chart in outcome.charts} if charts else {}
     for name, image in images.items():
-        (out / f"{name}.png").write_bytes(image)
-        written.append(out / f"{name}.png")
+        add(f"{name}.png", image)
     for outcome in outcomes:
-        data = out / f"{outcome.id}.parquet"
-        pq.write_table(pa.table(outcome.data), data, compression="zstd")
-        written.append(data)
-        alone = out / f"{outcome.id}.html"
-        alone.write_text(page(f"{outcome.id}: {outcome.title}", intro, section(outcome, images)), encoding="utf-8")
-        written.append(alone)
-    tables = [claims(outcomes), *(variants([each]) for each in outcomes)]
-    (out / "tables.md").write_text("\n".join(tables), encoding="utf-8")
+        written.append(out / f"{outcome.id}.parquet")
+        pq.write_table(pa.table(outcome.data), written[-1], compression="zstd")
+        add(f"{outcome.id}.html", page(f"{outcome.id}: {outcome.title}", intro, section(outcome, images)))
+    add("tables.md", "\n".join([claims(outcomes), *(variants([each]) for each in outcomes)]))
     lines = b",\n".join(msgspec.json.encode(plain(each)) for each in outcomes)
-    (out / OUTCOMES).write_bytes(b"[\n" + lines + b"\n]\n")
-    written += [out / "tables.md", out / OUTCOMES]
-    whole = out / "index.html"
+    add(OUTCOMES, b"[\n" + lines + b"\n]\n")
     body = f"<section>{overview(outcomes)}</section>" + "".join(section(each, images) for each in outcomes)
-    whole.write_text(page(title, intro, body), encoding="utf-8")
-    return [*written, whole]
+    add("index.html", page(title, intro, body))
+    return written

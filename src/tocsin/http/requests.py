@@ -34,24 +34,16 @@ async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
     length = header(headers, b"content-length")
     if length is not None and length.isdigit() and int(length) > limit:
         raise too_large(limit)
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise Disconnected
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body", False):
-        if len(body) > limit:
-            raise too_large(limit)
-        return body
-    chunks, size = [body], len(body)
-    while message.get("more_body", False):
+    chunks: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
-        chunk = message.get("body", b"")
-        size += len(chunk)
+        chunks.append(message.get("body", b""))
+        size, more = size + len(chunks[-1]), message.get("more_body", False)
         if size > limit:
             raise too_large(limit)
-        chunks.append(chunk)
     return b"".join(chunks)
 
 
@@ -97,11 +89,10 @@ def accepted(headers: Headers, offered: dict[str, str], default: str) -> str:
             continue
         if media in offered:
             return offered[media]
-        if media in ("*/*", "", "application/*", "text/*"):
-            if media in ("*/*", ""):
-                return default
-            kind = media[:-1]
-            return next((name for offer, name in offered.items() if offer.startswith(kind)), default)
+        if media in ("*/*", ""):
+            return default
+        if media in ("application/*", "text/*"):
+            return next((name for offer, name in offered.items() if offer.startswith(media[:-1])), default)
     raise NotAcceptable(f"none of {raw.decode('latin-1')!r} is offered", hint=f"accept one of {', '.join(offered)}")
 
 

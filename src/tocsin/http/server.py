@@ -10,7 +10,7 @@ import resource
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -144,9 +144,18 @@ class Quiet(logging.Filter):
 
 
 class WebServer(uvicorn.Server):
-    """uvicorn's, for an owner that cleans up after it."""
+    """uvicorn's, for an owner that cleans up after it. ``listening`` is called when the port is open."""
 
-    def __init__(self, app: Any, *, grace: int, protocol: Any = Protocol, websocket: Any = "none") -> None:
+    def __init__(
+        self,
+        app: Any,
+        *,
+        grace: int,
+        protocol: Any = Protocol,
+        websocket: Any = "none",
+        listening: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._listening = listening
         super().__init__(
             uvicorn.Config(
                 app,
@@ -164,6 +173,17 @@ class WebServer(uvicorn.Server):
             )
         )
         logging.getLogger("uvicorn.error").addFilter(Quiet())
+
+    async def main(self) -> None:
+        """What the process does; a part that prepares and cleans up around ``serve`` overrides it."""
+
+    def serve_until_stopped(self) -> None:
+        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+            runner.run(self.main())
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

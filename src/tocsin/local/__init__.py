@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tocsin.local.deployment import LocalDeployment
 from tocsin.local.options import Options
-from tocsin.local.server import Brokers, LocalApp
+from tocsin.local.server import LocalApp
 from tocsin.local.supervisor import Notify, Status, Supervisor
 
-__all__ = ["Brokers", "LocalApp", "LocalDeployment", "Notify", "Options", "Status", "Supervisor"]
+__all__ = ["LocalApp", "LocalDeployment", "Notify", "Options", "Status", "Supervisor"]

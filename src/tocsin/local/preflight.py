@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import socket
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
 from tocsin.cluster.spark.java import find_java
-from tocsin.errors import SystemTrouble, UserError
+from tocsin.errors import SystemFailure, UserError
+from tocsin.http.server import bind
 
 #: Bytes beside Spark's heap: its JVM's own, and the data cluster's process.
 BESIDE_HEAP = 700 * 2**20
@@ -32,7 +32,7 @@ def check_memory(heap: str, brokers: int, meminfo: str | None = None) -> None:
     available = available_bytes(meminfo)
     needed = as_bytes(heap) + BESIDE_HEAP + EACH * (brokers + 1)
     if available is not None and available < needed:
-        raise SystemTrouble(
+        raise SystemFailure(
             f"too little memory: {gigabytes(available)} are available, {gigabytes(needed)} are needed "
             f"({heap} of it for Spark's heap)",
             hint="end other programs, or give Spark less: TOCSIN_DRIVER_MEMORY=1g",
@@ -73,18 +73,7 @@ def check_ports(host: str, ports: Iterable[int]) -> None:
     for port in ports:
         if not 0 < port < 65536:
             raise UserError(f"there is no port {port}", hint="choose a lower --port")
-        try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        except OSError as error:
-            raise UserError(f"cannot listen on {host}: {error}") from error
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError as error:
-                raise UserError(
-                    f"port {port} of {host} is in use", hint="stop what uses it, or choose others with --port"
-                ) from error
+        bind(host, port, listen=False).close()
 
 
 def lock(home: Path) -> IO[str]:

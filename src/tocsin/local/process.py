@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.errors import SystemTrouble, TocsinError, UserError
+from tocsin.errors import SystemFailure, TocsinError, UserError
 
 #: Seconds that a process has to end by itself.
 GRACE = 20.0
@@ -99,7 +99,7 @@ class ChildProcess:
                 problem = msgspec.json.decode(line)["error"]
                 return UserError(f"{self.name}: {problem['message']}", hint=problem.get("hint", ""))
         text = "\n".join(lines[-LAST_LINES:])
-        return SystemTrouble(f"{self.name} did not start", hint=f"its log is {self.log}\n{text}".rstrip())
+        return SystemFailure(f"{self.name} did not start", hint=f"its log is {self.log}\n{text}".rstrip())
 
     def kill(self) -> None:
         """At once, with all its children."""

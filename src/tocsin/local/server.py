@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -19,19 +19,9 @@ from tocsin.http.forwarder import Forwarder
 from tocsin.http.request_handler import handle
 from tocsin.http.responses import answer
 from tocsin.http.server import WebServer
+from tocsin.local.supervisor import Supervisor
 
 GRACE = 1
-
-
-class Brokers(Protocol):
-    """What this server needs of the supervisor."""
-
-    @property
-    def brokers(self) -> list[str]: ...
-    @property
-    def coordinator(self) -> str: ...
-    async def add_broker(self) -> str: ...
-    async def kill_broker(self, name: str) -> None: ...
 
 
 class LocalApp:
@@ -39,7 +29,7 @@ class LocalApp:
 
     features: tuple[str, ...] = ("local",)
 
-    def __init__(self, supervisor: Brokers, admin: Admin) -> None:
+    def __init__(self, supervisor: Supervisor, admin: Admin) -> None:
         self.supervisor, self.admin = supervisor, admin
         self._page = Page(self.features)
         self._coordinator = Forwarder("coordinator", "it is started again when it ends", authorized=True)

@@ -16,7 +16,7 @@ import httpx
 from msgspec import Struct
 
 from tocsin.config import variables
-from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemTrouble, TocsinError
+from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemFailure, TocsinError
 from tocsin.local.options import Options
 from tocsin.local.process import GRACE, ChildProcess
 
@@ -109,12 +109,12 @@ class Supervisor:
         await asyncio.gather(*(broker.wait_for("ready") for broker in brokers))
         await self._forget_old_brokers()
 
-    async def _start(self, process: ChildProcess) -> None:
+    async def _start(self, process: ChildProcess, kind: str = "up") -> None:
         began = time.monotonic()
         await process.start()
         self._watch(process.pid)
         await self._until_listening(process)
-        self._notify(Status("up", process.name, process.url, time.monotonic() - began))
+        self._notify(Status(kind, process.name, process.url, time.monotonic() - began))
 
     async def _until_listening(self, process: ChildProcess) -> None:
         """From now on it keeps its port, also after a restart."""
@@ -143,11 +143,11 @@ class Supervisor:
                         if error.get("spark") == "dead":
                             log = self.home / "cluster" / "logs" / "spark.log"
                             message = str(error["message"]).removeprefix("Spark is dead: ")
-                            raise SystemTrouble(message, hint=f"its log is {log}")
+                            raise SystemFailure(message, hint=f"its log is {log}")
             await ready
         except TimeoutError:
             hint = f"its log is {cluster.log}"
-            raise SystemTrouble(f"Spark did not start within {START_SECONDS:g} s", hint=hint) from None
+            raise SystemFailure(f"Spark did not start within {START_SECONDS:g} s", hint=hint) from None
         except httpx.HTTPError:
             await ready  # the process ended: raises its error
         finally:
@@ -259,17 +259,12 @@ class Supervisor:
         await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
         if self._stopping or process.name in self.killed:
             return
-        began = time.monotonic()
-        await process.start()
-        self._watch(process.pid)
         try:
-            await process.wait_for("listening")
+            await self._start(process, "again")
         except TocsinError as error:
             self._notify(Status("failed", process.name, error.message))
             if not self._stopping:
                 self._spawn(self._restart(process))
-        else:
-            self._notify(Status("again", process.name, process.url, time.monotonic() - began))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

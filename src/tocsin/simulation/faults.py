@@ -78,15 +78,15 @@ def _begin(world: Deployment, fault: Fault) -> None:
         return
 
     def moving(source: BrokerNode, order: MigrationOrder) -> None:
-        world.on_move.remove(moving)
+        world.on_migration.remove(moving)
         client = next(each for each in world.clients.values() if each.subscriber == order.subscriber)
         world.clock.after(fault.how * 0.5, _strike, world, _aimed(world, fault, source.name, order.broker, client))
 
-    world.on_move.append(moving)
+    world.on_migration.append(moving)
 
 
 def _aimed(world: Deployment, fault: Fault, source: str, target: str, client: ClientNode) -> Fault:
-    """At those who take part in the move."""
+    """Aims a fault at the machines that take part in the migration."""
     if fault.kind.endswith("client"):
         return structs.replace(fault, who=list(world.clients.values()).index(client))
     name = source if fault.who % 2 else target
@@ -136,7 +136,7 @@ def stop_broker(world: Deployment, fault: Fault) -> None:
 
 @kind()
 def retire(world: Deployment, fault: Fault) -> None:
-    """For good, as long as two others are there; half of the time somebody tells the coordinator."""
+    """Stops a broker for good if two others run; in half of the cases the coordinator is notified."""
     broker = _broker(world, fault.who)
     open_ = [each for each in world.brokers.values() if each.up and each.name not in world.draining]
     if not broker.up or len([each for each in open_ if each is not broker]) < 2:
@@ -173,7 +173,7 @@ def slow_broker(world: Deployment, fault: Fault) -> None:
 
 @kind(weight=4)
 def drain(world: Deployment, fault: Fault) -> None:
-    """An order to a coordinator that dies before it comes to it is no order: nobody was told that it counts."""
+    """A coordinator that dies before it executes the command has not confirmed it, so the command does not count."""
     world.coordinator.take(_drain_now, world, fault)
 
 
@@ -193,35 +193,35 @@ def _undrain(world: Deployment, name: str) -> None:
         world.coordinator.handle(coordinating.Drain(None, name, undo=True))
 
 
-def _wall(world: Deployment, inside: list[str], fault: Fault) -> None:
-    wall = Partition(frozenset(inside), one_way=fault.how > 0.75)
-    world.network.partitions.append(wall)
-    world.clock.after(fault.seconds, world.network.remove_partition, wall)
+def _separate(world: Deployment, inside: list[str], fault: Fault) -> None:
+    partition_ = Partition(frozenset(inside), one_way=fault.how > 0.75)
+    world.network.partitions.append(partition_)
+    world.clock.after(fault.seconds, world.network.remove_partition, partition_)
 
 
 @kind(weight=3)
 def partition(world: Deployment, fault: Fault) -> None:
-    """Any group from the rest."""
+    """Separates a random group of machines from the rest."""
     names = ["cluster", "coordinator", *world.brokers, *world.clients]
     rng = Random(fault.who)
-    _wall(world, rng.sample(names, rng.randint(1, len(names) // 2)), fault)
+    _separate(world, rng.sample(names, rng.randint(1, len(names) // 2)), fault)
 
 
 @kind(amid=True)
 def part_broker(world: Deployment, fault: Fault) -> None:
-    """A broker from everybody, or from the coordinator or the data cluster and those on their side."""
-    _wall(world, [_broker(world, fault.who).name], fault)
+    """Separates a broker from all other machines, in one or both directions."""
+    _separate(world, [_broker(world, fault.who).name], fault)
 
 
 @kind()
 def part_center(world: Deployment, fault: Fault) -> None:
-    """The coordinator or the data cluster from everybody."""
-    _wall(world, ["coordinator" if fault.who % 2 else "cluster"], fault)
+    """Separates the coordinator or the data cluster from all other machines."""
+    _separate(world, ["coordinator" if fault.who % 2 else "cluster"], fault)
 
 
 @kind(weight=3, amid=True)
 def part_client(world: Deployment, fault: Fault) -> None:
-    _wall(world, [_client(world, fault.who).name], fault)
+    _separate(world, [_client(world, fault.who).name], fault)
 
 
 @kind(amid=True)

@@ -236,9 +236,9 @@ def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: 
             for k in row if name == broker.name else ():
                 n[k] = n.get(k, 0) + 1
         F = sum((1 + n[k]) * lam[k] for k in n)
-        told = float(loads.F[numbers[broker.name]])
-        if not math.isclose(F, told, rel_tol=1e-9, abs_tol=1e-9):
-            yield Violation("loads agree with the model", f"F of {broker.name} is {F}, and the coordinator says {told}")
+        its = float(loads.F[numbers[broker.name]])
+        if not math.isclose(F, its, rel_tol=1e-9, abs_tol=1e-9):
+            yield Violation("loads agree with the model", f"F of {broker.name} is {F}, and the coordinator says {its}")
     up = [each for each in world.brokers.values() if each.up]
     for k, rate in lam.items():
         serving = [each.state.be_subscriptions.by_id[k] for each in up if _serves(each, k)]
@@ -253,7 +253,7 @@ def _serves(broker: BrokerNode, k: int) -> bool:
 
 
 def _brokers(world: Deployment) -> Iterator[Violation]:
-    """Nothing is left over: no queue, no subscription that nobody has, nobody on a broker that is drained."""
+    """Nothing is left over: no queue, no subscription without subscribers, no subscriber on a drained broker."""
     cluster, limits = world.cluster, world.scenario.broker.limits
     open_ = [each for each in world.brokers.values() if each.up and each.name not in world.draining]
     for broker in world.brokers.values():

@@ -82,7 +82,7 @@ def settle(world: Deployment) -> list[Violation]:
 
 
 def last_words(world: Deployment) -> list[Violation]:
-    """Whoever is there gets what is found now."""
+    """Every connected client receives the results that are found now."""
     for _ in range(2):
         for channel in world.cluster.data.channels.values():
             world.cluster.execute(channel, everything=True)

@@ -54,14 +54,14 @@ class ChannelPlan(Struct, eq=False):
 
 
 class ClientPlan(Struct, frozen=True):
-    """``wishes`` are (channel, kind). ``pace`` is what its application takes for a notification, in seconds."""
+    """``interests`` are (channel, kind). ``pace`` is what its application takes for a notification, in seconds."""
 
-    wishes: list[tuple[str, str]]
+    interests: list[tuple[str, str]]
     pace: float = 0.0
     bandwidth: float = 1e6
     max_pending: int = 1_000
-    urls: int = 0  # of how many brokers it knows the address
-    at: int | None = None  # the broker it goes to, and asks nobody
+    urls: int = 0  # the number of brokers whose address it knows
+    at: int | None = None  # the broker it connects to, without a coordinator
 
 
 class Scenario(Struct, frozen=True):
@@ -94,9 +94,9 @@ def draw(rng: Random) -> Scenario:
         )
         for number in range(rng.randint(1, 3))
     ]
-    wishes = [(channel.name, kind) for channel in channels for kind in kinds]
+    interests = [(channel.name, kind) for channel in channels for kind in kinds]
     tight = rng.random() < 0.15
-    clients = [_client(rng, wishes, brokers) for _ in range(rng.randint(3, 9))]
+    clients = [_client(rng, interests, brokers) for _ in range(rng.randint(3, 9))]
     strategy, settings = rng.choice(STRATEGIES)
     placement, most = rng.choice(PLACEMENTS), len(clients) + 2 if tight else 100_000
     capacities = [rng.choice((1.0, 1.0, 1.0, 2.0)) for _ in range(brokers + spare)]
@@ -137,10 +137,10 @@ def draw(rng: Random) -> Scenario:
     )
 
 
-def _client(rng: Random, wishes: list[tuple[str, str]], brokers: int) -> ClientPlan:
+def _client(rng: Random, interests: list[tuple[str, str]], brokers: int) -> ClientPlan:
     slow = rng.random() < 0.15
     return ClientPlan(
-        rng.sample(wishes, rng.randint(1, min(3, len(wishes)))),
+        rng.sample(interests, rng.randint(1, min(3, len(interests)))),
         rng.choice((0.1, 0.5)) if slow else 0.0,
         rng.choice((1e6, 1e6, 1e6, 3_000.0)),
         rng.choice((2, 5)) if slow else 1_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tocsin import errors
-from tocsin.errors import SystemTrouble, TocsinError, UserError
+from tocsin.errors import SystemFailure, TocsinError, UserError
 
 
 def _all(kind: type[TocsinError]) -> Iterator[type[TocsinError]]:
@@ -15,14 +15,14 @@ def _all(kind: type[TocsinError]) -> Iterator[type[TocsinError]]:
             yield from _all(each)
 
 
-_CLASSES = {kind.code: kind for root in (UserError, SystemTrouble) for kind in _all(root)}
+_CLASSES = {kind.code: kind for root in (UserError, SystemFailure) for kind in _all(root)}
 
 
 def remote_error(code: str, message: str, hint: str = "") -> TocsinError:
-    """An unknown code becomes SystemTrouble, with the code in its fields."""
+    """An unknown code becomes SystemFailure, with the code in its fields."""
     kind = _CLASSES.get(code)
     if kind is None:
-        return SystemTrouble(message, hint=hint, broker_code=code)
+        return SystemFailure(message, hint=hint, broker_code=code)
     # Some classes have other arguments in their constructor.
     error = kind.__new__(kind)
     TocsinError.__init__(error, message, hint=hint)

@@ -20,25 +20,26 @@ RATES = st.floats(0, 1e6).filter(lambda rate: rate == 0 or rate > 1e-3)
 
 
 class Updates(RuleBasedStateMachine):
-    """Whatever happens to both, they agree."""
+    """The model and the formulas agree after the same updates."""
 
     @initialize(capacity=st.floats(0.5, 4))
     def begin(self, capacity: float) -> None:
         self.load, self.formulas = Load(), Formulas()
-        self.comes(0, capacity)
+        self.adds_broker(0, capacity)
 
     @rule(j=BROKERS, capacity=st.floats(0.5, 4))
-    def comes(self, j: int, capacity: float) -> None:
+    def adds_broker(self, j: int, capacity: float) -> None:
         self.load.broker(j, capacity)
         self.formulas.capacity[j] = capacity
         self.formulas.live.add(j)
 
     @rule(j=BROKERS, status=st.sampled_from(Status))
-    def marks(self, j: int, status: Status) -> None:
+    def marks_broker(self, j: int, status: Status) -> None:
         if j in self.formulas.capacity:
-            lost = self.load.mark(j, status)
+            self.load.mark(j, status)
             here = [i for i, at in self.formulas.x.items() if at == j]
-            assert sorted(lost) == (sorted(here) if status == Status.GONE else [])
+            lost = here if status == Status.GONE else []
+            assert sorted(self.load.subscribers(j)) == sorted(set(here) - set(lost))
             self.formulas.x.update(dict.fromkeys(lost))
             (self.formulas.live.add if status <= Status.FULL else self.formulas.live.discard)(j)
 
@@ -54,42 +55,31 @@ class Updates(RuleBasedStateMachine):
         self.formulas.x.pop(u, None)
         self.formulas.y.pop(u, None)
 
-    @rule(u=SUBSCRIBERS, k=SUBSCRIPTIONS)
-    def subscribes(self, u: int, k: int) -> None:
-        if u in self.formulas.x:
-            assert self.load.subscribe(u, k) == (k not in self.formulas.y[u])
-            self.formulas.y[u].add(k)
-
-    @rule(u=SUBSCRIBERS, k=SUBSCRIPTIONS)
-    def unsubscribes(self, u: int, k: int) -> None:
-        assert self.load.unsubscribe(u, k) == (k in self.formulas.y.get(u, ()))
-        self.formulas.y.get(u, set()).discard(k)
-
     @rule(u=SUBSCRIBERS, j=BROKERS)
-    def migrations(self, u: int, j: int) -> None:
+    def migrates(self, u: int, j: int) -> None:
         if u in self.formulas.x and j in self.formulas.capacity:
             self.load.attach(u, j)
             self.formulas.x[u] = j
 
     @rule(rates=st.dictionaries(SUBSCRIPTIONS, RATES, max_size=5))
-    def changes(self, rates: dict[int, float]) -> None:
+    def changes_rates(self, rates: dict[int, float]) -> None:
         self.load.rates(list(rates), list(rates.values()))
         self.formulas.lam.update(rates)
 
-    @rule(wishes=st.lists(st.tuples(SUBSCRIBERS, BROKERS), max_size=6))
-    def tries(self, wishes: list[tuple[int, int]]) -> None:
-        """As if: the loads after migrations that do not happen, by both ways to ask for them."""
+    @rule(hypothetical=st.lists(st.tuples(SUBSCRIBERS, BROKERS), max_size=6))
+    def tries(self, hypothetical: list[tuple[int, int]]) -> None:
+        """The loads after hypothetical migrations, computed in both ways."""
         was, before, trial = dict(self.formulas.x), self.load.loads, WhatIf(self.load)
         migrations = []
-        for u, j in wishes:
+        for u, j in hypothetical:
             if self.formulas.x.get(u) is not None and j in self.formulas.capacity:
                 migrations.append(Migration(u, int(self.load.at[u]), j))
-                gone, come = trial.release(u), trial.added(u)
+                removed, added = trial.release(u), trial.added(u)
                 old, source = trial.F.copy(), int(trial.at[u])
                 if source != j:
                     trial.migrate(u, j)
-                    close(old[source] - trial.F[source], gone, old.max())
-                    close(trial.F[j] - old[j], come[j], old.max())
+                    close(old[source] - trial.F[source], removed, old.max())
+                    close(trial.F[j] - old[j], added[j], old.max())
                 self.formulas.x[u] = j
         agree(self.load.as_if(migrations), self.formulas)
         agree(trial.loads, self.formulas)
@@ -127,7 +117,7 @@ Updates.TestCase.settings = settings(max_examples=40, stateful_step_count=30, de
 TestUpdates = Updates.TestCase
 
 
-def test_an_emptied_broker_has_no_load_at_all():
+def test_an_emptied_broker_has_exactly_zero_load():
     load = Load()
     load.broker(0)
     load.broker(1)
@@ -139,7 +129,7 @@ def test_an_emptied_broker_has_no_load_at_all():
     assert load.loads.F[0] == 0.0
 
 
-def test_many_at_once_are_the_same_as_one_by_one():
+def test_a_load_built_at_once_equals_one_built_step_by_step():
     rng = np.random.default_rng(3)
     one = Load()
     for j in range(4):
@@ -152,7 +142,7 @@ def test_many_at_once_are_the_same_as_one_by_one():
     close(all_.loads.F, one.loads.F)
 
 
-def test_questions_about_many_have_the_answers_of_one_by_one():
+def test_what_if_for_many_subscribers_equals_what_if_for_each():
     rng = np.random.default_rng(4)
     load = Load()
     for j in range(3):

@@ -1,4 +1,4 @@
-"""What every strategy has to keep to, whatever the cluster; a strategy that is registered is tested here."""
+"""The contract of every built-in strategy, on generated clusters."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def suggested(name: str, load: Load) -> list:
 @ALL
 @settings(deadline=None, max_examples=40)
 @given(load=clusters())
-def test_the_contract(name, load):
+def test_every_strategy_suggests_valid_migrations_and_meets_its_objective(name, load):
     strategy = registry.make(name, **EAGER.get(name, {}))
     migrations = suggested(name, load)
-    moved = [migration.subscriber for migration in migrations]
-    assert len(moved) == len(set(moved)), "nobody is moved twice"
+    subscribers = [migration.subscriber for migration in migrations]
+    assert len(subscribers) == len(set(subscribers)), "a plan migrates a subscriber once"
     before, after = WhatIf(load), WhatIf(load)
     for migration in migrations:
         assert after.at[migration.subscriber] == migration.source != migration.target, (
-            "everybody leaves from where it is"
+            "a migration starts at the subscriber's broker"
         )
-        assert load.status[migration.target] == Status.OPEN, "nobody is sent to a full, draining or dead broker"
+        assert load.status[migration.target] == Status.OPEN, "no migration goes to a full, draining or dead broker"
         after.migrate(migration.subscriber, migration.target)
-    assert ((after.at >= 0) == (before.at >= 0)).all(), "nobody is lost"
-    assert after.count.sum() == before.count.sum(), "nobody is in two places"
-    assert (after.count <= load.max_subscribers)[after.count > before.count].all(), "no broker gets more than it takes"
+    assert ((after.at >= 0) == (before.at >= 0)).all(), "no subscriber is lost"
+    assert after.count.sum() == before.count.sum(), "no subscriber is at two brokers"
+    assert (after.count <= load.max_subscribers)[after.count > before.count].all(), "no broker exceeds its limit"
     assert strategy.objective(after) <= strategy.objective(before) * ROUNDING, "its own objective is not worse"
     if not any(migration.mandatory for migration in migrations):
         assert after.loads.maximum <= before.loads.maximum * ROUNDING, "the maximum is not raised"
@@ -71,8 +71,8 @@ def test_no_accepted_migration_exceeds_a_limit_or_raises_the_maximum(name, load,
 @ALL
 @settings(deadline=None, max_examples=15)
 @given(load=clusters())
-def test_it_settles(name, load):
-    """Plans that are carried out are followed by smaller ones and at last by none: no migration storm."""
+def test_repeated_plans_come_to_an_end(name, load):
+    """Carrying out plan after plan leads to an empty one: no migration storm."""
     strategy = registry.make(name, **EAGER.get(name, {}))
     for _ in range(60):
         migrations = list(strategy.suggest(WhatIf(load)))

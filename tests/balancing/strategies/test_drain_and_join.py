@@ -1,4 +1,4 @@
-"""Brokers come, leave and are emptied; the stages of the paper follow each other."""
+"""Brokers join and are drained; the stages of the paper follow each other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_drain_spreads_over_several_plans():
     assert all(before - after <= 40 for before, after in pairwise(left))
 
 
-def test_a_drain_with_nowhere_to_go_waits():
+def test_a_drain_without_an_accepting_broker_suggests_nothing():
     load = skewed(brokers=2)
     load.mark(0, Status.DRAINING)
     load.mark(1, Status.FULL)
@@ -47,7 +47,7 @@ def test_a_drain_with_nowhere_to_go_waits():
 
 
 @pytest.mark.parametrize("capacity", [1.0, 3.0])
-def test_a_newcomer_takes_its_share_and_nobody_else_moves(capacity):
+def test_a_joining_broker_is_the_only_target_and_takes_its_share(capacity):
     load = skewed()
     carried_out(load, "gsh", gamma=0.0)
     load.broker(5, capacity)
@@ -58,13 +58,13 @@ def test_a_newcomer_takes_its_share_and_nobody_else_moves(capacity):
     assert list(registry.make("join").suggest(WhatIf(load))) == []
 
 
-def test_the_stages_follow_the_imbalance():
+def test_the_imbalance_determines_the_stage():
     load = skewed()
     assert load.loads.cov > 0.5
-    whys = {migration.reason.split(":")[0] for migration in carried_out(load, "multistage", gamma=0.5).migrations}
-    assert whys == {"GSH"} and load.loads.cov < 0.15
+    reasons = {migration.reason.split(":")[0] for migration in carried_out(load, "multistage", gamma=0.5).migrations}
+    assert reasons == {"GSH"} and load.loads.cov < 0.15
     load = skewed()
-    whys = {migration.reason.split(":")[0] for migration in carried_out(load, "multistage", gamma=5.0).migrations}
-    assert whys == {"LDM"} and load.loads.cov <= 0.15
+    reasons = {migration.reason.split(":")[0] for migration in carried_out(load, "multistage", gamma=5.0).migrations}
+    assert reasons == {"LDM"} and load.loads.cov <= 0.15
     assert carried_out(load, "multistage").migrations == []
     assert carried_out(skewed(), "multistage", beta=1e12, theta=1e12).migrations == []

@@ -24,7 +24,7 @@ def literal(load: Load, kind: type[Literal] = Literal) -> Literal:
 @pytest.mark.parametrize("strategy", [LDM, SDM])
 @settings(deadline=None, max_examples=60)
 @given(load=clusters(plain=True), alpha=st.sampled_from([0.05, 0.15, 0.4]), beta=st.sampled_from([0.0, 500.0]))
-def test_migration_makes_the_printed_moves(strategy, load, alpha, beta):
+def test_ldm_and_sdm_make_the_printed_migrations(strategy, load, alpha, beta):
     reference = literal(load)
     try:
         printed = reference.migrate(strategy.__name__, alpha, beta)
@@ -40,7 +40,7 @@ def test_migration_makes_the_printed_moves(strategy, load, alpha, beta):
 
 @settings(deadline=None, max_examples=60)
 @given(load=clusters(plain=True))
-def test_the_shuffle_makes_the_printed_moves(load):
+def test_the_shuffle_makes_the_printed_migrations(load):
     reference = literal(load)
     before = max(reference.F)
     printed = reference.shuffle()
@@ -55,7 +55,7 @@ def test_the_shuffle_makes_the_printed_moves(load):
 
 @settings(deadline=None, max_examples=200)
 @given(load=clusters(plain=True, largest=80), trigger=st.sampled_from([0.0, 0.05]))
-def test_repair_makes_the_moves_of_its_plain_form(load, trigger):
+def test_repair_makes_the_migrations_of_its_plain_form(load, trigger):
     plain = literal(load, LiteralPeal).repair(trigger)
     ours = Peal(mode="repair", trigger=trigger).suggest(WhatIf(load))
     assert [(migration.subscriber, migration.source, migration.target) for migration in ours] == plain

@@ -1,4 +1,4 @@
-"""Regrouping: coarsely by hosts, finely by sweeps; even, within limits, and the same every time."""
+"""Regrouping: coarse by hosts, fine by refinement; balanced and within limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE = {"subscribers": 4_000, "subscriptions": 500, "brokers": 8}
 
 @pytest.mark.parametrize("seed", [201, pytest.param(202, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("unequal", [False, True])
-def test_it_comes_within_2_percent_of_the_bound_with_fewer_moves_than_a_shuffle(seed, unequal):
+def test_it_comes_within_2_percent_of_the_bound_with_fewer_migrations_than_a_shuffle(seed, unequal):
     load = network("clustered", seed=seed, unequal=unequal, noise=0.02)
     us, targets, _ = shuffle(WhatIf(load))
     migrations = list(Peal(trigger=0.0).suggest(WhatIf(load)))
@@ -31,7 +31,7 @@ def test_it_comes_within_2_percent_of_the_bound_with_fewer_moves_than_a_shuffle(
     assert len(migrations) < (load.at[us] != targets).sum()
 
 
-def test_what_is_regrouped_already_is_left_alone():
+def test_a_regrouped_network_gets_few_migrations():
     load = network("clustered", **SIZE)
     peal = Peal(trigger=0.0)
     for migration in peal.suggest(WhatIf(load)):
@@ -49,7 +49,7 @@ def test_what_is_regrouped_already_is_left_alone():
     ),
     st.integers(1, 4),
 )
-def test_hosts_are_as_many_as_asked_for_and_shares_sum_up_to_the_groups(drawn, hosts):
+def test_every_group_gets_its_hosts_and_shares_sum_up_to_the_groups(drawn, hosts):
     load, capacity = np.array(drawn[0]), np.array(drawn[1])
     room = capacity / capacity.sum() * load.sum()
     is_host = chosen(load, room, hosts)
@@ -61,7 +61,7 @@ def test_hosts_are_as_many_as_asked_for_and_shares_sum_up_to_the_groups(drawn, h
 
 @settings(deadline=None, max_examples=60)
 @given(load=clusters(), hosts=st.integers(0, 3), draw=st.randoms(use_true_random=False))
-def test_whatever_the_groups_nobody_is_lost_or_sent_where_nobody_is_taken(load, hosts, draw):
+def test_with_any_groups_no_subscriber_is_lost_or_sent_to_a_closed_broker(load, hosts, draw):
     before, view = WhatIf(load), WhatIf(load)
     of_subscription = np.array([draw.randrange(3) for _ in load.lam], dtype=np.int64)
     of_subscriber = np.array([draw.randrange(3) if at >= 0 else -1 for at in load.at], dtype=np.int64)
@@ -74,7 +74,7 @@ def test_whatever_the_groups_nobody_is_lost_or_sent_where_nobody_is_taken(load, 
     assert np.allclose(view.F, view.after([]).F) and view.count.sum() == before.count.sum()
 
 
-def test_hosts_keep_those_who_are_there():
+def test_hosts_keep_their_subscribers():
     load = network("clustered", **SIZE, noise=0.0)
     view = WhatIf(load)
     groups = find_groups(view, 0.2, 0.4)
@@ -85,7 +85,7 @@ def test_hosts_keep_those_who_are_there():
     assert (view.relative < 1.15 * view.mean).all()
 
 
-def test_sweeps_leave_the_brokers_even_and_fetch_less():
+def test_refinement_keeps_the_balance_and_lowers_the_incoming_load():
     load = network("clustered", **SIZE, noise=0.05)
     view = WhatIf(load)
     groups = find_groups(view, 0.2, 0.4)
@@ -96,7 +96,7 @@ def test_sweeps_leave_the_brokers_even_and_fetch_less():
     assert view.loads.maximum < 1.05 * view.mean
 
 
-def test_the_limit_of_a_broker_holds_while_people_are_regrouped():
+def test_regrouping_respects_the_limit_of_a_broker():
     load = network("clustered", **SIZE, balanced=True)
     load.max_subscribers[0] = load.count[0] + 3
     migrations = list(Peal("regroup", trigger=0.0).suggest(WhatIf(load)))

@@ -20,29 +20,29 @@ def harness() -> BrokerHarness:
     return harness
 
 
-# -- wanting -----------------------------------------------------------------------------------------------------------
+# -- subscribing -------------------------------------------------------------------------------------------------------
 
 
-def test_the_data_cluster_is_asked_for_what_nobody_has(harness):
+def test_the_first_subscriber_makes_the_broker_subscribe_at_the_data_cluster(harness):
     harness.subscribe("p")
     assert harness.did(do.Subscribe) == [do.Subscribe("C", [["fire"]])]
     assert harness.took("p") == []
 
 
-def test_it_is_confirmed_when_the_data_cluster_has_it(harness):
+def test_a_subscription_is_confirmed_after_the_data_cluster_confirms_it(harness):
     harness.subscribe("p", id=5)
     harness.confirm(7, position=3)
     assert harness.took("p") == [wire.Subscribed(5, 7, "C", 3)]
 
 
-def test_two_who_want_the_same_share_one(harness):
+def test_equal_fe_subscriptions_share_one_be_subscription(harness):
     harness.subscribed("p")
     harness.subscribe("q")
     assert harness.did(do.Subscribe) == []
     assert harness.took("q") == [wire.Subscribed(1, 7, "C", 0)]
 
 
-def test_two_who_want_the_same_at_once_are_asked_for_once(harness):
+def test_concurrent_equal_subscriptions_cause_one_request(harness):
     harness.subscribe("p")
     harness.subscribe("q")
     assert harness.did(do.Subscribe) == [do.Subscribe("C", [["fire"]])]
@@ -50,7 +50,7 @@ def test_two_who_want_the_same_at_once_are_asked_for_once(harness):
     assert len(harness.took("p")) == len(harness.took("q")) == 1
 
 
-def test_what_comes_while_a_request_is_under_way_goes_together_into_the_next(harness):
+def test_subscriptions_that_arrive_during_a_request_are_batched_into_the_next(harness):
     for kind in ("fire", "flood", "storm"):
         harness.subscribe("p", kind)
     assert harness.did(do.Subscribe) == [do.Subscribe("C", [["fire"]])]
@@ -58,11 +58,11 @@ def test_what_comes_while_a_request_is_under_way_goes_together_into_the_next(har
     assert harness.did(do.Subscribe) == [do.Subscribe("C", [["flood"], ["storm"]])]
 
 
-def test_one_request_holds_only_so_many():
+def test_one_request_holds_a_limited_number_of_subscriptions():
     harness = BrokerHarness(BrokerLimits(subscriptions=MOST_IN_REQUEST + 5))
     harness.open("p")
-    for number in range(MOST_IN_REQUEST + 2):
-        harness.subscribe("p", str(number))
+    for id_ in range(MOST_IN_REQUEST + 2):
+        harness.subscribe("p", str(id_))
     harness.confirm(1)
     assert [len(it.args) for it in harness.did(do.Subscribe)] == [1, MOST_IN_REQUEST]
 
@@ -72,13 +72,13 @@ def test_channels_do_not_wait_for_each_other(harness):
     assert [it.channel for it in harness.did(do.Subscribe)] == ["C", "D"]
 
 
-def test_the_name_of_a_channel_is_the_same_in_any_case(harness):
+def test_channel_names_ignore_case(harness):
     harness.subscribed("p")
     harness.say("q", wire.Subscribe(1, "c", ["fire"]))
     assert harness.took("q") == [wire.Subscribed(1, 7, "C", 0)]
 
 
-def test_arguments_by_name_are_the_same_in_any_order(harness):
+def test_the_order_of_named_arguments_does_not_matter(harness):
     harness.say("p", wire.Subscribe(1, "C", {"a": 1, "b": 2}))
     harness.confirm(7)
     harness.did(do.Subscribe)
@@ -86,7 +86,7 @@ def test_arguments_by_name_are_the_same_in_any_order(harness):
     assert harness.did(do.Subscribe) == []
 
 
-def test_the_same_written_in_another_way_is_one_subscription(harness):
+def test_named_and_positional_arguments_share_one_be_subscription(harness):
     harness.subscribed("p")
     harness.say("q", wire.Subscribe(1, "C", {"kind": "fire"}))
     assert harness.did(do.Subscribe) == [do.Subscribe("C", [{"kind": "fire"}])]
@@ -96,14 +96,14 @@ def test_the_same_written_in_another_way_is_one_subscription(harness):
     assert executions(harness.took("p")) == executions(harness.took("q")) == [5]
 
 
-def test_what_the_data_cluster_refuses_is_refused_to_all_who_asked(harness):
+def test_every_waiting_subscriber_receives_the_data_clusters_refusal(harness):
     harness.subscribe("p")
     harness.subscribe("q")
     harness.confirm(Problem("type_mismatch", "no", "hint"))
     assert harness.took("p") == harness.took("q") == [wire.Error(1, "type_mismatch", "no", "hint")]
 
 
-def test_one_that_is_wrong_does_not_harm_the_others(harness):
+def test_an_invalid_subscription_does_not_affect_the_others_of_its_request(harness):
     harness.subscribe("p", "x")
     harness.subscribe("p", "bad", id=2)
     harness.subscribe("p", "good", id=3)
@@ -113,7 +113,7 @@ def test_one_that_is_wrong_does_not_harm_the_others(harness):
     assert harness.took("p") == [wire.Error(2, "type_mismatch", "no"), wire.Subscribed(3, 8, "C", 0)]
 
 
-def test_what_was_refused_is_asked_for_again_by_the_next(harness):
+def test_a_refused_subscription_is_requested_again_by_the_next_subscriber(harness):
     harness.subscribe("p")
     harness.confirm(Problem("not_found", "no"))
     harness.did(do.Subscribe)
@@ -121,22 +121,22 @@ def test_what_was_refused_is_asked_for_again_by_the_next(harness):
     assert harness.did(do.Subscribe) == [do.Subscribe("C", [["fire"]])]
 
 
-def test_nothing_is_kept_of_a_channel_that_does_not_exist(harness):
+def test_the_broker_keeps_nothing_of_a_channel_that_does_not_exist(harness):
     harness.subscribe("p")
     harness.confirm(Problem("not_found", "no"))
     assert harness.state.be_subscriptions.channels == {} and harness.state.be_subscriptions._by_key == {}
 
 
-def test_at_most_so_many_subscriptions_a_subscriber():
+def test_a_subscriber_has_a_limited_number_of_subscriptions():
     harness = BrokerHarness(BrokerLimits(subscriptions=2))
     harness.open("p")
-    for number in range(3):
-        harness.subscribe("p", str(number), id=number)
+    for id_ in range(3):
+        harness.subscribe("p", str(id_), id=id_)
     (error,) = harness.took("p")
     assert (error.id, error.code) == (2, "limit_exceeded")
 
 
-def test_a_refusal_makes_room_again():
+def test_a_refused_subscription_does_not_count_towards_the_limit():
     harness = BrokerHarness(BrokerLimits(subscriptions=1))
     harness.open("p")
     harness.subscribe("p", "x")
@@ -146,7 +146,7 @@ def test_a_refusal_makes_room_again():
     assert harness.took("p") == []
 
 
-def test_who_has_left_before_the_answer_gets_none(harness):
+def test_a_subscriber_that_disconnects_before_the_confirmation_receives_nothing(harness):
     harness.subscribe("p")
     harness.close("p")
     harness.confirm(7)
@@ -154,10 +154,10 @@ def test_who_has_left_before_the_answer_gets_none(harness):
     assert harness.state.be_subscriptions.by_id[7].unused
 
 
-# -- asking again ------------------------------------------------------------------------------------------------------
+# -- subscribing twice -------------------------------------------------------------------------------------------------
 
 
-def test_asking_again_changes_nothing(harness):
+def test_subscribing_twice_changes_nothing(harness):
     harness.subscribed("p")
     harness.executed(4, 7)
     harness.took("p")
@@ -167,7 +167,7 @@ def test_asking_again_changes_nothing(harness):
     assert subscribed == wire.Subscribed(9, 7, "C", 4) and executions(rest) == [5]
 
 
-def test_asking_again_from_before_repeats_what_came_since(harness):
+def test_subscribing_again_from_an_older_position_replays_what_came_since(harness):
     harness.subscribed("p")
     harness.executed(4, 7)
     harness.executed(5, 7)
@@ -177,7 +177,7 @@ def test_asking_again_from_before_repeats_what_came_since(harness):
     assert first == wire.Subscribed(9, 7, "C", 4) and executions(rest) == [5] and last == wire.Live(7, 5)
 
 
-def test_asking_again_does_not_shorten_the_grace_period(harness):
+def test_subscribing_twice_does_not_shorten_the_grace_period(harness):
     harness.subscribed("p")
     harness.subscribe("p", after=0, id=2)
     harness.now += 50
@@ -188,17 +188,17 @@ def test_asking_again_does_not_shorten_the_grace_period(harness):
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
 
 
-# -- leaving -----------------------------------------------------------------------------------------------------------
+# -- unsubscribing and expiry ------------------------------------------------------------------------------------------
 
 
-def test_nothing_follows_unsubscribed(harness):
+def test_nothing_is_delivered_after_unsubscribed(harness):
     harness.subscribed("p")
     harness.say("p", wire.Unsubscribe(2, 7))
     harness.executed(1, 7)
     assert harness.took("p") == [wire.Unsubscribed(2, 7)]
 
 
-def test_others_keep_what_one_has_left(harness):
+def test_the_other_subscribers_stay_when_one_unsubscribes(harness):
     harness.subscribed("p")
     harness.subscribed("q")
     harness.say("p", wire.Unsubscribe(2, 7))
@@ -206,15 +206,15 @@ def test_others_keep_what_one_has_left(harness):
     assert executions(harness.took("q")) == [1]
 
 
-@pytest.mark.parametrize("number", [7, 8])
-def test_what_one_does_not_have_cannot_be_left(harness, number):
+@pytest.mark.parametrize("id_", [7, 8])
+def test_unsubscribing_without_a_subscription_is_an_error(harness, id_):
     harness.subscribed("q")
-    harness.say("p", wire.Unsubscribe(2, number))
+    harness.say("p", wire.Unsubscribe(2, id_))
     (error,) = harness.took("p")
     assert (error.id, error.code) == (2, "not_found")
 
 
-def test_what_nobody_has_is_kept_for_the_grace_period_and_then_let_go(harness):
+def test_a_be_subscription_without_subscribers_expires_after_the_grace_period(harness):
     harness.subscribed("p")
     harness.close("p")
     harness.tick(59)
@@ -223,7 +223,7 @@ def test_what_nobody_has_is_kept_for_the_grace_period_and_then_let_go(harness):
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
 
 
-def test_who_comes_back_within_the_grace_period_costs_nothing(harness):
+def test_a_subscriber_within_the_grace_period_reuses_the_be_subscription(harness):
     harness.subscribed("p")
     harness.close("p")
     harness.tick(59)
@@ -232,7 +232,7 @@ def test_who_comes_back_within_the_grace_period_costs_nothing(harness):
     assert harness.did(do.Unsubscribe) == [] and harness.did(do.Subscribe) == []
 
 
-def test_what_is_let_go_goes_together(harness):
+def test_expired_be_subscriptions_leave_in_one_request(harness):
     harness.subscribed("p")
     harness.subscribed("p", 8, kind="flood")
     harness.close("p")
@@ -240,24 +240,24 @@ def test_what_is_let_go_goes_together(harness):
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7, 8])]
 
 
-def test_only_so_many_are_let_go_at_once():
+def test_one_request_unsubscribes_a_limited_number_of_be_subscriptions():
     harness = BrokerHarness(BrokerLimits(subscriptions=MOST_IN_REQUEST + 5), heartbeat=0.0)
     harness.open("p")
-    numbers = list(range(1, MOST_IN_REQUEST + 3))
-    for number in numbers:
-        harness.subscribe("p", str(number), id=number)
-    confirmed = iter(numbers)
-    while wants := harness.did(do.Subscribe):
-        harness.confirm(*[next(confirmed) for _ in wants[0].args])
+    ids = list(range(1, MOST_IN_REQUEST + 3))
+    for id_ in ids:
+        harness.subscribe("p", str(id_), id=id_)
+    confirmed = iter(ids)
+    while requests := harness.did(do.Subscribe):
+        harness.confirm(*[next(confirmed) for _ in requests[0].args])
     harness.close("p")
     harness.tick(harness.state.config.grace + 1)
-    assert [it.subscriptions for it in harness.did(do.Unsubscribe)] == [numbers[:MOST_IN_REQUEST]]
+    assert [it.subscriptions for it in harness.did(do.Unsubscribe)] == [ids[:MOST_IN_REQUEST]]
     harness.handle(ev.Unsubscribed("C"))
-    assert [it.subscriptions for it in harness.did(do.Unsubscribe)] == [numbers[MOST_IN_REQUEST:]]
+    assert [it.subscriptions for it in harness.did(do.Unsubscribe)] == [ids[MOST_IN_REQUEST:]]
     assert not harness.state.be_subscriptions.by_id
 
 
-def test_what_was_let_go_is_asked_for_anew_behind_it(harness):
+def test_an_expired_subscription_is_requested_again_after_its_unsubscribe(harness):
     harness.subscribed("p")
     harness.close("p")
     harness.tick(61)
@@ -267,7 +267,7 @@ def test_what_was_let_go_is_asked_for_anew_behind_it(harness):
     assert harness.did(do.Subscribe) == [do.Subscribe("C", [["fire"]])]
 
 
-def test_what_is_wanted_in_other_words_is_not_let_go_first(harness):
+def test_a_pending_request_with_named_arguments_keeps_the_be_subscription(harness):
     harness.subscribed("p")
     harness.close("p")
     harness.subscribe("q", "busy")
@@ -281,7 +281,7 @@ def test_what_is_wanted_in_other_words_is_not_let_go_first(harness):
     assert executions(harness.took("q")) == [1]
 
 
-def test_letting_go_has_its_turn_however_much_is_wanted(harness):
+def test_new_subscriptions_do_not_starve_expiry(harness):
     harness.subscribed("p")
     harness.close("p")
     harness.subscribe("q", "1")
@@ -293,7 +293,7 @@ def test_letting_go_has_its_turn_however_much_is_wanted(harness):
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
 
 
-def test_nothing_is_kept_of_what_was_let_go(harness):
+def test_the_broker_keeps_nothing_of_an_expired_be_subscription(harness):
     harness.subscribed("p")
     harness.executed(1, 7)
     harness.close("p")
@@ -309,22 +309,22 @@ def test_nothing_is_kept_of_what_was_let_go(harness):
     )
 
 
-# -- a former life -----------------------------------------------------------------------------------------------------
+# -- recovery after a restart ------------------------------------------------------------------------------------------
 
 
-def test_what_is_inherited_needs_no_asking(harness):
+def test_a_recovered_be_subscription_needs_no_request(harness):
     harness.handle(ev.Recovered("C", [(7, ["fire"])], at(12)))
     harness.subscribe("p")
     assert harness.did(do.Subscribe) == [] and harness.took("p") == [wire.Subscribed(1, 7, "C", 12)]
 
 
-def test_what_is_inherited_and_nobody_wants_is_let_go(harness):
+def test_a_recovered_be_subscription_without_subscribers_expires(harness):
     harness.handle(ev.Recovered("C", [(7, ["fire"])], at(12)))
     harness.tick(61)
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
 
 
-def test_what_is_being_let_go_is_not_inherited(harness):
+def test_a_be_subscription_that_is_being_released_is_not_recovered(harness):
     harness.subscribed("p")
     harness.close("p")
     harness.tick(61)
@@ -332,7 +332,7 @@ def test_what_is_being_let_go_is_not_inherited(harness):
     assert harness.state.be_subscriptions.by_id == {}
 
 
-def test_what_is_being_asked_for_is_not_inherited(harness):
+def test_a_be_subscription_that_is_being_requested_is_not_recovered(harness):
     harness.subscribe("p")
     harness.handle(ev.Recovered("C", [(7, ["fire"])], at(12)))
     harness.confirm(7, position=13)
@@ -342,14 +342,14 @@ def test_what_is_being_asked_for_is_not_inherited(harness):
 # -- a channel that is dropped -----------------------------------------------------------------------------------------
 
 
-def test_who_has_something_of_a_dropped_channel_is_told(harness):
+def test_subscribers_of_a_dropped_channel_receive_ended(harness):
     harness.subscribed("p")
     harness.handle(ev.Dropped("C"))
     (ended,) = harness.took("p")
     assert (ended.subscription, ended.code) == (7, "not_found")
 
 
-def test_nothing_is_kept_of_a_dropped_channel(harness):
+def test_the_broker_keeps_nothing_of_a_dropped_channel(harness):
     harness.subscribed("p")
     harness.executed(1, 7)
     harness.handle(ev.Notified("C", 2))
@@ -365,7 +365,7 @@ def test_nothing_is_kept_of_a_dropped_channel(harness):
     assert state.sessions.by_peer["p"].subscriptions == {}
 
 
-def test_a_channel_made_anew_counts_from_the_beginning(harness):
+def test_a_recreated_channel_counts_from_1(harness):
     harness.subscribed("p", position=40)
     harness.executed(41, 7)
     harness.handle(ev.Dropped("C"))
@@ -375,7 +375,7 @@ def test_a_channel_made_anew_counts_from_the_beginning(harness):
     assert executions(harness.took("p")) == [1]
 
 
-def test_a_channel_made_anew_while_it_is_asked_for_counts_from_the_beginning(harness):
+def test_a_channel_recreated_during_a_request_counts_from_1(harness):
     harness.subscribed("p", position=40)
     harness.executed(41, 7)
     harness.subscribe("q", "flood")
@@ -385,5 +385,5 @@ def test_a_channel_made_anew_while_it_is_asked_for_counts_from_the_beginning(har
     assert executions(harness.took("q")) == [1]
 
 
-def test_dropping_what_nobody_has_does_nothing(harness):
+def test_dropping_a_channel_without_subscribers_does_nothing(harness):
     assert harness.handle(ev.Dropped("D")) == []

@@ -1,4 +1,4 @@
-"""From being told of an execution to the frames that go out."""
+"""From the notification of an execution to the frames that go out."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def harness() -> BrokerHarness:
     return harness
 
 
-def test_what_is_told_is_pulled(harness):
+def test_a_notified_execution_is_pulled(harness):
     harness.handle(ev.Notified("C", 1))
     assert harness.did(do.Pull) == [do.Pull("C", at(1))]
 
 
-def test_the_same_message_goes_to_all_of_them(harness):
+def test_all_subscribers_receive_the_same_message(harness):
     harness.handle(ev.Notified("C", 1))
     (send,) = harness.handle(ev.Pulled("C", at(1), [line(7, 1, b'[{"n": 1}]')]))
     text = b'{"type":"notify","channel":"C","subscription":7,"execution":1,"count":1,"results":[{"n": 1}]}'
@@ -41,7 +41,7 @@ def test_an_audience_that_stays_the_same_is_the_same_object(harness):
     assert audiences[0] is audiences[1]
 
 
-def test_each_gets_only_its_own(harness):
+def test_a_subscriber_receives_only_its_own_results(harness):
     harness.subscribed("q", 8, kind="flood")
     harness.executed(1, 8)
     assert harness.took("p") == [] and executions(harness.took("q")) == [1]
@@ -55,19 +55,19 @@ def test_executions_are_pulled_one_at_a_time_and_in_order(harness):
     assert harness.did(do.Pull) == [do.Pull("C", at(2))]
 
 
-def test_channels_are_pulled_side_by_side(harness):
+def test_channels_are_pulled_concurrently(harness):
     harness.handle(ev.Notified("C", 1))
     harness.handle(ev.Notified("D", 1))
     assert [it.channel for it in harness.did(do.Pull)] == ["C", "D"]
 
 
-def test_what_is_told_twice_is_pulled_once(harness):
+def test_a_notification_that_arrives_twice_is_pulled_once(harness):
     harness.executed(1, 7)
     harness.handle(ev.Notified("C", 1))
     assert harness.did(do.Pull) == []
 
 
-def test_parts_are_delivered_as_they_come(harness):
+def test_the_parts_of_a_pull_are_delivered_as_they_arrive(harness):
     harness.subscribed("p", 8, kind="flood")
     harness.handle(ev.Notified("C", 1))
     harness.handle(ev.Pulled("C", at(1), [line(7, 1)], last=False))
@@ -76,7 +76,7 @@ def test_parts_are_delivered_as_they_come(harness):
     assert executions(harness.took("p")) == [1]
 
 
-def test_a_pull_that_begins_again_repeats_nothing(harness):
+def test_a_restarted_pull_delivers_nothing_twice(harness):
     harness.handle(ev.Notified("C", 1))
     for _ in range(2):
         harness.handle(ev.Pulled("C", at(1), [line(7, 1)], last=False))
@@ -84,16 +84,16 @@ def test_a_pull_that_begins_again_repeats_nothing(harness):
     assert executions(harness.took("p")) == [1]
 
 
-def test_parts_of_what_is_not_being_pulled_are_ignored(harness):
+def test_results_of_an_execution_that_is_not_being_pulled_are_ignored(harness):
     assert harness.handle(ev.Pulled("C", at(4), [line(7, 4)])) == []
 
 
-def test_what_is_pushed_needs_no_pull(harness):
+def test_pushed_results_need_no_pull(harness):
     harness.handle(ev.Notified("C", 1, [line(7, 1)]))
     assert harness.did(do.Pull) == [] and executions(harness.took("p")) == [1]
 
 
-def test_what_is_pushed_waits_for_what_is_being_pulled(harness):
+def test_pushed_results_wait_for_the_pull_before_them(harness):
     harness.handle(ev.Notified("C", 1))
     harness.handle(ev.Notified("C", 2, [line(7, 2)]))
     assert harness.took("p") == []
@@ -101,12 +101,12 @@ def test_what_is_pushed_waits_for_what_is_being_pulled(harness):
     assert executions(harness.took("p")) == [1, 2]
 
 
-def test_results_that_nobody_here_has_go_nowhere(harness):
+def test_results_without_a_subscriber_are_dropped(harness):
     harness.executed(1, 99)
     assert harness.took("p") == []
 
 
-def test_what_was_there_before_the_subscription_is_not_delivered():
+def test_executions_before_the_subscription_are_not_delivered():
     harness = BrokerHarness(heartbeat=0.0)
     harness.open("p")
     harness.subscribed("p", position=5)
@@ -115,8 +115,8 @@ def test_what_was_there_before_the_subscription_is_not_delivered():
     assert executions(harness.took("p")) == [6]
 
 
-def test_who_is_confirmed_in_the_middle_of_a_pull_begins_behind_it(harness):
-    """Its own line may have been in the part that has passed."""
+def test_a_subscription_confirmed_during_a_pull_begins_after_it(harness):
+    """Its line may have been in a part that was already processed."""
     harness.handle(ev.Notified("C", 3))
     harness.subscribe("p", "flood")
     harness.handle(ev.Pulled("C", at(3), [line(8, 3)], last=False))
@@ -124,7 +124,7 @@ def test_who_is_confirmed_in_the_middle_of_a_pull_begins_behind_it(harness):
     assert harness.took("p") == [wire.Subscribed(1, 8, "C", 3)]
 
 
-def test_who_resumes_in_the_middle_of_a_pull_gets_all_of_it(harness):
+def test_a_subscription_resumed_during_a_pull_receives_all_of_it(harness):
     harness.handle(ev.Notified("C", 3))
     harness.subscribe("p", "flood", after=1)
     harness.handle(ev.Pulled("C", at(3), [line(8, 3)], last=False))
@@ -147,7 +147,7 @@ def test_the_load_of_a_subscription_is_its_rate_and_its_subscribers(harness):
     assert (load.subscription, load.subscribers, load.lam) == (7, 2, 60 / seconds(0.0))
 
 
-def test_nothing_is_kept_of_a_channel_that_is_told_for_nothing():
+def test_a_notification_without_subscribers_leaves_no_channel():
     harness = BrokerHarness()
     harness.executed(1, 7)
     assert harness.state.be_subscriptions.channels == {}

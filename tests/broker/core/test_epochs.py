@@ -1,5 +1,5 @@
-"""A channel that is dropped and made anew under its name counts from 1 again: its executions are never taken for the
-other's."""
+"""A channel that is dropped and created again under its name counts from 1 again: the broker never confuses the
+executions of the two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OLD, NEW = 100, 200
 
 @pytest.fixture
 def harness() -> BrokerHarness:
-    """A subscriber of the old one, which has come to execution 5."""
+    """A subscriber of the old channel, which is at execution 5."""
     harness = BrokerHarness(heartbeat=0.0)
     harness.open("p")
     harness.subscribe("p")
@@ -28,12 +28,12 @@ def harness() -> BrokerHarness:
     return harness
 
 
-def test_being_told_of_the_new_one_ends_subscriptions_to_the_old_one(harness):
+def test_a_notification_of_the_new_channel_ends_subscriptions_to_the_old_one(harness):
     harness.handle(ev.Notified("C", 1, [line(8, 1)], NEW))
     assert [(it.subscription, it.code) for it in harness.took("p")] == [(7, "not_found")]
 
 
-def test_a_subscription_to_the_new_one_gets_what_has_smaller_numbers(harness):
+def test_a_subscription_to_the_new_channel_receives_its_smaller_executions(harness):
     harness.handle(ev.Dropped("C", OLD))
     harness.took("p")
     harness.subscribe("p", id=2)
@@ -43,14 +43,14 @@ def test_a_subscription_to_the_new_one_gets_what_has_smaller_numbers(harness):
     assert executions(harness.took("p")) == [2]
 
 
-def test_the_answer_of_the_new_one_ends_subscriptions_to_the_old_one(harness):
+def test_a_confirmation_from_the_new_channel_ends_subscriptions_to_the_old_one(harness):
     harness.subscribe("p", "flood", id=2)
     harness.handle(ev.Subscribed("C", [9], at(0, NEW)))
     ended, subscribed = harness.took("p")
     assert (type(ended), ended.subscription) == (wire.Ended, 7) and subscribed == wire.Subscribed(2, 9, "C", 0, NEW)
 
 
-def test_what_comes_late_of_the_old_one_changes_nothing(harness):
+def test_late_events_of_the_old_channel_change_nothing(harness):
     harness.handle(ev.Notified("C", 6, None, OLD))
     assert harness.did(do.Pull) == [do.Pull("C", at(6, OLD))]
     harness.handle(ev.Notified("C", 1, None, NEW))
@@ -66,13 +66,13 @@ def test_what_comes_late_of_the_old_one_changes_nothing(harness):
     ):
         assert harness.handle(late) == []
     harness.handle(ev.Notified("C", 2, [line(8, 2)], NEW))
-    harness.handle(ev.Pulled("C", at(1, OLD), []))  # of the same number: not what is being pulled
+    harness.handle(ev.Pulled("C", at(1, OLD), []))  # the same execution of the old epoch: not the one being pulled
     assert harness.took("p") == []
     harness.handle(ev.Pulled("C", at(1, NEW), []))
     assert executions(harness.took("p")) == [2]
 
 
-def test_an_answer_for_the_old_one_that_comes_late_is_a_refusal(harness):
+def test_a_late_confirmation_from_the_old_channel_is_a_refusal(harness):
     harness.subscribe("p", "flood", id=2)
     harness.handle(ev.Notified("C", 1, None, NEW))
     harness.took("p")
@@ -81,7 +81,7 @@ def test_an_answer_for_the_old_one_that_comes_late_is_a_refusal(harness):
     assert (error.id, error.code) == (2, "not_found")
 
 
-def test_who_resumes_with_a_cursor_of_the_old_one_begins_anew(harness):
+def test_resuming_with_a_position_of_the_old_channel_starts_at_the_new_one(harness):
     harness.handle(ev.Dropped("C", OLD))
     harness.open("q")
     harness.say("q", wire.Subscribe(1, "C", ["fire"], 5, 7, OLD))
@@ -90,20 +90,20 @@ def test_who_resumes_with_a_cursor_of_the_old_one_begins_anew(harness):
     assert harness.did(do.Fetch) == []
 
 
-def test_who_resumes_with_a_cursor_of_the_same_one_goes_on(harness):
+def test_resuming_with_a_position_of_the_same_channel_continues(harness):
     harness.open("q")
     harness.say("q", wire.Subscribe(1, "C", ["fire"], 0, 7, OLD))
     assert [type(it) for it in harness.took("q")] == [wire.Subscribed, wire.Notify, wire.Live]
 
 
-def test_a_user_who_was_away_gets_what_has_smaller_numbers():
+def test_an_offline_users_position_is_reset_to_the_new_channel():
     harness = BrokerHarness(heartbeat=0.0)
     harness.handle(ev.Restored("ann/phone", [wire.DurableSubscription(7, "C", ["fire"], 50)]))
     harness.handle(ev.Subscribed("C", [8], at(2, NEW)))
     assert harness.did(do.ChangeId) == [do.ChangeId("ann/phone", 7, 8, at(2, NEW), at(2, NEW))]
 
 
-def test_a_channel_that_is_made_anew_at_once_is_noticed(tmp_path):
+def test_the_broker_notices_a_channel_that_is_recreated_at_once(tmp_path):
     with sparkless(tmp_path / "data") as (cluster, url), broker(tmp_path / "b", url) as b:
         speaker = Speaker(b.url)
         first = speaker.ask("subscribe", channel="Above", args=[1])
@@ -112,7 +112,7 @@ def test_a_channel_that_is_made_anew_at_once_is_noticed(tmp_path):
         assert [speaker.next("notify")["execution"] for _ in range(3)] == [1, 2, 3]
         body = "{ SELECT r.n FROM Reports r WHERE is_new(r) AND r.n > least }"
         cluster.execute(f"DROP CHANNEL Above; CREATE CONTINUOUS CHANNEL Above(least bigint) {body};")
-        # Nobody tells the broker before there is something to tell; a subscription to it is enough.
+        # The first notification comes with the first results; a subscription to the channel is enough.
         other = Speaker(b.url)
         second = other.ask("subscribe", channel="Above", args=[2])
         assert second["epoch"] > first["epoch"]

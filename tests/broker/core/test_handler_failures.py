@@ -84,7 +84,7 @@ REQUESTS: list[Any] = [
 
 
 def fail_once(handlers: dict[type[Any], Any], kind: type[Any]) -> None:
-    """Its handler fails the next time, after all its work."""
+    """Makes the handler fail the next time, after all its work."""
     handler = handlers[kind]
 
     def failing(*arguments: Any) -> None:
@@ -96,12 +96,12 @@ def fail_once(handlers: dict[type[Any], Any], kind: type[Any]) -> None:
 
 
 def nothing_leaks(harness: BrokerHarness) -> None:
-    """Of what the failing call asked for, only fetches are still in the queue."""
+    """Only fetches of the failed call are still in the queue."""
     assert all(isinstance(it, do.Fetch) for it in harness.handle(ev.Received("q", [wire.Pong()])))
 
 
-def serves_another(harness: BrokerHarness, execution: int) -> None:
-    """``q`` gets what comes, and a new subscriber is served; nothing else goes out."""
+def other_subscribers_are_served(harness: BrokerHarness, execution: int) -> None:
+    """``q`` and a new subscriber receive the next execution; nothing else goes out."""
     harness.open("other")
     harness.subscribe("other", "fire", id=4)
     (subscribed,) = harness.took("other")
@@ -133,7 +133,7 @@ def test_an_event_whose_handler_fails_leaves_nothing_to_the_next_call(harness, e
         harness.open("q")
         harness.subscribe("q")
         harness.sent.clear()
-    serves_another(harness, 11)
+    other_subscribers_are_served(harness, 11)
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
@@ -142,11 +142,11 @@ def test_a_request_whose_handler_fails_leaves_nothing_to_the_next_call(harness, 
     with pytest.raises(PlantedError):
         harness.say("newer" if isinstance(request_, wire.Hello) else "p", request_)
     nothing_leaks(harness)
-    serves_another(harness, 11)
+    other_subscribers_are_served(harness, 11)
 
 
 @pytest.mark.parametrize("early", [False, True], ids=["after its work", "before its work"])
-def test_a_notification_that_fails_costs_its_subscribers_nothing(harness, early):
+def test_subscribers_receive_a_notification_whose_handler_failed(harness, early):
     """Those before and after it are delivered, and its own subscribers get it from the data cluster."""
     deliver = harness.state.delivery._deliver
 

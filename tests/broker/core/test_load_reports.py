@@ -1,4 +1,4 @@
-"""What the coordinator is told between two full reports."""
+"""What the broker reports to the coordinator between two full reports."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tocsin.wire import messages as wire
 from tocsin.wire.reports import MigrationOrder, ReportReply
 
 
-def test_a_rate_that_is_no_news_is_said_again_within_a_round():
-    """The coordinator may have gone by another broker's, which has it no longer."""
+def test_an_unchanged_rate_is_reported_again_within_a_round():
+    """The coordinator may have used the rate of another broker that no longer has the subscription."""
     harness = BrokerHarness(heartbeat=0.0)
     harness.open("p")
-    harness.subscribed("p", number=7)
+    harness.subscribed("p", id=7)
     assert harness.state.load_reports.changes(1, harness.now, full=True).rates == {7: 0.0}
-    said = [
-        number
-        for number in range(2, 2 + ROUND)
-        if harness.state.load_reports.changes(number, harness.now, full=False).rates
+    reported = [
+        report
+        for report in range(2, 2 + ROUND)
+        if harness.state.load_reports.changes(report, harness.now, full=False).rates
     ]
-    assert said == [7]
+    assert reported == [7]
 
 
-def test_a_rate_that_has_just_begun_to_be_counted_is_said_to_be_fresh():
+def test_a_new_rate_is_reported_as_fresh():
     harness = BrokerHarness(heartbeat=0.0)
     harness.open("p")
-    harness.subscribed("p", number=7)
+    harness.subscribed("p", id=7)
     assert harness.state.load_reports.changes(1, harness.now, full=True).fresh == [7]
     assert harness.state.load_reports.changes(2, harness.now + LEAST, full=True).fresh == []
 
@@ -66,7 +66,7 @@ def test_a_user_over_rest_is_reported_as_a_subscriber():
     assert load.subscribers == 1
 
 
-def test_a_user_that_does_not_poll_any_more_has_left():
+def test_a_user_that_stops_polling_has_left():
     harness = polling()
     subscribers(harness)
     harness.tick(REST_IDLE + 1)
@@ -75,7 +75,7 @@ def test_a_user_that_does_not_poll_any_more_has_left():
     assert subscribers(harness) == ({"ann": [7]}, [])
 
 
-def test_a_long_poll_keeps_its_user_here():
+def test_a_long_poll_keeps_its_user_connected():
     harness = polling()
     harness.handle(ev.OpenedForUser("long", "ann"))
     for _ in range(3):
@@ -91,7 +91,7 @@ def test_a_user_with_a_websocket_is_reported_once():
     assert subscribers(harness) == ({"b:1": [7]}, ["ann"])
 
 
-def test_a_report_that_did_not_arrive_speaks_of_the_user_again():
+def test_a_lost_report_is_repeated_in_the_next_one():
     harness = polling()
     reports = harness.state.load_reports
     reports.put_back(reports.changes(1, harness.now, full=False))
@@ -101,21 +101,21 @@ def test_a_report_that_did_not_arrive_speaks_of_the_user_again():
     assert subscribers(harness) == ({}, ["ann"])
 
 
-def test_a_user_over_rest_is_sent_to_another_broker_by_its_next_request():
+def test_a_user_over_rest_migrates_with_its_next_request():
     harness = polling()
     harness.handle(order("ann"))
     harness.handle(ev.OpenedForUser("next", "ann"))
     assert harness.took("next") == [wire.Migrate("c", "http://c", "ticket")]
 
 
-def test_an_open_request_gets_the_migration_at_once():
+def test_an_open_request_receives_the_migration_at_once():
     harness = polling()
     harness.handle(ev.OpenedForUser("long", "ann"))
     harness.handle(order("ann"))
     assert harness.took("long") == [wire.Migrate("c", "http://c", "ticket")]
 
 
-def test_a_migration_that_the_coordinator_has_given_up_is_not_repeated():
+def test_a_migration_that_timed_out_is_not_repeated():
     harness = polling()
     harness.handle(order("ann"))
     harness.tick(MIGRATION_SECONDS)
@@ -123,7 +123,7 @@ def test_a_migration_that_the_coordinator_has_given_up_is_not_repeated():
     assert harness.took("next") == []
 
 
-def test_a_user_that_arrived_elsewhere_is_not_served_here():
+def test_a_user_that_arrived_at_another_broker_is_not_served_here():
     harness = polling()
     subscribers(harness)
     harness.handle(ev.OpenedForUser("long", "ann"))
@@ -134,7 +134,7 @@ def test_a_user_that_arrived_elsewhere_is_not_served_here():
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
 
 
-def test_the_migration_of_a_user_that_is_not_here_has_failed():
+def test_the_migration_of_an_unknown_user_fails():
     harness = polling()
     harness.handle(order("bob"))
     (failed,) = harness.state.load_reports.changes(1, harness.now, full=False).outcomes

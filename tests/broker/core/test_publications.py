@@ -36,7 +36,7 @@ def test_records_are_committed_and_then_confirmed(harness):
     assert harness.took("p") == [wire.Published(5, 2)]
 
 
-def test_what_comes_during_a_commit_goes_together_into_the_next(harness):
+def test_records_that_arrive_during_a_commit_are_batched_into_the_next(harness):
     harness.say("p", publish(1, b"1"))
     harness.say("p", publish(2, b"2"))
     harness.say("q", publish(3, b"3"))
@@ -53,7 +53,7 @@ def test_feeds_do_not_wait_for_each_other(harness):
     assert commits(harness) == [("F", [b"1"]), ("G", [b"2"])]
 
 
-def test_each_is_told_of_its_own_records_that_were_refused(harness):
+def test_each_publisher_receives_the_refusals_of_its_own_records(harness):
     harness.say("p", publish(1, b"x"))
     harness.say("p", publish(2, b"1", b"2"))
     harness.say("q", publish(3, b"3", b"4"))
@@ -65,13 +65,13 @@ def test_each_is_told_of_its_own_records_that_were_refused(harness):
     assert harness.state.counters.published == 3
 
 
-def test_a_commit_that_failed_is_an_error_to_all_who_are_in_it(harness):
+def test_a_failed_commit_is_an_error_to_its_publishers(harness):
     harness.say("p", publish(1, b"1"))
     harness.handle(ev.PublishFailed("F", Problem("not_found", "no feed", "hint")))
     assert harness.took("p") == [wire.Error(1, "not_found", "no feed", "hint")]
 
 
-def test_what_waits_behind_a_failed_commit_is_tried(harness):
+def test_records_that_wait_for_a_failed_commit_are_tried(harness):
     harness.say("p", publish(1, b"1"))
     harness.say("p", publish(2, b"2"))
     commits(harness)
@@ -79,7 +79,7 @@ def test_what_waits_behind_a_failed_commit_is_tried(harness):
     assert commits(harness) == [("F", [b"2"])]
 
 
-def test_one_post_holds_only_so_many_records(harness):
+def test_one_post_holds_a_limited_number_of_records(harness):
     harness.say("p", publish(1, b"1"))
     for id in (2, 3):
         harness.say("p", publish(id, *[b"1"] * 600))
@@ -88,14 +88,14 @@ def test_one_post_holds_only_so_many_records(harness):
     assert MOST_RECORDS < 1200
 
 
-def test_who_has_left_gets_no_answer_and_its_records_are_kept(harness):
+def test_the_records_of_a_publisher_that_has_left_are_kept(harness):
     harness.say("p", publish(1, b"1"))
     harness.close("p")
     harness.handle(ev.Published("F"))
     assert harness.took("p") == [] and harness.state.counters.published == 1
 
 
-def test_more_than_the_broker_holds_is_refused_at_once():
+def test_records_over_the_brokers_limit_are_refused_at_once():
     harness = BrokerHarness(BrokerLimits(publish_bytes=2 * EACH + 20))
     harness.open("p")
     harness.say("p", publish(1, b"1" * 10))
@@ -105,14 +105,14 @@ def test_more_than_the_broker_holds_is_refused_at_once():
     assert (error.id, error.code) == (3, "busy")
 
 
-def test_many_tiny_records_count_for_what_they_cost():
+def test_tiny_records_count_with_their_memory_cost():
     harness = BrokerHarness(BrokerLimits(publish_bytes=100 * EACH))
     harness.open("p")
     harness.say("p", publish(1, *[b"1"] * 100))
     assert harness.took("p")[0].code == "busy"
 
 
-def test_an_answer_makes_room(harness):
+def test_an_answered_publication_frees_its_memory(harness):
     harness.say("p", publish(1, b"1"))
     harness.handle(ev.Published("F"))
     assert harness.state.publications.waiting_bytes == 0 and harness.state.publications._feeds == {}

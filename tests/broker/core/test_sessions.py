@@ -1,4 +1,4 @@
-"""Connections: who may come in, what they say first, how they leave, and the heart that beats."""
+"""Connections: admission, hello, close and heartbeats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def closed(harness: BrokerHarness) -> list[tuple[object, str]]:
     return [(it.peer, it.close.name) for it in harness.did(do.Close)]
 
 
-# -- coming ------------------------------------------------------------------------------------------------------------
+# -- opening -----------------------------------------------------------------------------------------------------------
 
 
 def test_hello_is_answered_with_welcome():
@@ -25,7 +25,7 @@ def test_hello_is_answered_with_welcome():
     assert harness.took("p") == [wire.Welcome(3, "b", 25.0, 99, reconnect_within=0.1)]
 
 
-def test_the_more_a_broker_has_the_longer_they_take_to_come_back():
+def test_the_reconnect_interval_grows_with_the_number_of_connections():
     harness = BrokerHarness()
     for number in range(250):
         harness.handle(ev.Opened(f"p{number}"))
@@ -33,21 +33,21 @@ def test_the_more_a_broker_has_the_longer_they_take_to_come_back():
     assert [harness.took(f"p{number}")[0].reconnect_within for number in (0, 99, 100, 249)] == [0.1, 0.1, 0.2, 0.3]
 
 
-def test_hello_comes_first():
+def test_a_message_before_hello_closes_the_connection():
     harness = BrokerHarness()
     harness.handle(ev.Opened("p"))
     harness.say("p", wire.Ping())
     assert closed(harness) == [("p", "no_hello")]
 
 
-def test_hello_comes_once():
+def test_a_second_hello_closes_the_connection():
     harness = BrokerHarness()
     harness.open("p")
     harness.say("p", wire.Hello(3), wire.Ping())
     assert closed(harness) == [("p", "no_hello")] and harness.took("p") == []
 
 
-def test_hello_comes_in_time():
+def test_a_connection_without_hello_is_closed_after_the_timeout():
     harness = BrokerHarness(hello_timeout=10.0)
     harness.handle(ev.Opened("p"))
     harness.tick(9)
@@ -56,21 +56,21 @@ def test_hello_comes_in_time():
     assert closed(harness) == [("p", "hello_timeout")]
 
 
-def test_who_has_said_hello_has_all_the_time_there_is():
+def test_the_hello_timeout_ends_with_hello():
     harness = BrokerHarness(hello_timeout=10.0, heartbeat=0.0)
     harness.open("p")
     harness.tick(100)
     assert closed(harness) == []
 
 
-def test_one_connection_too_many_is_sent_away():
+def test_a_connection_over_the_limit_is_closed():
     harness = BrokerHarness(BrokerLimits(connections=1))
     harness.open("p")
     harness.handle(ev.Opened("q"))
     assert closed(harness) == [("q", "try_later")]
 
 
-def test_one_connection_too_many_from_an_address_is_sent_away():
+def test_a_connection_over_the_limit_of_its_address_is_closed():
     harness = BrokerHarness(BrokerLimits(connections_per_address=1))
     harness.handle(ev.Opened("p", "a"))
     harness.handle(ev.Opened("q", "a"))
@@ -78,7 +78,7 @@ def test_one_connection_too_many_from_an_address_is_sent_away():
     assert closed(harness) == [("q", "try_later")]
 
 
-def test_who_leaves_makes_room():
+def test_a_closed_connection_does_not_count_towards_the_limit():
     harness = BrokerHarness(BrokerLimits(connections_per_address=1))
     harness.handle(ev.Opened("p", "a"))
     harness.close("p")
@@ -99,7 +99,7 @@ def test_a_token_is_looked_up_before_the_welcome():
     assert welcome.user == "ann/phone"
 
 
-def test_an_unknown_token_ends_the_connection():
+def test_an_unknown_token_closes_the_connection():
     harness = BrokerHarness()
     harness.handle(ev.Opened("p"))
     harness.say("p", wire.Hello(3, "secret"))
@@ -107,7 +107,7 @@ def test_an_unknown_token_ends_the_connection():
     assert closed(harness) == [("p", "unauthorized")]
 
 
-def test_what_comes_while_the_token_is_looked_up_is_answered_behind_the_welcome():
+def test_requests_during_the_token_lookup_are_answered_after_the_welcome():
     harness = BrokerHarness()
     harness.handle(ev.Opened("p"))
     harness.say("p", wire.Hello(3, "secret"), wire.Ping())
@@ -118,14 +118,14 @@ def test_what_comes_while_the_token_is_looked_up_is_answered_behind_the_welcome(
     assert len(harness.did(do.Subscribe)) == 1
 
 
-def test_too_much_while_the_token_is_looked_up_ends_the_connection():
+def test_too_many_requests_during_the_token_lookup_close_the_connection():
     harness = BrokerHarness(BrokerLimits(unanswered=3, subscriptions=2))
     harness.handle(ev.Opened("p"))
     harness.say("p", wire.Hello(3, "secret"), *[wire.Ping()] * 5)
     assert closed(harness) == [("p", "flood")]
 
 
-def test_a_second_hello_ends_the_connection_also_behind_a_token():
+def test_a_second_hello_during_the_token_lookup_closes_the_connection():
     harness = BrokerHarness()
     harness.handle(ev.Opened("p"))
     harness.say("p", wire.Hello(3, "secret"), wire.Hello(4))
@@ -133,7 +133,7 @@ def test_a_second_hello_ends_the_connection_also_behind_a_token():
     assert closed(harness) == [("p", "no_hello")]
 
 
-def test_a_token_that_was_looked_up_for_somebody_who_has_left_does_nothing():
+def test_a_token_lookup_for_a_closed_connection_does_nothing():
     harness = BrokerHarness()
     harness.handle(ev.Opened("p"))
     harness.say("p", wire.Hello(3, "secret"))
@@ -148,7 +148,7 @@ def test_the_same_user_and_device_replaces_its_old_connection():
     assert closed(harness) == [("p", "replaced")]
 
 
-def test_the_end_of_the_old_connection_does_not_touch_the_new_one():
+def test_the_close_of_the_old_connection_does_not_affect_the_new_one():
     harness = BrokerHarness()
     harness.log_in("p", "ann/phone")
     harness.log_in("q", "ann/phone")
@@ -157,31 +157,31 @@ def test_the_end_of_the_old_connection_does_not_touch_the_new_one():
     assert closed(harness) == [("p", "replaced"), ("q", "replaced")]
 
 
-# -- what cannot be read -----------------------------------------------------------------------------------------------
+# -- malformed messages ------------------------------------------------------------------------------------------------
 
 
-def test_a_request_that_cannot_be_read_is_answered_where_its_id_is_known():
+def test_a_malformed_request_with_an_id_is_answered_with_an_error():
     harness = BrokerHarness()
     harness.open("p")
     harness.handle(ev.Unreadable("p", "wrong", 5))
     assert harness.took("p") == [wire.Error(5, "malformed", "wrong")]
 
 
-def test_what_is_no_message_at_all_ends_the_connection():
+def test_a_frame_that_is_not_a_message_closes_the_connection():
     harness = BrokerHarness()
     harness.open("p")
     harness.handle(ev.Unreadable("p", "no JSON"))
     assert closed(harness) == [("p", "malformed")]
 
 
-def test_before_hello_there_are_no_second_chances():
+def test_a_malformed_message_before_hello_closes_the_connection():
     harness = BrokerHarness()
     harness.handle(ev.Opened("p"))
     harness.handle(ev.Unreadable("p", "wrong", 5))
     assert closed(harness) == [("p", "malformed")]
 
 
-def test_nothing_is_heard_from_who_has_left():
+def test_events_of_a_closed_connection_are_ignored():
     harness = BrokerHarness()
     for event in (
         ev.Received("p", [wire.Ping()]),
@@ -193,10 +193,10 @@ def test_nothing_is_heard_from_who_has_left():
         assert harness.handle(event) == []
 
 
-# -- leaving -----------------------------------------------------------------------------------------------------------
+# -- closing -----------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_sent_to_who_has_left():
+def test_nothing_is_sent_to_a_closed_connection():
     harness = BrokerHarness(heartbeat=1.0)
     harness.open("p")
     harness.subscribed("p")
@@ -206,7 +206,7 @@ def test_nothing_is_sent_to_who_has_left():
     assert harness.took("p") == []
 
 
-def test_nothing_is_kept_of_who_has_left():
+def test_the_broker_keeps_nothing_of_a_closed_connection():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.close("p")
@@ -220,14 +220,14 @@ def test_nothing_is_kept_of_who_has_left():
     )
 
 
-def test_a_broker_that_stops_sends_everybody_away_to_come_back():
+def test_a_stopping_broker_closes_all_connections_with_going_away():
     harness = BrokerHarness()
     harness.open("p", "q")
     harness.handle(ev.Stopping())
     assert closed(harness) == [("p", "going_away"), ("q", "going_away")] and harness.state.sessions.by_peer == {}
 
 
-def test_closes_are_counted_by_their_code():
+def test_closes_are_counted_by_code():
     harness = BrokerHarness()
     harness.open("p")
     harness.handle(ev.Stopping())
@@ -244,7 +244,7 @@ def test_ping_is_answered_with_pong():
     assert harness.took("p") == [wire.Pong()]
 
 
-def test_everybody_is_pinged_once_a_heartbeat():
+def test_every_connection_is_pinged_once_a_heartbeat():
     harness = BrokerHarness(heartbeat=5.0)
     harness.open(*range(10))
     for _ in range(5):
@@ -252,7 +252,7 @@ def test_everybody_is_pinged_once_a_heartbeat():
     assert [harness.took(peer) for peer in range(10)] == [[wire.Ping()]] * 10
 
 
-def test_a_ping_says_how_far_the_channels_are():
+def test_a_ping_contains_the_positions_of_the_channels():
     harness = BrokerHarness(heartbeat=1.0)
     harness.open("p")
     harness.subscribed("p")
@@ -262,7 +262,7 @@ def test_a_ping_says_how_far_the_channels_are():
     assert harness.took("p") == [wire.Ping({"C": 4})]
 
 
-def test_a_ping_to_somebody_who_is_behind_says_nothing_of_that():
+def test_a_ping_to_a_lagging_subscriber_omits_the_lagging_channels():
     harness = BrokerHarness(heartbeat=1.0)
     harness.open("p")
     harness.subscribed("p")
@@ -273,7 +273,7 @@ def test_a_ping_to_somebody_who_is_behind_says_nothing_of_that():
     assert harness.took("p") == [wire.Ping()]
 
 
-def test_who_is_silent_for_three_heartbeats_is_closed():
+def test_a_connection_that_is_silent_for_three_heartbeats_is_closed():
     harness = BrokerHarness(heartbeat=1.0)
     harness.open("p")
     harness.tick(3)
@@ -282,19 +282,19 @@ def test_who_is_silent_for_three_heartbeats_is_closed():
     assert closed(harness) == [("p", "silent")]
 
 
-def test_a_broker_that_slept_does_not_take_that_for_silence():
+def test_a_broker_that_was_suspended_does_not_count_the_pause_as_silence():
     harness = BrokerHarness(heartbeat=1.0)
     harness.open("p")
     harness.tick(1)
     harness.tick(60)
-    assert closed(harness) == [], "what it said meanwhile is not read yet"
+    assert closed(harness) == [], "the messages that arrived meanwhile are not read yet"
     harness.tick(1)
     assert closed(harness) == []
     harness.tick(1)
     assert closed(harness) == [("p", "silent")]
 
 
-def test_a_broker_that_slept_lets_newcomers_say_hello():
+def test_a_broker_that_was_suspended_extends_the_hello_timeout():
     harness = BrokerHarness(hello_timeout=10.0)
     harness.tick(1)
     harness.handle(ev.Opened("p", "address"))
@@ -304,7 +304,7 @@ def test_a_broker_that_slept_lets_newcomers_say_hello():
     assert [code for _, code in closed(harness)] == ["hello_timeout"]
 
 
-def test_any_word_is_a_sign_of_life():
+def test_any_message_counts_as_a_sign_of_life():
     harness = BrokerHarness(heartbeat=1.0)
     harness.open("p")
     for _ in range(10):
@@ -313,14 +313,14 @@ def test_any_word_is_a_sign_of_life():
     assert closed(harness) == []
 
 
-def test_without_heartbeats_nobody_is_pinged_or_closed():
+def test_without_heartbeats_no_connection_is_pinged_or_closed():
     harness = BrokerHarness(heartbeat=0.0)
     harness.open("p")
     harness.tick(1_000)
     assert closed(harness) == [] and harness.took("p") == []
 
 
-def test_a_clock_that_jumps_back_brings_nothing_back():
+def test_a_clock_that_jumps_back_closes_no_connection():
     harness = BrokerHarness(heartbeat=1.0)
     harness.now = 100.0
     harness.open("p")

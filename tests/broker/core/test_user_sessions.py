@@ -1,4 +1,4 @@
-"""What is kept for users who are away."""
+"""What the broker keeps for offline users."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.reports import ReportReply
 
 
-def test_what_a_user_subscribes_to_is_remembered():
+def test_a_users_subscription_is_stored():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.subscribed("p", position=3)
     assert harness.did(do.Remember) == [do.Remember("ann", 7, "C", ["fire"], at(3))]
 
 
-def test_what_nobody_in_particular_subscribes_to_is_not():
+def test_an_anonymous_subscription_is_not_stored():
     harness = BrokerHarness()
     harness.open("p")
     harness.subscribed("p")
     assert harness.did(do.Remember) == []
 
 
-def test_it_is_remembered_once():
+def test_a_users_subscription_is_stored_once():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -37,7 +37,7 @@ def test_it_is_remembered_once():
     assert len(harness.did(do.Remember)) == 1
 
 
-def test_the_welcome_says_what_is_kept():
+def test_the_welcome_contains_the_durable_subscriptions():
     harness = BrokerHarness()
     held = DurableSubscription(7, "C", ["fire"], 3)
     harness.log_in("p", "ann", held)
@@ -45,7 +45,7 @@ def test_the_welcome_says_what_is_kept():
     assert welcome.subscriptions == [held]
 
 
-def test_what_is_kept_is_not_let_go_while_the_user_is_away():
+def test_a_durable_subscription_does_not_expire_while_its_user_is_offline():
     harness = BrokerHarness(grace=60.0)
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -54,7 +54,7 @@ def test_what_is_kept_is_not_let_go_while_the_user_is_away():
     assert harness.did(do.Unsubscribe) == []
 
 
-def test_what_the_user_leaves_is_forgotten_and_let_go():
+def test_a_durable_subscription_expires_after_its_user_unsubscribes():
     harness = BrokerHarness(grace=60.0, heartbeat=0.0)
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -64,7 +64,7 @@ def test_what_the_user_leaves_is_forgotten_and_let_go():
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
 
 
-def test_what_is_kept_can_be_left_without_being_resumed_first():
+def test_a_user_can_unsubscribe_without_resuming_first():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -75,7 +75,7 @@ def test_what_is_kept_can_be_left_without_being_resumed_first():
     assert harness.took("q") == [wire.Unsubscribed(2, 7)] and harness.did(do.Forget) == [do.Forget("ann", 7)]
 
 
-def test_what_somebody_else_keeps_cannot_be_left():
+def test_a_user_cannot_unsubscribe_from_another_users_subscription():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -85,7 +85,7 @@ def test_what_somebody_else_keeps_cannot_be_left():
     assert harness.took("q")[0].code == "not_found"
 
 
-def test_what_is_kept_from_a_former_life_is_subscribed_to_again():
+def test_durable_subscriptions_are_restored_after_a_restart():
     harness = BrokerHarness(grace=60.0)
     harness.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
     assert harness.did(do.Subscribe) == [do.Subscribe("C", [["fire"]])]
@@ -94,7 +94,7 @@ def test_what_is_kept_from_a_former_life_is_subscribed_to_again():
     assert harness.did(do.Unsubscribe) == []
 
 
-def test_what_has_another_number_now_is_remembered_under_that():
+def test_a_restored_subscription_is_stored_under_its_new_id():
     harness = BrokerHarness()
     harness.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
     harness.confirm(9, position=9)
@@ -102,14 +102,14 @@ def test_what_has_another_number_now_is_remembered_under_that():
     assert harness.did(do.Remember) == harness.did(do.Forget) == []
 
 
-def test_what_does_not_exist_any_more_is_forgotten():
+def test_a_restored_subscription_without_a_channel_is_deleted():
     harness = BrokerHarness()
     harness.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
     harness.confirm(Problem("not_found", "no"))
     assert harness.did(do.Forget) == [do.Forget("ann", 7)]
 
 
-def test_what_a_dropped_channel_had_for_a_user_is_forgotten():
+def test_durable_subscriptions_to_a_dropped_channel_are_deleted():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -120,7 +120,7 @@ def test_what_a_dropped_channel_had_for_a_user_is_forgotten():
 # -- acknowledging -----------------------------------------------------------------------------------------------------
 
 
-def test_what_a_user_has_dealt_with_is_kept():
+def test_a_users_acknowledgement_is_stored():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -128,7 +128,7 @@ def test_what_a_user_has_dealt_with_is_kept():
     assert harness.did(do.Acknowledge) == [do.Acknowledge("ann", {7: at(4)})]
 
 
-def test_what_nobody_in_particular_has_dealt_with_is_nobodys_concern():
+def test_an_anonymous_acknowledgement_is_ignored():
     harness = BrokerHarness()
     harness.open("p")
     harness.subscribed("p")
@@ -139,7 +139,7 @@ def test_what_nobody_in_particular_has_dealt_with_is_nobodys_concern():
 # -- the end of a user -------------------------------------------------------------------------------------------------
 
 
-def test_who_logs_out_is_sent_away_and_keeps_nothing():
+def test_a_logout_closes_the_session_and_deletes_durable_subscriptions():
     harness = BrokerHarness(grace=60.0)
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -150,14 +150,14 @@ def test_who_logs_out_is_sent_away_and_keeps_nothing():
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])] and harness.state.users.durable.by_user == {}
 
 
-def test_callers_of_a_user_who_logs_out_are_sent_away_too():
+def test_a_logout_closes_the_users_rest_calls():
     harness = BrokerHarness()
     harness.handle(ev.OpenedForUser("call", "ann"))
     harness.handle(ev.UserEnded("ann"))
     assert [it.peer for it in harness.did(do.Close)] == ["call"] and harness.state.sessions.rest == {}
 
 
-def test_what_is_being_asked_for_a_user_who_logs_out_is_not_kept():
+def test_a_subscription_confirmed_after_logout_is_not_stored():
     harness = BrokerHarness(grace=60.0)
     harness.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
     harness.handle(ev.UserEnded("ann"))
@@ -167,7 +167,7 @@ def test_what_is_being_asked_for_a_user_who_logs_out_is_not_kept():
     assert harness.did(do.Unsubscribe) == [do.Unsubscribe("C", [7])]
 
 
-def test_others_keep_what_one_user_had():
+def test_a_logout_does_not_affect_the_subscriptions_of_other_users():
     harness = BrokerHarness(grace=60.0)
     for peer, user in (("p", "ann"), ("q", "bob")):
         harness.log_in(peer, user)
@@ -180,14 +180,14 @@ def test_others_keep_what_one_user_had():
 # -- requests over REST ------------------------------------------------------------------------------------------------
 
 
-def test_a_call_of_a_user_does_not_replace_its_connection():
+def test_a_rest_call_does_not_replace_its_users_connection():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.handle(ev.OpenedForUser("call", "ann"))
     assert harness.did(do.Close) == []
 
 
-def test_a_call_needs_no_hello_and_is_not_pinged():
+def test_a_rest_call_needs_no_hello_and_is_not_pinged():
     harness = BrokerHarness(heartbeat=1.0)
     harness.handle(ev.OpenedForUser("call", "ann"))
     harness.subscribe("call")
@@ -196,7 +196,7 @@ def test_a_call_needs_no_hello_and_is_not_pinged():
     assert harness.took("call") == [wire.Subscribed(1, 7, "C", 0)]
 
 
-def test_what_a_call_subscribed_to_stays_when_it_ends():
+def test_the_subscription_of_a_rest_call_outlives_the_call():
     harness = BrokerHarness(grace=60.0)
     harness.handle(ev.OpenedForUser("call", "ann"))
     harness.subscribed("call")
@@ -205,7 +205,7 @@ def test_what_a_call_subscribed_to_stays_when_it_ends():
     assert harness.did(do.Unsubscribe) == [] and harness.state.sessions.rest == {}
 
 
-def test_a_call_and_a_connection_of_a_user_both_get_everything():
+def test_a_rest_call_and_a_connection_of_one_user_both_receive_everything():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -215,11 +215,11 @@ def test_a_call_and_a_connection_of_a_user_both_get_everything():
     assert executions(harness.took("p")) == executions(harness.took("call")) == [1]
 
 
-# -- users who go elsewhere
+# -- users at another broker
 
 
-def away(*, here: bool = False) -> BrokerHarness:
-    """A user for whom something is kept, and who is away."""
+def offline_user(*, here: bool = False) -> BrokerHarness:
+    """An offline user with a durable subscription; with ``here``, the user is still connected."""
     harness = BrokerHarness(heartbeat=0.0, grace=10.0)
     harness.log_in("p", "ann")
     harness.subscribed("p")
@@ -229,16 +229,16 @@ def away(*, here: bool = False) -> BrokerHarness:
     return harness
 
 
-def test_what_another_broker_keeps_is_let_go_and_not_forgotten():
-    harness = away()
+def test_the_subscriptions_of_a_user_at_another_broker_expire_but_stay_stored():
+    harness = offline_user()
     assert harness.state.users.offline() == ["ann"]
     harness.handle(ev.UserElsewhere("ann"))
     harness.tick(11.0)
     assert harness.done == [do.Unsubscribe("C", [7])] and harness.state.users.offline() == []
 
 
-def test_who_is_here_is_not_elsewhere():
-    harness = away(here=True)
+def test_a_connected_user_is_not_released_to_another_broker():
+    harness = offline_user(here=True)
     assert harness.state.users.offline() == []
     harness.handle(ev.UserElsewhere("ann"))
     harness.close("p")
@@ -246,8 +246,8 @@ def test_who_is_here_is_not_elsewhere():
     assert harness.done == [] and harness.state.users.offline() == ["ann"]
 
 
-def test_who_calls_here_is_not_elsewhere():
-    harness = away()
+def test_a_user_with_an_open_call_is_not_released_to_another_broker():
+    harness = offline_user()
     harness.handle(ev.OpenedForUser("call", "ann"))
     harness.handle(ev.UserElsewhere("ann"))
     harness.close("call")
@@ -255,7 +255,7 @@ def test_who_calls_here_is_not_elsewhere():
     assert harness.done == []
 
 
-def test_a_user_who_was_moved_is_not_kept_here():
+def test_the_subscriptions_of_a_migrated_user_expire():
     harness = BrokerHarness(heartbeat=0.0, grace=10.0)
     harness.handle(ev.Opened("p", "address"))
     harness.say("p", wire.Hello(0, "token", subscriber="abcdefgh"))

@@ -1,4 +1,4 @@
-"""Each connection gets each of its messages once and in order, framed, whatever its socket takes."""
+"""Each connection receives each of its messages once and in order, framed, even if its socket accepts only a part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def framed(*messages: bytes) -> bytes:
 
 
 class Peer:
-    """A connection with a real socket, which keeps what the socket does not take."""
+    """A connection with a real socket, which keeps what the socket does not accept."""
 
     def __init__(self, writer: FrameWriter) -> None:
         self.writer = writer
@@ -42,7 +42,7 @@ class Peer:
             self.writer.changes += 1
 
     def read(self) -> bytes:
-        """All that there is, and then what was kept."""
+        """Everything that was written to the socket, and then what was kept."""
         try:
             while data := self.far.recv(1 << 20):
                 self.got += data
@@ -82,7 +82,7 @@ def peers(writer: FrameWriter) -> Iterator[Callable[[int], Audience]]:
         peer.end()
 
 
-def test_everybody_gets_the_same(writer, peers):
+def test_every_peer_of_an_audience_receives_the_same_frames(writer, peers):
     audience = peers(5)
     for data in (b"one", b"two"):
         writer.write(audience, (data,))
@@ -91,7 +91,7 @@ def test_everybody_gets_the_same(writer, peers):
 
 
 @pytest.mark.parametrize("full", [0, 2, 4])
-def test_who_takes_no_more_keeps_it_and_the_others_get_it_all_the_same(writer, peers, full):
+def test_a_full_socket_does_not_delay_the_other_peers(writer, peers, full):
     audience = peers(5)
     audience[full].fill()
     writer.write(audience, (b"one",))
@@ -100,7 +100,7 @@ def test_who_takes_no_more_keeps_it_and_the_others_get_it_all_the_same(writer, p
     assert [peer.read() for peer in audience if peer is not audience[full]] == [framed(b"one", b"two")] * 4
 
 
-def test_who_takes_a_part_keeps_the_rest(writer, peers):
+def test_a_peer_keeps_the_rest_of_a_partial_write(writer, peers):
     audience = peers(3)
     data = bytes(range(256)) * 40_000
     writer.write(audience, (data,))
@@ -108,7 +108,7 @@ def test_who_takes_a_part_keeps_the_rest(writer, peers):
     assert all(peer.read() == framed(data) for peer in audience)
 
 
-def test_who_has_left_costs_nobody_else_anything(writer, peers):
+def test_a_closed_peer_does_not_affect_the_others(writer, peers):
     audience = peers(4)
     writer.write(audience, (b"one",))
     audience[1].far.close()
@@ -117,18 +117,18 @@ def test_who_has_left_costs_nobody_else_anything(writer, peers):
     assert [peer.read() for peer in (audience[0], *audience[2:])] == [framed(b"one", b"two")] * 3
 
 
-def test_a_number_that_is_another_connections_now_is_not_written_to(writer, peers):
+def test_a_reused_file_descriptor_is_not_written_to(writer, peers):
     audience = peers(3)
     writer.write(audience, (b"one",))
-    number = audience[1].fd
+    descriptor = audience[1].fd
     audience[1].end()
     stranger = peers(1)[0]
-    assert number in (stranger.near.fileno(), stranger.far.fileno())
+    assert descriptor in (stranger.near.fileno(), stranger.far.fileno())
     writer.write(audience, (b"two",))
     assert stranger.read() == b"" and audience[1].kept == framed(b"two")
 
 
-def test_one_without_a_socket_writes_by_itself(writer, peers):
+def test_a_peer_without_a_socket_writes_by_itself(writer, peers):
     audience = peers(3)
     audience[1].fd = -1
     writer.write(audience, (b"one",))
@@ -140,7 +140,7 @@ def test_one_without_a_socket_writes_by_itself(writer, peers):
     ]
 
 
-def test_an_audience_that_is_not_used_any_more_is_gone_at_once(writer, peers):
+def test_an_unused_audience_is_freed_at_once(writer, peers):
     audience = peers(3)
     writer.write(audience, (b"one",))
     left = weakref.ref(audience.way.fds)
@@ -148,13 +148,13 @@ def test_an_audience_that_is_not_used_any_more_is_gone_at_once(writer, peers):
     assert left() is None
 
 
-def test_a_burst_to_one_audience_is_one_write_to_each(writer, peers):
+def test_a_burst_to_one_audience_is_one_write_per_peer(writer, peers):
     audience = peers(2)
     writer.write_together([Send(audience, (b"%d" % number,)) for number in range(10)])
     assert [peer.far.recv(100) for peer in audience] == [framed(*[b"%d" % number for number in range(10)])] * 2
 
 
-def test_who_is_in_several_audiences_gets_one_write(writer, peers):
+def test_a_peer_in_several_audiences_receives_one_write(writer, peers):
     audience = peers(4)
     several = (audience, Audience(audience[1:]), tuple(audience[2:]))
     writer.write_together([Send(peers, (text,)) for peers, text in zip(several, (b"a", b"b", b"c"), strict=True)])
@@ -170,10 +170,10 @@ def test_who_is_in_several_audiences_gets_one_write(writer, peers):
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-def test_everybody_gets_its_frames_in_order_whatever_happens(writer, peers, data):
-    crowd = peers(6)
-    expected = dict.fromkeys(crowd, b"")
-    several = st.lists(st.sampled_from(crowd), min_size=1, unique=True)
+def test_every_peer_receives_its_frames_in_order(writer, peers, data):
+    everyone = peers(6)
+    expected = dict.fromkeys(everyone, b"")
+    several = st.lists(st.sampled_from(everyone), min_size=1, unique=True)
     audiences = [Audience(data.draw(several)) for _ in range(3)]
     for number in range(data.draw(st.integers(1, 12))):
         chosen = data.draw(st.lists(st.sampled_from(audiences), min_size=1, max_size=4))
@@ -187,4 +187,4 @@ def test_everybody_gets_its_frames_in_order_whatever_happens(writer, peers, data
         for audience, text in zip(chosen, messages, strict=True):
             for peer in audience:
                 expected[peer] += framed(text)
-    assert {peer: peer.read() == expected[peer] for peer in crowd} == dict.fromkeys(crowd, True)
+    assert {peer: peer.read() == expected[peer] for peer in everyone} == dict.fromkeys(everyone, True)

@@ -1,4 +1,4 @@
-"""The short way through the handshake agrees with the library, or leaves it the request."""
+"""The fast path of the handshake agrees with the library, or leaves the request to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def by_the_library(data: bytes) -> tuple[int, str | None, str | None]:
     return answer.status_code, answer.headers.get("Sec-WebSocket-Accept"), answer.headers.get("Sec-WebSocket-Protocol")
 
 
-def test_the_example_of_the_rfc():
+def test_the_handshake_answers_the_example_of_the_rfc():
     answer = plain_answer(request())
     assert answer is not None and b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in answer
 
@@ -52,7 +52,7 @@ def test_the_example_of_the_rfc():
         request(sec_websocket_key="  dGhlIHNhbXBsZSBub25jZQ== \t"),
     ],
 )
-def test_what_is_usual_is_answered_as_the_library_does(data):
+def test_a_usual_request_is_answered_as_the_library_answers_it(data):
     status, accept, protocol = by_the_library(data)
     answer = plain_answer(data)
     assert answer is not None and answer.endswith(b"\r\n\r\n")
@@ -88,5 +88,5 @@ def test_what_is_usual_is_answered_as_the_library_does(data):
         request(sec_websocket_protocol=SUBPROTOCOL + "x"),
     ],
 )
-def test_what_is_not_usual_is_left_to_the_library(data):
+def test_an_unusual_request_is_left_to_the_library(data):
     assert plain_answer(data) is None

@@ -1,4 +1,4 @@
-"""What a broker does about those who break the rules: a clear close code or error, and nobody else is affected."""
+"""Clients that break the rules receive a clear close code or error, and no other client is affected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ kinds = (f"hostile{n}" for n in itertools.count(1))
 
 
 class Raw:
-    """A WebSocket of which every byte is in the test's hand."""
+    """A WebSocket whose every byte the test controls."""
 
     def __init__(self, port: int, **headers: str) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=120)
@@ -42,7 +42,7 @@ class Raw:
             pass
 
     def send(self, payload: bytes, opcode: int = 1, *, first: int | None = None, size: int | None = None) -> None:
-        """One masked frame; ``first`` replaces its first byte, ``size`` what it says of its length."""
+        """One masked frame; ``first`` replaces its first byte, ``size`` the length in its header."""
         size = len(payload) if size is None else size
         head = bytes([0x80 | opcode if first is None else first])
         if size < 126:
@@ -60,7 +60,7 @@ class Raw:
         return first & 15, self.file.read(size)
 
     def closed(self) -> int:
-        """The code it is closed with; messages before it are passed over."""
+        """Reads until the close frame and returns its code."""
         while True:
             opcode, payload = self.frame()
             if opcode == 8:
@@ -80,7 +80,7 @@ def raw(served_broker: Broker) -> Iterator[Raw]:
 
 @pytest.fixture
 def witness(served_broker: Broker, cluster: Any) -> Iterator[None]:
-    """Somebody who behaves, and gets its notifications whatever the other one does."""
+    """A well-behaved subscriber, which receives its notifications despite the hostile client."""
     kind = next(kinds)
     speaker = Speaker(served_broker.url)
     speaker.ask("subscribe", channel="OfKind", args=[kind])
@@ -109,7 +109,7 @@ HELLO = json.dumps({"type": "hello", "id": 1}).encode()
         (close_codes.MALFORMED, [{"payload": b"not json"}]),
         (close_codes.MALFORMED, [{"payload": b"5"}]),
         (close_codes.MALFORMED, [{"payload": b""}]),
-        (close_codes.MALFORMED, [{"payload": b'{"type":"unheard of"}'}]),
+        (close_codes.MALFORMED, [{"payload": b'{"type":"unknown"}'}]),
         (close_codes.MALFORMED, [{"payload": b"[" * 50_000}]),
         (close_codes.NO_HELLO, [{"payload": b'{"type":"ping"}'}]),
         (close_codes.NO_HELLO, [{"payload": HELLO}, {"payload": HELLO}]),
@@ -128,7 +128,7 @@ def test_an_unmasked_frame_is_a_protocol_error(raw):
     assert raw.closed() == close_codes.PROTOCOL_ERROR.code
 
 
-def test_a_message_may_come_in_pieces_with_a_ping_between(raw):
+def test_a_message_may_arrive_in_fragments_with_a_ping_between(raw):
     raw.send(HELLO[:5], first=0x01)
     raw.send(b"are you there", opcode=9)
     raw.send(HELLO[5:], first=0x80)
@@ -173,10 +173,10 @@ def test_a_wrong_handshake_is_refused(served_broker, headers, status):
         ({"type": "publish", "feed": "Nothing", "records": [{}]}, "not_found"),
         ({"type": "publish", "feed": "LocationFeed", "records": []}, "malformed"),
         ({"type": "publish", "feed": "LocationFeed", "records": [{}] * 1001}, "malformed"),
-        ({"type": "unheard of"}, "malformed"),
+        ({"type": "unknown"}, "malformed"),
     ],
 )
-def test_a_wrong_request_gets_an_error_and_the_connection_stays(served_broker, request_, code):
+def test_an_invalid_request_receives_an_error_and_the_connection_stays_open(served_broker, request_, code):
     speaker = Speaker(served_broker.url)
     answer = speaker.ask(request_.pop("type"), **request_)
     assert (answer["type"], answer["code"]) == ("error", code), answer
@@ -184,7 +184,7 @@ def test_a_wrong_request_gets_an_error_and_the_connection_stays(served_broker, r
     speaker.close()
 
 
-def test_records_that_do_not_fit_are_refused_one_by_one(served_broker):
+def test_invalid_records_are_refused_one_by_one(served_broker):
     speaker = Speaker(served_broker.url)
     answer = speaker.ask("publish", feed="LocationFeed", records=[{"user": "a"}, 5, {"user": None}, {"user": "b"}])
     assert (answer["accepted"], [each["index"] for each in answer["refused"]]) == (2, [1, 2])
@@ -199,15 +199,13 @@ def strict(data: Any, tmp_path: Any) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def impatient(data: Any, tmp_path: Any, request: Any) -> Iterator[Broker]:
-    """Impatient in one thing only, so that a slow machine does not make it impatient in another."""
-    with broker(
-        tmp_path, data[1], "impatient", **{"hello_timeout": 120.0, "heartbeat": 120.0} | request.param
-    ) as found:
+def short_timeout(data: Any, tmp_path: Any, request: Any) -> Iterator[Broker]:
+    """Only one timeout is short, so that a slow machine does not trigger another."""
+    with broker(tmp_path, data[1], "short", **{"hello_timeout": 120.0, "heartbeat": 120.0} | request.param) as found:
         yield found
 
 
-def test_limits_hold(strict):
+def test_the_broker_enforces_its_frame_and_subscription_limits(strict):
     raw = Raw(strict.port)
     raw.send(b"x" * 4097)
     assert raw.closed() == close_codes.TOO_BIG.code
@@ -224,40 +222,40 @@ def test_limits_hold(strict):
     speaker.close()
 
 
-def test_too_many_connections_from_one_address_are_sent_away(strict):
-    some = [Speaker(strict.url) for _ in range(4)]
+def test_too_many_connections_from_one_address_are_closed(strict):
+    speakers = [Speaker(strict.url) for _ in range(4)]
     with pytest.raises(ConnectionClosed) as refused:
         Speaker(strict.url)
     assert refused.value.rcvd is not None and refused.value.rcvd.code == close_codes.TRY_LATER.code
-    some.pop().close()
-    while True:  # the broker may not have seen yet that it left
+    speakers.pop().close()
+    while True:  # the broker may not have noticed the close yet
         with contextlib.suppress(ConnectionClosed):
-            some.append(Speaker(strict.url))
+            speakers.append(Speaker(strict.url))
             break
-    for each in some:
+    for each in speakers:
         each.close()
 
 
-@pytest.mark.parametrize("impatient", [{"hello_timeout": 1.0}], indirect=True)
-def test_who_says_nothing_is_sent_away(impatient):
-    raw = Raw(impatient.port)
+@pytest.mark.parametrize("short_timeout", [{"hello_timeout": 1.0}], indirect=True)
+def test_a_silent_connection_is_closed_after_the_hello_timeout(short_timeout):
+    raw = Raw(short_timeout.port)
     assert raw.closed() == close_codes.HELLO_TIMEOUT.code
     raw.close()
 
 
-@pytest.mark.parametrize("impatient", [{"heartbeat": 1.0}], indirect=True)
-def test_who_answers_no_ping_is_sent_away(impatient):
-    raw = Raw(impatient.port)
+@pytest.mark.parametrize("short_timeout", [{"heartbeat": 1.0}], indirect=True)
+def test_a_client_that_does_not_answer_pings_is_closed(short_timeout):
+    raw = Raw(short_timeout.port)
     raw.send(HELLO)
     assert raw.closed() == close_codes.SILENT.code
     raw.close()
 
 
 @pytest.mark.usefixtures("witness")
-def test_random_bytes_hurt_nobody(served_broker):
+def test_random_bytes_do_not_affect_other_clients(served_broker):
     for seed in range(50):
         raw = Raw(served_broker.port)
-        with contextlib.suppress(ConnectionError):  # but no timeout: the broker must close the connection
+        with contextlib.suppress(ConnectionError):  # but not a timeout: the broker must close the connection
             raw.sock.sendall(random.Random(seed).randbytes(20) * (seed + 1))
             raw.sock.shutdown(socket.SHUT_WR)
             while raw.sock.recv(65_536):

@@ -1,4 +1,4 @@
-"""The inner port: what is told is heard in whatever pieces it comes, and what is unusual is answered all the same."""
+"""The inner port accepts notifications in any fragmentation, and answers unusual requests too."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from tocsin.broker.transport.notify_endpoint import TOGETHER, UNANSWERED, Head, plain_head
 
 LATER = {"tocsin-answer": "later"}
-#: Beyond what the data cluster says of a channel nobody executes.
+#: After the data cluster's position of a channel that has no executions.
 executions = itertools.count(1_000)
 
 
 @pytest.fixture
-def teller(served_broker: Broker) -> Iterator[Teller]:
-    with Teller(served_broker) as found:
+def notifier(served_broker: Broker) -> Iterator[Notifier]:
+    with Notifier(served_broker) as found:
         yield found
 
 
@@ -35,7 +35,7 @@ def subscriber(served_broker: Broker) -> Iterator[Speaker]:
     found.close()
 
 
-class Teller:
+class Notifier:
     """A connection to the inner port, byte by byte."""
 
     def __init__(self, broker: Broker) -> None:
@@ -43,7 +43,7 @@ class Teller:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.file = self.socket.makefile("rb")
 
-    def __enter__(self) -> Teller:
+    def __enter__(self) -> Notifier:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,10 +51,10 @@ class Teller:
         self.socket.close()
 
     def ended(self) -> bool:
-        """The broker has ended it, and has said nothing more."""
+        """The broker has closed the connection without another answer."""
         try:
             return self.file.read() == b""
-        except ConnectionResetError:  # it has left some of what was said unread
+        except ConnectionResetError:  # the broker left some requests unread
             return True
 
     def answers(self, count: int = 1) -> list[tuple[int, bytes]]:
@@ -72,7 +72,7 @@ def request(body: bytes, *, first: str = "POST /notify HTTP/1.1", size: int | No
     return f"{first}\r\n{head}\r\n".encode() + body
 
 
-def tell(subscription: int, n: int, broker: str = "shared") -> dict[str, Any]:
+def notification(subscription: int, n: int, broker: str = "shared") -> dict[str, Any]:
     execution = next(executions)
     line = {"subscription": subscription, "execution": execution, "count": 1, "results": [{"n": n}]}
     return {"broker": broker, "channel": "PushedAbove", "execution": execution, "results": [line]}
@@ -85,26 +85,26 @@ def subscribed(subscriber: Speaker) -> int:
     return int(subscriber.ask("subscribe", channel="PushedAbove", args=[next(least)])["subscription"])
 
 
-def test_what_is_told_is_delivered_before_it_is_answered(teller, subscriber):
-    number = subscribed(subscriber)
-    teller.socket.sendall(request(json.dumps(tell(number, 1)).encode()))
-    assert teller.answers() == [(204, b"")]
+def test_a_notification_is_delivered_before_it_is_answered(notifier, subscriber):
+    id_ = subscribed(subscriber)
+    notifier.socket.sendall(request(json.dumps(notification(id_, 1)).encode()))
+    assert notifier.answers() == [(204, b"")]
     assert subscriber.next("notify")["results"] == [{"n": 1}]
 
 
-def test_several_are_told_at_once(teller, subscriber):
-    number = subscribed(subscriber)
-    teller.socket.sendall(request(json.dumps([tell(number, n) for n in range(3)]).encode()))
+def test_one_request_carries_several_notifications(notifier, subscriber):
+    id_ = subscribed(subscriber)
+    notifier.socket.sendall(request(json.dumps([notification(id_, n) for n in range(3)]).encode()))
     assert [subscriber.next("notify")["results"] for _ in range(3)] == [[{"n": 0}], [{"n": 1}], [{"n": 2}]]
-    assert teller.answers() == [(204, b"")]
+    assert notifier.answers() == [(204, b"")]
 
 
-def test_requests_may_come_in_any_pieces(teller, subscriber):
-    number = subscribed(subscriber)
-    data = b"".join(request(json.dumps(tell(number, n)).encode()) for n in range(3))
+def test_requests_may_arrive_in_any_fragments(notifier, subscriber):
+    id_ = subscribed(subscriber)
+    data = b"".join(request(json.dumps(notification(id_, n)).encode()) for n in range(3))
     for at in range(0, len(data), 7):
-        teller.socket.sendall(data[at : at + 7])
-    assert teller.answers(3) == [(204, b"")] * 3
+        notifier.socket.sendall(data[at : at + 7])
+    assert notifier.answers(3) == [(204, b"")] * 3
     assert [subscriber.next("notify")["results"][0]["n"] for _ in range(3)] == [0, 1, 2]
 
 
@@ -113,82 +113,82 @@ def test_requests_may_come_in_any_pieces(teller, subscriber):
     [{"transfer_encoding": "chunked", "content_length": ""}, {"expect": "100-continue"}, {"connection": "close"}],
     ids=["chunked", "expect", "close"],
 )
-def test_a_request_of_an_unusual_kind_is_heard_too(teller, subscriber, headers):
-    number = subscribed(subscriber)
-    body = json.dumps(tell(number, 1)).encode()
+def test_an_unusual_request_is_accepted_too(notifier, subscriber, headers):
+    id_ = subscribed(subscriber)
+    body = json.dumps(notification(id_, 1)).encode()
     if "transfer_encoding" in headers:
         body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    teller.socket.sendall(request(body, **fields))
-    while (answer := teller.answers()[0]) == (100, b""):
+    notifier.socket.sendall(request(body, **fields))
+    while (answer := notifier.answers()[0]) == (100, b""):
         pass
     assert answer == (204, b"")
     assert subscriber.next("notify")["results"] == [{"n": 1}]
 
 
 BAD = {
-    "no JSON": (b"{", 400, "malformed"),
+    "not JSON": (b"{", 400, "malformed"),
     "nothing": (b"", 400, "malformed"),
     "no execution": (b'{"broker":"shared","channel":"C"}', 400, "malformed"),
-    "results that are none": (b'{"broker":"shared","channel":"C","execution":1,"results":[7]}', 400, "malformed"),
+    "invalid results": (b'{"broker":"shared","channel":"C","execution":1,"results":[7]}', 400, "malformed"),
     "for another broker": (b'{"broker":"other","channel":"C","execution":1}', 409, "conflict"),
 }
 
 
 @pytest.mark.parametrize(("body", "status", "code"), BAD.values(), ids=BAD)
-def test_what_cannot_be_heard_is_refused_and_ends_the_connection(teller, body, status, code):
-    teller.socket.sendall(request(body))
-    [(found, text)] = teller.answers()
+def test_an_invalid_notification_is_refused_and_closes_the_connection(notifier, body, status, code):
+    notifier.socket.sendall(request(body))
+    [(found, text)] = notifier.answers()
     assert (found, json.loads(text)["error"]["code"]) == (status, code)
-    assert teller.ended()
+    assert notifier.ended()
 
 
-def test_nothing_behind_what_is_refused_is_heard(teller, subscriber, served_broker):
-    number = subscribed(subscriber)
-    before, bad, behind = tell(number, 1), tell(number, 2, broker="other"), tell(number, 3)
-    teller.socket.sendall(b"".join(request(json.dumps(each).encode(), **LATER) for each in (before, bad, behind)))
-    assert [status for status, _ in teller.answers(2)] == [204, 409]
-    assert teller.ended()
-    with Teller(served_broker) as again:
+def test_requests_after_a_refused_one_are_ignored(notifier, subscriber, served_broker):
+    id_ = subscribed(subscriber)
+    before, bad, after = notification(id_, 1), notification(id_, 2, broker="other"), notification(id_, 3)
+    notifier.socket.sendall(b"".join(request(json.dumps(each).encode(), **LATER) for each in (before, bad, after)))
+    assert [status for status, _ in notifier.answers(2)] == [204, 409]
+    assert notifier.ended()
+    with Notifier(served_broker) as again:
         again.socket.sendall(
-            b"".join(request(json.dumps(each | {"broker": "shared"}).encode()) for each in (bad, behind))
+            b"".join(request(json.dumps(each | {"broker": "shared"}).encode()) for each in (bad, after))
         )
         assert again.answers(2) == [(204, b"")] * 2
     assert [subscriber.next("notify")["results"][0]["n"] for _ in range(3)] == [1, 2, 3]
 
 
-# -- answers that may come later
+# -- deferred answers
 
 
-def test_an_answer_at_once_says_how_many_may_be_unanswered(teller):
-    teller.socket.sendall(request(b"[]"))
-    assert teller.file.readline() == b"HTTP/1.1 204 No Content\r\n"
-    assert http.client.parse_headers(teller.file)["tocsin-unanswered"] == str(UNANSWERED)
+def test_an_immediate_answer_contains_the_limit_of_unanswered_requests(notifier):
+    notifier.socket.sendall(request(b"[]"))
+    assert notifier.file.readline() == b"HTTP/1.1 204 No Content\r\n"
+    assert http.client.parse_headers(notifier.file)["tocsin-unanswered"] == str(UNANSWERED)
 
 
-def test_what_may_be_answered_later_is_heard_at_once_and_answered_in_the_end(teller, subscriber):
-    number = subscribed(subscriber)
+def test_a_request_with_a_deferred_answer_is_delivered_at_once(notifier, subscriber):
+    id_ = subscribed(subscriber)
     for n in range(3):
-        teller.socket.sendall(request(json.dumps(tell(number, n)).encode(), **LATER))
+        notifier.socket.sendall(request(json.dumps(notification(id_, n)).encode(), **LATER))
         assert subscriber.next("notify")["results"] == [{"n": n}]
-    assert teller.answers(3) == [(204, b"")] * 3
+    assert notifier.answers(3) == [(204, b"")] * 3
 
 
 @pytest.mark.parametrize("count", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, UNANSWERED, 3 * UNANSWERED])
-def test_each_is_answered_once_however_many_come_together(teller, count):
-    teller.socket.sendall(request(b"[]", **LATER) * count + request(b"{", **LATER))
-    assert [status for status, _ in teller.answers(count + 1)] == [204] * count + [400]
-    assert teller.ended()
+def test_each_request_of_a_batch_is_answered_once(notifier, count):
+    notifier.socket.sendall(request(b"[]", **LATER) * count + request(b"{", **LATER))
+    assert [status for status, _ in notifier.answers(count + 1)] == [204] * count + [400]
+    assert notifier.ended()
 
 
-def test_one_that_asks_for_its_answer_gets_those_owed_before_it(teller):
-    teller.socket.sendall(request(b"[]", **LATER) * 3 + request(b"[]"))
-    assert teller.answers(4) == [(204, b"")] * 4
+def test_an_immediate_answer_flushes_the_deferred_ones(notifier):
+    notifier.socket.sendall(request(b"[]", **LATER) * 3 + request(b"[]"))
+    assert notifier.answers(4) == [(204, b"")] * 4
 
 
-def test_what_is_owed_is_answered_before_the_web_server_takes_over(teller):
-    teller.socket.sendall(request(b"[]", **LATER) * 3 + request(b"", first="GET /healthz HTTP/1.1"))
-    assert [status for status, _ in teller.answers(4)] == [204, 204, 204, 200]
+def test_deferred_answers_are_sent_before_the_web_server_takes_over(notifier):
+    notifier.socket.sendall(request(b"[]", **LATER) * 3 + request(b"", first="GET /healthz HTTP/1.1"))
+    assert [status for status, _ in notifier.answers(4)] == [204, 204, 204, 200]
 
 
 PARTS = {
@@ -204,26 +204,26 @@ PARTS = {
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-def test_whatever_comes_in_whatever_pieces_is_answered_up_to_the_first_refusal(served_broker, data, names):
-    said = b"".join(PARTS[name][0] for name in names)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(said)), max_size=8)))
+def test_requests_in_any_fragments_are_answered_up_to_the_first_refusal(served_broker, data, names):
+    sent = b"".join(PARTS[name][0] for name in names)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=8)))
     expected = [PARTS[name][1] for name in names]
     if 400 in expected:
         expected = expected[: expected.index(400) + 1]
-    with Teller(served_broker) as teller:
-        with suppress(ConnectionError):  # it may have refused and ended before the rest was said
-            for begin, end in itertools.pairwise([0, *cuts, len(said)]):
-                teller.socket.sendall(said[begin:end])
-        assert [status for status, _ in teller.answers(len(expected))] == expected
+    with Notifier(served_broker) as notifier:
+        with suppress(ConnectionError):  # the broker may have refused and closed before the rest was sent
+            for begin, end in itertools.pairwise([0, *cuts, len(sent)]):
+                notifier.socket.sendall(sent[begin:end])
+        assert [status for status, _ in notifier.answers(len(expected))] == expected
 
 
 @given(st.binary(max_size=200), st.booleans())
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-def test_no_bytes_disturb_anybody_else(served_broker, said, begun):
-    with Teller(served_broker) as odd, Teller(served_broker) as usual:
-        odd.socket.sendall((b"POST /notify HTTP/1.1\r\n" if begun else b"") + said)
+def test_random_bytes_do_not_affect_another_connection(served_broker, sent, begun):
+    with Notifier(served_broker) as odd, Notifier(served_broker) as usual:
+        odd.socket.sendall((b"POST /notify HTTP/1.1\r\n" if begun else b"") + sent)
         usual.socket.sendall(request(b"[]"))
         assert usual.answers() == [(204, b"")]
 
@@ -232,16 +232,16 @@ OTHER = {
     "another method": (request(b"", first="GET /notify HTTP/1.1"), 405),
     "another path": (request(b"", first="GET /healthz HTTP/1.1"), 200),
     "no such path": (request(b"", first="GET /nowhere HTTP/1.1"), 404),
-    "a length that is none": (request(b"", content_length="x"), 400),
+    "an invalid length": (request(b"", content_length="x"), 400),
     "too large": (request(b"", size=1 << 40), 413),
-    "no HTTP": (b"hello?\r\n\r\n", 400),
+    "not HTTP": (b"hello?\r\n\r\n", 400),
 }
 
 
-@pytest.mark.parametrize(("said", "status"), OTHER.values(), ids=OTHER)
-def test_everything_else_is_answered_by_the_web_server(teller, said, status):
-    teller.socket.sendall(said.replace(b"content_length", b"content-length"))
-    assert teller.answers()[0][0] == status
+@pytest.mark.parametrize(("sent", "status"), OTHER.values(), ids=OTHER)
+def test_the_web_server_answers_all_other_requests(notifier, sent, status):
+    notifier.socket.sendall(sent.replace(b"content_length", b"content-length"))
+    assert notifier.answers()[0][0] == status
 
 
 @pytest.mark.parametrize(
@@ -259,5 +259,5 @@ def test_everything_else_is_answered_by_the_web_server(teller, said, status):
         (b"POST /notify?x HTTP/1.1\r\nContent-Length: 1\r\n\r\n", None),
     ],
 )
-def test_only_what_says_its_size_plainly_is_read_without_the_web_server(head, found):
+def test_only_a_request_with_a_plain_content_length_bypasses_the_web_server(head, found):
     assert plain_head(head) == found

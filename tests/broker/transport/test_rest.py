@@ -17,90 +17,90 @@ kinds = (f"rest{n}" for n in itertools.count(1))
 
 
 @pytest.fixture
-def person(served_broker: Broker) -> RestUser:
+def user(served_broker: Broker) -> RestUser:
     return RestUser(served_broker.url)
 
 
-def test_results_wait_for_who_asks_and_come_until_they_are_acknowledged(cluster, person):
+def test_results_are_returned_until_they_are_acknowledged(cluster, user):
     kind = next(kinds)
-    number = person.subscribe(kind)
+    id_ = user.subscribe(kind)
     first = cluster.found("OfKind", ([kind], [{"n": 1}]))
     second = cluster.found("OfKind", ([kind], [{"n": 2}, {"n": 3}]))
-    assert rows(person.results(number, wait=20, after=first)) == [2, 3]
-    found = person.results(number)
+    assert rows(user.results(id_, wait=20, after=first)) == [2, 3]
+    found = user.results(id_)
     assert rows(found) == [1, 2, 3] and found["after"] == second and found["gaps"] == []
-    assert person.post("/ackresults", subscription=number, execution=first).status_code == 200
-    assert rows(person.results(number)) == [2, 3]
-    assert person.post("/ackresults", subscription=number, execution=second).status_code == 200
-    assert rows(person.results(number)) == []
+    assert user.post("/ackresults", subscription=id_, execution=first).status_code == 200
+    assert rows(user.results(id_)) == [2, 3]
+    assert user.post("/ackresults", subscription=id_, execution=second).status_code == 200
+    assert rows(user.results(id_)) == []
 
 
-def test_a_position_never_goes_back(cluster, person):
+def test_an_older_acknowledgement_does_not_reset_the_position(cluster, user):
     kind = next(kinds)
-    number = person.subscribe(kind)
+    id_ = user.subscribe(kind)
     last = [cluster.found("OfKind", ([kind], [{"n": n}])) for n in range(3)][-1]
-    person.post("/ackresults", subscription=number, execution=last)
-    person.post("/ackresults", subscription=number, execution=last - 2)
-    assert rows(person.results(number)) == []
+    user.post("/ackresults", subscription=id_, execution=last)
+    user.post("/ackresults", subscription=id_, execution=last - 2)
+    assert rows(user.results(id_)) == []
 
 
-def test_a_long_poll_ends_when_something_comes(cluster, person):
+def test_a_long_poll_ends_when_a_result_arrives(cluster, user):
     kind = next(kinds)
-    number = person.subscribe(kind)
-    with httpx.Client(base_url=person.http.base_url, headers=person.http.headers, timeout=120) as other:
+    id_ = user.subscribe(kind)
+    with httpx.Client(base_url=user.http.base_url, headers=user.http.headers, timeout=120) as other:
         found: list[Any] = []
-        asking = threading.Thread(
-            target=lambda: found.append(other.get("/getresults", params={"subscription": number, "wait": 50}).json())
+        polling = threading.Thread(
+            target=lambda: found.append(other.get("/getresults", params={"subscription": id_, "wait": 50}).json())
         )
-        asking.start()
+        polling.start()
         cluster.found("OfKind", ([kind], [{"n": 7}]))
-        asking.join()
+        polling.join()
     assert rows(found[0]) == [7]
 
 
-def test_a_limit_leaves_the_rest_for_the_next_call(cluster, person):
+def test_a_limit_leaves_the_rest_for_the_next_call(cluster, user):
     kind = next(kinds)
-    number = person.subscribe(kind)
+    id_ = user.subscribe(kind)
     for n in range(5):
         cluster.found("OfKind", ([kind], [{"n": n}]))
-    first = person.results(number, limit=2, wait=20)
-    rest = person.results(number, after=first["after"], wait=20)
+    first = user.results(id_, limit=2, wait=20)
+    rest = user.results(id_, after=first["after"], wait=20)
     while len(rows(first) + rows(rest)) < 5:
-        more = person.results(number, after=rest["after"], wait=20)
+        more = user.results(id_, after=rest["after"], wait=20)
         rest = {"results": rest["results"] + more["results"], "after": more["after"]}
     assert rows(first) + rows(rest) == [0, 1, 2, 3, 4]
 
 
-def test_what_is_subscribed_to_is_listed_until_it_is_not(person):
+def test_subscriptions_are_listed_until_they_are_unsubscribed(user):
     kind = next(kinds)
-    number = person.subscribe(kind)
-    assert person.subscribe(kind) == number
-    (held,) = person.http.get("/listsubscriptions").json()["subscriptions"]
-    assert (held["subscription"], held["channel"], held["args"]) == (number, "OfKind", {"kind": kind})
-    assert person.post("/unsubscribe", subscription=number).status_code == 200
-    assert person.http.get("/listsubscriptions").json() == {"subscriptions": []}
-    assert person.post("/unsubscribe", subscription=number).status_code == 404
+    id_ = user.subscribe(kind)
+    assert user.subscribe(kind) == id_
+    (held,) = user.http.get("/listsubscriptions").json()["subscriptions"]
+    assert (held["subscription"], held["channel"], held["args"]) == (id_, "OfKind", {"kind": kind})
+    assert user.post("/unsubscribe", subscription=id_).status_code == 200
+    assert user.http.get("/listsubscriptions").json() == {"subscriptions": []}
+    assert user.post("/unsubscribe", subscription=id_).status_code == 404
 
 
-def test_channels_are_listed_with_their_parameters(person):
-    found = {each["name"]: each for each in person.http.get("/listchannels").json()["channels"]}
+def test_channels_are_listed_with_their_parameters(user):
+    found = {each["name"]: each for each in user.http.get("/listchannels").json()["channels"]}
     assert found["OfKind"]["parameters"] == [{"name": "kind", "type": "string"}]
 
 
-def test_after_logout_the_token_is_worth_nothing_and_nothing_is_kept(person):
-    number = person.subscribe(next(kinds))
-    assert person.post("/logout").status_code == 200
-    assert person.http.get("/listsubscriptions").status_code == 401
-    again = RestUser(str(person.http.base_url), person.name)
+def test_a_logout_invalidates_the_token_and_deletes_the_subscriptions(user):
+    id_ = user.subscribe(next(kinds))
+    assert user.post("/logout").status_code == 200
+    assert user.http.get("/listsubscriptions").status_code == 401
+    again = RestUser(str(user.http.base_url), user.name)
     assert again.http.get("/listsubscriptions").json() == {"subscriptions": []}
-    assert again.post("/ackresults", subscription=number, execution=1).status_code == 404
+    assert again.post("/ackresults", subscription=id_, execution=1).status_code == 404
 
 
-def test_devices_of_a_user_have_their_own_subscriptions(person):
-    person.subscribe(next(kinds))
-    laptop = RestUser(str(person.http.base_url), person.name, "laptop")
+def test_each_device_of_a_user_has_its_own_subscriptions(user):
+    user.subscribe(next(kinds))
+    laptop = RestUser(str(user.http.base_url), user.name, "laptop")
     assert laptop.http.get("/listsubscriptions").json() == {"subscriptions": []}
-    assert len(person.http.get("/listsubscriptions").json()["subscriptions"]) == 1
+    assert len(user.http.get("/listsubscriptions").json()["subscriptions"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -134,19 +134,19 @@ def test_devices_of_a_user_have_their_own_subscriptions(person):
         ("/notify", {}, 404, "no_such_path"),
     ],
 )
-def test_bad_requests_say_what_is_wrong(person, path, body, status, code):
-    answer = person.http.post(path, json=body)
+def test_an_invalid_request_receives_an_error_with_a_code(user, path, body, status, code):
+    answer = user.http.post(path, json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
 
 
-def test_published_records_are_durable_when_they_are_answered(person):
+def test_published_records_are_durable_when_they_are_answered(user):
     records = [{"user": "rest", "lat": 1.0, "lon": 2.0}, 5, {"user": None}]
-    answer = person.post("/publish", feed="LocationFeed", records=records)
+    answer = user.post("/publish", feed="LocationFeed", records=records)
     assert answer.status_code == 201, answer.text
     found = answer.json()
     assert found["accepted"] == 3 - len(found["refused"])
     assert {each["index"] for each in found["refused"]} >= {1, 2}
-    assert "published_records_total 0.0" not in person.http.get("/metrics").text
+    assert "published_records_total 0.0" not in user.http.get("/metrics").text
 
 
 def test_nothing_is_published_without_a_token(served_broker):
@@ -155,25 +155,25 @@ def test_nothing_is_published_without_a_token(served_broker):
 
 
 @pytest.mark.parametrize("query", ["", "subscription=x", "subscription=1&wait=-1", "subscription=1&wait=1e9"])
-def test_bad_questions_for_results_are_refused(person, query):
-    answer = person.http.get(f"/getresults?{query}")
+def test_invalid_queries_for_results_are_refused(user, query):
+    answer = user.http.get(f"/getresults?{query}")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed"), answer.text
 
 
 @pytest.mark.parametrize("header", [{}, {"authorization": "Bearer wrong"}, {"authorization": "Basic YTpi"}])
-def test_without_a_token_nobody_gets_in(served_broker, header):
+def test_a_request_without_a_valid_token_is_refused(served_broker, header):
     answer = httpx.get(served_broker.url + "/listsubscriptions", headers=header, timeout=60)
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
 
 
-def test_a_name_is_taken_once(person):
-    answer = person.post("/registeruser", user=person.name, password="another password")
+def test_a_user_name_can_be_registered_once(user):
+    answer = user.post("/registeruser", user=user.name, password="another password")
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "already_exists")
 
 
-def test_another_site_cannot_make_a_browser_post(person):
-    answer = person.http.post(
-        "/login", headers={"origin": "http://evil.example"}, json={"user": person.name, "password": PASSWORD}
+def test_a_post_from_another_origin_is_refused(user):
+    answer = user.http.post(
+        "/login", headers={"origin": "http://evil.example"}, json={"user": user.name, "password": PASSWORD}
     )
     assert answer.status_code == 403
 
@@ -181,7 +181,7 @@ def test_another_site_cannot_make_a_browser_post(person):
 # -- Server-Sent Events ------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_needs_no_user_and_resumes_where_it_was_cut(cluster, served_broker):
+def test_an_anonymous_stream_resumes_after_its_last_event(cluster, served_broker):
     kind = next(kinds)
     query = {"channel": "OfKind", "kind": kind}
     with httpx.stream("GET", served_broker.url + "/events", params=query, timeout=120) as stream:
@@ -197,44 +197,44 @@ def test_a_stream_needs_no_user_and_resumes_where_it_was_cut(cluster, served_bro
         assert next(found)["results"] == [{"n": 3}]
 
 
-def test_a_users_stream_has_all_of_their_subscriptions(cluster, person):
+def test_a_users_stream_contains_all_of_their_subscriptions(cluster, user):
     one, two = next(kinds), next(kinds)
-    numbers = {person.subscribe(one): 1, person.subscribe(two): 2}
+    ids = {user.subscribe(one): 1, user.subscribe(two): 2}
     cluster.found("OfKind", ([one], [{"n": 1}]), ([two], [{"n": 2}]))
-    with person.http.stream("GET", "/events") as stream:
+    with user.http.stream("GET", "/events") as stream:
         found = (data for _, event, data in events(stream) if event == "notify")
         got = {data["subscription"]: data["results"] for data in itertools.islice(found, 2)}
-    assert got == {number: [{"n": n}] for number, n in numbers.items()}
+    assert got == {id_: [{"n": n}] for id_, n in ids.items()}
 
 
 @pytest.mark.parametrize("query", ["", "channel=", "channel=Nothing", "channel=OfKind&wrong=1"])
-def test_a_stream_of_nothing_is_an_error(served_broker, query):
+def test_a_stream_without_a_valid_channel_is_an_error(served_broker, query):
     answer = httpx.get(f"{served_broker.url}/events?{query}", timeout=60)
     assert answer.status_code in (400, 404) and "error" in answer.json(), answer.text
 
 
-def test_a_wrong_last_event_is_refused(served_broker):
+def test_an_invalid_last_event_id_is_refused(served_broker):
     where, wrong = f"{served_broker.url}/events?channel=OfKind&kind=x", {"last-event-id": "nonsense"}
     answer = httpx.get(where, headers=wrong, timeout=60)
     assert answer.status_code == 400
 
 
-# -- a broker that dies ------------------------------------------------------------------------------------------------
+# -- a broker that is killed -------------------------------------------------------------------------------------------
 
 
-def test_a_user_who_sleeps_loses_nothing_when_the_broker_is_killed(tmp_path):
+def test_an_offline_user_loses_nothing_when_the_broker_is_killed(tmp_path):
     with sparkless(tmp_path / "data") as (cluster, url):
         first = Broker(tmp_path / "b", url)
         first.event("ready")
-        person = RestUser(first.url)
-        number = person.subscribe("fire")
+        user = RestUser(first.url)
+        id_ = user.subscribe("fire")
         cluster.found("OfKind", (["fire"], [{"n": 1}]))
         first.kill()
         cluster.found("OfKind", (["fire"], [{"n": 2}]))
         with broker(tmp_path / "b", url, "b", "--port", str(first.port)):
             cluster.found("OfKind", (["fire"], [{"n": 3}]))
-            found = person.results(number, wait=20)
+            found = user.results(id_, wait=20)
             while len(rows(found)) < 3:
-                more = person.results(number, after=found["after"], wait=20)
+                more = user.results(id_, after=found["after"], wait=20)
                 found = {"results": found["results"] + more["results"], "after": more["after"]}
             assert rows(found) == [1, 2, 3]

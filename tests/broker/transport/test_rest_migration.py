@@ -22,7 +22,7 @@ kinds = (f"migrating{n}" for n in itertools.count(1))
 
 
 class Coordinator:
-    """Takes reports, and gives the orders of the test in its next answer."""
+    """Accepts reports, and sends the orders of the test in its next answer."""
 
     def __init__(self) -> None:
         self.subscribers: dict[str, list[int]] = {}
@@ -49,10 +49,10 @@ class Coordinator:
             assert self.changed.wait_for(lambda: self.subscribers.get(subscriber) == subscriptions, 120)
 
     def order(self, user: str) -> None:
-        """Returns when the broker has it."""
+        """Returns when the broker has received the order."""
         with self.changed:
             self.orders.append(MigrationOrder(user, "c", "http://c", "ticket"))
-            for _ in range(2):  # the report that brings it, and the next one
+            for _ in range(2):  # the report whose answer contains the order, and the next one
                 assert self.changed.wait(120)
 
 
@@ -134,7 +134,7 @@ def test_a_long_poll_ends_with_the_migration(network):
     assert found[0]["migrate"] == MIGRATE and found[0]["results"] == []
 
 
-def test_a_stream_gets_the_migration_as_an_event_and_ends_when_the_user_is_elsewhere(network):
+def test_a_stream_receives_the_migration_and_ends_when_the_user_has_migrated(network):
     coordinator, served = network
     user = RestUser(served.url)
     subscription = user.subscribe(next(kinds))

@@ -1,4 +1,4 @@
-"""A subscriber that does not read costs only itself."""
+"""A subscriber that does not read harms only itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from broker_lab import Broker, Speaker, broker
 from test_hostile_clients import HELLO, Raw
 
-#: One notification of this size, so many of them: far more than the broker and the kernel may hold for a subscriber.
+#: COUNT notifications of SIZE bytes are far more than the broker and the kernel may buffer for a subscriber.
 SIZE, COUNT = 50_000, 250
 
 
@@ -32,8 +32,8 @@ def small(data: Any, tmp_path: Any):
         yield found
 
 
-def deaf(port: int, kind: str) -> Raw:
-    """Subscribes and reads no more."""
+def subscriber_that_does_not_read(port: int, kind: str) -> Raw:
+    """Subscribes and stops reading."""
     raw = Raw(port)
     raw.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     raw.send(HELLO)
@@ -44,8 +44,8 @@ def deaf(port: int, kind: str) -> Raw:
     return raw
 
 
-def test_the_broker_stays_small_and_others_get_everything_while_many_do_not_read(cluster, small: Broker):
-    slow = [deaf(small.port, "bulk") for _ in range(20)]
+def test_slow_subscribers_cost_little_memory_and_do_not_affect_others(cluster, small: Broker):
+    slow = [subscriber_that_does_not_read(small.port, "bulk") for _ in range(20)]
     reader = Speaker(small.url)
     reader.ask("subscribe", channel="OfKind", args=["bulk"])
     before = resident(small.process.pid)
@@ -54,15 +54,15 @@ def test_the_broker_stays_small_and_others_get_everything_while_many_do_not_read
         cluster.found("OfKind", (["bulk"], [{"n": n, "payload": payload}]))
         assert reader.next("notify")["results"][0]["n"] == n
     assert metric(small.url, "subscribers_lagging") == len(slow)
-    # Kept for each of them it would be 250 MB; the kernel's buffers are not the broker's.
+    # Buffered for each of them it would be 250 MB; the kernel's buffers do not count.
     assert resident(small.process.pid) - before < 60 * 2**20
     reader.close()
     for each in slow:
         each.close()
 
 
-def test_who_reads_again_gets_all_of_it_in_order(cluster, small: Broker):
-    raw = deaf(small.port, "late")
+def test_a_slow_subscriber_that_reads_again_receives_everything_in_order(cluster, small: Broker):
+    raw = subscriber_that_does_not_read(small.port, "late")
     payload = "x" * SIZE
     first = cluster.found("OfKind", (["late"], [{"n": 0, "payload": payload}]))
     for n in range(1, COUNT):
@@ -84,10 +84,10 @@ def test_who_reads_again_gets_all_of_it_in_order(cluster, small: Broker):
     raw.close()
 
 
-def test_who_asks_and_does_not_read_the_answers_is_sent_away(cluster, small: Broker):
-    raw = deaf(small.port, "asking")
-    question = json.dumps([{"type": "subscribe", "id": n, "channel": "Nothing"} for n in range(1000)]).encode()
+def test_a_client_that_does_not_read_its_answers_is_closed(cluster, small: Broker):
+    raw = subscriber_that_does_not_read(small.port, "asking")
+    requests = json.dumps([{"type": "subscribe", "id": n, "channel": "Nothing"} for n in range(1000)]).encode()
     with pytest.raises(OSError):
         for _ in range(5_000):
-            raw.send(question)
+            raw.send(requests)
     raw.close()

@@ -11,11 +11,11 @@ import pytest
 from tocsin.broker.core.instructions import Command
 from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, retry, run_effects
 
-QUESTION = Command()
+REQUEST = Command()
 
 
 class Performer:
-    """Performs what the test says, and records the effects."""
+    """Returns the outcomes of the test, and records the effects."""
 
     def __init__(self, *outcomes: Any) -> None:
         self.outcomes = list(outcomes)
@@ -35,10 +35,10 @@ def done(effects: Effects[Any], perform: Performer) -> Any:
     return asyncio.run(run_effects(effects, perform))
 
 
-def test_what_was_lost_is_asked_again_after_growing_pauses():
+def test_a_lost_request_is_retried_after_growing_pauses():
     perform = Performer(*[Lost()] * 8, "yes")
-    assert done(retry(QUESTION, Random(1)), perform) == "yes"
-    assert perform.effects[::2] == [QUESTION] * 9
+    assert done(retry(REQUEST, Random(1)), perform) == "yes"
+    assert perform.effects[::2] == [REQUEST] * 9
     pauses = [effect.seconds for effect in perform.effects[1::2]]
     for pause, longest in zip(pauses, (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0), strict=True):
         assert longest / 2 <= pause <= longest
@@ -48,14 +48,14 @@ def test_a_refusal_is_an_answer():
     refusal = Refused({"kind": "channel", "message": "there is none", "hint": "make one", "code": "not_found"})
     perform = Performer(refusal)
     with pytest.raises(Refused) as caught:
-        done(retry(QUESTION, Random(1)), perform)
-    assert caught.value is refusal and perform.effects == [QUESTION]
+        done(retry(REQUEST, Random(1)), perform)
+    assert caught.value is refusal and perform.effects == [REQUEST]
     assert refusal.no("channel") and not refusal.no("broker") and str(refusal) == "there is none"
     assert (refusal.problem.code, refusal.problem.hint) == ("not_found", "make one")
     assert not Refused({"kind": "channel"}, 409).no("channel")
 
 
-def test_any_other_error_ends_the_work():
+def test_any_other_error_ends_the_generator():
     def work() -> Effects[None]:
         yield "first"
         raise AssertionError("not reached")

@@ -1,4 +1,4 @@
-"""Reports to the coordinator: registered first, in order, and what did not arrive is said again."""
+"""Reports to the coordinator: the broker registers first, reports in order, and repeats what did not arrive."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def harness() -> HeartbeatHarness:
     return HeartbeatHarness()
 
 
-def test_the_first_report_is_full_and_the_next_ones_are_what_has_changed(harness):
+def test_the_first_report_is_full_and_the_next_ones_contain_the_changes(harness):
     assert harness.effect == RegisterBroker(Registration("b", "http://b"))
     first = harness.send(ABOUT)
     assert (harness.heartbeat.token, harness.heartbeat.tickets.key) == ("token", b"\0") and harness.heartbeat.registered
@@ -59,7 +59,7 @@ def test_the_first_report_is_full_and_the_next_ones_are_what_has_changed(harness
     assert (second.report.number, second.report.full, second.report.subscribers) == (2, False, {})
 
 
-def test_who_is_asked_for_everything_says_it_at_once(harness):
+def test_a_requested_full_report_is_sent_at_once(harness):
     harness.send(ABOUT)
     assert harness.send(ReportReply(1, full=True)) == Pause(0.0)
     assert harness.send().report.full
@@ -73,7 +73,7 @@ def test_orders_are_carried_out(harness):
 
 
 @pytest.mark.parametrize("error", [Lost("no answer"), Refused({"message": "who are you?"}, 401)])
-def test_a_report_that_did_not_arrive_is_put_back_and_the_broker_registers_again(harness, error):
+def test_a_lost_report_is_put_back_and_the_broker_registers_again(harness, error):
     harness.send(ABOUT)
     harness.send(ReportReply(1))
     harness.state.handle(ev.Closed(1), 1.0)
@@ -85,7 +85,7 @@ def test_a_report_that_did_not_arrive_is_put_back_and_the_broker_registers_again
     assert harness.send(ABOUT).report.full
 
 
-def test_the_coordinator_is_asked_less_and_less_often(harness):
+def test_registration_retries_back_off(harness):
     pauses = []
     for _ in range(8):
         pauses.append(harness.send(Lost()).seconds)

@@ -1,4 +1,4 @@
-"""The road to the data cluster: what is looked at first, what waits for it, and what a refusal means."""
+"""The upstream protocol: what the broker reads first, what waits for it, and what a refusal means."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHANNELS = {"channels": [{"name": "C", "last_execution": 9}]}
 
 @contextmanager
 def results(rig: Rig) -> Iterator[str]:
-    """A server for what is pulled and fetched; its address."""
+    """Serves pulls and fetches; yields the server's address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -58,7 +58,7 @@ def results(rig: Rig) -> Iterator[str]:
 
 
 class Rig:
-    """A link to a data cluster that answers as the test says; the state machine is a list of events."""
+    """An upstream client with a data cluster that gives the test's answers; the state machine is a list of events."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []
@@ -67,24 +67,24 @@ class Rig:
             "GET /channels": CHANNELS,
             "GET /channels/C/subscriptions": {"subscriptions": [{"subscription": 7, "args": ["fire"]}]},
         }
-        self.asked: list[str] = []
-        self.news = asyncio.Event()
+        self.requests: list[str] = []
+        self.changed = asyncio.Event()
         self.held = ExitStack()
         driver: Any = SimpleNamespace(
             config=BrokerConfig(name="b", cluster=self.held.enter_context(results(self))),
             loop=asyncio.get_running_loop(),
             state=SimpleNamespace(be_subscriptions=SimpleNamespace(channels={})),
-            handle=self.hear,
+            handle=self.handle,
         )
-        self.link = UpstreamClient(driver, "http://broker/notify", "own")
-        self.link._client = httpx.AsyncClient(
+        self.upstream = UpstreamClient(driver, "http://broker/notify", "own")
+        self.upstream._client = httpx.AsyncClient(
             transport=httpx.MockTransport(self.answer), base_url="http://cluster", timeout=60
         )
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         what = f"{request.method} {request.url.path}"
-        self.asked.append(what)
-        self.news.set()
+        self.requests.append(what)
+        self.changed.set()
         answer = self.answers[what]
         if isinstance(answer, asyncio.Future):
             answer = await answer
@@ -92,20 +92,20 @@ class Rig:
         return httpx.Response(status, content=body if isinstance(body, bytes) else json.dumps(body))
 
     def later(self, what: str) -> asyncio.Future[Any]:
-        """The answer to this waits until the test gives it."""
+        """The answer to this request waits until the test sets it."""
         self.answers[what] = asyncio.get_running_loop().create_future()
         return self.answers[what]
 
     async def until(self, true: Callable[[], bool]) -> None:
-        """Looks again after everything that is asked or heard."""
+        """Checks again after every request and every event."""
         async with asyncio.timeout(120):
             while not true():
-                self.news.clear()
-                await self.news.wait()
+                self.changed.clear()
+                await self.changed.wait()
 
-    def hear(self, event: Any) -> None:
+    def handle(self, event: Any) -> None:
         self.events.append(event)
-        self.news.set()
+        self.changed.set()
 
 
 def run(test: Callable[[Rig], Awaitable[None]]) -> None:
@@ -114,7 +114,7 @@ def run(test: Callable[[Rig], Awaitable[None]]) -> None:
         try:
             await test(rig)
         finally:
-            await rig.link.stop()
+            await rig.upstream.stop()
             rig.held.close()
 
     asyncio.run(main())
@@ -129,69 +129,69 @@ def refusal(kind: str, **fields: Any) -> tuple[int, dict[str, Any]]:
     return 404, {"error": {"code": "not_found", "message": "no", "kind": kind, **fields}}
 
 
-def test_what_is_inherited_is_known_before_anything_is_told():
+def test_subscriptions_are_recovered_before_the_first_notification():
     async def test(rig: Rig) -> None:
         listing = rig.later("GET /channels/C/subscriptions")
-        rig.link.start()
-        await rig.until(lambda: "GET /channels/C/subscriptions" in rig.asked)
-        assert not rig.link.settled.is_set()
+        rig.upstream.start()
+        await rig.until(lambda: "GET /channels/C/subscriptions" in rig.requests)
+        assert not rig.upstream.settled.is_set()
         listing.set_result({"subscriptions": [{"subscription": 7, "args": ["fire"]}]})
-        await rig.link.settled.wait()
+        await rig.upstream.settled.wait()
         assert rig.events == [ev.Recovered("C", [(7, ["fire"])], at(9))]
 
     run(test)
 
 
-def test_what_was_lost_is_known_before_anything_is_told():
+def test_lost_notifications_are_known_before_the_next_notification():
     async def test(rig: Rig) -> None:
-        rig.link.start()
-        await rig.link.registered.wait()
+        rig.upstream.start()
+        await rig.upstream.registered.wait()
         registering = rig.later("PUT /brokers/b")
-        await rig.until(lambda: not rig.link.settled.is_set())
+        await rig.until(lambda: not rig.upstream.settled.is_set())
         registering.set_result({"returned": True})
         listing = rig.later("GET /channels")
         rig.answers["PUT /brokers/b"] = {"returned": False}
-        await rig.until(lambda: rig.asked[-1] == "GET /channels")
-        assert not rig.link.settled.is_set()
+        await rig.until(lambda: rig.requests[-1] == "GET /channels")
+        assert not rig.upstream.settled.is_set()
         listing.set_result(CHANNELS)
-        await rig.link.settled.wait()
+        await rig.upstream.settled.wait()
         assert rig.events[-1] == ev.Missed({"C": at(9)})
 
     run(test)
 
 
-def test_a_broker_that_was_given_up_looks_again_the_first_time_too():
-    """Somebody may have subscribed before the broker was registered."""
+def test_a_broker_that_was_declared_dead_catches_up_at_its_first_registration():
+    """A client may have subscribed before the broker was registered."""
 
     async def test(rig: Rig) -> None:
         rig.answers["PUT /brokers/b"] = {"returned": True}
-        rig.link.start()
-        await rig.link.settled.wait()
+        rig.upstream.start()
+        await rig.upstream.settled.wait()
         assert rig.events == [ev.Recovered("C", [(7, ["fire"])], at(9)), ev.Missed({"C": at(9)})]
 
     run(test)
 
 
-def test_a_broker_whose_registration_had_no_answer_may_have_been_given_up():
+def test_a_broker_catches_up_after_a_registration_without_an_answer():
     async def test(rig: Rig) -> None:
-        rig.link.start()
-        await rig.link.registered.wait()
+        rig.upstream.start()
+        await rig.upstream.registered.wait()
         rig.answers["PUT /brokers/b"] = (503, {"error": {"message": "the answer was lost"}})
-        await rig.until(lambda: rig.link.last_error is not None)
+        await rig.until(lambda: rig.upstream.last_error is not None)
         rig.answers["PUT /brokers/b"] = {"returned": False}
         await rig.until(lambda: ev.Missed({"C": at(9)}) in rig.events)
 
     run(test)
 
 
-def test_nothing_is_let_go_before_it_is_known_what_is_inherited():
+def test_nothing_is_unsubscribed_before_subscriptions_are_recovered():
     async def test(rig: Rig) -> None:
         listing = rig.later("GET /channels")
         rig.answers["POST /channels/C/unsubscribe"] = {}
-        rig.link.start()
-        rig.link.carry_out(do.Unsubscribe("C", [7]))
-        await rig.until(lambda: "GET /channels" in rig.asked)
-        assert "POST /channels/C/unsubscribe" not in rig.asked
+        rig.upstream.start()
+        rig.upstream.carry_out(do.Unsubscribe("C", [7]))
+        await rig.until(lambda: "GET /channels" in rig.requests)
+        assert "POST /channels/C/unsubscribe" not in rig.requests
         listing.set_result(CHANNELS)
         await rig.until(lambda: ev.Unsubscribed("C") in rig.events)
 
@@ -203,20 +203,20 @@ def test_nothing_is_let_go_before_it_is_known_what_is_inherited():
     [("execution", ev.Missed({"C": at(4, 3)})), ("channel", ev.Dropped("C", 3))],
     ids=["expired", "dropped"],
 )
-def test_a_pull_that_is_refused_says_what_was_lost_and_ends(kind, lost):
+def test_a_refused_pull_reports_the_loss_and_ends(kind, lost):
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/executions/4/results"] = refusal(kind, first=5)
-        rig.link.carry_out(do.Pull("C", at(4, 3)))
+        rig.upstream.carry_out(do.Pull("C", at(4, 3)))
         await rig.until(lambda: len(rig.events) == 2)
         assert rig.events == [lost, ev.Pulled("C", at(4, 3), [])]
 
     run(test)
 
 
-def test_a_fetch_from_before_what_is_kept_is_a_gap():
+def test_a_fetch_of_expired_results_is_a_gap():
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/subscriptions/7/results"] = refusal("execution", first=5)
-        rig.link.carry_out(do.Fetch(3, "C", 7, at(1)))
+        rig.upstream.carry_out(do.Fetch(3, "C", 7, at(1)))
         await rig.until(lambda: bool(rig.events))
         assert rig.events == [ev.FetchGap(3, at(5))]
 
@@ -231,18 +231,18 @@ def test_a_fetch_from_before_what_is_kept_is_a_gap():
         (refusal("subscription"), ev.Fetched(3, [])),
     ],
 )
-def test_where_a_subscription_begins_is_asked_first(about, event):
+def test_the_begin_of_a_subscription_is_requested_first(about, event):
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/subscriptions/7"] = about
         rig.answers["GET /channels/C/subscriptions/7/results"] = b""
-        rig.link.carry_out(do.Fetch(3, "C", 7, at(1), find_begin=True))
+        rig.upstream.carry_out(do.Fetch(3, "C", 7, at(1), find_begin=True))
         await rig.until(lambda: bool(rig.events))
         assert rig.events == [event]
 
     run(test)
 
 
-def test_one_wrong_subscription_is_found_and_the_others_are_made():
+def test_an_invalid_subscription_does_not_affect_the_others_of_its_batch():
     async def test(rig: Rig) -> None:
         async def subscribe(request: httpx.Request) -> httpx.Response:
             args = json.loads(request.content)["subscriptions"]
@@ -250,22 +250,22 @@ def test_one_wrong_subscription_is_found_and_the_others_are_made():
                 return httpx.Response(400, json={"error": {"code": "type_mismatch", "message": "no"}})
             return httpx.Response(200, json={"subscriptions": [int(each[0]) for each in args], "position": 4})
 
-        rig.link._client = httpx.AsyncClient(
+        rig.upstream._client = httpx.AsyncClient(
             transport=httpx.MockTransport(subscribe), base_url="http://cluster", timeout=60
         )
-        rig.link.carry_out(do.Subscribe("C", [["1"], ["wrong"], ["3"], ["4"]]))
+        rig.upstream.carry_out(do.Subscribe("C", [["1"], ["wrong"], ["3"], ["4"]]))
         await rig.until(lambda: bool(rig.events))
         assert rig.events == [ev.Subscribed("C", [1, ev.Problem("type_mismatch", "no"), 3, 4], at(4))]
 
     run(test)
 
 
-def test_what_is_pulled_comes_line_by_line():
+def test_pulled_results_arrive_line_by_line():
     lines = b"".join(b'{"subscription":%d,"execution":4,"count":1,"results":[{"n": 1}]}\n' % n for n in (7, 8))
 
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/executions/4/results"] = lines
-        rig.link.carry_out(do.Pull("C", at(4, 3)))
+        rig.upstream.carry_out(do.Pull("C", at(4, 3)))
         await rig.until(lambda: len(rig.events) == 2)
         first, last = rig.events
         assert [(each.subscription, bytes(each.results)) for each in first.lines] == [
@@ -277,22 +277,23 @@ def test_what_is_pulled_comes_line_by_line():
     run(test)
 
 
-def test_a_channel_that_was_made_anew_between_two_looks_was_dropped():
+def test_a_channel_recreated_between_two_polls_was_dropped():
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels"] = {"channels": [{"name": "C", "last_execution": 9, "epoch": 200}]}
-        rig.link.driver.state.be_subscriptions.channels["c"] = SimpleNamespace(epoch=100, be_subscriptions={7: None})
-        rig.link.start()
+        channels = rig.upstream.driver.state.be_subscriptions.channels
+        channels["c"] = SimpleNamespace(epoch=100, be_subscriptions={7: None})
+        rig.upstream.start()
         await rig.until(lambda: ev.Dropped("c", 100) in rig.events)
 
     run(test)
 
 
-def test_a_fetch_that_is_large_is_cut_short_and_there_is_more():
+def test_a_large_fetch_is_cut_into_pages():
     line = b'{"subscription":7,"execution":%d,"count":1,"results":["' + b"x" * 100_000 + b'"]}\n'
 
     async def test(rig: Rig) -> None:
         rig.answers["GET /channels/C/subscriptions/7/results"] = b"".join(line % n for n in range(2, 40))
-        rig.link.carry_out(do.Fetch(3, "C", 7, at(1)))
+        rig.upstream.carry_out(do.Fetch(3, "C", 7, at(1)))
         await rig.until(lambda: bool(rig.events))
         (fetched,) = rig.events
         assert fetched.more and 10 <= len(fetched.lines) < 38

@@ -1,4 +1,4 @@
-"""What an application does with a client's state machine, whatever brokers it talks to: the rules of histories."""
+"""Hypothesis rules for what an application does with a client's state machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.wire.position import Position
 
 
 class ApplicationRules(RuleBasedStateMachine):
-    """``log``: what each execution found, from number 1 on. ``values``: what each subscription is for."""
+    """``log``: the results of each execution, from 1 on. ``values``: the argument of each subscription."""
 
     def __init__(self, harness: ClientHarness) -> None:
         super().__init__()

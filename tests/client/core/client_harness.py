@@ -1,4 +1,4 @@
-"""Drives a client's state machine by hand, and keeps what it was told to do."""
+"""Drives a client's state machine by hand, and records its instructions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEARTBEAT = 10.0
 
 
 class Line:
-    """One connection: ``open`` from the attempt to the end, ``online`` while something can be said on it."""
+    """One connection: ``open`` from the attempt to the end, ``online`` while messages can be sent."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -31,9 +31,9 @@ class Line:
 
 
 class ClientHarness:
-    """``now`` moves only when a test moves it. ``sent`` is what went over the connection made last, ``lines`` has all.
+    """A test advances ``now``. ``sent`` has the messages of the last connection, ``lines`` has all connections.
 
-    Everything is said to, and heard from, the connection made last, unless another one is named.
+    All methods use the last connection, unless a test names another one.
     """
 
     def __init__(self, *urls: str, **options: Any) -> None:
@@ -58,7 +58,7 @@ class ClientHarness:
                     self.tried.append(url)
                 case ev.Send(connection, messages, limit):
                     self.limits.append(limit)
-                    assert self.lines[connection].online, "nothing is said without a connection"
+                    assert self.lines[connection].online, "a message is sent without a connection"
                     self.lines[connection].frames.append(messages)
                 case ev.Deliver(handle, item):
                     self.items[handle].append(item)
@@ -78,12 +78,12 @@ class ClientHarness:
         self.lines[connection].online = True
         return self.do(ev.Connected(connection))
 
-    def hear(self, *messages: wire.FromBroker, on: int | None = None) -> list[ev.Instruction]:
+    def receive(self, *messages: wire.FromBroker, on: int | None = None) -> list[ev.Instruction]:
         return self.do(ev.Received(self.connection if on is None else on, list(messages)))
 
     def welcome(self, **more: Any) -> list[ev.Instruction]:
-        (hello,) = self.said(wire.Hello)
-        return self.hear(wire.Welcome(**{"id": hello.id, "broker": "b", "heartbeat": HEARTBEAT} | LIMIT | more))
+        (hello,) = self.sent_of(wire.Hello)
+        return self.receive(wire.Welcome(**{"id": hello.id, "broker": "b", "heartbeat": HEARTBEAT} | LIMIT | more))
 
     def open(self) -> ClientHarness:
         self.do(ev.OpenRequested())
@@ -97,13 +97,13 @@ class ClientHarness:
         return self.do(ev.Disconnected(connection, code, reason))
 
     def tick(self) -> list[ev.Instruction]:
-        """Lets the time of the timer come."""
+        """Advances to the timer's time and fires it."""
         assert self.timer is not None
         self.now, self.timer = max(self.now, self.timer), None
         return self.do(ev.Timer())
 
-    def come_back(self) -> ClientHarness:
-        """After a cut: waits, connects and is welcomed."""
+    def reconnect(self) -> ClientHarness:
+        """After a cut: waits, connects and receives the welcome."""
         while self.state.stage.value != "connecting":
             self.tick()
         self.connect()
@@ -111,21 +111,21 @@ class ClientHarness:
         return self
 
     def subscribe(self, handle: int = 1, channel: str = "C", args: Any = (), **more: Any) -> wire.Subscribe | None:
-        """The request it makes, if any."""
-        before = len(self.said(wire.Subscribe))
+        """Returns the request to the broker, if there is one."""
+        before = len(self.sent_of(wire.Subscribe))
         if isinstance(more.get("after"), int):
             more["after"] = Position(0, more["after"])
         self.do(ev.SubscribeRequested(handle, channel, list(args) if isinstance(args, tuple) else args, **more))
-        asked = self.said(wire.Subscribe)
-        return asked[-1] if len(asked) > before else None
+        requests = self.sent_of(wire.Subscribe)
+        return requests[-1] if len(requests) > before else None
 
-    def subscribed(self, number: int = 5, after: int = 10, handle: int = 1, epoch: int = 0, **more: Any) -> None:
-        """Subscribes and is answered."""
+    def subscribed(self, id: int = 5, after: int = 10, handle: int = 1, epoch: int = 0, **more: Any) -> None:
+        """Subscribes and receives the confirmation."""
         request = self.subscribe(handle, **more)
         assert request is not None
-        self.hear(wire.Subscribed(request.id, number, request.channel, after, epoch))
+        self.receive(wire.Subscribed(request.id, id, request.channel, after, epoch))
 
-    # -- what it did -------------------------------------------------------------------------------------------------
+    # -- recorded instructions ---------------------------------------------------------------------------------------
 
     @property
     def line(self) -> Line:
@@ -143,7 +143,7 @@ class ClientHarness:
     def reading(self) -> bool:
         return self.line.reading
 
-    def said(self, kind: type[Any], on: int | None = None) -> list[Any]:
+    def sent_of(self, kind: type[Any], on: int | None = None) -> list[Any]:
         line = self.line if on is None else self.lines[on]
         return [message for message in line.sent if isinstance(message, kind)]
 
@@ -157,8 +157,8 @@ class ClientHarness:
 LIMIT = {"frame_bytes": 1 << 20}
 
 
-def notify(execution: int, number: int = 5, channel: str = "C") -> wire.Notify:
-    return wire.Notify(channel, number, execution, 1, [{"execution": execution}])
+def notify(execution: int, id: int = 5, channel: str = "C") -> wire.Notify:
+    return wire.Notify(channel, id, execution, 1, [{"execution": execution}])
 
 
 def consumed(handle: int, execution: int) -> ev.Consumed:

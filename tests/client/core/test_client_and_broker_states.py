@@ -1,6 +1,6 @@
-"""The state machines of clients and brokers, talking to each other over a network that breaks, beside a data cluster
-that answers when it likes, while clients are moved from one broker to the other: each subscription gets each of its
-notifications, in order and once, or is told which ones may be missing because nobody held it when they were made.
+"""The state machines of clients and brokers over a faulty network, with a data cluster that answers at any time, while
+clients migrate from one broker to the other: each subscription receives each of its notifications once, in order, or a
+gap for those made while no broker held the subscription.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Peer = tuple[int, int]  # client, connection
 
 
 class Site:
-    """A broker, and what the data cluster holds for it: x by number. What is held again gets another number."""
+    """A broker and its subscriptions at the data cluster: x by id. A subscription made again gets a new id."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.holds: dict[int, int] = {}
-        self.tells: deque[int] = deque()
-        self.asked: list[Any] = []  # of the data cluster
+        self.notifications: deque[int] = deque()
+        self.requests: list[Any] = []  # to the data cluster
         self.start()
 
     def start(self) -> None:
@@ -47,21 +47,21 @@ class Site:
         self.state = BrokerState(config, lambda ticket, subscriber: None if subscriber in ticket else "not yours")
 
 
-class World(RuleBasedStateMachine):
-    """Time passes by ticks of one second."""
+class ClientsAndBrokers(RuleBasedStateMachine):
+    """A tick is one second."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
         self.log: list[set[int]] = [set() for _ in range(5)]
-        self.results: list[set[int]] = [set() for _ in self.log]  # numbers that got something
+        self.results: list[set[int]] = [set() for _ in self.log]  # ids with results
         self.sites = {name: Site(name) for name in NAMES}
-        self.numbers = count(1)
+        self.ids = count(1)
         self.harnesses = [
             ClientHarness(*NAMES, wait_for_broker=True, subscriber=f"subscriber-{client}") for client in range(CLIENTS)
         ]
         self.read: dict[Peer, int] = {}
-        self.down: dict[Peer, list[Any]] = {}  # what is on its way to a client
+        self.down: dict[Peer, list[Any]] = {}  # messages in flight to a client
         self.handles: list[tuple[int, int]] = []  # (client, x)
         self.begins: dict[int, int] = {}
         self.taken: dict[int, int] = {}
@@ -69,14 +69,14 @@ class World(RuleBasedStateMachine):
         for harness in self.harnesses:
             harness.now = self.now
             harness.do(ev.OpenRequested())
-            self.watch(harness)
+            self.record_begins(harness)
 
     # -- the machines ------------------------------------------------------------------------------------------------
 
     def site(self, peer: Peer) -> Site:
         return self.sites[self.harnesses[peer[0]].lines[peer[1]].url]
 
-    def tell(self, site: Site, event: Any) -> None:
+    def handle(self, site: Site, event: Any) -> None:
         for instruction in site.state.handle(event, self.now):
             match instruction:
                 case do.Send(peers, encoded):
@@ -87,26 +87,26 @@ class World(RuleBasedStateMachine):
                 case do.Close(peer, close):
                     self.broken(peer, close.code)
                 case do.Subscribe() | do.Unsubscribe() | do.Pull() | do.Fetch():
-                    site.asked.append(instruction)
+                    site.requests.append(instruction)
 
     def broken(self, peer: Peer, code: int | None) -> None:
-        """What was on its way is gone, in both directions."""
+        """Messages in flight are lost in both directions."""
         if self.down.pop(peer, None) is not None:
             client, connection = peer
             line = self.harnesses[client].lines[connection]
             line.online = line.open = False
             self.step(client, ev.Disconnected(connection, code))
 
-    def watch(self, harness: ClientHarness) -> None:
-        """Where a subscription begins is known when its answer comes, and is not in the future."""
+    def record_begins(self, harness: ClientHarness) -> None:
+        """Records where a subscription begins when it is confirmed, and checks that this is not in the future."""
         confirm = harness.state.subscriptions.confirm
 
-        def watched(entry: Any, session: Any) -> None:
+        def record_and_confirm(entry: Any, session: Any) -> None:
             assert entry.execution <= len(self.log)
             self.begins.setdefault(entry.handle, entry.execution)
             confirm(entry, session)
 
-        harness.state.subscriptions.confirm = watched
+        harness.state.subscriptions.confirm = record_and_confirm
 
     def step(self, client: int, event: ev.Event) -> None:
         harness = self.harnesses[client]
@@ -117,10 +117,10 @@ class World(RuleBasedStateMachine):
             if isinstance(instruction, ev.Close):
                 peer = (client, instruction.connection)
                 if self.down.pop(peer, None) is not None:
-                    self.tell(self.site(peer), happened.Closed(peer))
+                    self.handle(self.site(peer), happened.Closed(peer))
 
     def peers(self) -> list[Peer]:
-        """Connections that are there or are being made."""
+        """Connections that are open or being opened."""
         return [
             (c, n) for c, harness in enumerate(self.harnesses) for n, line in harness.lines.items() if n and line.open
         ]
@@ -154,76 +154,74 @@ class World(RuleBasedStateMachine):
         self.log.append(values)
         self.results.append(set())
         for site in self.sites.values():
-            hit = {number for number, x in site.holds.items() if x in values}
+            hit = {id_ for id_, x in site.holds.items() if x in values}
             self.results[-1] |= hit
             if hit:
-                site.tells.append(len(self.log))
+                site.notifications.append(len(self.log))
 
     @rule(name=st.sampled_from(NAMES))
-    def told(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         site = self.sites[name]
-        if site.tells:
-            self.tell(site, happened.Notified("C", site.tells.popleft()))
+        if site.notifications:
+            self.handle(site, happened.Notified("C", site.notifications.popleft()))
 
-    def line(self, number: int, execution: int) -> happened.Line:
-        return happened.Line(number, execution, 1, b"[1]")
+    def line(self, id_: int, execution: int) -> happened.Line:
+        return happened.Line(id_, execution, 1, b"[1]")
 
     @rule(name=st.sampled_from(NAMES), data=st.data())
     def answer(self, name: str, data: Any) -> None:
         site = self.sites[name]
-        if site.asked:
-            self.answered(site, data.draw(st.integers(0, len(site.asked) - 1)))
+        if site.requests:
+            self.answered(site, data.draw(st.integers(0, len(site.requests) - 1)))
 
     def id_of(self, site: Site, x: int) -> int:
-        for number, value in site.holds.items():
+        for id_, value in site.holds.items():
             if value == x:
-                return number
-        number = next(self.numbers)
-        site.holds[number] = x
-        return number
+                return id_
+        id_ = next(self.ids)
+        site.holds[id_] = x
+        return id_
 
     def answered(self, site: Site, place: int) -> None:
-        match site.asked.pop(place):
+        match site.requests.pop(place):
             case do.Subscribe(channel, args):
-                numbers = [self.id_of(site, each["x"] if isinstance(each, dict) else each[0]) for each in args]
-                self.tell(site, happened.Subscribed(channel, numbers, Position(0, len(self.log))))
+                ids = [self.id_of(site, each["x"] if isinstance(each, dict) else each[0]) for each in args]
+                self.handle(site, happened.Subscribed(channel, ids, Position(0, len(self.log))))
             case do.Unsubscribe(channel, subscriptions):
-                for number in subscriptions:
-                    site.holds.pop(number, None)
-                self.tell(site, happened.Unsubscribed(channel))
+                for id_ in subscriptions:
+                    site.holds.pop(id_, None)
+                self.handle(site, happened.Unsubscribed(channel))
             case do.Pull(channel, position):
                 execution = position.execution
-                lines = [
-                    self.line(number, execution) for number in sorted(self.results[execution - 1] & set(site.holds))
-                ]
-                self.tell(site, happened.Pulled(channel, position, lines))
+                lines = [self.line(id_, execution) for id_ in sorted(self.results[execution - 1] & set(site.holds))]
+                self.handle(site, happened.Pulled(channel, position, lines))
             case do.Fetch(job, _, subscription, (_, after)):
                 every = [e for e, hit in enumerate(self.results, 1) if e > after and subscription in hit]
                 lines = [self.line(subscription, execution) for execution in every[:FETCHED]]
-                self.tell(site, happened.Fetched(job, lines, len(every) > FETCHED))
+                self.handle(site, happened.Fetched(job, lines, len(every) > FETCHED))
 
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     @rule(client=st.integers(0, CLIENTS - 1), name=st.sampled_from(NAMES), valid=st.booleans(), fast=st.booleans())
-    def move(self, client: int, name: str, valid: bool, fast: bool) -> None:
-        """Whichever broker believes to have the subscriber sends it to the other one. A forged ticket is refused."""
+    def migrate(self, client: int, name: str, valid: bool, fast: bool) -> None:
+        """A broker that has the subscriber sends it to the other one. A forged ticket is refused."""
         subscriber = self.harnesses[client].state.subscriber
         (other,) = [each for each in NAMES if each != name]
         ticket = f"{next(self.tickets)} {subscriber if valid else 'forged'}"
         order = MigrationOrder(subscriber, other, other, ticket)
-        self.tell(self.sites[name], happened.Ordered(ReportReply(1, migrations=[order])))
+        self.handle(self.sites[name], happened.Ordered(ReportReply(1, migrations=[order])))
         if fast:
             for peer in [peer for peer in self.down if peer[0] == client]:
                 self.deliver_to(peer, 1_000)
 
     @rule(client=st.integers(0, CLIENTS - 1), name=st.sampled_from(NAMES))
     def drop(self, client: int, name: str) -> None:
-        """The coordinator knows of a newer connection: the one that is left here is closed."""
+        """The coordinator knows a newer connection, so the broker closes this one."""
         state = self.harnesses[client].state
         if state.current is not None and state.current.ready and state.current.candidate.url != name:
-            self.tell(self.sites[name], happened.Ordered(ReportReply(1, drop=[state.subscriber])))
+            self.handle(self.sites[name], happened.Ordered(ReportReply(1, drop=[state.subscriber])))
 
-    # -- network, time and death -------------------------------------------------------------------------------------
+    # -- network, time and kills -------------------------------------------------------------------------------------
 
     @rule(data=st.data())
     @precondition(lambda self: self.down)
@@ -234,7 +232,7 @@ class World(RuleBasedStateMachine):
         sent = self.harnesses[peer[0]].lines[peer[1]].sent
         if self.read[peer] < len(sent):
             messages, self.read[peer] = sent[self.read[peer] :], len(sent)
-            self.tell(self.site(peer), happened.Received(peer, messages))
+            self.handle(self.site(peer), happened.Received(peer, messages))
 
     @rule(data=st.data(), most=st.integers(1, 10))
     @precondition(lambda self: self.down)
@@ -254,13 +252,13 @@ class World(RuleBasedStateMachine):
     def connected(self, peer: Peer) -> None:
         self.down[peer], self.read[peer] = [], 0
         self.harnesses[peer[0]].lines[peer[1]].online = True
-        self.tell(self.site(peer), happened.Opened(peer))
+        self.handle(self.site(peer), happened.Opened(peer))
         self.step(peer[0], ev.Connected(peer[1]))
 
     @rule(data=st.data(), rounds=st.integers(1, 4))
     @precondition(lambda self: self.peers())
     def go_on(self, data: Any, rounds: int) -> None:
-        """All goes well for a while between one client and its broker."""
+        """One client and its broker work without faults for some rounds."""
         peer = data.draw(st.sampled_from(self.peers()))
         if peer not in self.down:
             self.connected(peer)
@@ -271,51 +269,51 @@ class World(RuleBasedStateMachine):
                 self.deliver_to(peer, 1_000)
 
     def work(self, site: Site) -> None:
-        while site.tells or site.asked:
-            while site.tells:
-                self.told(site.name)
-            while site.asked:
+        while site.notifications or site.requests:
+            while site.notifications:
+                self.notify(site.name)
+            while site.requests:
                 self.answered(site, 0)
 
     @rule(data=st.data())
     @precondition(lambda self: self.down)
     def cut(self, data: Any) -> None:
         peer = data.draw(st.sampled_from(sorted(self.down)))
-        self.tell(self.site(peer), happened.Closed(peer))
+        self.handle(self.site(peer), happened.Closed(peer))
         self.broken(peer, None)
 
     @rule(data=st.data(), slow=st.booleans())
     @precondition(lambda self: self.down)
     def congest(self, data: Any, slow: bool) -> None:
         peer = data.draw(st.sampled_from(sorted(self.down)))
-        self.tell(self.site(peer), happened.Congested(peer) if slow else happened.Drained(peer))
+        self.handle(self.site(peer), happened.Congested(peer) if slow else happened.Drained(peer))
 
     @rule()
     def tick(self) -> None:
         self.now += 1
         for site in self.sites.values():
-            self.tell(site, happened.Tick())
+            self.handle(site, happened.Tick())
         for client, harness in enumerate(self.harnesses):
             if harness.timer is not None and self.now >= harness.timer:
                 harness.timer = None
                 self.step(client, ev.Timer())
 
-    @rule(name=st.sampled_from(NAMES), inherits=st.booleans())
-    def kill(self, name: str, inherits: bool) -> None:
-        """The broker comes back with nothing but what the data cluster knows."""
+    @rule(name=st.sampled_from(NAMES), recovers=st.booleans())
+    def kill(self, name: str, recovers: bool) -> None:
+        """The broker restarts with only the state of the data cluster."""
         site = self.sites[name]
-        site.asked.clear()
+        site.requests.clear()
         site.start()
         for peer in [peer for peer in self.down if self.site(peer) is site]:
             self.broken(peer, None)
-        if inherits:
-            held = [(number, [x]) for number, x in sorted(site.holds.items())]
-            self.tell(site, happened.Recovered("C", held, Position(0, len(self.log))))
+        if recovers:
+            held = [(id_, [x]) for id_, x in sorted(site.holds.items())]
+            self.handle(site, happened.Recovered("C", held, Position(0, len(self.log))))
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 
-    def wanted(self, handle: int) -> list[int]:
-        """All that is not missing with a word."""
+    def expected(self, handle: int) -> list[int]:
+        """All notifications except those in announced gaps."""
         client, x = self.handles[handle - 1]
         harness = self.harnesses[client]
         missed = [item for item in harness.items[handle] if isinstance(item, Gap)]
@@ -324,10 +322,10 @@ class World(RuleBasedStateMachine):
         return [e for e, hit in enumerate(self.log, 1) if e > begin and x in hit and e not in gone]
 
     @invariant()
-    def nothing_is_missing_and_nothing_comes_twice(self) -> None:
+    def no_notification_is_missing_or_repeated(self) -> None:
         for handle, (client, _) in enumerate(self.handles, 1):
             got = self.harnesses[client].got(handle)
-            assert not got or got == self.wanted(handle)[: len(got)]
+            assert not got or got == self.expected(handle)[: len(got)]
 
     @invariant()
     def a_client_has_at_most_two_connections(self) -> None:
@@ -335,7 +333,7 @@ class World(RuleBasedStateMachine):
             assert sum(peer[0] == client for peer in self.peers()) == len(harness.state.connections) <= 2
 
     def teardown(self) -> None:
-        """In the end everything heals, and everybody has everything."""
+        """All faults end, and each subscription has all its notifications."""
         for _ in range(200):
             self.tick()
             for peer in self.peers():
@@ -345,7 +343,7 @@ class World(RuleBasedStateMachine):
                 if peer in self.down:
                     self.up_from(peer)
                 if peer in self.down:
-                    self.tell(self.site(peer), happened.Drained(peer))
+                    self.handle(self.site(peer), happened.Drained(peer))
             for site in self.sites.values():
                 self.work(site)
             for peer in list(self.down):
@@ -356,8 +354,8 @@ class World(RuleBasedStateMachine):
             assert harness.state.status.state == "connected" and harness.state.connections == [harness.state.current]
             assert harness.state.subscriptions.current.requests == {}
             for handle in harness.state.subscriptions.by_handle:
-                assert harness.got(handle) == self.wanted(handle), (client, handle)
+                assert harness.got(handle) == self.expected(handle), (client, handle)
 
 
-World.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
-TestWorld = World.TestCase
+ClientsAndBrokers.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestClientsAndBrokers = ClientsAndBrokers.TestCase

@@ -16,16 +16,16 @@ from tocsin.wire import messages as wire
 DOWN = Unreachable("no coordinator answers")
 
 
-def asked(harness: ClientHarness) -> ev.RequestBroker:
+def broker_request(harness: ClientHarness) -> ev.RequestBroker:
     return harness.did(ev.RequestBroker)[-1]
 
 
 def place(harness: ClientHarness, broker: str = "first", url: str = "one", ticket: str | None = "ticket") -> None:
-    harness.do(ev.Placed(asked(harness).request, broker, url, ticket))
+    harness.do(ev.Placed(broker_request(harness).request, broker, url, ticket))
 
 
 def fail(harness: ClientHarness, error: Any = DOWN) -> list[ev.Instruction]:
-    return harness.do(ev.PlacementFailed(asked(harness).request, error))
+    return harness.do(ev.PlacementFailed(broker_request(harness).request, error))
 
 
 def new(*urls: str, **options: Any) -> ClientHarness:
@@ -47,22 +47,22 @@ def wait(harness: ClientHarness) -> None:
         harness.tick()
 
 
-def test_it_asks_the_coordinator_first_and_sends_the_ticket():
+def test_a_client_requests_a_broker_first_and_sends_its_ticket():
     harness = new()
     assert harness.done[0] == ev.RequestBroker(1, [], {}) and harness.tried == []
     place(harness)
     harness.connect()
-    (hello,) = harness.said(wire.Hello)
+    (hello,) = harness.sent_of(wire.Hello)
     assert (harness.tried, hello.ticket, hello.subscriber) == (["one"], "ticket", harness.state.subscriber)
     harness.welcome(broker="first")
     assert harness.state.status.broker == "first"
 
 
-def test_with_nearest_it_measures_before_it_requests_a_broker():
+def test_with_nearest_the_client_measures_before_it_requests_a_broker():
     harness = ClientHarness(coordinator=True, nearest=True)
     assert ev.MeasureRoundTrips(1) in harness.do(ev.OpenRequested())
     assert harness.did(ev.RequestBroker) == []
-    assert harness.do(ev.RoundTripsMeasured(7, {"south": 1.0})) == [], "an answer to another request"
+    assert harness.do(ev.RoundTripsMeasured(7, {"south": 1.0})) == [], "the answer belongs to another request"
     assert ev.RequestBroker(1, [], {"north": 12.5}) in harness.do(ev.RoundTripsMeasured(1, {"north": 12.5}))
 
 
@@ -81,7 +81,7 @@ def test_round_trips_are_used_again_for_some_minutes():
     assert harness.did(ev.RequestBroker)[-1].distances == {"north": 12.5}
 
 
-def test_without_any_measurement_it_requests_a_broker_and_measures_the_next_time():
+def test_a_client_without_measurements_requests_a_broker_and_measures_again_later():
     harness = ClientHarness(coordinator=True, nearest=True, wait_for_broker=True)
     harness.do(ev.OpenRequested())
     assert ev.RequestBroker(1, [], {}) in harness.do(ev.RoundTripsMeasured(1, {}))
@@ -96,36 +96,36 @@ def test_if_the_measurement_never_ends_the_placement_fails():
     assert harness.tried == ["known"]
 
 
-def test_with_a_password_it_logs_in_where_it_is_placed():
+def test_a_client_with_a_password_logs_in_at_its_assigned_broker():
     harness = new(login=True)
     place(harness)
     assert harness.done[-1] == ev.Login("one")
     harness.do(ev.LoggedIn("t"))
     harness.connect()
-    assert (harness.said(wire.Hello)[0].token, harness.said(wire.Hello)[0].ticket) == ("t", "ticket")
+    assert (harness.sent_of(wire.Hello)[0].token, harness.sent_of(wire.Hello)[0].ticket) == ("t", "ticket")
 
 
-def test_after_a_break_it_tries_the_same_broker_once_without_a_ticket_and_then_requests_another():
+def test_after_a_break_the_client_retries_its_broker_once_and_then_requests_another():
     harness = opened()
     harness.cut()
     wait(harness)
     assert harness.tried == ["one", "one"] and len(harness.did(ev.RequestBroker)) == 1
     harness.cut()
     wait(harness)
-    assert asked(harness).avoid == ["first"]
+    assert broker_request(harness).avoid == ["first"]
     place(harness, "second", "two", "another")
     harness.connect()
-    assert (harness.tried[-1], harness.said(wire.Hello)[0].ticket) == ("two", "another")
+    assert (harness.tried[-1], harness.sent_of(wire.Hello)[0].ticket) == ("two", "another")
 
 
-def test_if_its_broker_is_gone_it_requests_another_without_waiting_again():
+def test_a_client_whose_broker_is_gone_requests_another_without_waiting_again():
     harness = opened()
     harness.cut()
     wait(harness)
     now = harness.now
     harness.cut()
     wait(harness)
-    assert asked(harness).avoid == ["first"] and harness.now == now
+    assert broker_request(harness).avoid == ["first"] and harness.now == now
     place(harness, "second", "two", "another")
     harness.cut()
     wait(harness)
@@ -135,48 +135,48 @@ def test_if_its_broker_is_gone_it_requests_another_without_waiting_again():
 def test_reconnecting_to_the_same_broker_needs_no_ticket():
     harness = opened()
     harness.cut()
-    harness.come_back()
-    assert harness.said(wire.Hello)[0].ticket is None and len(harness.did(ev.RequestBroker)) == 1
+    harness.reconnect()
+    assert harness.sent_of(wire.Hello)[0].ticket is None and len(harness.did(ev.RequestBroker)) == 1
 
 
-def test_all_that_failed_are_avoided_until_one_welcomes():
+def test_all_failed_brokers_are_avoided_until_one_welcomes_the_client():
     harness = new(wait_for_broker=True)
     for name in ("first", "second", "third"):
         place(harness, name, name)
         harness.cut()
         wait(harness)
-    assert asked(harness).avoid == ["first", "second", "third"]
+    assert broker_request(harness).avoid == ["first", "second", "third"]
     place(harness, "fourth", "four")
     harness.connect()
     harness.welcome(broker="fourth")
     harness.cut(close_codes.TRY_LATER.code)
     wait(harness)
-    assert asked(harness).avoid == ["fourth"]
+    assert broker_request(harness).avoid == ["fourth"]
 
 
 @pytest.mark.parametrize("code", [close_codes.MIGRATED.code, close_codes.TRY_LATER.code])
-def test_a_broker_that_sends_it_away_is_not_tried_again(code):
+def test_a_broker_that_closes_with_migrated_or_try_later_is_not_retried(code):
     harness = opened()
     harness.cut(code)
     wait(harness)
-    assert harness.tried == ["one"] and asked(harness).avoid == ["first"]
+    assert harness.tried == ["one"] and broker_request(harness).avoid == ["first"]
 
 
-def test_after_a_refused_ticket_it_connects_without_one():
+def test_a_client_with_a_refused_ticket_connects_without_one():
     harness = new()
     place(harness)
     harness.connect()
     harness.cut(close_codes.BAD_TICKET.code, "expired")
     assert harness.tried == ["one", "one"]
     harness.connect()
-    assert harness.said(wire.Hello)[0].ticket is None
+    assert harness.sent_of(wire.Hello)[0].ticket is None
     harness.welcome(broker="first")
     assert harness.state.status.state == "connected"
 
 
-def test_without_the_coordinator_it_uses_the_brokers_it_knows():
+def test_a_client_without_a_coordinator_uses_its_known_brokers():
     harness = opened()
-    harness.hear(wire.Migrate("second", "two", "next"))
+    harness.receive(wire.Migrate("second", "two", "next"))
     harness.connect()
     harness.welcome(broker="second")
     assert harness.state.status.url == "two"
@@ -190,7 +190,7 @@ def test_without_the_coordinator_it_uses_the_brokers_it_knows():
     assert harness.state.status.state == "waiting"
 
 
-def test_without_the_coordinator_it_begins_with_the_given_addresses():
+def test_a_client_without_a_coordinator_begins_with_the_given_addresses():
     harness = new("spare", "other")
     fail(harness)
     assert harness.tried == ["spare"]
@@ -200,7 +200,7 @@ def test_without_the_coordinator_it_begins_with_the_given_addresses():
     assert harness.tried == ["spare", "other"]
 
 
-def test_a_coordinator_that_was_never_there_is_an_error():
+def test_an_unreachable_coordinator_is_an_error():
     harness = new()
     (stopped,) = [each for each in fail(harness) if isinstance(each, ev.Stopped)]
     assert stopped.error is DOWN
@@ -223,7 +223,7 @@ def test_a_final_error_of_the_coordinator_ends_even_wait_for_broker(error):
     assert harness.did(ev.Stopped) == [ev.Stopped(error)]
 
 
-def test_without_wait_for_broker_it_gives_up_after_three_brokers():
+def test_without_wait_for_broker_the_client_gives_up_after_three_brokers():
     harness = new()
     for name in ("first", "second", "third"):
         place(harness, name, name)
@@ -232,23 +232,23 @@ def test_without_wait_for_broker_it_gives_up_after_three_brokers():
     assert harness.state.status.state == "closed" and isinstance(harness.did(ev.Stopped)[0].error, Unreachable)
 
 
-def test_if_the_coordinator_does_not_answer_in_time_it_uses_the_brokers_it_knows():
+def test_a_client_uses_its_known_brokers_if_the_coordinator_times_out():
     harness = new("spare")
-    question = asked(harness)
+    request = broker_request(harness)
     harness.tick()
     assert harness.tried == ["spare"]
-    harness.do(ev.Placed(question.request, "first", "one", "ticket"))
-    harness.do(ev.PlacementFailed(question.request, DOWN))
+    harness.do(ev.Placed(request.request, "first", "one", "ticket"))
+    harness.do(ev.PlacementFailed(request.request, DOWN))
     assert harness.tried == ["spare"] and harness.state.status.state == "connecting"
 
 
 def test_an_answer_to_an_earlier_request_is_ignored():
     harness = new(wait_for_broker=True)
-    first = asked(harness)
+    first = broker_request(harness)
     fail(harness)
     wait(harness)
     harness.do(ev.Placed(first.request, "first", "one", "ticket"))
-    assert harness.tried == [] and asked(harness).request == first.request + 1
+    assert harness.tried == [] and broker_request(harness).request == first.request + 1
 
 
 def test_closing_during_placement_ends_the_client():

@@ -14,14 +14,14 @@ from tocsin.wire import messages as wire
 # -- connecting ----------------------------------------------------------------------------------------------------
 
 
-def test_it_says_hello_first_with_its_token():
+def test_the_first_message_is_hello_with_the_token():
     harness = ClientHarness(token="t", agent="me")
     harness.do(ev.OpenRequested())
     harness.connect()
     assert harness.frames == [[wire.Hello(harness.sent[0].id, "t", "me", harness.state.subscriber)]]
 
 
-def test_it_is_open_when_a_broker_has_welcomed_it():
+def test_a_client_is_open_after_the_welcome():
     harness = ClientHarness()
     harness.do(ev.OpenRequested())
     assert ev.Opened() not in harness.connect()
@@ -29,7 +29,7 @@ def test_it_is_open_when_a_broker_has_welcomed_it():
     assert harness.state.status.state == "connected"
 
 
-def test_a_broker_that_was_never_there_is_unreachable_after_each_was_tried_once():
+def test_the_brokers_are_unreachable_after_each_address_was_tried_once():
     harness = ClientHarness("one", "two")
     harness.do(ev.OpenRequested())
     harness.cut(reason="refused")
@@ -58,14 +58,14 @@ def test_the_wait_grows_stays_above_half_and_is_capped():
         harness.tick()
     ceilings = [min(10.0, 0.1 * 2**n) for n in range(12)]
     assert all(top / 2 <= wait <= top for wait, top in zip(waits, ceilings, strict=True))
-    assert len(set(waits[8:])) == 4, "chance has its part"
+    assert len(set(waits[8:])) == 4, "the waits are random"
 
 
 def test_the_wait_starts_over_after_a_connection_that_lasted():
     harness = ClientHarness(wait_for_broker=True).open()
     for _ in range(6):
         harness.cut()
-        harness.come_back()
+        harness.reconnect()
     harness.now += 60
     harness.cut()
     assert harness.timer - harness.now <= 0.1
@@ -90,7 +90,7 @@ def test_messages_of_an_earlier_connection_are_ignored():
     harness = ClientHarness().open()
     harness.subscribed()
     harness.cut()
-    harness.come_back()
+    harness.reconnect()
     harness.do(ev.Received(1, [notify(11)]))
     harness.do(ev.Disconnected(1, close_codes.UNAUTHORIZED.code))
     harness.do(ev.Connected(1))
@@ -101,10 +101,10 @@ def test_the_same_events_give_the_same_instructions():
     def run() -> list[ev.Instruction]:
         harness = ClientHarness("one", "two", token="t").open()
         harness.subscribed()
-        harness.hear(notify(11), notify(12))
+        harness.receive(notify(11), notify(12))
         harness.do(consumed(1, 11))
         harness.cut(1001)
-        harness.come_back()
+        harness.reconnect()
         return harness.done
 
     assert run() == run()
@@ -115,7 +115,7 @@ def test_the_same_events_give_the_same_instructions():
 
 def test_a_ping_is_answered():
     harness = ClientHarness().open()
-    harness.hear(wire.Ping())
+    harness.receive(wire.Ping())
     assert harness.sent[-1] == wire.Pong()
 
 
@@ -133,7 +133,7 @@ def test_any_message_keeps_the_connection_alive():
     harness = ClientHarness().open()
     for _ in range(10):
         harness.now += 2.9 * HEARTBEAT
-        harness.hear(wire.Pong())
+        harness.receive(wire.Pong())
         harness.do(ev.Timer())
     assert harness.did(ev.Close) == []
 
@@ -159,7 +159,7 @@ def test_every_close_code_means_reconnect_or_stop(code):
     stopped = [each for each in did if isinstance(each, ev.Stopped)]
     if close_codes.CLOSES[code].reconnect:
         assert stopped == [] and harness.state.status.state == "waiting"
-        assert len(harness.come_back().said(wire.Subscribe)) == 1
+        assert len(harness.reconnect().sent_of(wire.Subscribe)) == 1
     else:
         (stop,) = stopped
         kind = Unauthorized if code == close_codes.UNAUTHORIZED.code else ConnectionLost
@@ -168,14 +168,14 @@ def test_every_close_code_means_reconnect_or_stop(code):
 
 
 @pytest.mark.parametrize("code", [None, 1005, 1006, 1012, 3000, 4150])
-def test_a_connection_that_breaks_otherwise_is_made_again(code):
+def test_a_client_reconnects_after_any_other_close(code):
     harness = ClientHarness().open()
     harness.cut(code)
     assert harness.state.status.state == "waiting"
 
 
 @pytest.mark.parametrize("code", [1010, 1015, 4099])
-def test_an_unknown_code_of_those_that_mean_stop_stops(code):
+def test_an_unknown_code_in_the_stop_range_stops_the_client(code):
     harness = ClientHarness().open()
     harness.cut(code)
     assert harness.state.status.state == "closed"
@@ -184,7 +184,7 @@ def test_an_unknown_code_of_those_that_mean_stop_stops(code):
 # -- logging in ----------------------------------------------------------------------------------------------------
 
 
-def test_with_a_password_it_logs_in_before_it_connects():
+def test_a_client_with_a_password_logs_in_before_it_connects():
     harness = ClientHarness(login=True)
     assert harness.do(ev.OpenRequested()) == [ev.Login("one")]
     harness.do(ev.LoggedIn("t"))
@@ -192,14 +192,14 @@ def test_with_a_password_it_logs_in_before_it_connects():
     assert harness.sent[0].token == "t"
 
 
-def test_a_login_that_is_refused_is_the_end():
+def test_a_refused_login_stops_the_client():
     harness = ClientHarness(login=True)
     harness.do(ev.OpenRequested())
     error = Unauthorized("no")
     assert ev.Stopped(error) in harness.do(ev.LoginFailed(error))
 
 
-def test_a_login_without_an_answer_is_tried_elsewhere():
+def test_a_login_without_an_answer_is_tried_at_the_next_address():
     harness = ClientHarness("one", "two", login=True)
     harness.do(ev.OpenRequested())
     harness.do(ev.LoginFailed(Unreachable("gone")))
@@ -228,12 +228,12 @@ def test_a_token_may_expire_again_after_a_welcome():
 # -- backpressure --------------------------------------------------------------------------------------------------
 
 
-def test_it_stops_reading_at_max_pending_and_reads_again_at_half():
+def test_the_client_stops_reading_at_max_pending_and_resumes_at_half():
     harness = ClientHarness().open()
     harness.subscribed(max_pending=4)
-    harness.hear(*map(notify, (11, 12, 13)))
+    harness.receive(*map(notify, (11, 12, 13)))
     assert harness.reading
-    harness.hear(notify(14))
+    harness.receive(notify(14))
     assert not harness.reading
     harness.do(consumed(1, 11))
     assert not harness.reading
@@ -241,33 +241,33 @@ def test_it_stops_reading_at_max_pending_and_reads_again_at_half():
     assert harness.reading
 
 
-def test_while_reading_is_paused_it_sends_heartbeats_and_expects_none():
+def test_a_paused_client_sends_heartbeats_and_expects_none():
     harness = ClientHarness().open()
     harness.subscribed(max_pending=1)
-    harness.hear(notify(11))
+    harness.receive(notify(11))
     start = harness.now
     while harness.now < start + 10 * HEARTBEAT:
         harness.tick()
-    assert len(harness.said(wire.Pong)) == 10 and harness.did(ev.Close) == []
+    assert len(harness.sent_of(wire.Pong)) == 10 and harness.did(ev.Close) == []
     harness.do(consumed(1, 11))
     harness.tick()
     assert harness.did(ev.Close) == [] or harness.now >= start + 13 * HEARTBEAT
 
 
-def test_with_a_request_in_flight_it_reads_on():
+def test_a_client_with_a_request_in_flight_keeps_reading():
     harness = ClientHarness().open()
     harness.subscribed(max_pending=1)
-    harness.hear(notify(11))
+    harness.receive(notify(11))
     harness.do(ev.PublishRequested(1, "F", [b"{}"]))
     assert harness.reading
-    harness.hear(notify(12), wire.Published(harness.said(wire.Publish)[0].id, 1))
+    harness.receive(notify(12), wire.Published(harness.sent_of(wire.Publish)[0].id, 1))
     assert not harness.reading
 
 
 def test_unsubscribing_a_full_subscription_resumes_reading():
     harness = ClientHarness().open()
     harness.subscribed(max_pending=1)
-    harness.hear(notify(11))
+    harness.receive(notify(11))
     harness.do(ev.UnsubscribeRequested(1))
     assert harness.reading
 
@@ -275,11 +275,11 @@ def test_unsubscribing_a_full_subscription_resumes_reading():
 def test_a_new_connection_is_read_until_the_resume_is_answered():
     harness = ClientHarness().open()
     harness.subscribed(max_pending=1)
-    harness.hear(notify(11))
+    harness.receive(notify(11))
     harness.cut()
-    harness.come_back()
+    harness.reconnect()
     assert harness.reading
-    harness.hear(wire.Subscribed(harness.said(wire.Subscribe)[0].id, 5, "C", 11))
+    harness.receive(wire.Subscribed(harness.sent_of(wire.Subscribe)[0].id, 5, "C", 11))
     assert not harness.reading
 
 
@@ -288,5 +288,5 @@ def test_before_the_welcome_frames_are_small():
     harness.subscribed()
     assert harness.limits[-1] == LIMIT["frame_bytes"]
     harness.cut()
-    harness.come_back()
+    harness.reconnect()
     assert harness.limits[-1] == LEAST_FRAME

@@ -1,4 +1,4 @@
-"""A client that slept does not take that for the broker's silence; clients reconnect at random times."""
+"""A client that was suspended does not count the pause as the broker's silence; reconnects are randomized."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tocsin.wire.backoff import Backoff
 
 
 def opened() -> ClientHarness:
-    """Its next timer is that of the broker's silence."""
+    """The next timer is the one that detects a silent broker."""
     harness = ClientHarness().open()
     while harness.timer != 100.0 + 3 * HEARTBEAT:
         harness.tick()
     return harness
 
 
-def late(harness: ClientHarness, seconds: float) -> None:
-    """The timer's time comes, and this much more passes before anybody looks."""
+def fire_late(harness: ClientHarness, seconds: float) -> None:
+    """Fires the timer this many seconds late."""
     assert harness.timer is not None
     harness.now = harness.timer + seconds
     harness.timer = None
@@ -34,28 +34,28 @@ def test_a_broker_that_is_silent_for_three_heartbeats_is_lost():
     assert harness.now == 100.0 + 3 * HEARTBEAT and not harness.line.online
 
 
-def test_a_client_that_slept_gives_the_broker_one_more_heartbeat():
+def test_a_client_that_was_suspended_gives_the_broker_one_more_heartbeat():
     harness = opened()
-    late(harness, 5.0)
+    fire_late(harness, 5.0)
     assert harness.line.online
-    harness.hear(wire.Ping())
+    harness.receive(wire.Ping())
     while harness.line.online:
         harness.tick()
     assert not harness.line.online and harness.now == 135.0 + 3 * HEARTBEAT
 
 
-def test_a_broker_that_stays_silent_after_that_is_lost():
+def test_a_broker_that_stays_silent_after_the_extra_heartbeat_is_lost():
     harness = opened()
-    late(harness, 5.0)
+    fire_late(harness, 5.0)
     harness.tick()
     assert not harness.line.online and harness.now == 135.0 + HEARTBEAT
 
 
-def test_a_client_that_slept_while_connecting_waits_for_the_welcome_again():
+def test_a_client_that_was_suspended_while_connecting_waits_again_for_the_welcome():
     harness = ClientHarness()
     harness.do(ev.OpenRequested())
     harness.connect()
-    late(harness, 5.0)
+    fire_late(harness, 5.0)
     assert harness.line.online
     harness.welcome()
     assert harness.state.stage.value == "ready"

@@ -1,8 +1,7 @@
-"""Whatever happens to the connections, each subscription gets each of its notifications, in order and once.
+"""Despite any breaks of connections, each subscription receives each of its notifications once, in order.
 
-A model of a broker talks to the client's state machine. What is on its way between them is in two lists; a cut throws
-both away. Requests are answered in any order, notifications of different subscriptions overtake each other, and the
-broker repeats itself.
+A model of a broker talks to the client's state machine. Two lists hold the messages in flight; a cut discards both.
+The broker answers requests in any order, reorders notifications of different subscriptions, and repeats messages.
 """
 
 from __future__ import annotations
@@ -24,52 +23,52 @@ LIVE = -1
 
 
 class Broker:
-    """One connection of a broker: each number is LIVE, or at the last execution that was sent."""
+    """One connection of a broker: each subscription is LIVE, or at the last execution that was sent."""
 
     def __init__(self, log: list[set[int]]) -> None:
         self.log = log
         self.positions: dict[int, int] = {}
-        self.asked: list[wire.Subscribe] = []
+        self.requests: list[wire.Subscribe] = []
         self.down: list[Any] = []
 
-    def hear(self, message: Any) -> None:
+    def receive(self, message: Any) -> None:
         match message:
             case wire.Hello():
                 self.down.append(wire.Welcome(message.id, "b", 10.0, 1 << 20))
             case wire.Subscribe():
-                self.asked.append(message)
+                self.requests.append(message)
             case wire.Unsubscribe():
                 self.positions.pop(message.subscription, None)
                 self.down.append(wire.Unsubscribed(message.id, message.subscription))
 
     def answer(self, place: int) -> None:
-        message = self.asked.pop(place)
+        message = self.requests.pop(place)
         value = message.args["x"] if isinstance(message.args, dict) else message.args[0]
-        number = 5 + value
-        at = self.positions.get(number, LIVE)
+        id_ = 5 + value
+        at = self.positions.get(id_, LIVE)
         after = message.after
         if after is None:
             after = len(self.log) if at == LIVE else at
-            self.positions[number] = at
+            self.positions[id_] = at
         else:
-            self.positions[number] = after
-        self.down.append(wire.Subscribed(message.id, number, "C", after))
+            self.positions[id_] = after
+        self.down.append(wire.Subscribed(message.id, id_, "C", after))
 
-    def execute(self, numbers: set[int]) -> None:
-        self.log.append(numbers)
-        for number in sorted(numbers):
-            if self.positions.get(number) == LIVE:
-                self.down.append(notify(len(self.log), number))
+    def execute(self, ids: set[int]) -> None:
+        self.log.append(ids)
+        for id_ in sorted(ids):
+            if self.positions.get(id_) == LIVE:
+                self.down.append(notify(len(self.log), id_))
 
-    def catch_up(self, number: int, most: int) -> None:
-        at = self.positions[number]
-        missed = [place for place, hit in enumerate(self.log, 1) if place > at and number in hit]
+    def catch_up(self, id_: int, most: int) -> None:
+        at = self.positions[id_]
+        missed = [place for place, hit in enumerate(self.log, 1) if place > at and id_ in hit]
         for execution in missed[:most]:
-            self.down.append(notify(execution, number))
-            self.positions[number] = execution
+            self.down.append(notify(execution, id_))
+            self.positions[id_] = execution
         if len(missed) <= most:
-            self.positions[number] = LIVE
-            self.down.append(wire.Live(number, len(self.log)))
+            self.positions[id_] = LIVE
+            self.down.append(wire.Live(id_, len(self.log)))
 
 
 class Deliveries(ApplicationRules):
@@ -86,38 +85,38 @@ class Deliveries(ApplicationRules):
 
     # -- the broker --------------------------------------------------------------------------------------------------
 
-    @rule(numbers=st.sets(st.integers(5, 7)))
-    def execute(self, numbers: set[int]) -> None:
+    @rule(ids=st.sets(st.integers(5, 7)))
+    def execute(self, ids: set[int]) -> None:
         if self.broker is None:
-            self.log.append(numbers)
+            self.log.append(ids)
         else:
-            self.broker.execute(numbers)
+            self.broker.execute(ids)
 
     @rule(data=st.data())
-    @precondition(lambda self: self.broker is not None and self.broker.asked)
+    @precondition(lambda self: self.broker is not None and self.broker.requests)
     def answer(self, data: Any) -> None:
-        self.broker.answer(data.draw(st.integers(0, len(self.broker.asked) - 1)))
+        self.broker.answer(data.draw(st.integers(0, len(self.broker.requests) - 1)))
 
     @rule(data=st.data(), most=st.integers(1, 3))
-    @precondition(lambda self: self.behind())
+    @precondition(lambda self: self.lagging())
     def catch_up(self, data: Any, most: int) -> None:
-        self.broker.catch_up(data.draw(st.sampled_from(self.behind())), most)
+        self.broker.catch_up(data.draw(st.sampled_from(self.lagging())), most)
 
-    @rule(number=st.integers(5, 7))
-    def lag(self, number: int) -> None:
-        if self.broker is not None and self.broker.positions.get(number) == LIVE:
-            self.broker.positions[number] = len(self.log)
-            self.broker.down.append(wire.Lagging(number, len(self.log)))
+    @rule(id_=st.integers(5, 7))
+    def lag(self, id_: int) -> None:
+        if self.broker is not None and self.broker.positions.get(id_) == LIVE:
+            self.broker.positions[id_] = len(self.log)
+            self.broker.down.append(wire.Lagging(id_, len(self.log)))
 
-    @rule(number=st.integers(5, 7), back=st.integers(0, 5))
-    def repeat(self, number: int, back: int) -> None:
-        """Sends something again that was sent before."""
-        if self.broker is None or number not in self.broker.positions:
+    @rule(id_=st.integers(5, 7), back=st.integers(0, 5))
+    def repeat(self, id_: int, back: int) -> None:
+        """Repeats a notification."""
+        if self.broker is None or id_ not in self.broker.positions:
             return
-        at = self.broker.positions[number]
-        sent = [place for place, hit in enumerate(self.log, 1) if number in hit and (at == LIVE or place <= at)]
+        at = self.broker.positions[id_]
+        sent = [place for place, hit in enumerate(self.log, 1) if id_ in hit and (at == LIVE or place <= at)]
         if sent:
-            self.broker.down.append(notify(sent[max(0, len(sent) - 1 - back)], number))
+            self.broker.down.append(notify(sent[max(0, len(sent) - 1 - back)], id_))
 
     @rule()
     @precondition(lambda self: self.broker is not None)
@@ -131,7 +130,7 @@ class Deliveries(ApplicationRules):
         if self.broker is not None:
             for message in self.harness.sent[self.read : self.read + most]:
                 self.read += 1
-                self.broker.hear(message)
+                self.broker.receive(message)
 
     @rule(most=st.integers(1, 10), data=st.data())
     @precondition(lambda self: self.broker is not None and self.broker.down and self.harness.reading)
@@ -156,12 +155,12 @@ class Deliveries(ApplicationRules):
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 
-    def behind(self) -> list[int]:
+    def lagging(self) -> list[int]:
         found = self.broker.positions if self.broker is not None else {}
-        return sorted(number for number, at in found.items() if at != LIVE)
+        return sorted(id_ for id_, at in found.items() if at != LIVE)
 
     def step(self, event: ev.Event) -> None:
-        """Where a subscription begins is known when it is confirmed, and is not in the future."""
+        """Records where a subscription begins when it is confirmed, and checks that this is not in the future."""
         subscriptions = self.harness.state.subscriptions
         original = subscriptions.confirm
 
@@ -177,52 +176,52 @@ class Deliveries(ApplicationRules):
         finally:
             subscriptions.confirm = original
 
-    def wanted(self, handle: int) -> list[int]:
-        number, begin = 5 + self.values[handle], self.begins[handle]
-        return [place for place, hit in enumerate(self.log, 1) if place > begin and number in hit]
+    def expected(self, handle: int) -> list[int]:
+        id_, begin = 5 + self.values[handle], self.begins[handle]
+        return [place for place, hit in enumerate(self.log, 1) if place > begin and id_ in hit]
 
     @invariant()
-    def nothing_is_missing_and_nothing_comes_twice(self) -> None:
+    def no_notification_is_missing_or_repeated(self) -> None:
         for handle in self.harness.items:
             got = self.harness.got(handle)
-            assert got == self.wanted(handle)[: len(got)]
+            assert got == self.expected(handle)[: len(got)]
 
     @invariant()
     def nothing_is_acknowledged_that_was_not_consumed(self) -> None:
-        for message in self.harness.said(wire.Ack):
-            for number, position in message.positions.items():
+        for message in self.harness.sent_of(wire.Ack):
+            for id_, position in message.positions.items():
                 for handle, entry in self.harness.state.subscriptions.by_handle.items():
-                    if entry.current_id == number and handle in self.begins and self.begins[handle] < position:
+                    if entry.current_id == id_ and handle in self.begins and self.begins[handle] < position:
                         rest = self.harness.got(handle)[self.taken[handle] :]
                         assert not rest or rest[0] > min(position, entry.consumed.execution)
 
     def teardown(self) -> None:
-        """In the end everything heals, and everybody has everything."""
+        """All faults end, and each subscription has all its notifications."""
         if self.broker is None:
             self.connect()
         for _ in range(1_000):
             self.up(10_000)
-            while self.broker.asked:
+            while self.broker.requests:
                 self.broker.answer(0)
-            for number in self.behind():
-                self.broker.catch_up(number, 1_000)
+            for id_ in self.lagging():
+                self.broker.catch_up(id_, 1_000)
             if self.broker.down:
                 down, self.broker.down = self.broker.down, []
                 self.step(ev.Received(self.harness.connection, down))
-            if self.read == len(self.harness.sent) and not self.broker.asked and not self.broker.down:
+            if self.read == len(self.harness.sent) and not self.broker.requests and not self.broker.down:
                 break
         else:
-            raise AssertionError("they never stop talking")
+            raise AssertionError("client and broker do not become idle")
         subscriptions = self.harness.state.subscriptions
         assert subscriptions.current.requests == {}
         for handle, entry in subscriptions.by_handle.items():
             assert subscriptions.current.phases[entry.current_id] is Phase.LIVE
-            assert self.harness.got(handle) == self.wanted(handle)
+            assert self.harness.got(handle) == self.expected(handle)
         assert set(self.broker.positions) == {entry.current_id for entry in subscriptions.by_handle.values()}
 
 
 def mixed(messages: list[Any], data: Any) -> list[Any]:
-    """Notifications of one subscription keep their order, those of different ones don't."""
+    """Keeps the order of notifications of one subscription, and reorders those of different ones."""
     out: list[Any] = []
     run: list[wire.Notify] = []
 
@@ -231,10 +230,10 @@ def mixed(messages: list[Any], data: Any) -> list[Any]:
         for message in run:
             queues[message.subscription].append(message)
         while queues:
-            number = data.draw(st.sampled_from(sorted(queues))) if len(queues) > 1 else next(iter(queues))
-            out.append(queues[number].pop(0))
-            if not queues[number]:
-                del queues[number]
+            id_ = data.draw(st.sampled_from(sorted(queues))) if len(queues) > 1 else next(iter(queues))
+            out.append(queues[id_].pop(0))
+            if not queues[id_]:
+                del queues[id_]
         run.clear()
 
     for message in messages:

@@ -47,17 +47,17 @@ def test_each_subscription_gets_what_its_parameters_ask_for(cluster: ManualClust
         "{ SELECT r.id FROM Reports r WHERE is_new(r) AND r.kind = kind AND r.place = place }"
     )
     fire, flood = cluster.subscribed("c", "fire", "north"), cluster.subscribed("c", "flood", "south")
-    nobody = cluster.subscribed("c", "fire", "west")
+    unmatched = cluster.subscribed("c", "fire", "west")
     cluster.post("ReportFeed", report("1"), report("2", "flood", "south"), report("3", "flood", "north"), report("4"))
     run = cluster.run_channel("c")
     assert run.execution is not None
     assert (run.execution.number, run.execution.rows, run.execution.subscriptions) == (1, 3, 2)
     assert sorted(item["id"] for item in cluster.results_of("c", fire)[0]) == ["1", "4"]
     assert cluster.results_of("c", flood) == [[{"id": "2"}]]
-    assert cluster.results_of("c", nobody) == []
+    assert cluster.results_of("c", unmatched) == []
 
 
-def test_a_run_sees_only_what_came_since_the_last_one(cluster: ManualCluster) -> None:
+def test_an_execution_sees_only_records_since_the_last_one(cluster: ManualCluster) -> None:
     cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT r.id FROM Reports r WHERE is_new(r) }}")
     me = cluster.subscribed("c")
     cluster.post("ReportFeed", report("1"))
@@ -68,7 +68,7 @@ def test_a_run_sees_only_what_came_since_the_last_one(cluster: ManualCluster) ->
     assert cluster.results_of("c", me) == [[{"id": "1"}], [{"id": "2"}]]
 
 
-def test_what_was_there_before_the_channel_is_not_new(cluster: ManualCluster) -> None:
+def test_records_from_before_the_channel_are_not_new(cluster: ManualCluster) -> None:
     cluster.post("ReportFeed", report("old"))
     cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT r.id FROM Reports r WHERE is_new(r) }}")
     me = cluster.subscribed("c")
@@ -77,7 +77,7 @@ def test_what_was_there_before_the_channel_is_not_new(cluster: ManualCluster) ->
     assert cluster.results_of("c", me) == [[{"id": "new"}]]
 
 
-def test_a_repetitive_channel_without_is_new_sees_the_data_as_it_is_each_time(cluster: ManualCluster) -> None:
+def test_a_repetitive_channel_without_is_new_sees_all_data_each_time(cluster: ManualCluster) -> None:
     cluster.execute(
         f"CREATE REPETITIVE CHANNEL c(kind string) {HOURLY} "
         "{ SELECT count(*) AS n FROM Reports r WHERE r.kind = kind }"
@@ -90,7 +90,7 @@ def test_a_repetitive_channel_without_is_new_sees_the_data_as_it_is_each_time(cl
     assert cluster.results_of("c", flood) == [[{"n": 0}], [{"n": 0}]]
 
 
-def test_an_aggregate_over_nothing_new_is_still_an_answer(cluster: ManualCluster) -> None:
+def test_an_aggregate_without_new_records_still_has_a_result(cluster: ManualCluster) -> None:
     cluster.execute(f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ SELECT count(*) AS n FROM Reports r WHERE is_new(r) }}")
     me = cluster.subscribed("c")
     cluster.run_channel("c")
@@ -143,7 +143,7 @@ def test_a_near_me_channel_follows_the_subscriber(cluster: ManualCluster) -> Non
     assert cluster.results_of("c", bob) == [[{"id": "2"}], [{"id": "3"}]]
 
 
-def test_a_record_that_is_new_on_either_side_can_be_asked_for(cluster: ManualCluster) -> None:
+def test_a_join_can_select_pairs_that_are_new_on_either_side(cluster: ManualCluster) -> None:
     cluster.execute(
         "CREATE ACTIVE DATASET Units (unit string, place string);"
         f"CREATE REPETITIVE CHANNEL c() {HOURLY} {{ "
@@ -189,7 +189,7 @@ def test_channel_time_never_goes_back_when_the_clock_does(
     assert cluster.results_of("c", me) == [[{"id": "1"}], [{"id": "2"}]]
 
 
-def test_a_continuous_channel_delivers_every_record_exactly_once(cluster: ManualCluster) -> None:
+def test_a_continuous_channel_delivers_every_record_once(cluster: ManualCluster) -> None:
     cluster.execute("CREATE CONTINUOUS CHANNEL c() { SELECT r.id FROM Reports r WHERE is_new(r) }")
     me = cluster.subscribed("c")
     expected = [str(number) for number in range(40)]
@@ -199,7 +199,7 @@ def test_a_continuous_channel_delivers_every_record_exactly_once(cluster: Manual
     assert sorted(item["id"] for item in found) == sorted(expected)
 
 
-def test_repetitive_channels_run_by_themselves(cluster: ManualCluster) -> None:
+def test_repetitive_channels_run_periodically(cluster: ManualCluster) -> None:
     cluster.execute(
         'CREATE REPETITIVE CHANNEL c() PERIOD duration("PT0.2S") { SELECT r.id FROM Reports r WHERE is_new(r) }'
     )
@@ -311,8 +311,8 @@ def test_a_push_channel_sends_the_results_along(cluster: ManualCluster, listener
     cluster.execute("CREATE CONTINUOUS PUSH CHANNEL c() { SELECT r.id FROM Reports r WHERE is_new(r) }")
     me = cluster.subscribed("c", broker="one")
     cluster.post("ReportFeed", report("1"))
-    (told,) = listener.wait(1)
-    assert told["results"] == [{"subscription": me, "execution": 1, "count": 1, "results": [{"id": "1"}]}]
+    (notification,) = listener.wait(1)
+    assert notification["results"] == [{"subscription": me, "execution": 1, "count": 1, "results": [{"id": "1"}]}]
 
 
 def test_a_failing_channel_is_marked_and_the_others_continue(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
@@ -331,7 +331,7 @@ def test_a_failing_channel_is_marked_and_the_others_continue(tmp_path: Path, spa
         ((state, error),) = cluster.rows("SELECT state, error FROM catalog.channels WHERE name = 'bad'")
         assert state == "failing" and "not a number" in error
         assert cluster.results_of("bad", bad) == []
-        # When the cause is gone, it catches up and says so.
+        # When the cause is gone, the channel catches up and is marked as running.
         cluster.execute("DELETE FROM Reports WHERE id = 'not a number'")
         cluster.post("ReportFeed", report("7"))
         assert cluster.wait_results("bad", bad, 1) == [{"n": 7}]
@@ -360,9 +360,7 @@ def test_results_can_be_read_from_any_position_until_they_expire(cluster: Manual
     assert [item["execution"] for item in cluster.executions("c")] == [4]
 
 
-def test_results_too_many_for_the_driver_are_written_by_the_executors(
-    tmp_path: Path, spark_runtime: SparkRuntime
-) -> None:
+def test_executors_write_results_that_exceed_the_driver(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
     with running_cluster(tmp_path / "home", spark_runtime, collect_rows=2) as cluster:
         cluster.execute(REPORTS)
         cluster.execute(

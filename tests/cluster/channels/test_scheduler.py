@@ -107,22 +107,22 @@ def test_the_job_that_has_waited_longest_goes_first() -> None:
     assert seen.count("patient") >= 4
 
 
-def test_a_failing_job_is_tried_again_when_the_callback_says() -> None:
+def test_a_failing_job_is_retried_when_the_callback_says() -> None:
     clock = Clock()
-    told: list[str] = []
+    reported: list[str] = []
 
     def boom() -> bool:
         raise ValueError("broken")
 
     def failed(job: Job, error: Exception) -> float:
-        told.append(f"{error} {job.failures}")
+        reported.append(f"{error} {job.failures}")
         return 3.0
 
     plan = scheduler(clock, failed=failed)
     plan.add(1, job(period=10.0, run=boom))
     clock.now = 110.0
     step(plan)
-    assert told == ["broken 1"]
+    assert reported == ["broken 1"]
     assert plan.jobs[1].due == 113.0
 
 
@@ -143,7 +143,7 @@ def running() -> Iterator[Scheduler]:
     plan.close()
 
 
-def test_removing_a_job_waits_for_its_run_to_end(running: Scheduler) -> None:
+def test_removing_a_job_waits_until_its_run_has_ended(running: Scheduler) -> None:
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     def run() -> bool:
@@ -178,7 +178,7 @@ def test_one_job_is_never_run_twice_at_the_same_time(running: Scheduler) -> None
 
 
 class Cold:
-    """Jobs of a Spark that has just started; the first run of each stands still until it is let go."""
+    """Jobs of a Spark that has just started; the first run of each blocks until it is released."""
 
     def __init__(self, names: str, compiling: int = 1) -> None:
         self.clock = Clock()
@@ -191,7 +191,7 @@ class Cold:
         self.clock.now += 10.0
 
     def take(self) -> str | None:
-        """What a thread that is free begins to run now."""
+        """The job that an idle thread starts now."""
         job, self.pause = self.plan._next(self.clock())
         if job is None:
             return None
@@ -219,7 +219,7 @@ def test_jobs_that_have_run_before_do_not_wait_for_a_first_run() -> None:
 def test_a_long_first_run_does_not_block_other_first_runs_forever() -> None:
     cold = Cold("ab")
     assert [cold.take(), cold.take()] == ["a", None]
-    assert cold.pause == ALONE, "a thread looks again when others may begin"
+    assert cold.pause == ALONE, "a thread checks again when others may begin"
     cold.clock.now += ALONE
     assert cold.take() == "b"
 

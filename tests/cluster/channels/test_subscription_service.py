@@ -27,8 +27,8 @@ def cluster(tmp_path: Path) -> Iterator[ManualCluster]:
     made.close()
 
 
-def wanted(cluster: ManualCluster) -> dict[int, list[str]]:
-    """What the catalog holds, which must be what memory holds."""
+def stored(cluster: ManualCluster) -> dict[int, list[str]]:
+    """The subscriptions in the catalog, which must equal those in memory."""
     channel = cluster.context.definitions.get(Channel, "c")
     names = {broker.id: broker.name for broker in cluster.context.definitions.all(Broker)}
     stored = {
@@ -40,15 +40,15 @@ def wanted(cluster: ManualCluster) -> dict[int, list[str]]:
     return stored
 
 
-def test_thousands_are_taken_in_one_request_and_identical_ones_once(cluster: ManualCluster) -> None:
+def test_one_request_adds_thousands_and_identical_ones_once(cluster: ManualCluster) -> None:
     ids = cluster.subscribe("c", "a", [[n % 700] for n in range(1000)]).result(120)
     assert len(set(ids)) == 700
     assert ids[0] == ids[700]
-    assert len(wanted(cluster)) == 700
+    assert len(stored(cluster)) == 700
 
 
-def test_concurrent_changes_of_brokers_end_as_their_answers_say(cluster: ManualCluster) -> None:
-    """Subscribing and leaving at the same time: memory and catalog agree, and nobody who holds one has lost it."""
+def test_concurrent_changes_leave_memory_and_catalog_equal(cluster: ManualCluster) -> None:
+    """Two brokers subscribe and unsubscribe at the same time: memory and catalog agree, and no subscription is lost."""
     failures: list[BaseException] = []
 
     def churn(broker: str) -> None:
@@ -66,16 +66,16 @@ def test_concurrent_changes_of_brokers_end_as_their_answers_say(cluster: ManualC
     for thread in threads:
         thread.join()
     assert failures == []
-    assert list(wanted(cluster).values()) == [["a", "b"]]
+    assert list(stored(cluster).values()) == [["a", "b"]]
 
 
 def test_a_migration_is_one_commit(cluster: ManualCluster) -> None:
     (number,) = cluster.subscribe("c", "a", [[1]]).result(120)
     assert cluster.migrate("c", number, None, None, "b").result(120) == number
-    assert wanted(cluster) == {number: ["b"]}
+    assert stored(cluster) == {number: ["b"]}
     other = cluster.migrate("c", number, [2], "b", "a").result(120)
     assert other != number
-    assert wanted(cluster) == {other: ["a"]}
+    assert stored(cluster) == {other: ["a"]}
 
 
 def test_an_unknown_subscription_is_refused(cluster: ManualCluster) -> None:
@@ -83,16 +83,16 @@ def test_an_unknown_subscription_is_refused(cluster: ManualCluster) -> None:
     with pytest.raises(NotFound):
         cluster.subscribe("nothing", "a", [[1]])
     with pytest.raises(NotFound):
-        cluster.subscribe("c", "nobody", [[1]])
+        cluster.subscribe("c", "unknown", [[1]])
     with pytest.raises(NotFound):
         cluster.unsubscribe("c", [number + 1])
     with pytest.raises(Conflict):
         cluster.migrate("c", number, None, "b", "a")
     with pytest.raises(LimitExceeded):
         cluster.subscribe("c", "a", [[1]] * 1001)
-    assert wanted(cluster) == {number: ["a"]}
+    assert stored(cluster) == {number: ["a"]}
     assert cluster.unsubscribe("c", [number], "b").result(120) == 0
-    assert wanted(cluster) == {number: ["a"]}
+    assert stored(cluster) == {number: ["a"]}
 
 
 def test_foreign_files_in_the_segment_path_are_not_deleted(tmp_path: Path) -> None:

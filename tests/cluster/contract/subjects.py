@@ -1,4 +1,4 @@
-"""The two data clusters that one contract holds for: the reference in memory, and the real one."""
+"""The two data clusters under one contract: the reference in memory, and the real one."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_arguments_that_do_not_fit_refuse_the_whole_request(subject, channel, ar
     assert subject.subscriptions(channel, "east") == []
 
 
-def test_what_does_not_exist_is_named(subject, channel):
+def test_an_error_names_the_kind_of_the_missing_object(subject, channel):
     for call in (
         lambda: subject.subscribe("Nothing", "east", ["fire"]),
         lambda: subject.subscribe(channel, "north", ["fire"]),
@@ -74,7 +74,7 @@ def test_what_does_not_exist_is_named(subject, channel):
         assert caught.value.fields["kind"] in ("channel", "broker", "subscription", "execution")
 
 
-def test_a_subscription_lives_as_long_as_a_broker_has_it(subject, channel):
+def test_a_subscription_exists_as_long_as_a_broker_has_it(subject, channel):
     (id,) = subject.subscribe(channel, "east", ["fire"])
     subject.subscribe(channel, "west", ["fire"])
     assert subject.unsubscribe(channel, id, "east") == 1
@@ -183,7 +183,7 @@ def test_a_push_channel_sends_results_along(subject, channel):
     subject.drop(pushed)
 
 
-def test_a_name_is_taken_once_in_whatever_case(subject, channel):
+def test_a_name_is_unique_in_any_case(subject, channel):
     with pytest.raises(UserError):
         subject.create(channel.lower())
     assert subject.position(channel.lower()) == subject.position(channel)

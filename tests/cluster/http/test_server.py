@@ -41,7 +41,7 @@ def code(response: httpx.Response) -> tuple[int, str]:
 # -- posts ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_post_is_passed_on_with_its_options(client, cluster):
+def test_a_post_reaches_the_cluster_with_its_options(client, cluster):
     headers = {"content-type": "application/x-ndjson", "idempotency-key": "k1", "content-encoding": "gzip"}
     body = gzip.compress(b'{"a":1}\n')
     answer = client.post("/feeds/reports", params={"unknown": "ignore"}, content=body, headers=headers)
@@ -53,7 +53,7 @@ def test_a_name_is_percent_decoded(client):
     assert client.post("/feeds/my%20feed", content=b"{}").json()["error"]["name"] == "my feed"
 
 
-def test_a_chunked_body_is_put_together(client, cluster):
+def test_a_chunked_body_is_joined(client, cluster):
     client.post("/feeds/reports", content=iter([b"[1", b",2]"]))
     assert cluster.posts[0].body == b"[1,2]"
 
@@ -66,7 +66,7 @@ def test_a_chunked_body_is_refused_as_soon_as_it_is_too_large(client):
     assert code(client.post("/feeds/reports", content=endless())) == (413, "limit_exceeded")
 
 
-def test_a_post_waits_behind_no_script(client, cluster):
+def test_a_post_does_not_wait_for_a_running_script(client, cluster):
     with client.stream("POST", "/sql", content="hold", headers={"accept": "application/x-ndjson"}) as script:
         assert cluster.held.wait(120)
         assert client.post("/feeds/reports", content=b"{}").status_code == 200
@@ -211,7 +211,7 @@ def test_a_bad_request_is_refused_with_a_code(shared, method, path, request_, st
     assert "Traceback" not in answer.text
 
 
-def test_a_wrong_method_says_which_are_right(shared):
+def test_a_wrong_method_is_refused_with_the_allowed_ones(shared):
     assert shared.put(SUBSCRIBE).headers["allow"] == "GET, POST"
 
 
@@ -226,7 +226,7 @@ def raw(client: httpx.Client, *parts: bytes) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["error"]["code"]
 
 
-def test_bytes_that_are_no_http_are_refused(shared):
+def test_bytes_that_are_not_http_are_refused(shared):
     assert raw(shared, b"\x16\x03\x01 hello\r\n\r\n") == (400, "malformed")
 
 
@@ -243,7 +243,7 @@ HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
     ],
     ids=["url", "header", "headers", "second request"],
 )
-def test_a_head_without_an_end_is_cut_off(shared, parts):
+def test_an_endless_header_is_refused(shared, parts):
     with socket.create_connection((shared.base_url.host, shared.base_url.port)) as sock:
         try:
             for part in parts:
@@ -255,7 +255,7 @@ def test_a_head_without_an_end_is_cut_off(shared, parts):
     assert b'"limit_exceeded"' in answer
 
 
-def test_a_large_body_is_no_head(cluster):
+def test_a_large_body_is_not_subject_to_the_limit_of_headers(cluster):
     with serving(cluster, ClusterConfig(port=0)) as url:
         assert httpx.post(url + "/feeds/reports", content=b"x" * 1_000_000, timeout=60).status_code == 200
 
@@ -276,7 +276,7 @@ def test_a_script_is_answered_with_its_outcomes(client):
     assert outcomes[1]["result"] == [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
 
 
-def test_a_failing_script_says_what_was_done_and_where_it_failed(client):
+def test_a_failing_script_reports_what_was_done_and_where_it_failed(client):
     answer = client.post("/sql", content="one; two; wrong; three")
     assert code(answer) == (400, "syntax")
     assert (answer.json()["error"]["statement"], answer.json()["error"]["column"]) == (2, 11)
@@ -290,7 +290,7 @@ def test_a_streamed_script_ends_with_its_error(client):
     assert lines[2]["error"]["code"] == "syntax"
 
 
-def test_a_streamed_outcome_comes_while_the_next_statement_runs(client, cluster):
+def test_a_streamed_outcome_arrives_while_the_next_statement_runs(client, cluster):
     with client.stream("POST", "/sql", content="one; hold", headers={"accept": "application/x-ndjson"}) as answer:
         lines = answer.iter_lines()
         assert "progress" in next(lines)
@@ -299,7 +299,7 @@ def test_a_streamed_outcome_comes_while_the_next_statement_runs(client, cluster)
         assert [next(iter(json.loads(line))) for line in lines] == ["progress", "outcome"]
 
 
-def test_a_script_stops_when_its_reader_has_gone(client, cluster):
+def test_a_script_stops_when_its_client_disconnects(client, cluster):
     with client.stream("POST", "/sql", content="one; hold; two", headers={"accept": "application/x-ndjson"}) as answer:
         next(answer.iter_lines())
         assert cluster.held.wait(120)
@@ -314,7 +314,7 @@ def test_a_script_stops_when_its_reader_has_gone(client, cluster):
 
 
 @pytest.mark.parametrize(
-    ("wish", "media", "text"),
+    ("request_options", "media", "text"),
     [
         ({}, "application/json", '[{"a":1,"b":"x"},{"a":2,"b":null}]'),
         ({"headers": {"accept": "application/json"}}, "application/json", '[{"a":1,"b":"x"},{"a":2,"b":null}]'),
@@ -324,8 +324,8 @@ def test_a_script_stops_when_its_reader_has_gone(client, cluster):
         ({"params": {"format": "ndjson"}}, "application/x-ndjson", '{"a":1,"b":"x"}\n{"a":2,"b":null}\n'),
     ],
 )
-def test_a_query_is_answered_in_the_format_asked_for(shared, wish, media, text):
-    answer = shared.post("/query", content="select", **wish)
+def test_a_query_is_answered_in_the_requested_format(shared, request_options, media, text):
+    answer = shared.post("/query", content="select", **request_options)
     assert (answer.headers["content-type"], answer.text) == (media, text)
 
 
@@ -341,14 +341,14 @@ def test_results_are_streamed(client):
     assert (answer.headers["content-type"], answer.text) == ("application/x-ndjson", '{"subscription":1}\n')
 
 
-def test_a_pull_ends_when_its_reader_has_gone(client, cluster):
+def test_a_pull_ends_when_its_client_disconnects(client, cluster):
     with client.stream("GET", "/channels/alarms/executions/99/results?broker=b") as answer:
         next(answer.iter_raw())
     assert cluster.held.wait(120)
     assert cluster.closed_streams == ["pull"]
 
 
-def test_an_error_in_the_middle_of_a_stream_breaks_it_off(client, cluster, caplog):
+def test_an_error_in_the_middle_of_a_stream_aborts_it(client, cluster, caplog):
     cluster.broken["pull"] = StorageError("the segment cannot be read")
     with pytest.raises(httpx.RemoteProtocolError):
         client.get("/channels/alarms/executions/1/results?broker=b")
@@ -360,10 +360,10 @@ def test_a_long_poll_ends_with_the_execution_it_waits_for(client, cluster):
     assert client.get("/channels/alarms/executions?wait=60").json() == {"executions": []}
 
 
-# -- health and trouble --------------------------------------------------------------------------------------------
+# -- health and failures -------------------------------------------------------------------------------------------
 
 
-def test_readiness_says_why_not(client, cluster):
+def test_readiness_reports_why_queries_cannot_run(client, cluster):
     cluster.state = {"ready": False, "spark": "starting", "reason": "", "committer": True}
     answer = client.get("/readyz")
     assert code(answer) == (503, "not_ready")
@@ -374,7 +374,7 @@ def test_readiness_says_why_not(client, cluster):
 def test_health_fails_when_the_committer_has_stopped(client, cluster):
     cluster.state = {"ready": True, "spark": "up", "reason": "", "committer": False}
     answer = client.get("/healthz")
-    assert code(answer) == (503, "trouble")
+    assert code(answer) == (503, "failure")
     assert answer.json()["error"]["message"] == "the committer has stopped, so nothing can be stored"
 
 
@@ -387,7 +387,7 @@ def test_health_needs_no_spark(client, cluster):
     ("broken", "method", "path"),
     [("publish", "POST", "/feeds/reports"), ("query", "POST", "/query"), ("channels", "GET", "/channels")],
 )
-def test_what_nobody_foresaw_is_logged_under_an_id_and_not_told(client, cluster, caplog, broken, method, path):
+def test_an_unexpected_error_is_logged_under_an_id_and_not_shown(client, cluster, caplog, broken, method, path):
     cluster.broken[broken] = ZeroDivisionError("secret detail")
     answer = client.request(method, path, content=b"select" if method == "POST" else None)
     assert code(answer) == (500, "internal")
@@ -396,13 +396,13 @@ def test_what_nobody_foresaw_is_logged_under_an_id_and_not_told(client, cluster,
     assert "secret detail" in caplog.text
 
 
-def test_a_script_that_crashes_is_not_told_why(client):
+def test_a_crash_of_a_script_is_not_explained_to_the_client(client):
     answer = client.post("/sql", content="one; crash", headers={"accept": "application/x-ndjson"})
     assert json.loads(answer.text.splitlines()[-1])["error"]["code"] == "internal"
     assert "secret" not in answer.text
 
 
-def test_trouble_of_the_system_is_a_5xx_with_its_reason(client, cluster):
+def test_a_system_failure_is_a_5xx_with_its_reason(client, cluster):
     cluster.broken["publish"] = StorageError("the disk is full", hint="make room")
     answer = client.post("/feeds/reports", content=b"{}")
     assert code(answer) == (507, "storage")
@@ -431,7 +431,7 @@ def test_requests_are_counted_by_route(client):
 
 
 def refuses(url: str) -> None:
-    """Returns once nobody listens there any more."""
+    """Returns once the port refuses connections."""
     while True:
         try:
             socket.create_connection((httpx.URL(url).host, httpx.URL(url).port)).close()
@@ -439,7 +439,7 @@ def refuses(url: str) -> None:
             return
 
 
-def test_a_request_that_runs_is_finished_before_the_server_stops(cluster):
+def test_a_running_request_finishes_before_the_server_stops(cluster):
     answers: list[int] = []
     with serving(cluster, ClusterConfig(port=0)) as url:
         post = threading.Thread(
@@ -470,7 +470,7 @@ def test_stopping_ends_long_polls(cluster):
     assert answers == [200]
 
 
-def test_a_port_in_use_is_said_so():
+def test_an_occupied_port_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UserError, match="is in use"):
         bind("127.0.0.1", taken.getsockname()[1])
 
@@ -478,7 +478,7 @@ def test_a_port_in_use_is_said_so():
 @pytest.mark.parametrize(
     ("host", "port"), [("no.such.host.invalid", 0), ("192.0.2.1", 0), ("127.0.0.1", 70_000), ("\0", 0)]
 )
-def test_an_address_that_cannot_be_listened_on_is_said_so(host, port):
+def test_an_unusable_address_is_reported(host, port):
     with pytest.raises(UserError, match="cannot listen"):
         bind(host, port)
 

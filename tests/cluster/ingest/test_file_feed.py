@@ -48,7 +48,7 @@ class Taker:
 
 
 def put(folder: Path, name: str, *rows: Any) -> None:
-    """A file appears whole, as the feed asks for."""
+    """Makes a complete file appear at once, as the feed requires."""
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{name}"
     draft.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
@@ -87,7 +87,7 @@ def failure(feed: FileFeed) -> str:
     return str(feed.status()["error"])
 
 
-def test_files_are_taken_as_they_appear(make, tmp_path):
+def test_new_files_are_ingested(make, tmp_path):
     taker = Taker()
     put(tmp_path / "in", "a.json", {"id": 1, "kind": "fire"}, {"id": 2})
     feed = make(taker)
@@ -100,7 +100,7 @@ def test_files_are_taken_as_they_appear(make, tmp_path):
     }  # fmt: skip
 
 
-def test_a_new_file_is_noticed_without_being_asked_for(make, tmp_path):
+def test_a_running_feed_notices_a_new_file(make, tmp_path):
     taker = Taker()
     feed = make(taker)
     feed.start()
@@ -109,7 +109,7 @@ def test_a_new_file_is_noticed_without_being_asked_for(make, tmp_path):
     assert taker.ids == [1]
 
 
-def test_bad_json_rows_are_refused_one_by_one(make, tmp_path):
+def test_single_bad_json_rows_are_refused(make, tmp_path):
     taker = Taker()
     put(
         tmp_path / "in", "a.json",
@@ -125,7 +125,7 @@ def test_bad_json_rows_are_refused_one_by_one(make, tmp_path):
     assert "a.json: null in the column 'id'" in reasons
 
 
-def test_bad_csv_rows_are_refused_one_by_one(make, tmp_path):
+def test_single_bad_csv_rows_are_refused(make, tmp_path):
     taker = Taker()
     put(
         tmp_path / "in",
@@ -151,7 +151,7 @@ def test_a_csv_header_in_another_order_is_an_error_and_not_wrong_data(make, tmp_
     assert taker.ids == []
 
 
-def test_parquet_files_with_nulls_in_a_not_null_column(make, tmp_path):
+def test_parquet_rows_with_null_in_a_not_null_column_are_refused(make, tmp_path):
     taker = Taker()
     table = pa.table(
         {"id": pa.array([1, None, 3]), "kind": ["a", "b", "c"], "at": pa.array([0] * 3, pa.timestamp("us", "UTC"))}
@@ -164,7 +164,7 @@ def test_parquet_files_with_nulls_in_a_not_null_column(make, tmp_path):
     assert taker.refused == 1
 
 
-def test_nested_types_come_through(make, tmp_path):
+def test_nested_types_are_ingested(make, tmp_path):
     taker = Taker()
     columns = (Column("id", "int"), Column("tags", "array<string>"), Column("place", "struct<lat:double,lon:double>"))
     put(tmp_path / "in", "a.json", {"id": 1, "tags": ["x", "y"], "place": {"lat": 1.5, "lon": 2}})
@@ -173,7 +173,7 @@ def test_nested_types_come_through(make, tmp_path):
     assert table.to_pylist() == [{"id": 1, "tags": ["x", "y"], "place": {"lat": 1.5, "lon": 2.0}}]
 
 
-def test_a_take_that_fails_is_tried_again_with_the_same_batch(make, tmp_path):
+def test_a_failed_commit_is_retried_with_the_same_batch(make, tmp_path):
     taker = Taker()
     taker.fail = OSError("disk full")
     put(tmp_path / "in", "a.json", {"id": 1})
@@ -187,9 +187,9 @@ def test_a_take_that_fails_is_tried_again_with_the_same_batch(make, tmp_path):
     assert feed.status()["error"] is None
 
 
-def test_an_unreadable_file_is_told_and_removing_it_lets_the_feed_go_on(make, tmp_path):
+def test_an_unreadable_file_is_reported_and_the_feed_continues_without_it(make, tmp_path):
     taker = Taker()
-    put(tmp_path / "in", "a.parquet", "this is no parquet")
+    put(tmp_path / "in", "a.parquet", "this is not parquet")
     feed = make(taker, format="parquet")
     assert "a.parquet" in failure(feed)
     (tmp_path / "in" / "a.parquet").unlink()
@@ -197,7 +197,7 @@ def test_an_unreadable_file_is_told_and_removing_it_lets_the_feed_go_on(make, tm
     assert feed.status()["state"] == "running"
 
 
-def test_a_folder_that_is_not_there_yet_is_waited_for(make, tmp_path):
+def test_a_feed_waits_for_a_missing_folder(make, tmp_path):
     taker = Taker()
     feed = make(taker)
     (tmp_path / "in").rmdir()
@@ -207,7 +207,7 @@ def test_a_folder_that_is_not_there_yet_is_waited_for(make, tmp_path):
     assert taker.ids == [1]
 
 
-def test_many_files_come_in_bounded_batches(make, tmp_path, monkeypatch):
+def test_many_files_are_ingested_in_bounded_batches(make, tmp_path, monkeypatch):
     monkeypatch.setattr("tocsin.cluster.ingest.file_feed.BATCH_BYTES", 50)
     taker = Taker()
     for number in range(8):
@@ -217,7 +217,7 @@ def test_many_files_come_in_bounded_batches(make, tmp_path, monkeypatch):
     assert len(taker.batches) > 2
 
 
-def test_a_stopped_feed_goes_on_where_it_was(make, tmp_path):
+def test_a_stopped_feed_resumes_after_its_last_file(make, tmp_path):
     taker = Taker()
     put(tmp_path / "in", "a.json", {"id": 1})
     feed = make(taker)
@@ -231,7 +231,7 @@ def test_a_stopped_feed_goes_on_where_it_was(make, tmp_path):
     assert taker.ids == [1, 2]
 
 
-def test_an_old_file_added_late_is_not_left_out(make, tmp_path):
+def test_an_old_file_added_late_is_ingested(make, tmp_path):
     taker = Taker()
     put(tmp_path / "in", "new.json", {"id": 1})
     feed = make(taker)
@@ -256,7 +256,7 @@ def test_a_lost_checkpoint_never_repeats_a_batch_number(make, tmp_path, monkeypa
     assert all(number < 2**63 for number in taker.batches)
 
 
-def test_a_link_that_leads_out_of_the_allowed_folders_is_not_followed(make, spark_runtime, tmp_path, monkeypatch):
+def test_a_link_out_of_the_allowed_folders_is_not_followed(make, spark_runtime, tmp_path, monkeypatch):
     (tmp_path / "secret.json").write_text('{"id": 1}\n')
     allowed = msgspec.structs.replace(spark_runtime.config, load_paths=(str(tmp_path / "in"),))
     monkeypatch.setattr(spark_runtime, "config", allowed)
@@ -308,7 +308,7 @@ print("done", flush=True)
 """
 
 
-def test_kills_before_and_after_the_commit_neither_lose_nor_repeat_a_file(tmp_path):
+def test_a_kill_around_the_commit_neither_loses_nor_repeats_a_file(tmp_path):
     put(tmp_path / "in", "a.json", {"id": 1}, {"id": 2})
     child = start_child(CRASHING, str(tmp_path), "before")
     read_until(child.stdout, "^now")
@@ -395,7 +395,7 @@ def test_a_path_outside_of_the_allowed_folders_is_refused(tmp_path, path):
 @pytest.mark.parametrize(
     "path", ["{root}/in", "{root}/in/a/b.json", "file://{root}/in/x", "{root}/way/x", "hdfs://name/data/x"]
 )
-def test_a_path_inside_is_returned_resolved(tmp_path, path):
+def test_a_path_inside_the_allowed_folders_is_resolved(tmp_path, path):
     (tmp_path / "in").mkdir()
     (tmp_path / "way").symlink_to(tmp_path / "in")
     checked = check_path(
@@ -459,7 +459,7 @@ def test_by_default_nothing_may_be_read_where_the_working_folder_is_the_root_or_
 # --- LOAD DATASET
 
 
-def test_a_load_comes_in_pieces_with_progress(spark_runtime, tmp_path, monkeypatch):
+def test_a_load_is_committed_in_pieces_with_progress(spark_runtime, tmp_path, monkeypatch):
     monkeypatch.setattr("tocsin.cluster.ingest.file_feed.PARTITION_BYTES", 4096)
     put(tmp_path / "in", "big.json", *({"id": number, "kind": "x" * 50} for number in range(1000)))
     done: list[float] = []
@@ -470,14 +470,14 @@ def test_a_load_comes_in_pieces_with_progress(spark_runtime, tmp_path, monkeypat
     assert done[-1] == pytest.approx(1.0)
 
 
-def test_a_load_refuses_bad_rows_one_by_one(spark_runtime, tmp_path):
+def test_a_load_refuses_single_bad_rows(spark_runtime, tmp_path):
     put(tmp_path / "in", "a.json", {"id": 1}, "nonsense", {"kind": "no id"})
     (piece,) = load_files(spark_runtime, str(tmp_path / "in" / "a.json"), "json", COLUMNS)
     assert piece.table["id"].to_pylist() == [1]
     assert piece.refused == 2
 
 
-def test_a_load_takes_patterns_and_names_with_wildcards_in_them(spark_runtime, tmp_path):
+def test_a_load_accepts_patterns_and_names_with_wildcards(spark_runtime, tmp_path):
     put(tmp_path / "in", "[1].json", {"id": 1})
     put(tmp_path / "in", "2.json", {"id": 2})
     put(tmp_path / "in", "3.txt", {"id": 3})
@@ -487,13 +487,13 @@ def test_a_load_takes_patterns_and_names_with_wildcards_in_them(spark_runtime, t
     assert piece.table["id"].to_pylist() == [1]
 
 
-def test_a_load_of_nothing_says_so(spark_runtime, tmp_path):
+def test_a_load_of_a_missing_path_is_an_error(spark_runtime, tmp_path):
     with pytest.raises(NotFound):
         list(load_files(spark_runtime, str(tmp_path / "nowhere"), "json", COLUMNS))
 
 
 def test_a_load_of_a_broken_file_names_it(spark_runtime, tmp_path):
-    put(tmp_path / "in", "a.parquet", "this is no parquet")
+    put(tmp_path / "in", "a.parquet", "this is not parquet")
     with pytest.raises(QueryFailed, match=r"a\.parquet"):
         list(load_files(spark_runtime, str(tmp_path / "in"), "parquet", COLUMNS))
 

@@ -35,7 +35,7 @@ def test_a_post_is_readable_when_it_is_acknowledged(cluster: ManualCluster) -> N
     assert sorted(cluster.rows("SELECT id, n FROM Events")) == [("a", 1), ("b", 2)]
 
 
-def test_the_latest_record_of_a_key_is_the_one_that_counts(cluster: ManualCluster) -> None:
+def test_the_latest_record_of_a_key_replaces_earlier_ones(cluster: ManualCluster) -> None:
     cluster.post("PlaceFeed", {"user": "ann", "lat": 1}, {"user": "ann", "lat": 2}, {"user": "bob", "lat": 3})
     cluster.post("PlaceFeed", {"user": "bob", "lat": 4, "tags": ["x"], "at": "2026-01-02T03:04:05Z"})
     rows = cluster.rows("SELECT user, lat, tags, cast(at AS string) FROM Places ORDER BY user")
@@ -51,7 +51,7 @@ def test_the_latest_record_of_a_key_is_the_one_that_counts(cluster: ManualCluste
         (gzip.compress(b'{"id":"a","n":1}'), "application/json", "gzip"),
     ],
 )
-def test_one_record_an_array_lines_and_gzip_are_taken(
+def test_one_record_an_array_lines_and_gzip_are_accepted(
     cluster: ManualCluster, body: bytes, content_type: str, encoding: str
 ) -> None:
     receipt = cluster.publish(Post("EventFeed", body, content_type=content_type, encoding=encoding)).result(120)
@@ -59,7 +59,7 @@ def test_one_record_an_array_lines_and_gzip_are_taken(
     assert cluster.rows("SELECT id, n FROM Events") == [("a", 1)]
 
 
-def test_records_that_do_not_fit_are_refused_one_by_one(cluster: ManualCluster) -> None:
+def test_single_invalid_records_are_refused(cluster: ManualCluster) -> None:
     body = json.dumps([{"id": "a", "n": 1}, {"id": "b", "n": "two"}, 3, {"id": "c", "n": 3}]).encode()
     receipt = cluster.publish(Post("EventFeed", body)).result(120)
     assert receipt.accepted == 2
@@ -68,7 +68,7 @@ def test_records_that_do_not_fit_are_refused_one_by_one(cluster: ManualCluster) 
     assert sorted(cluster.rows("SELECT id FROM Events")) == [("a",), ("c",)]
 
 
-def test_all_or_nothing_on_demand(cluster: ManualCluster) -> None:
+def test_an_atomic_post_stores_all_records_or_none(cluster: ManualCluster) -> None:
     body = json.dumps([{"id": "a", "n": 1}, {"id": "b", "n": "two"}]).encode()
     with pytest.raises(RecordsRefused, match="1 of 2") as refused:
         cluster.publish(Post("EventFeed", body, atomic=True)).result(120)
@@ -76,7 +76,7 @@ def test_all_or_nothing_on_demand(cluster: ManualCluster) -> None:
     assert cluster.rows("SELECT * FROM Events") == []
 
 
-def test_a_repeated_post_with_the_same_key_is_harmless(cluster: ManualCluster) -> None:
+def test_a_repeated_post_with_the_same_key_is_stored_once(cluster: ManualCluster) -> None:
     first = cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120)
     again = cluster.publish(Post("EventFeed", b'{"id":"a","n":1}', idempotency_key="k")).result(120)
     assert (first.accepted, first.repeated, again.accepted, again.repeated) == (1, False, 1, True)
@@ -92,7 +92,7 @@ def test_a_key_is_remembered_across_a_restart(tmp_path: Path, spark_runtime: Spa
         assert cluster.rows("SELECT * FROM Events") == [("a", 1)]
 
 
-def test_the_same_key_at_the_same_time_is_taken_once(cluster: ManualCluster) -> None:
+def test_concurrent_posts_with_the_same_key_are_stored_once(cluster: ManualCluster) -> None:
     barrier = threading.Barrier(16)
     receipts = []
 
@@ -125,7 +125,7 @@ def test_concurrent_posts_share_commits(cluster: ManualCluster) -> None:
     assert cluster.rows("SELECT count(DISTINCT id) FROM Events") == [(200,)]
 
 
-def test_many_commits_are_folded_and_nothing_changes(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
+def test_compaction_of_many_commits_changes_no_row(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
     with running_cluster(tmp_path / "home", spark_runtime, tail_rows=20, tail_segments=5) as cluster:
         cluster.execute(SETUP)
         for n in range(30):
@@ -157,7 +157,7 @@ def test_many_commits_are_folded_and_nothing_changes(tmp_path: Path, spark_runti
         ("EventFeed", b"[" + b"{}," * 50 + b"{}]", {}, LimitExceeded),
     ],
 )
-def test_bad_posts_are_refused_and_nothing_is_taken(
+def test_a_bad_post_is_refused_and_stores_nothing(
     tmp_path: Path, spark_runtime: SparkRuntime, feed: str, body: bytes, options: dict, error: type[Exception]
 ) -> None:
     limits = Limits(request_bytes=4000, records=20)
@@ -169,13 +169,13 @@ def test_bad_posts_are_refused_and_nothing_is_taken(
 
 
 @pytest.mark.parametrize("statement", ["STOP FEED EventFeed", "STOP FEED EventFeed; DISCONNECT FEED EventFeed"])
-def test_a_stopped_feed_takes_nothing(cluster: ManualCluster, statement: str) -> None:
+def test_a_stopped_feed_refuses_posts(cluster: ManualCluster, statement: str) -> None:
     cluster.execute(statement)
     with pytest.raises(Conflict):
         cluster.publish(Post("EventFeed", b'{"id":"a","n":1}')).result(120)
 
 
-def test_connecting_and_starting_once_more_changes_nothing(cluster: ManualCluster) -> None:
+def test_connecting_and_starting_a_feed_again_changes_nothing(cluster: ManualCluster) -> None:
     cluster.execute("CONNECT FEED EventFeed TO DATASET events; START FEED EventFeed")
     cluster.post("EventFeed", {"id": "a", "n": 1})
     assert cluster.rows("SELECT id FROM Events") == [("a",)]
@@ -183,7 +183,7 @@ def test_connecting_and_starting_once_more_changes_nothing(cluster: ManualCluste
         cluster.execute("CONNECT FEED EventFeed TO DATASET Places")
 
 
-def test_a_full_disk_refuses_the_post_and_keeps_what_was_there(
+def test_a_full_disk_refuses_the_post_and_keeps_earlier_records(
     cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.post("EventFeed", {"id": "a", "n": 1})

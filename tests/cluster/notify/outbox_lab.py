@@ -22,7 +22,7 @@ Answer = int | Callable[[], int]
 
 
 class Listener:
-    """A broker's HTTP end: answers what ``answers`` says, then 200, and keeps what it was notified."""
+    """The HTTP server of a broker: answers as ``answers`` says, then 200, and keeps its notifications."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -112,7 +112,7 @@ class OutboxLab:
         return self.number
 
     def execute_together(self, broker: Broker, count: int) -> list[int]:
-        """Whoever looks finds all of them or none."""
+        """A reader of the outbox finds all of them or none."""
         with self.watched.gate:
             return [self.execute(broker) for _ in range(count)]
 
@@ -140,12 +140,12 @@ class OutboxLab:
             notifier.stop()
 
     def tick(self) -> float:
-        """A clock that goes on by a second each time somebody looks."""
+        """A clock that advances by a second at each reading."""
         self.clock += 1.0
         return self.clock
 
     def wait_empty(self, *brokers: Broker) -> None:
-        """Until the outbox has nothing for these."""
+        """Waits until the outbox has no entries for these brokers."""
         with self.settled:
             assert self.settled.wait_for(lambda: not any(self.catalog.outbox(broker.id) for broker in brokers), WAIT)
 
@@ -158,7 +158,7 @@ class OutboxLab:
 
 
 class Watched:
-    """The catalog, with a bell for the test whenever entries were removed, and a fault for ``notified``."""
+    """The catalog, which notifies the test whenever entries were deleted and can fail to delete them."""
 
     def __init__(self, catalog: Catalog, bell: threading.Condition) -> None:
         self.catalog = catalog

@@ -30,7 +30,7 @@ def executions(text: bytes) -> list[int]:
 
 
 class Rig:
-    """The machine with an outbox, a catalog that answers at once, and a connection that the test plays."""
+    """The machine with an outbox, a catalog that answers at once, and a connection played by the test."""
 
     def __init__(self, *, gone_after: float = 10.0) -> None:
         self.dispatch = Dispatch(RetryPolicy(gone_after, Random(1), least=1.0, most=1.0))
@@ -98,7 +98,7 @@ def test_an_entry_stays_in_the_outbox_until_its_answer(rig):
     assert rig.outbox == [] and rig.reports == ["ok"]
 
 
-def test_the_first_request_of_a_connection_asks_for_its_answer_at_once(rig):
+def test_the_first_request_of_a_connection_requires_an_immediate_answer(rig):
     rig.execute(1)
     rig.answer(allowed=8)
     rig.execute(2)
@@ -122,7 +122,7 @@ def test_more_than_one_read_is_needed_for_a_full_outbox(rig):
     assert [number for each in rig.sent for number in each] == list(range(1, 2 * READ + 1))
 
 
-def test_the_unanswered_are_sent_again_in_order_after_a_stale_connection(rig):
+def test_unanswered_entries_are_sent_again_in_order_after_a_stale_connection(rig):
     rig.execute(1)
     rig.answer(allowed=8)
     rig.execute(2)
@@ -168,7 +168,7 @@ def test_new_entries_do_not_end_the_pause(rig):
     assert rig.connections == 1
 
 
-def test_a_broker_is_given_up_after_the_time_that_the_policy_allows_and_not_before(rig):
+def test_a_broker_is_given_up_exactly_after_the_time_of_the_policy(rig):
     rig.refusing = True
     rig.execute(1)
     while not rig.given_up:
@@ -183,7 +183,7 @@ def test_410_gives_a_broker_up_at_once(rig):
     assert rig.given_up == 1 and rig.pauses == []
 
 
-def test_a_broker_that_comes_back_while_it_is_given_up_is_notified_again():
+def test_a_broker_that_returns_while_it_is_given_up_is_notified_again():
     dispatch = Dispatch(RetryPolicy(0.0, Random(1)))
     dispatch.handle(on.Wake(), 0.0)
     dispatch.handle(on.OutboxRead([entry(1)], BROKER), 0.0)
@@ -193,13 +193,13 @@ def test_a_broker_that_comes_back_while_it_is_given_up_is_notified_again():
     assert dispatch.handle(on.GaveUp(), 0.0) == [on.ReadOutbox(READ)]
 
 
-def test_a_broker_that_is_gone_is_left_alone(rig):
+def test_a_gone_broker_gets_no_requests(rig):
     rig.broker = Broker(1, "b", "http://b/notify", "gone")
     rig.execute(1)
     assert rig.sent == [] and rig.connections == 0
 
 
-def test_the_unanswered_follow_a_broker_to_its_new_address(rig):
+def test_unanswered_entries_follow_a_broker_to_its_new_address(rig):
     rig.execute(1)
     rig.answer(allowed=8)
     rig.execute(2)
@@ -221,7 +221,7 @@ STEPS += ("pause ends", "read", "made", "connect", "deleted")
 
 
 @given(st.lists(st.sampled_from(STEPS), max_size=150))
-def test_a_broker_gets_every_entry_in_order_whatever_fails(steps):
+def test_a_broker_gets_every_entry_in_order_despite_failures(steps):
     """The broker takes requests in order, nothing after one that it refuses, and drops what it knows."""
     dispatch = Dispatch(RetryPolicy(1e9, Random(1)))
     outbox: list[OutboxEntry] = []

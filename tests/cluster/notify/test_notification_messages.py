@@ -1,4 +1,4 @@
-"""What a broker is notified of, and what it costs to say so."""
+"""The content of notifications, and how often results are read for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that could not be notified before results expired: it has to hear of them all the same."""
+"""A broker that was unreachable until results expired is still notified of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tocsin.errors import NotFound
 @pytest.fixture
 def cluster(tmp_path: Path) -> Sparkless:
     with sparkless(tmp_path / "data", retention=60.0) as (running, _):
-        running.register_broker("b", "http://127.0.0.1:9/notify")  # nothing answers there
+        running.register_broker("b", "http://127.0.0.1:9/notify")  # no server listens there
         yield running
 
 
 @pytest.mark.parametrize("channel", ["Above", "PushedAbove"])
-def test_a_broker_is_notified_of_an_execution_that_has_expired_and_learns_so_when_it_pulls(
+def test_a_broker_is_notified_of_an_expired_execution_and_gets_an_error_when_it_pulls(
     cluster: Sparkless, channel: str
 ) -> None:
     cluster.subscribe(channel, "b", [[5]]).result()

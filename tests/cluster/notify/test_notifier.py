@@ -23,7 +23,7 @@ def test_a_broker_is_notified_in_order_and_the_outbox_is_emptied(lab: OutboxLab)
         assert lab.watched.transactions < 250
 
 
-def test_what_has_gathered_is_notified_together_up_to_a_bound(lab: OutboxLab) -> None:
+def test_pending_entries_are_notified_in_bounded_batches(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     numbers = [lab.execute(broker) for _ in range(2 * BATCH + 1)]
     with lab.notifier():
@@ -32,7 +32,7 @@ def test_what_has_gathered_is_notified_together_up_to_a_bound(lab: OutboxLab) ->
         assert listener.requests == 3
 
 
-def test_a_large_message_ends_what_is_notified_together(lab: OutboxLab) -> None:
+def test_a_large_message_ends_a_batch(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     numbers = [lab.execute(broker) for _ in range(3)]
 
@@ -45,7 +45,7 @@ def test_a_large_message_ends_what_is_notified_together(lab: OutboxLab) -> None:
         assert listener.requests == 3
 
 
-def test_what_was_left_to_send_is_notified_after_a_start(lab: OutboxLab) -> None:
+def test_entries_from_before_the_start_are_notified(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     lab.execute(broker)
     with lab.notifier():
@@ -53,7 +53,7 @@ def test_what_was_left_to_send_is_notified_after_a_start(lab: OutboxLab) -> None
         lab.wait_empty(broker)
 
 
-def test_a_teller_can_be_stopped_and_started_again(lab: OutboxLab) -> None:
+def test_a_notifier_can_be_stopped_and_started_again(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     with lab.notifier() as notifier:
         notifier.stop()
@@ -67,7 +67,7 @@ def test_a_teller_can_be_stopped_and_started_again(lab: OutboxLab) -> None:
 
 
 @pytest.mark.parametrize("code", [301, 400, 404, 408, 425, 429, 500, 503])
-def test_any_other_answer_than_success_is_tried_again(lab: OutboxLab, code: int) -> None:
+def test_any_answer_but_success_is_retried(lab: OutboxLab, code: int) -> None:
     broker, listener = lab.listen("b", code, code, code)
     with lab.notifier() as notifier:
         first, second = lab.execute(broker), lab.execute(broker)
@@ -80,7 +80,7 @@ def test_any_other_answer_than_success_is_tried_again(lab: OutboxLab, code: int)
 
 
 @pytest.mark.parametrize("answer", [200, 202, 204])
-def test_every_2xx_is_an_answer(lab: OutboxLab, answer: int) -> None:
+def test_every_2xx_is_a_success(lab: OutboxLab, answer: int) -> None:
     broker, listener = lab.listen("b", answer)
     with lab.notifier() as notifier:
         lab.execute(broker)
@@ -118,7 +118,7 @@ def test_a_hanging_broker_does_not_delay_another(lab: OutboxLab) -> None:
         stuck.wait(1)
 
 
-def test_a_hanging_broker_is_given_up_after_the_time_out_and_tried_again(lab: OutboxLab) -> None:
+def test_a_request_to_a_hanging_broker_times_out_and_is_retried(lab: OutboxLab) -> None:
     release = threading.Event()
     broker, listener = lab.listen("b", lambda: 500 + release.wait(WAIT))
     with lab.notifier(timeout=0.3) as notifier:
@@ -159,7 +159,7 @@ def test_a_flapping_broker_gets_everything_in_order_and_is_not_gone(lab: OutboxL
         assert lab.gone == []
 
 
-def test_a_broker_that_stays_silent_is_declared_gone_and_forgotten(lab: OutboxLab) -> None:
+def test_a_silent_broker_is_declared_gone_and_its_outbox_emptied(lab: OutboxLab) -> None:
     broker = lab.broker("b", lab.dead_url())
     with lab.notifier(gone_after=5.0) as notifier:
         lab.execute(broker)
@@ -168,7 +168,7 @@ def test_a_broker_that_stays_silent_is_declared_gone_and_forgotten(lab: OutboxLa
         assert lab.gone == ["b"]
 
 
-def test_410_means_gone_at_once(lab: OutboxLab) -> None:
+def test_410_declares_a_broker_gone_at_once(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b", 410)
     lab.execute(broker)
     lab.execute(broker)
@@ -178,7 +178,7 @@ def test_410_means_gone_at_once(lab: OutboxLab) -> None:
         assert listener.requests == 1
 
 
-def test_a_broker_that_is_gone_is_left_alone_until_it_returns(lab: OutboxLab) -> None:
+def test_a_gone_broker_gets_no_requests_until_it_returns(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b", 410)
     other, other_listener = lab.listen("other")
     with lab.notifier() as notifier:
@@ -194,7 +194,7 @@ def test_a_broker_that_is_gone_is_left_alone_until_it_returns(lab: OutboxLab) ->
         assert listener.wait(1) == [(lab.channel.id, number)]
 
 
-def test_a_broker_that_returns_is_not_kept_waiting_by_its_backoff(lab: OutboxLab) -> None:
+def test_a_returned_broker_does_not_wait_for_its_backoff(lab: OutboxLab) -> None:
     failed = threading.Event()
     broker, listener = lab.listen("b", 500)
     with lab.notifier(min_backoff=1e6, max_backoff=1e6, rng=_Announcing(failed)) as notifier:
@@ -206,7 +206,7 @@ def test_a_broker_that_returns_is_not_kept_waiting_by_its_backoff(lab: OutboxLab
 
 
 class _Announcing(random.Random):
-    """Says when the notifier computes a backoff."""
+    """Signals when the notifier computes a backoff."""
 
     def __init__(self, event: threading.Event) -> None:
         super().__init__(1)
@@ -217,7 +217,7 @@ class _Announcing(random.Random):
         return super().uniform(a, b)
 
 
-def test_the_new_address_of_a_broker_is_used_at_the_next_try(lab: OutboxLab) -> None:
+def test_the_next_attempt_uses_the_new_address_of_a_broker(lab: OutboxLab) -> None:
     broker = lab.broker("b", lab.dead_url())
     _, listener = lab.listen("new")
     with lab.notifier() as notifier:
@@ -229,7 +229,7 @@ def test_the_new_address_of_a_broker_is_used_at_the_next_try(lab: OutboxLab) -> 
 
 
 @pytest.mark.parametrize("url", ["http://", "nonsense", "ftp://127.0.0.1/", "http://127.0.0.1:99999/", "http://[::1"])
-def test_an_address_that_cannot_be_used_is_a_failure_like_another(lab: OutboxLab, url: str) -> None:
+def test_an_unusable_address_counts_as_a_failure(lab: OutboxLab, url: str) -> None:
     broker = lab.broker("b", url)
     alive, listener = lab.listen("alive")
     with lab.notifier(gone_after=2.0) as notifier:
@@ -240,7 +240,7 @@ def test_an_address_that_cannot_be_used_is_a_failure_like_another(lab: OutboxLab
         assert lab.gone == ["b"]
 
 
-def test_nothing_to_send_any_more_is_settled_without_a_request(lab: OutboxLab) -> None:
+def test_an_entry_without_a_message_is_deleted_without_a_request(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     with lab.notifier(lambda broker, entry: encode(broker, entry) if entry.execution == 2 else None) as notifier:
         lab.execute(broker)
@@ -250,13 +250,13 @@ def test_nothing_to_send_any_more_is_settled_without_a_request(lab: OutboxLab) -
         assert listener.notified == [(lab.channel.id, 2)]
 
 
-def test_trouble_with_a_message_is_not_the_brokers_fault(lab: OutboxLab) -> None:
+def test_a_failure_to_build_a_message_does_not_count_against_the_broker(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
-    troubles = [StorageError("a segment is missing"), KeyError("a mistake")] * 3
+    failures = [StorageError("a segment is missing"), KeyError("a mistake")] * 3
 
     def message(broker: Broker, entry: OutboxEntry) -> bytes:
-        if troubles:
-            raise troubles.pop()
+        if failures:
+            raise failures.pop()
         return encode(broker, entry)
 
     with lab.notifier(message, gone_after=0.0) as notifier:
@@ -266,7 +266,7 @@ def test_trouble_with_a_message_is_not_the_brokers_fault(lab: OutboxLab) -> None
         assert lab.gone == []
 
 
-def test_trouble_with_the_catalog_does_not_notify_twice(lab: OutboxLab) -> None:
+def test_a_failure_of_the_catalog_does_not_notify_twice(lab: OutboxLab) -> None:
     broker, listener = lab.listen("b")
     lab.watched.faults = 3
     with lab.notifier() as notifier:
@@ -276,7 +276,7 @@ def test_trouble_with_the_catalog_does_not_notify_twice(lab: OutboxLab) -> None:
         assert listener.requests == 1
 
 
-def test_the_status_says_what_is_pending_and_why(lab: OutboxLab) -> None:
+def test_the_status_shows_pending_entries_and_the_last_error(lab: OutboxLab) -> None:
     failed = threading.Event()
     broker, _ = lab.listen("b", 503)
     lab.execute(broker)

@@ -38,7 +38,7 @@ class Slow:
         self.file = self.socket.makefile("rb")
 
     def take(self, executions: int) -> list[int]:
-        """In however many requests; exactly so many in the end."""
+        """Exactly ``count`` entries, in any number of requests."""
         found: list[int] = []
         while len(found) < executions:
             fields = dict(line.lower().split(": ") for line in self._head())
@@ -55,7 +55,7 @@ class Slow:
             yield line
 
     def silent(self) -> bool:
-        """Nothing more is on its way: what was sent before something that came is here when that is."""
+        """Nothing more is on its way: everything sent before a received request has arrived too."""
         self.socket.setblocking(False)
         try:
             return not self.socket.recv(1, socket.MSG_PEEK)
@@ -93,7 +93,7 @@ def unconfirmed(lab: OutboxLab, broker: Broker) -> list[int]:
 
 
 def allowed(notifier: Notifier, lab: OutboxLab, broker: Broker, slow: Slow, count: int = REQUESTS) -> None:
-    """The broker has been notified of something and has said how far ahead it may be notified."""
+    """The broker has answered one notification and allows more requests ahead of its answers."""
     number = lab.execute(broker)
     notifier.wake([broker.id])
     slow.accept()
@@ -102,7 +102,7 @@ def allowed(notifier: Notifier, lab: OutboxLab, broker: Broker, slow: Slow, coun
     lab.wait_empty(broker)
 
 
-def test_what_comes_meanwhile_is_notified_without_an_answer_and_stays_in_the_outbox(lab, slow, broker):
+def test_new_entries_are_sent_before_an_answer_and_stay_in_the_outbox(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         numbers = []
@@ -132,7 +132,7 @@ def test_a_broker_that_allows_nothing_is_notified_one_at_a_time(lab, slow, broke
         assert slow.later == [False, False]
 
 
-def test_no_more_than_the_broker_allows_is_unanswered(lab, slow, broker):
+def test_the_broker_limits_the_unanswered_requests(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow, 2)
         numbers = lab.execute_together(broker, 4 * BATCH)
@@ -147,7 +147,7 @@ def test_no_more_than_the_broker_allows_is_unanswered(lab, slow, broker):
         lab.wait_empty(broker)
 
 
-def test_a_connection_that_breaks_in_the_middle_notifies_the_unanswered_again(lab, slow, broker):
+def test_a_broken_connection_sends_unanswered_entries_again(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         numbers = lab.execute_together(broker, 3 * BATCH)
@@ -159,14 +159,14 @@ def test_a_connection_that_breaks_in_the_middle_notifies_the_unanswered_again(la
         slow.cut()
         slow.accept()
         assert slow.take(BATCH) == numbers[BATCH : 2 * BATCH]
-        assert not slow.later[-1]  # what a new connection allows is not known yet
+        assert not slow.later[-1]  # the limit of a new connection is not known yet
         slow.answer(DONE)
         assert slow.take(BATCH) == numbers[2 * BATCH :]
         slow.answer(DONE)
         lab.wait_empty(broker)
 
 
-def test_what_is_refused_is_notified_again_with_all_after_it(lab, slow, broker):
+def test_a_refused_request_is_sent_again_with_all_after_it(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         numbers = lab.execute_together(broker, 3 * BATCH)
@@ -181,7 +181,7 @@ def test_what_is_refused_is_notified_again_with_all_after_it(lab, slow, broker):
         lab.wait_empty(broker)
 
 
-def test_an_answer_that_is_missing_is_waited_for_no_longer_than_the_time_out(lab, slow, broker):
+def test_a_missing_answer_times_out(lab, slow, broker):
     with lab.notifier(timeout=1.0) as notifier:
         number = lab.execute(broker)
         notifier.wake([broker.id])
@@ -191,7 +191,7 @@ def test_an_answer_that_is_missing_is_waited_for_no_longer_than_the_time_out(lab
         assert unconfirmed(lab, broker) == [number]
 
 
-def test_an_answer_that_was_not_asked_for_ends_the_connection(lab, slow, broker):
+def test_an_unexpected_answer_ends_the_connection(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         slow.answer(DONE)
@@ -204,7 +204,7 @@ def test_an_answer_that_was_not_asked_for_ends_the_connection(lab, slow, broker)
         lab.wait_empty(broker)
 
 
-def test_a_broker_that_has_moved_is_notified_the_unanswered_where_it_is_now(lab, slow, broker):
+def test_unanswered_entries_are_sent_to_the_new_address_of_a_broker(lab, slow, broker):
     _, listener = lab.listen("new")
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
@@ -218,7 +218,7 @@ def test_a_broker_that_has_moved_is_notified_the_unanswered_where_it_is_now(lab,
         lab.wait_empty(broker)
 
 
-def test_what_was_not_answered_when_notifying_stopped_is_notified_after_the_next_start(lab, slow, broker):
+def test_unanswered_entries_are_sent_again_after_the_next_start(lab, slow, broker):
     with lab.notifier() as notifier:
         allowed(notifier, lab, broker, slow)
         numbers = lab.execute_together(broker, BATCH)

@@ -1,4 +1,4 @@
-"""What is on its way to a broker: bounded, in order, and notified again where it is not known whether it was heard."""
+"""Entries in flight to a broker are bounded and in order, and are sent again when their answer is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_broker_that_allows_too_much_or_nothing_is_notified_within_bounds():
     assert window.limit == 1
 
 
-def test_nothing_follows_too_many_bytes():
+def test_too_many_unanswered_bytes_close_the_window():
     window = SendWindow()
     window.allow(REQUESTS)
     window.sent([entry(1)], BYTES)
@@ -41,7 +41,7 @@ def test_nothing_follows_too_many_bytes():
     assert window.room
 
 
-def test_nothing_follows_while_too_much_is_still_in_the_outbox():
+def test_too_many_entries_in_the_outbox_close_the_window():
     window = SendWindow()
     entries = [entry(number) for number in range(ENTRIES)]
     window.sent(entries, 1)
@@ -51,7 +51,7 @@ def test_nothing_follows_while_too_much_is_still_in_the_outbox():
     assert window.room
 
 
-def test_what_is_answered_is_not_notified_again_though_the_outbox_has_it():
+def test_an_answered_entry_in_the_outbox_is_not_sent_again():
     window = SendWindow()
     window.sent([entry(1)], 1)
     window.answered()
@@ -59,7 +59,7 @@ def test_what_is_answered_is_not_notified_again_though_the_outbox_has_it():
     assert window.entries == {entry(1)}
 
 
-def test_what_is_lost_is_notified_again_and_the_broker_has_to_allow_again():
+def test_lost_entries_are_sent_again_and_the_limit_starts_at_one():
     window = SendWindow()
     window.allow(8)
     window.sent([entry(1), entry(2)], BYTES)
@@ -70,30 +70,31 @@ def test_what_is_lost_is_notified_again_and_the_broker_has_to_allow_again():
 
 
 class Broker:
-    """Hears each connection from its beginning, drops by its number what it knows, and answers when it likes."""
+    """Reads each connection from its beginning, drops entries that it knows, and answers at any time."""
 
     def __init__(self) -> None:
-        self.newest, self.heard = 0, list[int]()
+        self.newest, self.received = 0, list[int]()
 
     def take(self, entries: list[OutboxEntry]) -> None:
         for each in entries:
             if each.execution > self.newest:
                 self.newest = each.execution
-                self.heard.append(each.execution)
+                self.received.append(each.execution)
 
 
 @given(
-    st.lists(st.sampled_from(["execute", "entry", "hear", "answer", "settle", "lose"]), max_size=200), st.integers(1, 5)
+    st.lists(st.sampled_from(["execute", "entry", "receive", "answer", "settle", "lose"]), max_size=200),
+    st.integers(1, 5),
 )
-def test_whatever_is_lost_a_broker_takes_everything_once_and_in_order(steps, at_once):
+def test_a_broker_takes_every_entry_once_and_in_order_despite_losses(steps, at_once):
     window, broker, outbox, answered = SendWindow(), Broker(), list[OutboxEntry](), list[list[OutboxEntry]]()
-    # Requests on their way, and those that were heard and not answered, by connection: the last is in use.
+    # By connection: requests in flight, and requests received but not answered. The last connection is in use.
     wires: list[tuple[list[list[OutboxEntry]], list[list[OutboxEntry]]]] = [([], [])]
     executed = 0
 
     def step(what: str) -> None:
         nonlocal executed
-        on_their_way, heard = wires[-1]
+        in_flight, received = wires[-1]
         if what == "execute":
             executed += 1
             outbox.append(entry(executed))
@@ -101,18 +102,18 @@ def test_whatever_is_lost_a_broker_takes_everything_once_and_in_order(steps, at_
             entries = [each for each in outbox if each not in window.entries][:at_once]
             if entries:
                 window.sent(entries, len(entries))
-                on_their_way.append(entries)
-        elif what == "hear":
+                in_flight.append(entries)
+        elif what == "receive":
             # A connection that was given up may still be read from.
             for requests, done in wires:
                 if requests:
                     done.append(requests.pop(0))
                     broker.take(done[-1])
                     break
-        elif what == "answer" and heard:
+        elif what == "answer" and received:
             window.allow(4)
-            assert window.answered() == heard[0]
-            answered.append(heard.pop(0))
+            assert window.answered() == received[0]
+            answered.append(received.pop(0))
         elif what == "settle" and answered:
             for each in answered[0]:
                 outbox.remove(each)
@@ -125,6 +126,6 @@ def test_whatever_is_lost_a_broker_takes_everything_once_and_in_order(steps, at_
         step(each)
         assert window.entries <= set(outbox)
     while outbox:
-        for each in ("entry", "hear", "answer", "settle"):
+        for each in ("entry", "receive", "answer", "settle"):
             step(each)
-    assert broker.heard == list(range(1, executed + 1))
+    assert broker.received == list(range(1, executed + 1))

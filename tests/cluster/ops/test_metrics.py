@@ -27,7 +27,7 @@ def test_two_clusters_in_one_process_do_not_share_a_registry():
     assert ("tocsin_notifications_total", (("outcome", "ok"),)) not in samples(second)
 
 
-def test_spark_is_in_one_state():
+def test_the_metrics_show_one_state_of_spark():
     metrics = Metrics()
     metrics.spark("up")
     states = {key[1][0][1]: value for key, value in samples(metrics).items() if key[0] == "tocsin_spark_state"}
@@ -40,14 +40,14 @@ def test_gauges_are_set_when_the_page_is_read():
     assert samples(metrics)["tocsin_notifications_pending", ()] == 7
 
 
-def test_a_gauge_that_fails_leaves_the_others(caplog):
+def test_a_failing_gauge_does_not_affect_the_others(caplog):
     metrics = Metrics()
     metrics.on_read(lambda: 1 / 0)
     assert samples(metrics)["tocsin_notifications_pending", ()] == 0
     assert "a gauge could not be set" in caplog.text
 
 
-def test_a_dropped_channel_leaves_the_page():
+def test_metrics_of_a_dropped_channel_disappear():
     metrics = Metrics()
     for channel in ("a", "b"):
         metrics.executions.labels(channel, "ok").inc()
@@ -58,7 +58,7 @@ def test_a_dropped_channel_leaves_the_page():
     assert channels == {"b"}
 
 
-def test_a_dropped_dataset_leaves_the_page():
+def test_metrics_of_a_dropped_dataset_disappear():
     metrics = Metrics()
     metrics.commits.labels("d").inc()
     metrics.forget("dataset", "d")

@@ -106,12 +106,12 @@ def test_an_unknown_dataset_is_named_with_the_nearest_one(views):
 @pytest.mark.parametrize(
     "text", ["SELECT FROM WHERE", "SELECT (1", "", "SELECT 1; SELECT 2", "SELECT 'open", "(" * 3000]
 )
-def test_what_cannot_be_read_is_a_parse_error(views, text):
+def test_an_unreadable_query_is_a_parse_error(views, text):
     with pytest.raises(ParseError):
         compile_query(text, views)
 
 
-def test_a_parse_error_says_where(views):
+def test_a_parse_error_has_a_position(views):
     with pytest.raises(ParseError) as caught:
         compile_query("SELECT id\nFROM Reports\nWHERE )", views)
     assert (caught.value.line, caught.value.column) == (3, 7)
@@ -130,7 +130,7 @@ def test_two_results_of_one_name_are_refused(views):
 # parameters
 
 
-def test_a_parameter_wins_over_a_column_but_not_over_what_is_qualified(views):
+def test_a_parameter_shadows_a_column_but_not_a_qualified_name(views):
     both = (Parameter("etype"), Parameter("x", "bigint"))
     text = (
         "SELECT r.id, r.loc.etype, transform(r.xs, x -> x + 1) AS up FROM Reports r WHERE r.etype = etype AND r.sev = x"
@@ -138,7 +138,7 @@ def test_a_parameter_wins_over_a_column_but_not_over_what_is_qualified(views):
     assert run(views, text, parameters=both, values=["fire", 3]) == [(3, "z", [])]
 
 
-def test_an_alias_wins_in_order_by_and_group_by(views):
+def test_an_alias_shadows_a_parameter_in_order_by_and_group_by(views):
     text = "SELECT upper(r.etype) AS t, count(*) AS c FROM Reports r GROUP BY t ORDER BY t"
     found = run(views, text, parameters=PARAMETERS, values=["x", 1, 1.0, 1.0])
     assert found == [
@@ -175,7 +175,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("value", "kind"), VALUES)
-def test_a_value_arrives_as_it_is(views, value, kind):
+def test_a_literal_keeps_its_value(views, value, kind):
     (found,) = views.rows(f"SELECT {to_sql(literal(value, kind))}")[0]
     if isinstance(value, list) and value and isinstance(value[0], dict):
         found = [item.asDict() for item in found]
@@ -201,7 +201,7 @@ def test_a_function_in_from_is_inlined(views):
 
 
 @pytest.mark.parametrize(
-    ("text", "want"),
+    ("text", "expected"),
     [
         ("SELECT id, twice(sev) AS d FROM Reports WHERE id = 3", [(3, 6)]),
         ("SELECT twice(twice(2)) AS d", [(8,)]),
@@ -213,8 +213,8 @@ def test_a_function_in_from_is_inlined(views):
         ("SELECT x.id, x.name FROM Outer1('flood') x", [(2, "s2")]),
     ],
 )
-def test_functions_work_in_every_place(views, text, want):
-    assert run(views, text) == want
+def test_functions_work_in_every_place(views, text, expected):
+    assert run(views, text) == expected
 
 
 def test_functions_take_parameters_of_a_channel(views):
@@ -259,7 +259,7 @@ def test_is_new_reads_new_rows_or_marks_them(views, text, mode):
     views.rows(query.render(views.view))
 
 
-def test_the_mark_is_not_shown_by_a_star(views):
+def test_a_star_does_not_include_the_mark_of_new_rows(views):
     text = "SELECT * FROM Reports r WHERE is_new(r) OR r.id = 1"
     frame = views.spark.sql(compile_query(text, views, channel=True).render(views.view))
     assert frame.columns == ["id", "etype", "lat", "lon", "sev", "xs", "loc"]

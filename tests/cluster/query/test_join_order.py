@@ -1,4 +1,4 @@
-"""Tables are joined by their equalities, in whatever order they were written."""
+"""Tables are joined by their equalities, whatever the order in the query."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_stars_laterals_and_outer_joins_keep_their_place(views, body):
     assert views.together(body) == views.one_by_one(body)
 
 
-def test_what_is_found_by_its_key_comes_before_what_multiplies(spark):
-    """Reports of a kind are many, a user is one: joined first, the user leaves few reports to look at."""
+def test_tables_joined_by_their_key_come_before_tables_that_multiply_rows(spark):
+    """There are many reports of a kind, but one user: joined first, the user leaves few reports to check."""
     users = pa.table({"user_id": ["a", "b"], "lat": [1.0, 2.0], "lon": [1.0, 2.0]})
     views = QueryViews(spark, {**TABLES, "Users": users}, keys={"Users": ("user_id",)})
     body = (

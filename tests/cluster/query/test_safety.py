@@ -74,7 +74,7 @@ def test_commands_are_not_queries(views, text):
         compile_query(text, views)
 
 
-def test_errors_on_purpose_and_chance_are_allowed(views):
+def test_assertions_and_random_functions_are_allowed(views):
     query = compile_query("SELECT id, rand() AS r, uuid() AS u, assert_true(id > 0) AS a FROM Reports", views)
     assert len(views.rows(query.render(views.view))) == 5
 
@@ -96,7 +96,7 @@ def test_errors_on_purpose_and_chance_are_allowed(views):
         "SELECT TRANSFORM(id) USING 'cat' AS (x) FROM Reports_all",
     ],
 )
-def test_the_plan_is_checked_too(views, text):
+def test_what_is_not_allowed_is_refused_in_a_plan(views, text):
     with pytest.raises(BodyRefused, match="not allowed"):
         check_plan(views.spark.sql(text))
 
@@ -119,11 +119,11 @@ def test_a_relation_that_was_not_given_is_refused_by_its_plan(views):
         " ORDER BY distance(h.lat, h.lon, r.lat, r.lon) LIMIT 2) h",
     ],
 )
-def test_what_a_body_may_do_passes_the_plan(views, text):
+def test_a_permitted_body_passes_the_check_of_the_plan(views, text):
     check_plan(views.spark.sql(compile_query(text, views).render(views.view)))
 
 
-def test_a_parquet_file_of_ours_passes_the_plan(views, tmp_path):
+def test_a_parquet_file_passes_the_check_of_the_plan(views, tmp_path):
     views.spark.range(3).write.parquet(str(tmp_path / "p"))
     frame = views.spark.read.parquet(str(tmp_path / "p"))
     check_plan(frame)

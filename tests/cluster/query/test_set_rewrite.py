@@ -1,4 +1,4 @@
-"""One statement for all subscriptions gives what one query a subscription gives."""
+"""One statement for all subscriptions gives the results of one query for each subscription."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ HASHED = [
     "SELECT r.id, r.loc.etype FROM Reports r WHERE r.loc.city = 'a' AND r.etype = t",
     "SELECT id, current_channel_time() AS now, previous_channel_time() AS before FROM Reports r WHERE r.etype = t",
 ]
-LOOPED = [  # conditions that no hash can answer
+LOOPED = [  # conditions without a hash join
     "SELECT count(*) c FROM Reports r WHERE r.sev >= n",
     "SELECT etype, count(*) c FROM Reports r GROUP BY etype HAVING count(*) >= n",
     "SELECT * FROM (SELECT etype, sev FROM Reports r WHERE r.sev >= n) PIVOT (max(sev) FOR etype IN ('fire', 'flood'))",
@@ -78,7 +78,7 @@ LOOPED = [  # conditions that no hash can answer
 
 
 @pytest.mark.parametrize("body", HASHED + LOOPED)
-def test_all_together_gives_what_one_by_one_gives(views, body):
+def test_one_statement_for_all_equals_single_queries(views, body):
     assert views.together(body) == views.one_by_one(body)
 
 
@@ -99,7 +99,7 @@ def test_an_equality_with_a_parameter_becomes_a_hash_join(views, body):
         "SELECT id FROM Reports WHERE etype = t ORDER BY 7",
     ],
 )
-def test_what_has_no_equivalent_is_refused(views, body):
+def test_a_body_without_an_equivalent_is_refused(views, body):
     with pytest.raises(BodyRefused):
         views.channel(body)
 

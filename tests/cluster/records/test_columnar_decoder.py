@@ -1,4 +1,4 @@
-"""The quick way and the exact way agree: generated schemas, records that mostly fit, text that is mostly JSON."""
+"""The fast path and the exact path agree: generated schemas, mostly valid records, text that is mostly JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decoder(columns: tuple[Column, ...]) -> RecordDecoder:
 
 
 def exact(columns: tuple[Column, ...]) -> RecordDecoder:
-    """One that never takes the quick way: the reference."""
+    """A decoder that never takes the fast path: the reference."""
     made = decoder(columns)
     made._readers = []
     return made
@@ -103,44 +103,44 @@ def fitting(kind: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[tuple[Column, ...], bytes, str, bool]:
-    """``trouble`` 0: all good; 1: odd values; 2: odd fields too; 3: odd text too."""
-    trouble = draw(st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3]))
-    names = draw(st.lists(st.sampled_from(NAMES[: 5 + 2 * (trouble == 3)]), min_size=1, max_size=4, unique=True))
+    """``oddity`` 0: all good; 1: odd values; 2: odd fields too; 3: odd text too."""
+    oddity = draw(st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3]))
+    names = draw(st.lists(st.sampled_from(NAMES[: 5 + 2 * (oddity == 3)]), min_size=1, max_size=4, unique=True))
     columns = tuple(Column(name, draw(types()), draw(st.integers(0, 3)) > 0) for name in names)
     good = {c.name: draw(st.lists(fitting(c.type), min_size=1, max_size=3)) for c in columns}
     optional = {c.name for c in columns if c.nullable}
     odd = draw(st.lists(ODD, min_size=1, max_size=3))
-    chance = draw(st.randoms(use_true_random=False))
+    random = draw(st.randoms(use_true_random=False))
     sparse = draw(st.booleans())
     records = []
-    for _ in range(chance.randrange(40)):
+    for _ in range(random.randrange(40)):
         members = []
         for name in names:
-            if sparse and chance.random() < 0.2 and (trouble > 1 or name in optional):
+            if sparse and random.random() < 0.2 and (oddity > 1 or name in optional):
                 continue
-            text = chance.choice([*good[name], "null"] if name in optional else good[name])
-            if trouble and chance.random() < 0.03:
-                text = chance.choice(odd)
-            members.append(f"{json.dumps(name, ensure_ascii=chance.random() < 0.5)}:{text}")
-        if trouble > 1 and chance.random() < 0.05:
+            text = random.choice([*good[name], "null"] if name in optional else good[name])
+            if oddity and random.random() < 0.03:
+                text = random.choice(odd)
+            members.append(f"{json.dumps(name, ensure_ascii=random.random() < 0.5)}:{text}")
+        if oddity > 1 and random.random() < 0.05:
             members += members[:1] or ['"\\u0061":1']
-        if trouble > 1 and chance.random() < 0.05:
-            members.append(chance.choice(['"extra":1', '"A":null', '"\\u0061":1', '"B":[[]]']))
-        records.append("{" + chance.choice([",", ", "]).join(members) + "}")
+        if oddity > 1 and random.random() < 0.05:
+            members.append(random.choice(['"extra":1', '"A":null', '"\\u0061":1', '"B":[[]]']))
+        records.append("{" + random.choice([",", ", "]).join(members) + "}")
     if draw(st.booleans()):
         text, content_type = f"[{','.join(records)}]", "application/json"
     else:
-        breaks = ["\n"] * 60 + ["\r\n"] * 10 + ["\n\n", "\r", " ", "", ",", "\n,", "\n \t\n"] * (trouble == 3)
-        text, content_type = "".join(record + chance.choice(breaks) for record in records), NDJSON
-    if records and trouble == 3:
-        at = chance.randrange(len(text))
-        text = text[:at] + chance.choice(["\n", ":", '"', "}", "\u0007", ""]) + text[at + 1 :]
+        breaks = ["\n"] * 60 + ["\r\n"] * 10 + ["\n\n", "\r", " ", "", ",", "\n,", "\n \t\n"] * (oddity == 3)
+        text, content_type = "".join(record + random.choice(breaks) for record in records), NDJSON
+    if records and oddity == 3:
+        at = random.randrange(len(text))
+        text = text[:at] + random.choice(["\n", ":", '"', "}", "\u0007", ""]) + text[at + 1 :]
     return columns, text.encode(), draw(st.sampled_from([content_type, "application/json"])), draw(st.booleans())
 
 
 @settings(max_examples=150, deadline=None)
 @given(cases())
-def test_the_quick_way_and_the_exact_way_agree(case: tuple[tuple[Column, ...], bytes, str, bool]) -> None:
+def test_the_fast_path_and_the_exact_path_agree(case: tuple[tuple[Column, ...], bytes, str, bool]) -> None:
     columns, body, content_type, ignore = case
     unknown: Any = "ignore" if ignore else "refuse"
     outcomes: list[Any] = []
@@ -162,7 +162,7 @@ QUICK, EXACT = decoder(TIMED), exact(TIMED)
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STAMPS, min_size=1, max_size=3))
-def test_both_ways_read_the_same_timestamps(stamps: list[str]) -> None:
+def test_both_paths_read_the_same_timestamps(stamps: list[str]) -> None:
     for name in ("t", "n", "d"):
         # Short and long columns are built differently.
         for times in (1, 10):
@@ -174,7 +174,7 @@ def test_both_ways_read_the_same_timestamps(stamps: list[str]) -> None:
 @pytest.mark.parametrize(
     "kind", ["decimal(7,3)", "array<struct<a:int NOT NULL>>", "map<string,array<string>>", "struct<a:struct<b:date>>"]
 )
-def test_nested_and_exact_types_take_the_quick_way_too(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_and_exact_types_take_the_fast_path(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {"d": 1.5, "a": [{"a": 1}], "m": {"x": [":"]}, "s": {"a": {"b": "2026-11-16"}}}
     body = json.dumps([{"v": values[kind[0]]}, {"v": None}, {}]).encode()
     expected = exact((Column("v", kind),)).decode(body)
@@ -184,7 +184,7 @@ def test_nested_and_exact_types_take_the_quick_way_too(kind: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("kind", ["map<int,string>", 'struct<`a"b`:int>'])
-def test_what_the_quick_way_cannot_read_goes_the_exact_way(kind: str) -> None:
+def test_values_that_the_fast_path_cannot_read_take_the_exact_path(kind: str) -> None:
     made = decoder((Column("v", kind),))
     assert made._readers == []
     assert made.decode(b'[{"v": null}, {}]').table.num_rows == 2

@@ -46,7 +46,7 @@ def test_every_type_has_a_form_in_csv(kind, value):
     assert len(lines) > 4
 
 
-def test_csv_tells_no_value_from_an_empty_text():
+def test_csv_distinguishes_null_from_an_empty_text():
     assert written("csv", pa.table({"a": ["", None], "b": [1, 2]})) == b'"a","b"\n"",1\n,2\n'
 
 
@@ -66,22 +66,22 @@ def test_a_nested_time_beyond_pythons_range_is_refused():
         written("json", table)
 
 
-def test_columns_of_the_same_name_are_told_apart():
+def test_columns_of_the_same_name_are_renamed():
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["a", "a", "a_2"])
     assert json.loads(written("ndjson", table)) == {"a": 1, "a_3": 2, "a_2": 3}
 
 
 @pytest.mark.parametrize(("name", "empty"), [("json", b"[]"), ("ndjson", b""), ("csv", b'"a"\n')])
-def test_no_rows_are_written_as_such(name, empty):
+def test_a_table_without_rows_is_written(name, empty):
     assert written(name, pa.table({"a": pa.array([], pa.int32())})) == empty
 
 
-def test_arrow_arrives_as_it_left():
+def test_arrow_round_trips():
     table = pa.table({"a": range(200_000)})
     assert pa.ipc.open_stream(written("arrow", table)).read_all() == table
 
 
-def test_the_pieces_of_a_table_are_not_seen():
+def test_chunks_of_a_table_are_joined():
     table = pa.concat_tables([pa.table({"a": [number]}) for number in range(3)])
     assert written("json", table) == b'[{"a":0},{"a":1},{"a":2}]'
 

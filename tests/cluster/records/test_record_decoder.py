@@ -42,7 +42,7 @@ def decoder(columns: tuple[Column, ...] = REPORT, key: tuple[str, ...] = ("id",)
 
 
 def exact(columns: tuple[Column, ...] = REPORT, key: tuple[str, ...] = ("id",), **options: Any) -> RecordDecoder:
-    """One that never takes the quick way: the reference."""
+    """A decoder that never takes the fast path: the reference."""
     made = decoder(columns, key, **options)
     made._readers = []
     return made
@@ -80,7 +80,7 @@ def raw_field(name: str, text: str) -> bytes:
     ],
 )
 @pytest.mark.parametrize("make", [decoder, exact])
-def test_every_shape_of_body_is_taken(body: str, content_type: str, rows: int, make: Any) -> None:
+def test_every_shape_of_body_is_accepted(body: str, content_type: str, rows: int, make: Any) -> None:
     decoded = make().decode(body.encode(), content_type=content_type)
     assert decoded.refused == []
     assert decoded.total == rows
@@ -111,7 +111,7 @@ def test_every_shape_of_body_is_taken(body: str, content_type: str, rows: int, m
     ],
 )
 @pytest.mark.parametrize("make", [decoder, exact])
-def test_a_body_that_is_no_json_is_refused_with_its_position(body: bytes, position: int | None, make: Any) -> None:
+def test_a_body_that_is_not_json_is_refused_with_its_position(body: bytes, position: int | None, make: Any) -> None:
     with pytest.raises(NotJson) as caught:
         make().decode(body)
     assert caught.value.code == "not_json"
@@ -189,7 +189,7 @@ def test_a_bad_line_refuses_only_its_record(bad: bytes, code: str, make: Any) ->
 def test_a_bad_record_of_an_array_refuses_only_itself(bad: bytes, code: str, make: Any) -> None:
     good = json.dumps(GOOD).encode()
     if code == "not_utf8" and b"\\ud800" in bad:
-        with pytest.raises(NotJson):  # half a surrogate pair: nothing after it can be trusted to be read rightly
+        with pytest.raises(NotJson):  # half a surrogate pair: what follows it cannot be decoded reliably
             make().decode(b"[" + b",".join([good, bad, good]) + b"]")
         return
     decoded = make().decode(b"[" + b",".join([good, bad, good]) + b"]")
@@ -204,9 +204,9 @@ def test_one_bad_record_among_many_is_found_and_the_order_is_kept() -> None:
     assert decoded.table["id"].num_chunks == 1
 
 
-def test_good_records_never_take_the_exact_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_records_never_take_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
-        raise AssertionError("not the quick way")
+        raise AssertionError("a valid record took the exact path")
 
     monkeypatch.setattr(RecordDecoder, "_record", fail)
     under_test = decoder()
@@ -229,7 +229,7 @@ def test_unknown_fields_can_be_ignored_at_every_level() -> None:
     assert decoded.table.to_pylist() == [{"at": {"x": 1}, "all": [{"y": 1}]}]
 
 
-def test_an_ignored_field_may_still_not_be_there_twice() -> None:
+def test_an_ignored_field_must_not_occur_twice() -> None:
     body = b'{"x": 1, "more": 1, "more": 2}'
     assert codes(decoder((Column("x", "int"),), ()).decode(body, unknown="ignore")) == [(0, "duplicate_field")]
 
@@ -266,7 +266,7 @@ def test_generated_keys_are_different_and_look_like_uuid_7() -> None:
     assert {(len(k), k[12], k[16] in "89ab") for k in keys} == {(32, "7", True)}
 
 
-def test_limits_of_the_whole_body_are_held() -> None:
+def test_limits_of_the_whole_body_hold() -> None:
     with pytest.raises(LimitExceeded, match="101 records"):
         decoder().decode(b"[" + b",".join([b"{}"] * 101) + b"]")
     with pytest.raises(LimitExceeded, match="larger"):
@@ -367,7 +367,7 @@ def test_a_broken_stream_is_refused(body: bytes, encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
-def test_what_unpacks_to_too_much_is_refused(encoding: str) -> None:
+def test_a_body_that_decompresses_to_too_much_is_refused(encoding: str) -> None:
     data = b"\0" * (LIMITS.request_bytes + 1)
     packed = {"gzip": gzip.compress, "deflate": zlib.compress, "identity": bytes}[encoding](data)
     with pytest.raises(LimitExceeded):

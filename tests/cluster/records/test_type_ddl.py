@@ -220,12 +220,12 @@ def test_spark_reads_values_as_they_were_coerced(spark: Any, tmp_path: Path) -> 
         ([Column("a", "variant")], TypeMismatch),
     ],
 )
-def test_columns_that_cannot_be_are_refused(columns: list[Column], error: type[UserError]) -> None:
+def test_invalid_columns_are_refused(columns: list[Column], error: type[UserError]) -> None:
     with pytest.raises(error):
         check_columns(columns, Limits())
 
 
-def test_ordinary_columns_are_fine() -> None:
+def test_ordinary_columns_are_accepted() -> None:
     check_columns(
         [Column("id", "int"), Column("ordinal", "struct<a:int>"), Column("Straße 7", "map<string,int>")], Limits()
     )

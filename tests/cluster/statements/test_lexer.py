@@ -56,7 +56,9 @@ def test_a_script_is_split_at_semicolons_outside_brackets_strings_and_comments(
         ("a;\n'x \ud800'", 2, 4, "surrogate"),
     ],
 )
-def test_what_cannot_be_split_is_refused_with_its_place(script: str, line: int, column: int, message: str) -> None:
+def test_a_script_that_cannot_be_split_is_refused_with_its_place(
+    script: str, line: int, column: int, message: str
+) -> None:
     with pytest.raises(ParseError) as caught:
         list(split(Script(script)))
     assert message in caught.value.message

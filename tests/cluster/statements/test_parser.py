@@ -246,7 +246,7 @@ def test_a_script_without_statements_is_empty(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [("", "no statement"), ("SELECT 1; SELECT 2", "found another")])
-def test_one_statement_means_exactly_one(text: str, message: str) -> None:
+def test_parse_one_accepts_exactly_one_statement(text: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         parse_one(text)
 
@@ -302,7 +302,7 @@ def written(value: Any) -> str:
 
 
 @given(some.lists(json_values.filter(lambda value: value is None or isinstance(value, bool) or value not in (0, 1))))
-def test_arguments_are_read_as_they_were_meant(values: list[Any]) -> None:
+def test_arguments_keep_their_values(values: list[Any]) -> None:
     assert parse_one(f"EXECUTE p({', '.join(map(written, values))})") == ExecuteProcedure("p", tuple(values))
 
 

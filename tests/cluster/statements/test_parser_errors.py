@@ -1,4 +1,4 @@
-"""The near misses: what is said, and where."""
+"""Nearly correct statements: the message of the error, and its place."""
 
 from __future__ import annotations
 
@@ -167,7 +167,9 @@ WRONG: list[tuple[str, int, int, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "line", "column", "message", "hint"), WRONG, ids=[wrong[0][:70] for wrong in WRONG])
-def test_what_is_wrong_is_said_with_its_place(text: str, line: int, column: int, message: str, hint: str) -> None:
+def test_a_syntax_error_has_a_message_a_hint_and_a_place(
+    text: str, line: int, column: int, message: str, hint: str
+) -> None:
     with pytest.raises(ParseError) as caught:
         parse_one(text)
     assert message in caught.value.message

@@ -15,7 +15,7 @@ from tocsin.cluster.storage.catalog import AddSubscription, Catalog, RemoveSubsc
 from tocsin.cluster.storage.committer import CommitRequest, Committer
 from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore
-from tocsin.errors import NotFound, StorageError, SystemTrouble
+from tocsin.errors import NotFound, StorageError, SystemFailure
 
 
 def ordinal(number: int) -> int:
@@ -117,7 +117,7 @@ def test_one_bad_request_does_not_fail_the_others(bench: CommitBench) -> None:
 
 
 @pytest.mark.parametrize("last", ["subscribe", "unsubscribe"])
-def test_the_later_of_subscribing_and_unsubscribing_counts(bench: CommitBench, last: str) -> None:
+def test_the_later_of_subscribing_and_unsubscribing_wins(bench: CommitBench, last: str) -> None:
     id = bench.catalog.new_id()
     added = AddSubscription(id, bench.channel.id, "[]", bench.broker.id)
     steps = {
@@ -165,5 +165,5 @@ def test_a_commit_with_an_uncertain_outcome_is_looked_up(bench: CommitBench, mon
 
 def test_a_closed_committer_refuses_requests(bench: CommitBench) -> None:
     bench.committer.close()
-    with pytest.raises(SystemTrouble, match="shutting down"):
+    with pytest.raises(SystemFailure, match="shutting down"):
         bench.put(1).result(120)

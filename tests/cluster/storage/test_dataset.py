@@ -97,7 +97,7 @@ operations = st.lists(
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-def test_a_keyed_dataset_agrees_with_a_dictionary_whatever_happens(
+def test_a_keyed_dataset_agrees_with_a_dictionary_after_any_history(
     steps: list[tuple[str, object]], resident_rows: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     bench = Bench(tmp_path_factory.mktemp("d"), key=("k",), resident_rows=resident_rows)
@@ -124,7 +124,7 @@ def test_a_keyed_dataset_agrees_with_a_dictionary_whatever_happens(
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-def test_an_append_only_dataset_agrees_with_a_list_whatever_happens(
+def test_an_append_only_dataset_agrees_with_a_list_after_any_history(
     steps: list[tuple[str, object]], resident_rows: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     bench = Bench(tmp_path_factory.mktemp("d"), resident_rows=resident_rows)

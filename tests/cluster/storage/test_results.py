@@ -1,4 +1,4 @@
-"""Results: grouping by columns, lines for a broker's pull, and what was asked from an old offset."""
+"""Results: grouping by columns, lines for a broker's pull, and pulls from an old position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tocsin.errors import StorageError
 
 
 def found(*rows: tuple[int, Any], rank: list[int] | None = None) -> pa.Table:
-    """As Spark gives it: one row a result."""
+    """As Spark returns it: one row for each result."""
     columns: dict[str, Any] = {
         "subscription_id": pa.array([id for id, _ in rows], pa.int64()),
         "payload": pa.array([json.dumps(value) for _, value in rows], pa.string()),
@@ -60,7 +60,7 @@ def test_a_rank_decides_the_order() -> None:
     assert grouped["payload"].to_pylist() == ['["x"]', '["first","second","third"]']
 
 
-def test_nothing_is_grouped_to_nothing() -> None:
+def test_grouping_no_rows_gives_an_empty_table() -> None:
     assert group(found()).equals(SCHEMA.empty_table())
 
 
@@ -104,7 +104,7 @@ def test_more_than_two_gigabytes_are_grouped() -> None:
     assert grouped.nbytes > 1 << 31
 
 
-def test_a_pull_gives_one_line_a_subscription(results: ResultStore) -> None:
+def test_a_pull_returns_one_line_for_each_subscription(results: ResultStore) -> None:
     execution = executed(results, 5, found((17, {"é": "\n\u2028"}), (9, 1), (17, 2), (20, 3)))
     pulled = b"".join(results.pull(execution, np.array([17, 9, 4, 9])))
     assert pulled.splitlines()[0] == b'{"subscription":9,"execution":5,"count":1,"results":[1]}'
@@ -124,17 +124,17 @@ def test_an_execution_without_results_is_pulled_as_nothing(results: ResultStore)
     assert list(results.pull(Execution(1, 1, 0.0, 0.0, 0, 0, 0, None), np.array([1]))) == []
 
 
-def test_a_large_pull_comes_in_chunks_of_whole_lines(results: ResultStore) -> None:
+def test_a_large_pull_is_sent_in_chunks_of_whole_lines(results: ResultStore) -> None:
     execution = executed(results, 2, found(*((id, "x" * 2000) for id in range(4000))))
     with results.store.open(execution.path or "") as file:
         assert file.metadata.num_row_groups > 4
-    wanted = np.arange(0, 4000, 3)
-    chunks = list(results.pull(execution, wanted))
-    assert [line["subscription"] for line in lines(chunks)] == wanted.tolist()
+    requested = np.arange(0, 4000, 3)
+    chunks = list(results.pull(execution, requested))
+    assert [line["subscription"] for line in lines(chunks)] == requested.tolist()
     assert all(len(chunk) <= CHUNK and chunk.endswith(b"\n") for chunk in chunks)
 
 
-def test_a_line_longer_than_a_chunk_comes_whole(results: ResultStore) -> None:
+def test_a_line_longer_than_a_chunk_is_not_split(results: ResultStore) -> None:
     execution = executed(results, 2, found((1, "x" * (CHUNK + 10)), (2, "y")))
     assert [len(line["results"][0]) for line in lines(results.pull(execution, np.array([1, 2])))] == [CHUNK + 10, 1]
 

@@ -1,4 +1,4 @@
-"""Segments: durable, readable, and clear errors when the disk does not play along."""
+"""Segments are durable and readable, and failures of the disk are clear errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def files(store: SegmentStore) -> list[str]:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 100, TINY_ROWS, TINY_ROWS + 1, 300_000])
-def test_what_was_written_is_read_back(store: SegmentStore, rows: int) -> None:
+def test_a_written_segment_is_read_back(store: SegmentStore, rows: int) -> None:
     table = numbers(rows)
     written = store.write(table, "datasets/1")
     assert store.read(written.path) == table
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_back(store: SegmentStore, rows: int) -> None:
 
 
 @pytest.mark.parametrize("rows", [3, TINY_ROWS + 3])
-def test_types_survive(store: SegmentStore, rows: int) -> None:
+def test_a_segment_keeps_the_types_of_its_columns(store: SegmentStore, rows: int) -> None:
     table = pa.table(
         {
             "instant": pa.array([1] * rows, pa.timestamp("us", "UTC")),
@@ -52,7 +52,7 @@ def test_types_survive(store: SegmentStore, rows: int) -> None:
     assert store.read(store.write(table, "d").path).equals(table)
 
 
-def test_bytes_are_those_of_the_file(store: SegmentStore, tmp_path: Path) -> None:
+def test_the_byte_count_is_the_size_of_the_file(store: SegmentStore, tmp_path: Path) -> None:
     written = store.write(numbers(5), "d")
     assert (tmp_path / "root" / written.path).stat().st_size == written.bytes
 
@@ -67,10 +67,10 @@ def test_row_groups_have_the_size_asked_for(store: SegmentStore) -> None:
         assert [file.metadata.row_group(number).num_rows for number in range(3)] == [4, 4, 2]
 
 
-def test_paths_hold_when_the_root_moves(store: SegmentStore, tmp_path: Path) -> None:
+def test_paths_stay_valid_when_the_root_is_renamed(store: SegmentStore, tmp_path: Path) -> None:
     written = store.write(numbers(2), "d")
-    (tmp_path / "root").rename(tmp_path / "moved")
-    assert SegmentStore(str(tmp_path / "moved")).read(written.path) == numbers(2)
+    (tmp_path / "root").rename(tmp_path / "renamed")
+    assert SegmentStore(str(tmp_path / "renamed")).read(written.path) == numbers(2)
 
 
 def test_a_root_can_be_a_url(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ for rows in (1000, 200_000):
 """
 
 
-def test_a_write_that_the_system_stops_half_way_raises_and_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_write_raises_and_leaves_no_file(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path / "root")], capture_output=True, text=True, check=True, env=os.environ
     )
@@ -236,7 +236,7 @@ def test_a_write_that_the_system_stops_half_way_raises_and_leaves_nothing(tmp_pa
         assert "File too large" in line
 
 
-def test_written_says_everything_the_catalog_needs(store: SegmentStore) -> None:
+def test_a_write_returns_everything_the_catalog_needs(store: SegmentStore) -> None:
     written = store.write(numbers(7), "datasets/3")
     assert isinstance(written, Written)
     assert written.path.startswith("datasets/3/")

@@ -138,7 +138,7 @@ def test_the_same_arguments_cannot_have_a_second_id(table: SubscriptionTable) ->
         table.add(7, '["flood",3]', 1)
 
 
-def test_loading_gives_what_the_catalog_has(table: SubscriptionTable) -> None:
+def test_loading_restores_the_subscriptions_of_the_catalog(table: SubscriptionTable) -> None:
     table.load([(9, '["b",1]', [2, 1]), (3, '["a",1]', [1])])
     assert table.of_broker(1).tolist() == [3, 9]
     assert table.of_broker(2).tolist() == [9]
@@ -156,7 +156,7 @@ def test_matched_subscriptions_are_split_by_broker(table: SubscriptionTable) -> 
     assert table.brokers_of(np.array([], np.int64)) == {}
 
 
-def test_the_table_as_arrow_has_exactly_what_exists(table: SubscriptionTable) -> None:
+def test_the_arrow_table_contains_the_current_subscriptions(table: SubscriptionTable) -> None:
     add(table, range(1, 4), broker=5)
     table.add(2, table.canonical(["type 2", 2]), 3)
     table.discard(1, None)
@@ -228,15 +228,15 @@ class AgainstADictionary(RuleBasedStateMachine):
         assert self.table.ids().tolist() == sorted(self.model)
         assert self.table.live(ids).tolist() == [id in self.model for id in ids.tolist()]
         for broker in range(1, 5):
-            wanted = sorted(id for id, brokers in self.model.items() if broker in brokers)
-            assert self.table.of_broker(broker).tolist() == wanted
-            assert self.table.brokers_of(ids).get(broker, np.array([])).tolist() == wanted
+            expected = sorted(id for id, brokers in self.model.items() if broker in brokers)
+            assert self.table.of_broker(broker).tolist() == expected
+            assert self.table.brokers_of(ids).get(broker, np.array([])).tolist() == expected
 
 
 TestAgainstADictionary = AgainstADictionary.TestCase
 
 
-def test_many_removals_reclaim_their_place(table: SubscriptionTable) -> None:
+def test_many_removals_free_memory(table: SubscriptionTable) -> None:
     add(table, range(1, 4001))
     for id in range(1, 3901):
         table.discard(id, None)
@@ -245,7 +245,7 @@ def test_many_removals_reclaim_their_place(table: SubscriptionTable) -> None:
     assert table.get(4000).args == ("type 4000", 4000)
 
 
-def test_what_was_loaded_begins_after_the_last_execution_at_the_latest(table: SubscriptionTable) -> None:
+def test_loaded_subscriptions_begin_after_the_last_execution(table: SubscriptionTable) -> None:
     table.load([(7, '["fire",1]', [1]), (3, '["flood",2]', [2])], 41)
     assert (table.begins_after(3), table.begins_after(7)) == (41, 41)
     with pytest.raises(NotFound):
@@ -290,7 +290,7 @@ def test_the_view_is_typed_by_the_parameters(store: SegmentStore, spark_runtime:
     assert tuple(nulls) == (2, *[None] * 11)
 
 
-def test_a_channel_without_parameters_has_a_view_too(store: SegmentStore, spark_runtime: SparkRuntime) -> None:
+def test_a_channel_without_parameters_has_a_view(store: SegmentStore, spark_runtime: SparkRuntime) -> None:
     table = SubscriptionTable(channel(), store)
     assert seen(table, spark_runtime) == []
     table.add(1, table.canonical([]), 1)
@@ -428,7 +428,7 @@ def test_a_full_disk_loses_no_subscription(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_dropped_channel_leaves_nothing_behind(
+def test_a_dropped_channel_leaves_no_files_and_no_view(
     table: SubscriptionTable, spark_runtime: SparkRuntime, store: SegmentStore
 ) -> None:
     add(table, range(1, 30))
@@ -454,7 +454,7 @@ class NextSession:
 
 
 @pytest.mark.usefixtures("small")
-def test_views_are_made_again_for_another_session(table: SubscriptionTable, spark_runtime: SparkRuntime) -> None:
+def test_views_are_created_again_for_another_session(table: SubscriptionTable, spark_runtime: SparkRuntime) -> None:
     add(table, range(1, 30))
     assert seen(table, spark_runtime) == expected(range(1, 30))
     with table.view(spark_runtime):

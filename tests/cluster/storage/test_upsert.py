@@ -37,5 +37,5 @@ def test_without_agrees_with_a_set(
 
 
 @pytest.mark.parametrize("rows", [[], [(1, "a")]])
-def test_latest_of_none_or_one_is_itself(rows: list[tuple[int, str]]) -> None:
+def test_latest_returns_zero_or_one_rows_unchanged(rows: list[tuple[int, str]]) -> None:
     assert latest(table(rows), ("n",)).to_pylist() == table(rows).to_pylist()

@@ -1,6 +1,6 @@
-"""Whatever happens, in any order: when it is quiet, the coordinator knows the truth, and nothing is left under way.
+"""After any history of events, a quiet network has a correct model and no migration in flight.
 
-Hypothesis looks for short histories; long ones come out of numbered seeds, which replay.
+Hypothesis searches short histories; long ones come from numbered seeds, which replay.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from simulated_subscribers import SimulatedSubscribers, live
+from simulated_subscribers import SimulatedSubscribers, simulate
 
 from seeds import seeds
 
@@ -23,28 +23,28 @@ class Histories(RuleBasedStateMachine):
         self.simulated = SimulatedSubscribers(offloaded=True)
 
     @rule(who=SMALL, where=SMALL)
-    def come(self, who, where):
-        self.simulated.come(who, where)
+    def connect(self, who, where):
+        self.simulated.connect(who, where)
 
     @rule(who=SMALL)
-    def placed(self, who):
-        self.simulated.placed(who)
+    def place(self, who):
+        self.simulated.place(who)
 
     @rule(who=SMALL)
-    def go(self, who):
-        self.simulated.go(who)
+    def go_offline(self, who):
+        self.simulated.go_offline(who)
 
     @rule(who=SMALL, where=SMALL)
     def cut(self, who, where):
         self.simulated.cut(who, where)
 
-    @rule(who=SMALL, back=SMALL)
-    def want(self, who, back):
-        self.simulated.want(who, back)
+    @rule(who=SMALL, subscription=SMALL)
+    def toggle(self, who, subscription):
+        self.simulated.toggle(who, subscription)
 
-    @rule(back=SMALL, value=st.integers(0, 100))
-    def rate(self, back, value):
-        self.simulated.rate(back, value)
+    @rule(subscription=SMALL, value=st.integers(0, 100))
+    def rate(self, subscription, value):
+        self.simulated.rate(subscription, value)
 
     @rule(which=SMALL, fate=SMALL, manner=SMALL)
     def report(self, which, fate, manner):
@@ -87,8 +87,8 @@ class Histories(RuleBasedStateMachine):
         self.simulated.tick(seconds)
 
     def teardown(self):
-        self.simulated.calm()
-        self.simulated.check_calm()
+        self.simulated.settle()
+        self.simulated.check_settled()
         self.simulated.check_ended()
 
 
@@ -100,39 +100,39 @@ TestHistories.settings = settings(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", seeds(4, 40))
-def test_when_it_is_quiet_the_picture_is_the_truth_and_every_move_has_ended(seed, strategy):
-    simulated = live(SimulatedSubscribers(strategy=strategy, offloaded=seed % 2 == 0), seed, 400)
-    simulated.calm()
-    simulated.check_calm()
+def test_in_quiet_times_the_model_is_correct_and_every_migration_has_ended(seed, strategy):
+    simulated = simulate(SimulatedSubscribers(strategy=strategy, offloaded=seed % 2 == 0), seed, 400)
+    simulated.settle()
+    simulated.check_settled()
     simulated.check_ended()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", seeds(2, 10))
-def test_with_a_constant_load_it_comes_to_rest(seed, strategy):
-    simulated = live(SimulatedSubscribers(strategy=strategy, offloaded=seed % 2 == 0), seed, 200)
-    simulated.calm(90)
-    decided = simulated.decided()
-    simulated.calm(60)
-    assert simulated.decided() == decided and not simulated.harness.state.balancer.pending
+def test_under_a_constant_load_migrations_stop(seed, strategy):
+    simulated = simulate(SimulatedSubscribers(strategy=strategy, offloaded=seed % 2 == 0), seed, 200)
+    simulated.settle(90)
+    accepted = simulated.accepted()
+    simulated.settle(60)
+    assert simulated.accepted() == accepted and not simulated.harness.state.balancer.pending
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_draining_brokers_are_empty_when_it_is_quiet(seed):
-    simulated = live(SimulatedSubscribers(strategy="multistage"), seed, 200)
+    simulated = simulate(SimulatedSubscribers(strategy="multistage"), seed, 200)
     for which in range(4):
         simulated.start(which)
-    simulated.calm(5)
+    simulated.settle(5)
     for which in range(4):
         simulated.drain(which, undo=which != 0)
-    simulated.calm(90)
+    simulated.settle(90)
     drained = simulated.brokers["a"].here
     room = sum(6 - len(simulated.brokers[name].here) for name in "bcd")
     assert not drained or not room
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_same_history_has_the_same_answers(seed):
-    first, second = (live(SimulatedSubscribers(strategy="multistage"), seed, 300) for _ in range(2))
+def test_the_same_seed_gives_the_same_replies_notes_and_samples(seed):
+    first, second = (simulate(SimulatedSubscribers(strategy="multistage"), seed, 300) for _ in range(2))
     assert first.history == second.history and first.harness.notes == second.harness.notes
     assert first.harness.samples == second.harness.samples

@@ -1,4 +1,4 @@
-"""A handler that raises emits nothing, and the state machine goes on working."""
+"""A handler that raises emits nothing, and the state machine continues to work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.wire import reports
 
 
-class Planted(Exception):
+class Injected(Exception):
     pass
 
 
@@ -28,7 +28,7 @@ FAILURES: dict[type[Any], tuple[str, str]] = {
     ev.Forget: ("members", "forget"),
     ev.Reconfigure: ("plans", "evaluate_soon"),
     ev.ShowPlan: ("plans", "_request"),
-    ev.PlanReady: ("balancer", "_evaluated"),
+    ev.PlanReady: ("balancer.gate", "evaluated"),
     ev.ShowTopology: ("queries", "_row"),
     ev.ListBrokers: ("placement", "_candidates"),
     ev.Tick: ("queries", "sample"),
@@ -67,12 +67,12 @@ def event(kind: type[Any], harness: CoordinatorHarness) -> ev.Event:
     return made[kind]
 
 
-def test_every_event_has_a_planted_failure() -> None:
+def test_every_event_has_an_injected_failure() -> None:
     assert set(FAILURES) == set(network().state._handlers)
 
 
 @pytest.mark.parametrize("kind", FAILURES, ids=lambda kind: kind.__name__)
-def test_a_handler_that_raises_emits_nothing_and_the_machine_goes_on(kind, monkeypatch) -> None:
+def test_a_handler_that_raises_emits_nothing_and_the_state_machine_continues(kind, monkeypatch) -> None:
     harness = network()
     state: CoordinatorState = harness.state
     path, method = FAILURES[kind]
@@ -81,13 +81,13 @@ def test_a_handler_that_raises_emits_nothing_and_the_machine_goes_on(kind, monke
         part = getattr(part, name)
 
     def fail(*args: Any, **settings: Any) -> Any:
-        raise Planted
+        raise Injected
 
     failing = event(kind, harness)
     harness.now += 1.0
     with monkeypatch.context() as patch:
         patch.setattr(part, method, fail)
-        with pytest.raises(Planted):
+        with pytest.raises(Injected):
             state.handle(failing, harness.now)
     # Nothing of the failed call is in the result of the next one.
     (reply,) = state.handle(ev.ShowTopology(2), harness.now)

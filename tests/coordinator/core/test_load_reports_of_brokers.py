@@ -1,4 +1,4 @@
-"""The model follows the reports: late, lost, repeated, and of two brokers at once."""
+"""The model follows reports that are late, lost, repeated, or of two brokers about one subscriber."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tocsin.coordinator.core.network_model import IDLE, OVERLAP, UNEXPECTED
 from tocsin.errors import Unauthorized
 
 
-def test_a_report_adds_and_takes_away():
+def test_a_report_adds_changes_and_removes_subscribers():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1], "two": [2]})
     harness.report("a", {"three": [1, 2], "one": [5]}, left=["two"])
@@ -17,20 +17,20 @@ def test_a_report_adds_and_takes_away():
     assert harness.has("one") == [5] and harness.has("three") == [1, 2]
 
 
-def test_a_full_report_says_all():
+def test_a_full_report_removes_subscribers_that_it_omits():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1], "two": [2]})
     harness.report("a", {"two": [2]}, full=True)
     assert harness.at("one") is None and harness.at("two") == "a"
 
 
-def test_a_subscriber_without_subscriptions_is_there_too():
+def test_a_subscriber_without_subscriptions_is_counted():
     harness = CoordinatorHarness()
     harness.join("a", {"one": []})
     assert harness.at("one") == "a" and harness.topology()["subscribers"] == 1
 
 
-def test_the_load_is_that_of_the_papers():
+def test_the_load_is_computed_as_in_the_papers():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1, 2], "two": [1]}, rates={1: 10.0, 2: 1.0})
     (row,) = harness.topology()["brokers"]
@@ -38,7 +38,7 @@ def test_the_load_is_that_of_the_papers():
 
 
 @pytest.mark.parametrize("later", [0.5, 12.0])
-def test_a_broker_that_has_only_begun_to_count_does_not_change_a_rate(later):
+def test_a_broker_that_began_to_measure_later_does_not_change_a_rate(later):
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]}, rates={1: 10.0})
     harness.join("b", {"two": [1]}, rates={1: later})
@@ -49,7 +49,7 @@ def test_a_broker_that_has_only_begun_to_count_does_not_change_a_rate(later):
     assert _rate(harness, 1) == 11.0
 
 
-def test_the_rate_of_a_broker_that_serves_nobody_with_it_any_more_does_not_stand():
+def test_a_rate_from_a_broker_without_subscribers_of_it_is_replaced():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]}, rates={1: 10.0})
     harness.join("b", {"two": [1]}, rates={1: 0.5})
@@ -58,13 +58,13 @@ def test_the_rate_of_a_broker_that_serves_nobody_with_it_any_more_does_not_stand
     assert _rate(harness, 1) == 0.5
 
 
-def test_a_group_that_moves_weighs_what_it_weighed():
+def test_a_migrating_group_keeps_its_rate_until_the_target_has_measured_it():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]}, rates={1: 10.0})
     harness.place_and_report("b", {"one": [1]})
     harness.report("a", left=["one"])
-    for told in (0.0, 4.0, 9.0):
-        harness.report("b", rates={1: told}, fresh=[1])
+    for measured in (0.0, 4.0, 9.0):
+        harness.report("b", rates={1: measured}, fresh=[1])
         assert _rate(harness, 1) == 10.0
     harness.report("b", rates={1: 11.0}, fresh=[1])
     assert _rate(harness, 1) == 11.0
@@ -72,12 +72,12 @@ def test_a_group_that_moves_weighs_what_it_weighed():
     assert _rate(harness, 1) == 8.0
 
 
-def _rate(harness: CoordinatorHarness, back: int) -> float:
+def _rate(harness: CoordinatorHarness, subscription: int) -> float:
     model = harness.state.model
-    return float(model.load.lam[model.subscriptions.number(back)])
+    return float(model.load.lam[model.subscriptions.number(subscription)])
 
 
-def test_rates_change():
+def test_a_report_changes_a_rate():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]}, rates={1: 10.0})
     harness.report("a", rates={1: 7.0})
@@ -91,7 +91,7 @@ def test_the_first_report_has_to_be_full():
     assert harness.at("one") is None
 
 
-def test_after_a_lost_report_everything_is_asked_for():
+def test_after_a_lost_report_the_coordinator_requests_a_full_one():
     harness = CoordinatorHarness()
     harness.join("a")
     assert harness.report("a", {"one": [1]}, number=3).full
@@ -128,7 +128,7 @@ def test_a_report_with_a_wrong_token_is_refused(token):
     assert harness.at("one") is None
 
 
-def test_no_broker_reports_for_another():
+def test_a_broker_cannot_report_for_another():
     harness = CoordinatorHarness()
     harness.join("a")
     token = harness.register("b").token
@@ -136,7 +136,7 @@ def test_no_broker_reports_for_another():
         harness.report("a", {"one": [1]}, token=token)
 
 
-def test_after_a_restart_of_the_coordinator_a_broker_has_to_register():
+def test_after_a_restart_of_the_coordinator_a_broker_must_register_again():
     harness = CoordinatorHarness()
     token = harness.register("a").token
     harness.restart()
@@ -144,7 +144,7 @@ def test_after_a_restart_of_the_coordinator_a_broker_has_to_register():
         harness.report("a", number=1, token=token)
 
 
-def test_a_broker_that_was_silent_for_long_reports_everything():
+def test_a_broker_that_was_silent_for_long_must_send_a_full_report():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.tick(20)
@@ -153,7 +153,7 @@ def test_a_broker_that_was_silent_for_long_reports_everything():
     assert harness.at("one") == harness.at("two") == "a"
 
 
-def test_of_two_brokers_the_last_to_claim_a_subscriber_counts():
+def test_the_newest_claim_to_a_subscriber_wins():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1, 2]})
     harness.place_and_report("b", {"one": [1]})
@@ -161,7 +161,7 @@ def test_of_two_brokers_the_last_to_claim_a_subscriber_counts():
     assert harness.topology()["subscribers"] == 1
 
 
-def test_the_older_claim_counts_again_if_the_newer_is_withdrawn():
+def test_the_older_claim_is_restored_when_the_newer_one_is_withdrawn():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1, 2]})
     harness.place_and_report("b", {"one": [3]})
@@ -169,7 +169,7 @@ def test_the_older_claim_counts_again_if_the_newer_is_withdrawn():
     assert harness.at("one") == "a" and harness.has("one") == [1, 2]
 
 
-def test_tidying_up_at_the_older_broker_does_not_bring_the_subscriber_back():
+def test_a_report_of_the_older_broker_does_not_reclaim_the_subscriber():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1, 2]})
     harness.place_and_report("b", {"one": [1, 2]})
@@ -179,7 +179,7 @@ def test_tidying_up_at_the_older_broker_does_not_bring_the_subscriber_back():
     assert harness.at("one") == "b"
 
 
-def test_the_older_claim_is_as_it_was_last_told():
+def test_a_restored_claim_has_the_subscriptions_last_reported():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1, 2]})
     harness.place_and_report("b", {"one": [3]})
@@ -188,7 +188,7 @@ def test_the_older_claim_is_as_it_was_last_told():
     assert harness.has("one") == [9]
 
 
-def test_of_three_the_newest_two_count_in_turn():
+def test_claims_of_three_brokers_are_restored_from_newest_to_oldest():
     harness = CoordinatorHarness()
     for broker in "abc":
         harness.place_and_report(broker, {"one": [1]})
@@ -199,7 +199,7 @@ def test_of_three_the_newest_two_count_in_turn():
     assert harness.at("one") is None
 
 
-def test_if_the_newer_broker_dies_the_older_claim_counts():
+def test_the_older_claim_is_restored_when_the_newer_broker_dies():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.place_and_report("b", {"one": [1]})
@@ -207,7 +207,7 @@ def test_if_the_newer_broker_dies_the_older_claim_counts():
     assert harness.at("one") == "a"
 
 
-def test_if_the_older_broker_dies_nothing_changes():
+def test_the_death_of_the_older_broker_removes_its_claim():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.place_and_report("b", {"one": [1]})
@@ -234,7 +234,7 @@ def dropped(harness, seconds):
     return found
 
 
-def test_the_older_broker_is_told_to_drop_a_subscriber_that_two_have():
+def test_the_older_broker_drops_a_subscriber_that_two_brokers_claim():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.place_and_report("b", {"one": [1]})
@@ -242,14 +242,14 @@ def test_the_older_broker_is_told_to_drop_a_subscriber_that_two_have():
     assert dropped(harness, 2) == {"a": ["one"], "b": []}
 
 
-def test_it_is_told_again_if_it_did_not_hear():
+def test_the_request_to_drop_a_subscriber_is_repeated():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.place_and_report("b", {"one": [1]})
     assert dropped(harness, 2 * OVERLAP + 4)["a"] == ["one", "one"]
 
 
-def test_it_is_not_told_what_it_has_done_already():
+def test_a_broker_that_dropped_the_subscriber_gets_no_further_request():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.place_and_report("b", {"one": [1]})
@@ -261,7 +261,7 @@ def test_it_is_not_told_what_it_has_done_already():
     assert harness.report("a", left=["one"]).drop == []
 
 
-def test_a_claim_that_nobody_was_sent_for_does_not_count():
+def test_a_claim_without_a_ticket_is_refused():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1, 2]})
     harness.join("b", {"one": [3]})
@@ -271,7 +271,7 @@ def test_a_claim_that_nobody_was_sent_for_does_not_count():
     assert harness.at("one") == "a" and len(harness.notes_of("refused")) == 1
 
 
-def test_it_counts_when_the_other_has_let_go():
+def test_a_refused_claim_counts_when_the_other_broker_withdraws_its_claim():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.join("b", {"one": [3]})
@@ -279,7 +279,7 @@ def test_it_counts_when_the_other_has_let_go():
     assert harness.at("one") == "b" and harness.has("one") == [3]
 
 
-def test_it_counts_when_the_other_is_dead():
+def test_a_refused_claim_counts_when_the_other_broker_dies():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.join("b", {"one": [3]})
@@ -287,7 +287,7 @@ def test_it_counts_when_the_other_is_dead():
     assert harness.at("one") == "b"
 
 
-def test_a_broker_cannot_have_others_drop_their_subscribers():
+def test_a_claim_without_a_ticket_makes_no_other_broker_drop_its_subscriber():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]})
     harness.join("b", {"one": [1]})
@@ -295,7 +295,7 @@ def test_a_broker_cannot_have_others_drop_their_subscribers():
     assert dropped(harness, 3) == {"a": [], "b": ["one"]}
 
 
-def test_a_ticket_of_long_ago_is_no_reason():
+def test_an_expired_ticket_does_not_justify_a_claim():
     harness = CoordinatorHarness()
     harness.join("a")
     harness.join("b")
@@ -306,7 +306,7 @@ def test_a_ticket_of_long_ago_is_no_reason():
     assert harness.at("one") == "a" and not harness.state._tickets._expected
 
 
-def test_an_order_is_a_reason():
+def test_a_migration_order_justifies_a_claim():
     harness = CoordinatorHarness(strategy="ldm")
     harness.join("a", {f"subscriber-{number}": [number] for number in range(4)}, rates=dict.fromkeys(range(4), 9.0))
     harness.join("b")
@@ -316,7 +316,7 @@ def test_an_order_is_a_reason():
     assert harness.at(order.subscriber) == "b" and harness.notes_of("refused") == []
 
 
-def test_what_nobody_has_is_forgotten_after_a_while_and_its_number_given_again():
+def test_an_idle_subscription_is_forgotten_and_its_slot_is_used_again():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]}, rates={1: 10.0})
     for number in range(2, 40):
@@ -329,7 +329,7 @@ def test_what_nobody_has_is_forgotten_after_a_while_and_its_number_given_again()
     assert harness.topology()["brokers"][0]["load_out"] == 0.0, "its rate was forgotten too"
 
 
-def test_a_broker_that_tells_of_any_number_of_things_that_nobody_has_is_not_believed_for_ever():
+def test_the_number_of_subscriptions_without_subscribers_is_limited():
     harness = CoordinatorHarness()
     harness.state.model._max_subscriptions = 10
     harness.join("a", {"one": [1]}, rates={1: 10.0})
@@ -337,10 +337,10 @@ def test_a_broker_that_tells_of_any_number_of_things_that_nobody_has_is_not_beli
         harness.report("a", rates=dict.fromkeys(range(first, first + 50), 1.0))
     assert len(harness.state.model.subscriptions) == 10
     harness.report("a", {"one": [1, 5_000]}, rates={1: 9.0, 5_000: 3.0})
-    assert (_rate(harness, 1), _rate(harness, 5_000)) == (9.0, 3.0), "what somebody has is known whatever there is"
+    assert (_rate(harness, 1), _rate(harness, 5_000)) == (9.0, 3.0), "subscriptions with subscribers are always known"
 
 
-def test_what_somebody_may_come_back_to_is_not_forgotten():
+def test_subscriptions_of_an_older_claim_are_not_forgotten():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [7]}, rates={7: 10.0})
     harness.place_and_report("b", {"one": [8]})
@@ -350,7 +350,7 @@ def test_what_somebody_may_come_back_to_is_not_forgotten():
     assert harness.topology()["brokers"][0]["load_out"] == 10.0
 
 
-def test_what_a_broker_tells_the_rate_of_is_not_forgotten():
+def test_a_subscription_with_a_reported_rate_is_not_forgotten():
     harness = CoordinatorHarness()
     harness.join("a", rates={7: 10.0})
     for second in range(3):

@@ -1,4 +1,4 @@
-"""Brokers come, go, are drained and forgotten."""
+"""Brokers register, leave, die, are drained and forgotten."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_broker_is_up_from_its_first_full_report_on():
     assert states(harness) == {"a": "up"}
 
 
-def test_who_registers_gets_the_key_of_its_own_tickets():
+def test_a_broker_that_registers_gets_the_key_of_its_tickets():
     harness = CoordinatorHarness(interval=3.0)
     found = harness.register("a")
     assert found.key == key_for(b"s" * 32, "a").hex() and found.interval == 3.0
@@ -33,20 +33,20 @@ def test_a_broker_without_the_secret_is_refused():
         CoordinatorHarness(secret="right").register("a", secret="wrong")
 
 
-def test_a_secret_may_have_any_letters():
+def test_a_secret_may_contain_letters_outside_ascii():
     with pytest.raises(Unauthorized):
         CoordinatorHarness(secret="straße").register("a", secret="köln")
     assert CoordinatorHarness(secret="straße").register("a", secret="straße").broker == "a"
 
 
-def test_a_name_belongs_to_who_registered_it_first():
+def test_a_name_belongs_to_the_broker_that_registered_it_first():
     harness = CoordinatorHarness()
     harness.register("a", identity="first")
     with pytest.raises(Unauthorized, match="another broker is registered"):
         harness.register("a", identity="second")
 
 
-def test_a_name_belongs_to_its_broker_after_a_restart_of_the_coordinator_too():
+def test_a_name_belongs_to_its_broker_after_a_restart_of_the_coordinator():
     harness = CoordinatorHarness()
     harness.register("a", identity="first")
     harness.restart()
@@ -54,7 +54,7 @@ def test_a_name_belongs_to_its_broker_after_a_restart_of_the_coordinator_too():
         harness.register("a", identity="second")
 
 
-def test_a_registration_is_kept():
+def test_a_registration_is_stored():
     harness = CoordinatorHarness()
     harness.register("a", capacity=2.0, max_subscribers=7, lat=1.0, lon=2.0)
     row = harness.kept["a"]
@@ -68,7 +68,7 @@ def test_a_registration_is_kept():
     )
 
 
-def test_a_registration_is_kept_again_if_the_first_time_failed():
+def test_a_repeated_registration_is_stored_again():
     harness = CoordinatorHarness()
     harness.register("a")
     harness.kept.clear()
@@ -76,9 +76,9 @@ def test_a_registration_is_kept_again_if_the_first_time_failed():
     assert "a" in harness.kept
 
 
-def test_a_broker_that_is_not_heard_is_gone():
+def test_a_broker_that_does_not_report_is_gone():
     harness = CoordinatorHarness(gone_after=10.0)
-    harness.join("a", {"somebody": [1]})
+    harness.join("a", {"subscriber-1": [1]})
     harness.tick(10)
     assert states(harness) == {"a": "up"}
     harness.tick(1)
@@ -88,7 +88,7 @@ def test_a_broker_that_is_not_heard_is_gone():
     ]
 
 
-def test_registering_again_and_again_is_no_sign_of_life():
+def test_registrations_without_reports_do_not_keep_a_broker_alive():
     harness = CoordinatorHarness(gone_after=10.0)
     harness.join("a")
     for _ in range(6):
@@ -99,21 +99,21 @@ def test_registering_again_and_again_is_no_sign_of_life():
 
 def test_subscribers_of_a_dead_broker_are_forgotten():
     harness = CoordinatorHarness()
-    harness.join("a", {"somebody": [1]})
+    harness.join("a", {"subscriber-1": [1]})
     harness.tick(20)
     assert harness.topology()["subscribers"] == 0
 
 
-def test_a_broker_comes_back():
+def test_a_broker_can_return():
     harness = CoordinatorHarness()
     harness.join("a")
     harness.tick(20)
-    harness.join("a", {"somebody": [1]})
-    assert states(harness) == {"a": "up"} and harness.at("somebody") == "a"
+    harness.join("a", {"subscriber-1": [1]})
+    assert states(harness) == {"a": "up"} and harness.at("subscriber-1") == "a"
     assert harness.notes_of("joined") == ["a at http://a"] and harness.notes_of("returned") == ["a at http://a"]
 
 
-def test_after_a_restart_of_the_coordinator_brokers_return():
+def test_after_a_restart_of_the_coordinator_known_brokers_return():
     harness = CoordinatorHarness()
     harness.join("a")
     harness.restart()
@@ -122,7 +122,7 @@ def test_after_a_restart_of_the_coordinator_brokers_return():
     assert harness.notes_of("returned") == ["a at http://a"]
 
 
-def test_a_coordinator_that_slept_does_not_bury_its_brokers():
+def test_a_coordinator_that_was_suspended_keeps_its_brokers():
     harness = CoordinatorHarness(gone_after=10.0)
     harness.join("a")
     harness.tick(1)
@@ -139,7 +139,7 @@ def test_a_clock_that_jumps_back_changes_nothing():
     assert states(harness) == {"a": "up"}
 
 
-def test_draining_is_kept_over_a_restart_of_both():
+def test_a_drained_broker_is_draining_after_a_restart_of_both_processes():
     harness = CoordinatorHarness()
     harness.join("a")
     assert harness.drain("a") == {"broker": "a", "state": "draining"}
@@ -148,7 +148,7 @@ def test_draining_is_kept_over_a_restart_of_both():
     assert states(harness) == {"a": "draining"}
 
 
-def test_undrained_it_is_up():
+def test_an_undrained_broker_is_up():
     harness = CoordinatorHarness()
     harness.join("a")
     harness.drain("a")
@@ -156,7 +156,7 @@ def test_undrained_it_is_up():
     assert not harness.kept["a"].draining
 
 
-def test_draining_keeps_whose_name_it_is():
+def test_draining_keeps_the_owner_of_a_name():
     harness = CoordinatorHarness()
     harness.register("a", identity="first")
     harness.drain("a")
@@ -164,7 +164,7 @@ def test_draining_keeps_whose_name_it_is():
         harness.register("a", identity="second")
 
 
-def test_a_broker_nobody_knows_cannot_be_drained():
+def test_an_unknown_broker_cannot_be_drained():
     harness = CoordinatorHarness()
     harness.join("a")
     with pytest.raises(NotFound, match="zebra") as refused:
@@ -172,7 +172,7 @@ def test_a_broker_nobody_knows_cannot_be_drained():
     assert refused.value.hint == "there are: a"
 
 
-def test_a_broker_that_is_alive_is_not_forgotten():
+def test_a_live_broker_cannot_be_forgotten():
     harness = CoordinatorHarness()
     harness.join("a")
     with pytest.raises(Busy):
@@ -187,7 +187,7 @@ def test_a_broker_that_is_gone_can_be_forgotten():
     assert states(harness) == {} and harness.kept == {}
 
 
-def test_the_place_of_a_forgotten_broker_is_given_again():
+def test_the_slot_of_a_forgotten_broker_is_used_again():
     harness = CoordinatorHarness()
     for name in "abcdef":
         harness.join(name)
@@ -197,7 +197,7 @@ def test_the_place_of_a_forgotten_broker_is_given_again():
     assert harness.state.load.m == 1
 
 
-def test_a_forgotten_broker_has_to_register_again():
+def test_a_forgotten_broker_must_register_again():
     harness = CoordinatorHarness()
     harness.join("a")
     harness.tick(20)
@@ -209,21 +209,21 @@ def test_a_forgotten_broker_has_to_register_again():
 def test_a_broker_that_leaves_is_gone_at_once():
     harness = CoordinatorHarness()
     token = harness.register("a").token
-    harness.report("a", {"somebody": [1]}, full=True)
+    harness.report("a", {"subscriber-1": [1]}, full=True)
     assert harness.handle(ev.Leave(0, "a", token)) == {"broker": "a"}
-    assert states(harness) == {"a": "gone"} and harness.at("somebody") is None
+    assert states(harness) == {"a": "gone"} and harness.at("subscriber-1") is None
 
 
-def test_a_report_that_comes_after_its_broker_left_is_refused():
+def test_a_report_after_its_broker_left_is_refused():
     harness = CoordinatorHarness()
     token = harness.register("a").token
     harness.report("a", full=True)
     harness.handle(ev.Leave(0, "a", token))
     with pytest.raises(Unauthorized):
-        harness.report("a", {"somebody": [1]}, full=True)
+        harness.report("a", {"subscriber-1": [1]}, full=True)
 
 
-def test_no_broker_leaves_for_another():
+def test_a_broker_cannot_sign_off_another():
     harness = CoordinatorHarness()
     harness.join("a")
     with pytest.raises(Unauthorized):
@@ -231,7 +231,7 @@ def test_no_broker_leaves_for_another():
     assert states(harness)["a"] == "up"
 
 
-def test_a_broker_that_reports_unevenly_is_waited_for_longer():
+def test_a_broker_with_irregular_reports_gets_a_longer_timeout():
     harness = CoordinatorHarness(gone_after=10.0)
     harness.join("even")
     harness.join("uneven")
@@ -246,7 +246,7 @@ def test_a_broker_that_reports_unevenly_is_waited_for_longer():
     assert states(harness)["uneven"] == "gone", "but not for ever: three times as long at most"
 
 
-def test_a_coordinator_whose_ticks_come_late_waits_longer():
+def test_late_ticks_of_the_coordinator_lengthen_the_timeout():
     harness = CoordinatorHarness(gone_after=3.0)
     harness.join("a")
     for _ in range(10):
@@ -260,7 +260,7 @@ def test_a_coordinator_whose_ticks_come_late_waits_longer():
     assert states(harness) == {"a": "gone"}
 
 
-def test_a_broker_that_is_back_is_not_taken_for_uneven():
+def test_the_absence_of_a_returned_broker_does_not_lengthen_its_timeout():
     harness = CoordinatorHarness(gone_after=10.0)
     harness.join("a")
     harness.run(20, "a")
@@ -272,7 +272,7 @@ def test_a_broker_that_is_back_is_not_taken_for_uneven():
     assert states(harness) == {"a": "gone"}
 
 
-def test_a_ticket_of_before_the_broker_was_restarted_is_void():
+def test_a_ticket_from_before_the_brokers_restart_is_invalid():
     harness = CoordinatorHarness()
     harness.join("a", incarnation="first")
     ticket = harness.place("subscriber").ticket
@@ -285,46 +285,46 @@ def test_a_ticket_of_before_the_broker_was_restarted_is_void():
     assert second.refuses(harness.place("subscriber").ticket, "subscriber") is None
 
 
-def test_a_ticket_of_before_the_coordinator_was_restarted_is_good():
+def test_a_ticket_from_before_the_coordinators_restart_is_valid():
     harness = CoordinatorHarness()
     harness.join("a", incarnation="first")
     ticket = harness.place("subscriber").ticket
     harness.restart()
-    door = TicketVerifier("a", lambda: 1e9 + harness.now)
-    door.key = bytes.fromhex(harness.register("a", incarnation="first").key)
-    assert door.refuses(ticket, "subscriber") is None
+    verifier = TicketVerifier("a", lambda: 1e9 + harness.now)
+    verifier.key = bytes.fromhex(harness.register("a", incarnation="first").key)
+    assert verifier.refuses(ticket, "subscriber") is None
 
 
-def heard(harness: CoordinatorHarness, seconds: int, *brokers: str) -> None:
-    """Time in which only these brokers report."""
+def report_from(harness: CoordinatorHarness, seconds: int, *brokers: str) -> None:
+    """Passes time in which only these brokers report."""
     for _ in range(seconds):
         harness.tick()
         for broker in brokers:
             harness.report(broker)
 
 
-def test_nobody_is_sent_to_a_broker_that_has_missed_a_report():
+def test_no_subscriber_is_placed_at_a_broker_that_missed_a_report():
     harness = CoordinatorHarness(interval=1.0, gone_after=10.0, placement="round-robin")
     harness.join("a")
     harness.join("b")
-    heard(harness, 5, "a")
+    report_from(harness, 5, "a")
     assert {harness.place(f"newcomer-{number}").broker for number in range(4)} == {"a"}
     harness.report("b")
     assert {harness.place(f"latecomer-{number}").broker for number in range(4)} == {"a", "b"}
 
 
-def test_if_there_is_no_other_broker_one_that_has_missed_a_report_is_tried():
+def test_the_only_broker_is_used_even_if_it_missed_a_report():
     harness = CoordinatorHarness(interval=1.0, gone_after=10.0)
     harness.join("a")
     harness.tick(5)
     assert harness.place().broker == "a"
 
 
-def test_nothing_is_planned_with_a_broker_that_may_be_dead():
+def test_no_migration_is_planned_to_a_broker_that_missed_reports():
     harness = lopsided(interval=1.0, gone_after=10.0, balance_every=1.0, strategy="")
-    heard(harness, 5, "a")
+    report_from(harness, 5, "a")
     harness.handle(ev.Reconfigure(0, "ldm", {}))
-    heard(harness, 3, "a")
+    report_from(harness, 3, "a")
     assert harness.notes_of("migration") == []
     harness.report("b")
     harness.tick()

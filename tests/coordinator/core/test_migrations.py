@@ -1,4 +1,4 @@
-"""Moves from the plan to their end."""
+"""Migrations from the plan to their end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tocsin.coordinator.core import events as ev
 from tocsin.wire.reports import FailedMigration
 
 
-def moved(harness):
+def outcomes(harness):
     return [note.text for note in harness.notes if note.kind == "migration" and not note.text.startswith("accepted")]
 
 
 def ordered(harness, **fields):
-    """Looks at the balance; gives what ``a`` is ordered."""
+    """Evaluates the balance; gives the orders for ``a``."""
     harness.tick(1)
     harness.report("b")
     return harness.report("a", **fields).migrations
@@ -24,13 +24,13 @@ def pending(harness):
     return harness.topology()["pending"]
 
 
-def test_an_order_says_who_goes_where_with_what():
+def test_an_order_names_the_subscriber_the_target_and_a_ticket():
     harness = lopsided()
-    door = harness.verifier("b")
+    verifier = harness.verifier("b")
     harness.report("b", full=True)
     order = ordered(harness)[0]
     assert (harness.at(order.subscriber), order.broker, order.url) == ("a", "b", "http://b")
-    assert door.refuses(order.ticket, order.subscriber) is None
+    assert verifier.refuses(order.ticket, order.subscriber) is None
 
 
 def test_an_order_is_given_once():
@@ -38,24 +38,24 @@ def test_an_order_is_given_once():
     assert len(ordered(harness)) == 5 and ordered(harness) == []
 
 
-def test_a_subscriber_that_arrives_has_been_moved():
+def test_a_migration_ends_when_the_subscriber_arrives():
     harness = lopsided()
     order = ordered(harness)[0]
     harness.report("b", {order.subscriber: [0]})
     assert harness.at(order.subscriber) == "b" and pending(harness) == 4
-    assert moved(harness) == ["the subscriber has arrived"]
+    assert outcomes(harness) == ["the subscriber has arrived"]
 
 
-def test_it_may_leave_before_it_is_seen_to_arrive():
+def test_the_source_may_report_the_departure_before_the_target_reports_the_arrival():
     harness = lopsided()
     order = ordered(harness)[0]
     harness.report("a", left=[order.subscriber])
     assert harness.topology()["subscribers"] == 10
     harness.report("b", {order.subscriber: [0]})
-    assert harness.at(order.subscriber) == "b" and moved(harness) == ["the subscriber has arrived"]
+    assert harness.at(order.subscriber) == "b" and outcomes(harness) == ["the subscriber has arrived"]
 
 
-def test_it_may_leave_after_it_was_seen_to_arrive():
+def test_the_source_may_report_the_departure_after_the_target_reported_the_arrival():
     harness = lopsided()
     order = ordered(harness)[0]
     harness.report("b", {order.subscriber: [0]})
@@ -63,29 +63,29 @@ def test_it_may_leave_after_it_was_seen_to_arrive():
     assert harness.at(order.subscriber) == "b"
 
 
-def test_a_subscriber_that_refuses_stays():
+def test_a_failed_migration_leaves_the_subscriber_at_its_source():
     harness = lopsided()
     order = ordered(harness)[0]
     harness.report("a", outcomes=[FailedMigration(order.ticket, "no way there")])
     assert harness.at(order.subscriber) == "a" and pending(harness) == 4
-    assert moved(harness) == ["failed: no way there"]
+    assert outcomes(harness) == ["failed: no way there"]
 
 
-def test_what_failed_is_not_tried_again_soon():
+def test_a_failed_migration_is_not_retried_during_the_cool_down():
     harness = lopsided(cool_down=60.0, in_flight=1, balance_every=1.0)
     (order,) = ordered(harness)
     (other,) = ordered(harness, outcomes=[FailedMigration(order.ticket, "no")]) or ordered(harness)
     assert other.subscriber != order.subscriber
 
 
-def test_a_move_that_nobody_answers_fails_in_time():
+def test_a_migration_without_an_outcome_times_out():
     harness = lopsided(migration_timeout=30.0, balance_every=1000.0)
     ordered(harness)
     harness.run(31, "a", "b")
-    assert pending(harness) == 0 and moved(harness) == ["failed: it timed out"] * 5
+    assert pending(harness) == 0 and outcomes(harness) == ["failed: it timed out"] * 5
 
 
-def test_one_that_left_and_never_arrived_is_forgotten_in_time():
+def test_a_subscriber_that_left_and_never_arrived_is_forgotten():
     harness = lopsided(migration_timeout=30.0, balance_every=1000.0)
     order = ordered(harness)[0]
     harness.report("a", left=[order.subscriber])
@@ -93,13 +93,13 @@ def test_one_that_left_and_never_arrived_is_forgotten_in_time():
     assert harness.at(order.subscriber) is None and harness.topology()["subscribers"] == 9
 
 
-def test_the_time_of_a_move_begins_when_it_is_handed_out():
+def test_the_timeout_of_a_migration_starts_when_the_order_is_issued():
     harness = lopsided(migration_timeout=3.0, per_second=0.2, balance_every=1000.0)
     orders = harness.run(30, "a", "b")
     assert len(orders) == 5 and len({order.subscriber for order in orders}) == 5
 
 
-def test_an_old_answer_does_not_end_a_new_move():
+def test_a_late_outcome_does_not_end_a_newer_migration():
     harness = lopsided(migration_timeout=5.0, cool_down=0.0, in_flight=1, balance_every=1.0)
     (old,) = ordered(harness)
     again = []
@@ -109,7 +109,7 @@ def test_an_old_answer_does_not_end_a_new_move():
     assert pending(harness) == 1
 
 
-def test_one_who_left_before_the_order_was_given_is_not_moved():
+def test_a_subscriber_that_left_before_its_order_is_not_migrated():
     harness = lopsided(per_second=1.0)
     first = ordered(harness)
     names = {harness.state.model.subscribers.name(u) for u in harness.state.balancer.pending}
@@ -119,15 +119,15 @@ def test_one_who_left_before_the_order_was_given_is_not_moved():
     assert not {order.subscriber for order in harness.run(5, "a", "b")} & waiting
 
 
-def test_one_who_went_elsewhere_by_itself_is_not_moved():
+def test_a_migration_is_cancelled_when_the_subscriber_connects_elsewhere():
     harness = lopsided()
     harness.join("c")
     order = ordered(harness)[0]
     harness.place_and_report("c", {order.subscriber: [0]})
-    assert harness.at(order.subscriber) == "c" and "cancelled: the subscriber connected elsewhere" in moved(harness)
+    assert harness.at(order.subscriber) == "c" and "cancelled: the subscriber connected elsewhere" in outcomes(harness)
 
 
-def test_one_who_left_on_a_move_and_comes_to_a_third_broker_is_there_only():
+def test_a_migrating_subscriber_that_reaches_a_third_broker_is_only_there():
     harness = lopsided()
     harness.join("c")
     order = ordered(harness)[0]
@@ -137,7 +137,7 @@ def test_one_who_left_on_a_move_and_comes_to_a_third_broker_is_there_only():
     assert harness.at(order.subscriber) is None
 
 
-def test_one_who_left_on_a_move_and_comes_back_is_there_still():
+def test_a_migrating_subscriber_that_returns_to_its_source_stays_known_there():
     harness = lopsided(migration_timeout=5.0, balance_every=1000.0)
     order = ordered(harness)[0]
     harness.report("a", left=[order.subscriber])
@@ -146,7 +146,7 @@ def test_one_who_left_on_a_move_and_comes_back_is_there_still():
     assert harness.at(order.subscriber) == "a"
 
 
-def test_a_subscriber_that_turns_back_from_its_target_is_where_it_was():
+def test_a_subscriber_that_leaves_its_target_is_at_its_source_again():
     harness = lopsided()
     order = ordered(harness)[0]
     harness.report("b", {order.subscriber: [0]})
@@ -154,23 +154,23 @@ def test_a_subscriber_that_turns_back_from_its_target_is_where_it_was():
     assert harness.at(order.subscriber) == "a"
 
 
-def test_no_order_to_a_broker_that_has_died():
+def test_migrations_to_a_dead_broker_are_cancelled():
     harness = lopsided(per_second=1.0, gone_after=5.0, balance_every=1000.0)
     ordered(harness)
     orders = harness.run(10, "a")
     assert len(orders) <= 6 and pending(harness) == 0
-    assert "cancelled: b is gone" in moved(harness)
+    assert "cancelled: b is gone" in outcomes(harness)
     assert harness.run(5, "a") == []
 
 
-def test_no_order_to_a_broker_that_is_drained():
+def test_migrations_to_a_drained_broker_are_not_ordered():
     harness = lopsided(per_second=1.0)
     ordered(harness)
     harness.drain("b")
     assert harness.report("a").migrations == [] and harness.run(5, "a", "b") == []
 
 
-def test_no_order_to_a_broker_that_has_filled_up():
+def test_migrations_to_a_full_broker_are_cancelled():
     harness = CoordinatorHarness(per_second=1.0)
     harness.join(
         "a", {f"subscriber-{number:04}": [number] for number in range(10)}, rates=dict.fromkeys(range(10), 9.0)
@@ -179,10 +179,10 @@ def test_no_order_to_a_broker_that_has_filled_up():
     harness.tick(1)
     harness.report("b", {f"newcomer-{number}": [0] for number in range(5)})
     assert harness.report("a").migrations == []
-    assert "cancelled: b accepts no more subscribers" in moved(harness)
+    assert "cancelled: b accepts no more subscribers" in outcomes(harness)
 
 
-def test_those_under_way_count_for_what_a_broker_takes():
+def test_migrations_in_flight_count_toward_the_limit_of_a_broker():
     harness = CoordinatorHarness(per_second=1.0, balance_every=1000.0)
     harness.join(
         "a", {f"subscriber-{number:04}": [number] for number in range(10)}, rates=dict.fromkeys(range(10), 9.0)
@@ -194,7 +194,7 @@ def test_those_under_way_count_for_what_a_broker_takes():
     assert len(harness.run(10, "a", "b")) == 1
 
 
-def test_an_order_has_the_address_of_now():
+def test_an_order_has_the_current_address_of_its_target():
     harness = lopsided()
     harness.tick(1)
     harness.register("b", url="http://moved")
@@ -202,7 +202,7 @@ def test_an_order_has_the_address_of_now():
     assert {order.url for order in harness.report("a").migrations} == {"http://moved"}
 
 
-def test_if_the_source_dies_its_moves_are_over():
+def test_the_migrations_of_a_dead_source_end():
     harness = lopsided(gone_after=5.0)
     order = ordered(harness)[0]
     harness.report("a", left=[order.subscriber])
@@ -210,7 +210,7 @@ def test_if_the_source_dies_its_moves_are_over():
     assert pending(harness) == 0 and harness.topology()["subscribers"] == 0
 
 
-def test_if_the_target_dies_one_that_has_left_is_forgotten():
+def test_a_subscriber_on_its_way_to_a_dead_target_is_forgotten():
     harness = lopsided(gone_after=5.0, balance_every=1000.0)
     order = ordered(harness)[0]
     harness.report("a", left=[order.subscriber])
@@ -218,7 +218,7 @@ def test_if_the_target_dies_one_that_has_left_is_forgotten():
     assert harness.at(order.subscriber) is None and pending(harness) == 0
 
 
-def test_if_the_target_is_drained_what_is_under_way_may_arrive():
+def test_a_subscriber_on_its_way_to_a_drained_target_may_arrive():
     harness = lopsided()
     order = ordered(harness)[0]
     harness.drain("b")
@@ -227,19 +227,19 @@ def test_if_the_target_is_drained_what_is_under_way_may_arrive():
     assert harness.at(order.subscriber) == "b"
 
 
-def test_no_more_are_pending_than_may_be():
+def test_the_limit_of_migrations_in_flight_holds():
     harness = lopsided(in_flight=2)
     harness.run(30, "a", "b")
     assert pending(harness) == 2
 
 
-def test_no_more_are_pending_at_a_broker_than_may_be():
+def test_the_limit_of_migrations_per_broker_holds():
     harness = lopsided(per_broker=3)
     harness.run(30, "a", "b")
     assert pending(harness) == 3
 
 
-def test_no_more_begin_in_a_second_than_may():
+def test_the_limit_of_migrations_per_second_holds():
     harness = lopsided(per_second=2.0)
     harness.tick(1)
     counts = []
@@ -250,7 +250,7 @@ def test_no_more_begin_in_a_second_than_may():
     assert counts == [2, 1, 1, 1]
 
 
-def test_nobody_is_moved_before_all_remembered_brokers_have_reported():
+def test_no_migration_starts_before_all_known_brokers_have_reported():
     harness = lopsided(gone_after=10.0)
     harness.restart()
     harness.join("a", crowd(10, 1), rates={1: 9.0})
@@ -262,7 +262,7 @@ def test_nobody_is_moved_before_all_remembered_brokers_have_reported():
     assert pending(harness) == 5
 
 
-def test_those_who_do_not_report_are_not_waited_for_for_ever():
+def test_migrations_start_without_a_broker_that_never_reports():
     harness = lopsided(gone_after=10.0)
     harness.join("c")
     harness.restart()
@@ -274,14 +274,14 @@ def test_those_who_do_not_report_are_not_waited_for_for_ever():
     assert pending(harness) == 5
 
 
-def test_nobody_is_moved_while_a_broker_has_registered_and_not_reported():
+def test_no_migration_starts_while_a_registered_broker_has_not_reported():
     harness = lopsided()
     harness.register("b")
     harness.tick(1)
     assert pending(harness) == 0
 
 
-def test_a_broker_that_is_drained_is_emptied():
+def test_a_drained_broker_is_emptied():
     harness = CoordinatorHarness(strategy="", balance_every=1000.0)
     harness.join("a", crowd(3, 1), rates={1: 1.0})
     harness.join("b")
@@ -291,7 +291,7 @@ def test_a_broker_that_is_drained_is_emptied():
     assert {order.subscriber for order in orders} == set(crowd(3)) and {order.broker for order in orders} == {"b"}
 
 
-def test_a_strategy_that_fails_leaves_no_answer_behind():
+def test_a_failing_strategy_leaves_the_state_machine_usable():
     class Broken:
         def suggest(self, view):
             raise ZeroDivisionError

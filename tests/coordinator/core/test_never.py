@@ -1,4 +1,4 @@
-"""What must never happen, for every strategy, on generated networks that follow what they are told."""
+"""What must never happen, for every strategy, on generated networks whose brokers follow their orders."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tocsin.errors import Unauthorized
 from tocsin.wire.reports import MigrationOrder
 from tocsin.wire.tickets import TicketVerifier
 
-#: A move of peal's costs something, or it would regroup for nothing; but it does not wait for long.
+#: Migrations of peal have a cost, or it would regroup without a gain; but it does not wait for long.
 SETTINGS: dict[str, dict[str, float]] = {**EAGER, "peal": {"trigger": 0.0, "evaluations": 1.0}}
 ALL = pytest.mark.parametrize("strategy", [*sorted(set(registry.BUILT_IN) - {"drain"}), ""])
 SOME = settings(deadline=None, max_examples=8)
 COOL_DOWN, ROUNDING = 30.0, 1 + 1e-9
-#: Seconds after which it should be at rest.
+#: Seconds after which migrations must have stopped.
 LONG = 600
 #: The first order of peal's plan waits for room at its target; without it the later ones raise the highest load.
 PASSED_BY_LATER_ORDERS = (
@@ -37,11 +37,11 @@ class Broker:
     here: dict[str, list[int]]
     fate: str  # "up", "drained", "dies"
     verifier: TicketVerifier
-    told: dict[str, None] = field(default_factory=dict)
+    changed: dict[str, None] = field(default_factory=dict)
 
 
 class Network:
-    """Brokers that do as they are ordered, and look closely at each order."""
+    """Brokers that follow every order and check it."""
 
     def __init__(self, strategy: str, drawn: list[tuple[int, int, float, str]], rates: list[float]) -> None:
         self.harness = CoordinatorHarness(
@@ -54,13 +54,13 @@ class Network:
         self.rates = dict(enumerate(rates))
         self.brokers: dict[str, Broker] = {}
         self.orders: list[tuple[float, MigrationOrder]] = []
-        for place, (people, room, capacity, fate) in enumerate(drawn):
+        for place, (subscribers, room, capacity, fate) in enumerate(drawn):
             name = "abcde"[place]
             here = {
                 f"subscriber-{name}{n:02}": sorted({(place + n * k) % len(rates) for k in range(1, 4)})
-                for n in range(people)
+                for n in range(subscribers)
             }
-            most = max(1, people + room)
+            most = max(1, subscribers + room)
             key = self.harness.register(name, identity=name, max_subscribers=most, capacity=capacity).key
             verifier = TicketVerifier(name, lambda: 1e9 + self.harness.now)
             verifier.key = bytes.fromhex(key)
@@ -72,12 +72,12 @@ class Network:
 
     @property
     def highest(self) -> float:
-        """The highest relative load of brokers that serve and stay, in truth."""
+        """The highest relative load of the brokers that stay up, computed from their subscribers."""
         found = [0.0]
         for broker in self.brokers.values():
             if broker.fate == "up":
-                wanted = [k for row in broker.here.values() for k in row]
-                load = sum(self.rates[k] for k in wanted) + sum(self.rates[k] for k in set(wanted))
+                held = [k for row in broker.here.values() for k in row]
+                load = sum(self.rates[k] for k in held) + sum(self.rates[k] for k in set(held))
                 found.append(load / broker.capacity)
         return max(found)
 
@@ -86,42 +86,44 @@ class Network:
         for broker in self.brokers.values():
             if broker.fate == "dies" and self.harness.now > 1010.0:
                 continue
-            said, broker.told = broker.told, {}
-            come = {name: broker.here[name] for name in said if name in broker.here}
-            left = [name for name in said if name not in broker.here]
-            for order in self.harness.report(broker.name, come, left=left, rates=self.rates).migrations:
+            changed, broker.changed = broker.changed, {}
+            arrived = {name: broker.here[name] for name in changed if name in broker.here}
+            left = [name for name in changed if name not in broker.here]
+            for order in self.harness.report(broker.name, arrived, left=left, rates=self.rates).migrations:
                 self.follow(broker, order)
 
     def follow(self, source: Broker, order: MigrationOrder) -> None:
         target, name = self.brokers[order.broker], order.subscriber
-        assert name in source.here and target is not source, "somebody is sent from where it is not"
+        assert name in source.here and target is not source, "an order names a subscriber that is not at its source"
         assert target.fate == "up" or (target.fate == "dies" and self.harness.now < 1015.0), (
-            "to a dead or drained broker"
+            "an order to a dead or drained broker"
         )
-        assert len(target.here) < target.most, "to a full broker"
+        assert len(target.here) < target.most, "an order to a full broker"
         self.orders.append((self.harness.now, order))
         self.check_ticket(target, order)
         target.here[name] = source.here.pop(name)
-        target.told[name] = source.told[name] = None
+        target.changed[name] = source.changed[name] = None
 
     def check_ticket(self, target: Broker, order: MigrationOrder) -> None:
         for other in self.brokers.values():
             if other is not target:
-                assert other.verifier.refuses(order.ticket, order.subscriber), "another broker takes the ticket"
-        assert target.verifier.refuses(order.ticket, "subscriber-else"), "somebody else comes with the ticket"
+                assert other.verifier.refuses(order.ticket, order.subscriber), "another broker accepts the ticket"
+        assert target.verifier.refuses(order.ticket, "subscriber-else"), (
+            "the ticket is accepted from another subscriber"
+        )
         for place in range(0, len(order.ticket), 23):
             letter = "A" if order.ticket[place] != "A" else "B"
             forged = order.ticket[:place] + letter + order.ticket[place + 1 :]
-            assert target.verifier.refuses(forged, order.subscriber), "a forged ticket is taken"
+            assert target.verifier.refuses(forged, order.subscriber), "a forged ticket is accepted"
         assert target.verifier.refuses(order.ticket, order.subscriber) is None
-        assert target.verifier.refuses(order.ticket, order.subscriber), "a ticket is taken twice"
+        assert target.verifier.refuses(order.ticket, order.subscriber), "a ticket is accepted twice"
 
-    def everybody(self) -> list[str]:
+    def subscribers(self) -> list[str]:
         return sorted(name for broker in self.brokers.values() for name in broker.here)
 
 
 def networks(fates: list[str]) -> st.SearchStrategy[tuple[list[tuple[int, int, float, str]], list[float]]]:
-    """For each broker: people, room for more, capacity, what becomes of it; and the rates."""
+    """For each broker: its subscribers, free places, capacity and fate; and the rates."""
     broker = st.tuples(
         st.integers(0, 12), st.sampled_from([0, 2, 40]), st.sampled_from([1.0, 1.0, 3.0]), st.sampled_from(fates)
     )
@@ -132,12 +134,12 @@ def networks(fates: list[str]) -> st.SearchStrategy[tuple[list[tuple[int, int, f
 @ALL
 @SOME
 @given(drawn=networks(["up", "up", "up", "drained", "dies"]))
-def test_nobody_is_sent_to_the_dead_or_full_with_a_bad_ticket_or_from_where_it_is_not(strategy, drawn):
+def test_no_order_names_a_wrong_source_a_dead_or_full_target_or_a_bad_ticket(strategy, drawn):
     network = Network(strategy, *drawn)
-    before = network.everybody()
+    before = network.subscribers()
     for _ in range(40):
         network.second()
-    assert network.everybody() == before, "somebody is with two brokers, or with none"
+    assert network.subscribers() == before, "a subscriber is at two brokers, or at none"
     gone = {broker.name for broker in network.brokers.values() if broker.fate == "dies"}
     for broker in network.brokers.values():
         for name in broker.here:
@@ -148,7 +150,7 @@ def test_nobody_is_sent_to_the_dead_or_full_with_a_bad_ticket_or_from_where_it_i
 @SOME
 @given(drawn=networks(["up"]))
 @example(drawn=PASSED_BY_LATER_ORDERS)
-def test_no_plan_raises_the_maximum_and_it_comes_to_rest(strategy, drawn):
+def test_no_plan_raises_the_maximum_and_migrations_stop(strategy, drawn):
     network = Network(strategy, *drawn)
     highest = network.highest
     for _ in range(LONG):
@@ -156,13 +158,13 @@ def test_no_plan_raises_the_maximum_and_it_comes_to_rest(strategy, drawn):
         assert network.highest <= highest * ROUNDING
         if network.harness.now - max((at for at, _ in network.orders), default=1000.0) > 2 * COOL_DOWN:
             return
-    raise AssertionError("the load is constant, and people are still moved")
+    raise AssertionError("the load is constant, but subscribers still migrate")
 
 
 @ALL
 @SOME
 @given(drawn=networks(["up", "up", "drained"]), rates=st.lists(st.lists(st.integers(0, 100), min_size=8, max_size=8)))
-def test_however_the_load_changes_nobody_is_moved_again_and_again(strategy, drawn, rates):
+def test_a_changing_load_causes_no_migration_storm(strategy, drawn, rates):
     network = Network(strategy, *drawn)
     for number in range(65):
         if rates:
@@ -178,7 +180,7 @@ def test_however_the_load_changes_nobody_is_moved_again_and_again(strategy, draw
 @ALL
 @SOME
 @given(drawn=networks(["up"]))
-def test_no_broker_speaks_for_another(strategy, drawn):
+def test_a_broker_cannot_act_for_another(strategy, drawn):
     network = Network(strategy, *drawn)
     harness, names = network.harness, list(network.brokers)
     truth = {name: broker.name for broker in network.brokers.values() for name in broker.here}
@@ -190,6 +192,6 @@ def test_no_broker_speaks_for_another(strategy, drawn):
                 harness.report(other, full=True, token=harness._tokens[mine], number=99)
             with pytest.raises(Unauthorized):
                 harness.register(other, identity=mine)
-            # It says of itself that it has all of the other's people, and nobody has sent them.
+            # It claims all subscribers of the other, which were not placed there.
             harness.report(mine, network.brokers[other].here)
     assert {name: harness.at(name) for name in truth} == truth

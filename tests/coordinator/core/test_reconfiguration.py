@@ -1,4 +1,4 @@
-"""Another strategy or placement while the coordinator runs."""
+"""Strategy and placement are changed while the coordinator runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def switch(harness, **fields):
     return harness.handle(ev.Reconfigure(0, **fields))
 
 
-def test_the_next_look_at_the_balance_is_the_new_strategys():
+def test_a_new_strategy_is_used_at_the_next_evaluation():
     harness = lopsided(strategy="", balance_every=1000.0)
     harness.tick(4)
     assert harness.notes_of("migration") == []
@@ -31,14 +31,14 @@ def test_settings_reach_the_strategy():
     assert harness.notes_of("migration") == [] and harness.notes_of("strategy") == ["ldm with alpha 5.0"]
 
 
-def test_no_strategy_moves_nobody():
+def test_without_a_strategy_no_subscriber_migrates():
     harness = lopsided()
     switch(harness, strategy="")
     harness.tick(1)
     assert harness.notes_of("migration") == [] and harness.notes_of("strategy") == ["none"]
 
 
-def test_newcomers_are_placed_in_the_new_way():
+def test_a_new_placement_policy_applies_to_the_next_subscribers():
     harness = CoordinatorHarness(placement="random")
     for name in "abc":
         harness.join(name)
@@ -48,7 +48,7 @@ def test_newcomers_are_placed_in_the_new_way():
 
 
 @pytest.mark.parametrize(
-    ("wish", "words"),
+    ("change", "words"),
     [
         ({"strategy": "psychic"}, "there are: gsh, join, ldm"),
         ({"strategy": "drain"}, "there are: gsh, join, ldm"),
@@ -60,14 +60,14 @@ def test_newcomers_are_placed_in_the_new_way():
         ({"strategy": "", "settings": {"alpha": 1.0}}, "leave settings out"),
     ],
 )
-def test_what_is_not_known_is_refused_and_changes_nothing(wish, words):
+def test_an_invalid_choice_is_refused_and_changes_nothing(change, words):
     harness = lopsided()
     with pytest.raises(UserError, match=words):
-        switch(harness, **wish)
+        switch(harness, **change)
     assert harness.choice is None and harness.state.config == harness.config
 
 
-def test_what_was_chosen_is_there_after_a_restart():
+def test_a_choice_is_restored_after_a_restart():
     harness = lopsided()
     switch(harness, strategy="multistage", settings={"alpha": 0.3, "scheme": "sdm"})
     switch(harness, placement="nearest")
@@ -77,7 +77,7 @@ def test_what_was_chosen_is_there_after_a_restart():
     assert found.settings == {"alpha": 0.3, "scheme": "sdm"}
 
 
-def test_another_configuration_counts_more_than_what_was_chosen_before():
+def test_a_changed_configuration_overrides_an_earlier_choice():
     harness = lopsided()
     switch(harness, strategy="gsh")
     harness.config = msgspec.structs.replace(harness.config, strategy="sdm")
@@ -85,7 +85,7 @@ def test_another_configuration_counts_more_than_what_was_chosen_before():
     assert harness.state.config.strategy == "sdm" and harness.choice is None
 
 
-def test_going_back_to_the_configuration_leaves_nothing_to_remember():
+def test_choosing_the_configured_strategy_deletes_the_stored_choice():
     harness = lopsided()
     switch(harness, strategy="gsh")
     assert harness.choice is not None
@@ -93,7 +93,7 @@ def test_going_back_to_the_configuration_leaves_nothing_to_remember():
     assert harness.choice is None
 
 
-def test_a_choice_that_is_not_there_any_more_is_told_of_and_forgotten():
+def test_a_stored_choice_of_an_unknown_strategy_is_logged_and_deleted():
     harness = lopsided()
     registry.register("passing", registry.factory("gsh"))
     try:
@@ -105,20 +105,20 @@ def test_a_choice_that_is_not_there_any_more_is_told_of_and_forgotten():
     assert "passing" in harness.notes_of("strategy")[-1]
 
 
-def test_a_plan_is_summed_up_in_one_line():
+def test_a_plan_is_summarized_in_one_line_of_the_log():
     harness = lopsided()
     harness.tick(1)
     (line,) = harness.notes_of("plan")
     assert line == "5 migrations, cov 1.000 to 0.000: 5 × LDM: heaviest of the most loaded to the least loaded"
 
 
-def test_an_order_is_noted_when_it_is_handed_out():
+def test_an_order_is_logged_when_it_is_issued():
     harness = lopsided()
     harness.tick(1)
     assert harness.notes_of("order") == []
-    handed = harness.report("a").migrations
+    issued = harness.report("a").migrations
     notes = [note for note in harness.notes if note.kind == "order"]
-    assert [(note.subscriber, note.target) for note in notes] == [(each.subscriber, each.broker) for each in handed]
+    assert [(note.subscriber, note.target) for note in notes] == [(each.subscriber, each.broker) for each in issued]
     assert len(notes) == 5
 
 

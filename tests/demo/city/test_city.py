@@ -6,6 +6,7 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
+from location_records import NOON, locations
 
 from tocsin.demo.application import channels
 from tocsin.demo.city import City
@@ -13,10 +14,9 @@ from tocsin.demo.city.districts import NAMES
 from tocsin.demo.city.ground import BOUNDS
 from tocsin.demo.city.interests import LOGIN, SUBSCRIBE, plans
 from tocsin.demo.city.people import DRIVING
-from tocsin.demo.city.reports import KINDS, ndjson, timestamp
+from tocsin.demo.city.reports import KINDS, ndjson
 
 CHANNELS = channels()
-NOON = timestamp(1_790_000_000.0)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def city() -> City:
 # -- people ------------------------------------------------------------------------------------------------------------
 
 
-def test_people_stay_on_the_streets_and_move_no_faster_than_they_can() -> None:
+def test_people_stay_on_the_streets_and_within_their_speed() -> None:
     city = City(seed=3, people=500)
     points, before, walked = city.streets.points, city.people.positions(), np.zeros(500)
     for _ in range(600):
@@ -41,11 +41,11 @@ def test_people_stay_on_the_streets_and_move_no_faster_than_they_can() -> None:
         step = np.hypot(*(now - before).T)
         assert (step <= city.people.speed + 1e-6).all()
         walked, before = walked + step, now
-    assert (walked > 100).mean() > 0.5, "most have been under way"
+    assert (walked > 100).mean() > 0.5, "most people have moved"
     assert walked.max() < 600 * DRIVING[1] * 1.5
 
 
-def test_some_walk_and_some_ride(city: City) -> None:
+def test_some_people_walk_and_some_ride(city: City) -> None:
     assert 0.25 < city.people.riding.mean() < 0.5
 
 
@@ -82,7 +82,7 @@ def test_half_an_hour_has_about_ten_thousand_reports_of_all_eight_kinds(half_hou
     assert len({each["report_id"] for each in reports}) == len(reports)
 
 
-def test_reports_are_of_the_size_of_the_papers(half_hour) -> None:
+def test_reports_have_the_size_of_those_in_the_papers(half_hour) -> None:
     sizes = [len(msgspec.json.encode(each | {"time": NOON})) for each in half_hour[1]]
     assert min(sizes) >= 200 and max(sizes) <= 700
 
@@ -102,7 +102,7 @@ def test_an_emergency_grows_and_shrinks() -> None:
     assert radii[0] < max(radii) == pytest.approx(one.reach, rel=0.05) and radii[-1] < one.reach / 2
 
 
-def test_reports_come_from_inside_of_an_emergency() -> None:
+def test_reports_come_from_inside_an_emergency() -> None:
     city = City(seed=3, people=1)
     for _ in range(900):
         for each in city.advance(1):
@@ -112,7 +112,7 @@ def test_reports_come_from_inside_of_an_emergency() -> None:
             assert any(far <= max(61.0, e.radius(city.now) + 1) for e in mine)
 
 
-def test_a_flood_that_is_raised_is_reported_by_many_in_its_district() -> None:
+def test_a_raised_flood_causes_many_reports_in_its_district() -> None:
     city = City(seed=3, people=1)
     city.advance(60)
     flood = city.emergencies.flood("Larkmoor")
@@ -124,23 +124,23 @@ def test_a_flood_that_is_raised_is_reported_by_many_in_its_district() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Atlantis", "larkmoor"])
-def test_there_is_no_flood_where_there_is_no_district(city: City, name: str) -> None:
+def test_a_flood_in_an_unknown_district_is_an_error(city: City, name: str) -> None:
     with pytest.raises(KeyError):
         city.emergencies.flood(name)
 
 
-# -- all of it ---------------------------------------------------------------------------------------------------------
+# -- the whole city ----------------------------------------------------------------------------------------------------
 
 
 def everything(seed: int, steps: list[int]) -> bytes:
     city = City(seed, 50)
     reports = [each for step in steps for each in city.advance(step)]
-    wanted = plans(seed, city.users, CHANNELS, city.districts)
-    parts = [ndjson(reports), ndjson(city.shelters), ndjson(city.locations(NOON)), msgspec.json.encode(wanted)]
+    planned = plans(seed, city.users, CHANNELS, city.districts)
+    parts = [ndjson(reports), ndjson(city.shelters), ndjson(locations(city)), msgspec.json.encode(planned)]
     return b"".join(parts) + json.dumps(city.map()).encode()
 
 
-def test_the_same_seed_makes_the_same_bytes_however_time_is_cut() -> None:
+def test_the_same_seed_gives_the_same_bytes_in_any_time_steps() -> None:
     assert everything(3, [300]) == everything(3, [1, 99, 200])
     assert everything(3, [300]) != everything(1, [300])
 
@@ -152,25 +152,25 @@ def test_more_people_change_neither_streets_nor_emergencies() -> None:
 
 
 @pytest.mark.parametrize(("people", "shelters"), [(-1, 10), (10, -1)])
-def test_there_is_no_city_with_fewer_than_nobody(people: int, shelters: int) -> None:
+def test_a_negative_number_of_people_or_shelters_is_an_error(people: int, shelters: int) -> None:
     with pytest.raises(ValueError, match="negative"):
         City(1, people, shelters)
 
 
-def test_a_city_without_anybody_goes_on() -> None:
+def test_a_city_without_people_runs() -> None:
     city = City(1, 0, 0)
     city.advance(30)
-    assert city.locations(NOON) == [] and city.shelters == []
+    assert locations(city) == [] and city.shelters == []
 
 
-def test_shelters(city: City) -> None:
+def test_shelters_have_unique_names_districts_and_capacities(city: City) -> None:
     assert len(city.shelters) == 200
     assert len({each["name"] for each in city.shelters}) == 200
     assert {each["location"] for each in city.shelters} <= set(NAMES)
     assert all(50 <= each["capacity"] <= 2_000 for each in city.shelters)
 
 
-def test_the_map_has_every_street_once(city: City) -> None:
+def test_the_map_contains_every_street_once(city: City) -> None:
     found = city.map()
     assert found["bounds"] == BOUNDS._asdict()
     kinds = Counter(each["kind"] for each in found["streets"])
@@ -184,7 +184,7 @@ def test_the_map_has_every_street_once(city: City) -> None:
             assert BOUNDS.west - slack <= lon <= BOUNDS.east + slack and BOUNDS.south <= lat <= BOUNDS.north
 
 
-def test_brokers_stand_apart(city: City) -> None:
+def test_brokers_have_different_stations(city: City) -> None:
     stations = city.stations(16)
     assert len(set(stations)) == 16
     assert stations[:5] == city.stations(5)
@@ -193,14 +193,14 @@ def test_brokers_stand_apart(city: City) -> None:
 # -- interests ---------------------------------------------------------------------------------------------------------
 
 
-def test_everybody_wants_one_to_five_channels_one_to_three_times(city: City) -> None:
-    wanted = plans(1, [f"user-{n:05}" for n in range(400)], CHANNELS, city.districts)
-    for plan in wanted:
+def test_everyone_subscribes_to_one_to_five_channels_one_to_three_times(city: City) -> None:
+    planned = plans(1, [f"user-{n:05}" for n in range(400)], CHANNELS, city.districts)
+    for plan in planned:
         counted = Counter(each.channel for each in plan.interests)
         assert 1 <= len(counted) <= 5 and max(counted.values()) <= 3
         assert 0 <= plan.login <= LOGIN < plan.login + SUBSCRIBE + 1
         assert plan.login < plan.subscribe <= plan.login + SUBSCRIBE
-    made = [each for plan in wanted for each in plan.interests]
+    made = [each for plan in planned for each in plan.interests]
     assert 2_000 < len(made) < 2_500, "the papers have about 2,200 FE subscriptions"
     assert 500 < len(set(made)) < 700, "and about 600 BE subscriptions"
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import httpx
 import pytest
+from location_records import NOON, locations
 from tiny_broker import Delivery, FESubscription, TinyBroker
 
 from served import served
 from tocsin.demo.application import channels, script
 from tocsin.demo.city import City
 from tocsin.demo.city.interests import plans
-from tocsin.demo.city.reports import ndjson, timestamp
+from tocsin.demo.city.reports import ndjson
 
-NOON = 1_790_000_000.0
 CHANNELS = channels()
-#: Its report comes last: once it is delivered, so is everything before it.
-WATCHMAN = {"kind": "end", "location": "End", "user": "watchman"}
+#: A user whose report comes last: once it is delivered, so is everything before it.
+SENTINEL = {"kind": "end", "location": "End", "user": "sentinel"}
 Place = dict[str, Any]
 
 
@@ -33,10 +33,10 @@ def metres(a: Place, b: Place) -> float:
     return 2 * 6_371_008.8 * math.asin(math.sqrt(math.sin(north / 2) ** 2 + both * math.sin(east / 2) ** 2))
 
 
-class World:
-    """Runs the application in rounds, between which everybody walks on, and computes the expected results itself.
+class EmergencyRun:
+    """Runs the application in rounds, between which people move, and computes the expected results itself.
 
-    The first round is before there are any shelters.
+    There are no shelters in the first round.
     """
 
     def __init__(self, client: httpx.Client, folder: Path) -> None:
@@ -52,15 +52,15 @@ class World:
         self._sql(script(20))
         self.broker = TinyBroker(client, self._deliver)
         self.broker.start()
-        wanted = zip(self.city.users, plans(11, self.city.users, CHANNELS, self.city.districts), strict=True)
+        planned = zip(self.city.users, plans(11, self.city.users, CHANNELS, self.city.districts), strict=True)
         self.subscriptions = [
-            FESubscription(user, each.channel, each.args) for user, plan in wanted for each in plan.interests
+            FESubscription(user, each.channel, each.args) for user, plan in planned for each in plan.interests
         ]
-        watching = [
-            FESubscription("watchman", name, tuple(WATCHMAN[each] for each in names))
+        sentinels = [
+            FESubscription("sentinel", name, tuple(SENTINEL[each] for each in names))
             for name, names in CHANNELS.items()
         ]
-        self.broker.subscribe([*self.subscriptions, *watching])
+        self.broker.subscribe([*self.subscriptions, *sentinels])
 
     def open_shelters(self) -> None:
         self.shelters = self.city.shelters
@@ -70,47 +70,47 @@ class World:
     def round(self, number: int) -> None:
         self.city.advance(300)
         users = [
-            *self.city.locations(timestamp(NOON)),
-            {"user_id": "watchman", "lat": 0.0, "lon": 0.0, "time": timestamp(NOON)},
+            *locations(self.city),
+            {"user_id": "sentinel", "lat": 0.0, "lon": 0.0, "time": NOON},
         ]
         self._post("UserLocationFeed", users)
         for _ in range(3):
-            reports = [each | {"time": timestamp(NOON)} for each in self.city.advance(60)[::3]]
+            reports = [each | {"time": NOON} for each in self.city.advance(60)[::3]]
             self._post("EmergencyReportFeed", reports)
             self._expect(reports, {user["user_id"]: user for user in users})
         last = f"end-{number}"
-        self._post("EmergencyReportFeed", [{"report_id": last, **_without(WATCHMAN, "user"), "lat": 0.0, "lon": 0.0}])
+        self._post("EmergencyReportFeed", [{"report_id": last, **_without(SENTINEL, "user"), "lat": 0.0, "lon": 0.0}])
         with self._change:
             assert self._change.wait_for(lambda: {(name, last) for name in CHANNELS} <= self._ended, timeout=600)
 
     def _expect(self, reports: list[dict[str, Any]], users: dict[str, Place]) -> None:
-        # A subscription that several people share is delivered once, to all of them.
+        # A subscription that several people share is delivered once to all of them.
         for channel, args in {(each.channel, each.args) for each in self.subscriptions}:
-            asked = dict(zip(CHANNELS[channel], args, strict=True))
+            parameters = dict(zip(CHANNELS[channel], args, strict=True))
             for report in reports:
-                if asked.get("kind", "any") not in ("any", report["kind"]):
+                if parameters.get("kind", "any") not in ("any", report["kind"]):
                     continue
-                if asked.get("location", report["location"]) != report["location"]:
+                if parameters.get("location", report["location"]) != report["location"]:
                     continue
                 found = dict(report)
-                if "user" in asked:
-                    found["metres"] = metres(report, users[asked["user"]])
+                if "user" in parameters:
+                    found["metres"] = metres(report, users[parameters["user"]])
                     self.closest = min(self.closest, abs(found["metres"] - 2000))
                     if found["metres"] > 2000:
                         continue
                 if "WithShelter" in channel:
-                    found["shelters"] = self._nearest(users[asked["user"]] if "user" in asked else report)
+                    found["shelters"] = self._nearest(users[parameters["user"]] if "user" in parameters else report)
                 self.expected[channel, args].append(found)
 
     def _nearest(self, place: Place) -> list[Place]:
-        """The application shows whole metres, and those that are equally far by name."""
+        """The application rounds to whole metres and orders equal distances by name."""
         three = sorted(self.shelters, key=lambda shelter: metres(shelter, place))[:3]
         return sorted(three, key=lambda shelter: (math.floor(metres(shelter, place) + 0.5), shelter["name"]))
 
     def _deliver(self, delivery: Delivery) -> None:
         with self._change:
             for line in delivery.lines:
-                if line.people == ("watchman",):
+                if line.people == ("sentinel",):
                     self._ended |= {(delivery.channel, each["report_id"]) for each in line.results}
                 else:
                     self.found[delivery.channel, line.args] += line.results
@@ -131,44 +131,44 @@ def _without(values: dict[str, str], name: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def emergency(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmergencyRun]:
     folder = tmp_path_factory.mktemp("emergency")
     with served(folder) as address, httpx.Client(base_url=address, timeout=600) as client:
-        world = World(client, folder)
+        emergency = EmergencyRun(client, folder)
         try:
-            world.round(1)
-            world.open_shelters()
-            world.round(2)
+            emergency.round(1)
+            emergency.open_shelters()
+            emergency.round(2)
         finally:
-            world.broker.stop()
-        yield world
+            emergency.broker.stop()
+        yield emergency
 
 
 def of(channel: str, answers: dict[tuple[str, tuple[str, ...]], list[Any]]) -> dict[tuple[str, ...], list[Any]]:
-    """By arguments, each in the order of the reports."""
+    """The results by arguments, in the order of the reports."""
     mine = {args: found for (name, args), found in answers.items() if name == channel and found}
     return {args: sorted(found, key=lambda each: each["report_id"]) for args, found in mine.items()}
 
 
-def test_the_sample_decides_every_question(world):
-    """No report lies so near to the two kilometres that rounding decides, and every channel has results."""
-    assert world.closest > 0.01
-    assert {channel for channel, _ in world.expected} == set(CHANNELS)
+def test_the_sample_covers_every_channel_without_rounding_doubts(emergency):
+    """No report is so close to two kilometres that rounding decides, and every channel has results."""
+    assert emergency.closest > 0.01
+    assert {channel for channel, _ in emergency.expected} == set(CHANNELS)
     for channel in (name for name in CHANNELS if "WithShelter" in name):
-        rows = [row for (name, _), found in world.expected.items() if name == channel for row in found]
+        rows = [row for (name, _), found in emergency.expected.items() if name == channel for row in found]
         assert {len(row["shelters"]) for row in rows} == {0, 3}
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_everybody_gets_exactly_their_reports_once(world, channel):
-    found, expected = of(channel, world.found), of(channel, world.expected)
+def test_everyone_receives_exactly_their_reports_once(emergency, channel):
+    found, expected = of(channel, emergency.found), of(channel, emergency.expected)
     ids = [{args: [each["report_id"] for each in rows] for args, rows in side.items()} for side in (found, expected)]
     assert ids[0] == ids[1]
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_reports_arrive_as_they_were_sent(world, channel):
-    found, expected = of(channel, world.found), of(channel, world.expected)
+def test_reports_arrive_as_they_were_sent(emergency, channel):
+    found, expected = of(channel, emergency.found), of(channel, emergency.expected)
     for args, rows in expected.items():
         for got, sent in zip(found[args], rows, strict=True):
             for name in ("kind", "location", "lat", "lon", "severity", "message", "time"):
@@ -176,16 +176,16 @@ def test_reports_arrive_as_they_were_sent(world, channel):
 
 
 @pytest.mark.parametrize("channel", [name for name, names in CHANNELS.items() if "user" in names])
-def test_the_distance_is_that_to_where_the_user_is(world, channel):
-    found, expected = of(channel, world.found), of(channel, world.expected)
+def test_the_distance_is_measured_from_the_users_location(emergency, channel):
+    found, expected = of(channel, emergency.found), of(channel, emergency.expected)
     for args, rows in expected.items():
         for got, sent in zip(found[args], rows, strict=True):
             assert got["metres"] == pytest.approx(sent["metres"], abs=0.6)
 
 
 @pytest.mark.parametrize("channel", [name for name in CHANNELS if "WithShelter" in name])
-def test_the_three_nearest_shelters_come_along_nearest_first(world, channel):
-    found, expected = of(channel, world.found), of(channel, world.expected)
+def test_the_three_nearest_shelters_are_included_nearest_first(emergency, channel):
+    found, expected = of(channel, emergency.found), of(channel, emergency.expected)
     for args, rows in expected.items():
         for got, sent in zip(found[args], rows, strict=True):
             assert [each["name"] for each in got["shelters"]] == [each["name"] for each in sent["shelters"]]

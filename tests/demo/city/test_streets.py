@@ -27,15 +27,15 @@ def test_every_crossing_can_be_reached_from_every_other(streets: Streets) -> Non
     assert len(seen) == len(streets.points) > 1_500
 
 
-def test_streets_are_no_longer_than_a_street_is(streets: Streets) -> None:
+def test_streets_have_a_plausible_length_and_are_unique(streets: Streets) -> None:
     assert streets.lengths.max() <= LONGEST
     assert streets.lengths.min() > 4
     pairs = {tuple(pair) for pair in np.sort(streets.edges, axis=1).tolist()}
-    assert len(pairs) == len(streets.edges), "no street is there twice"
+    assert len(pairs) == len(streets.edges), "every street is unique"
     assert all(a != b for a, b in pairs)
 
 
-def test_the_river_is_crossed_by_bridges_only_and_nobody_lives_in_it(streets: Streets) -> None:
+def test_only_bridges_cross_the_river_and_no_crossing_lies_in_it(streets: Streets) -> None:
     assert _to_river(streets.points, streets.river).min() > RIVER
     north = _north_of(streets.points, streets.river)
     across = north[streets.edges[:, 0]] != north[streets.edges[:, 1]]
@@ -58,7 +58,7 @@ def test_the_old_town_is_dense_and_crooked_and_the_grids_are_straight(streets: S
     assert lengths("old") < 0.75 * lengths("grid") < 0.75 * lengths("suburb")
 
     def corner(kind: str) -> float:
-        """How far crossings with four streets are from right angles."""
+        """The median deviation from right angles of crossings with four streets."""
         off = []
         for n, district in enumerate(streets.district):
             others = streets.neighbours(n)
@@ -71,7 +71,7 @@ def test_the_old_town_is_dense_and_crooked_and_the_grids_are_straight(streets: S
     assert corner("grid") < 0.6 * corner("old")
 
 
-def test_more_people_live_where_it_is_dense(streets: Streets) -> None:
+def test_more_people_live_in_dense_districts(streets: Streets) -> None:
     weights = streets.crowding()
     assert weights.sum() == pytest.approx(1)
     homes = stream(3, "test").choice(len(weights), 50_000, p=weights)
@@ -83,7 +83,7 @@ def test_more_people_live_where_it_is_dense(streets: Streets) -> None:
     assert np.mean(per_crossing["old"]) > 1.3 * np.mean(per_crossing["grid"]) > 3 * np.mean(per_crossing["suburb"])
 
 
-def test_the_same_seed_makes_the_same_streets_and_another_one_others(streets: Streets) -> None:
+def test_the_same_seed_gives_the_same_streets_and_another_seed_others(streets: Streets) -> None:
     one, same, other = streets, Streets(streets.seed), Streets(streets.seed + 1)
     for name in ("points", "edges", "kinds", "river"):
         assert getattr(one, name).tobytes() == getattr(same, name).tobytes()
@@ -120,5 +120,5 @@ def effort(streets: Streets, way: list[int]) -> float:
     )
 
 
-def test_a_way_to_where_one_is(streets: Streets) -> None:
+def test_the_route_to_the_start_is_the_start(streets: Streets) -> None:
     assert Routes(streets, np.array([0])).way(17, 17) == [17]

@@ -72,14 +72,14 @@ class TinyBroker:
             thread.start()
         self._cluster.put(f"/brokers/{BROKER}", json={"url": self.url}).raise_for_status()
 
-    def subscribe(self, wanted: list[FESubscription]) -> None:
+    def subscribe(self, subscriptions: list[FESubscription]) -> None:
         """One request a channel; equal subscriptions share one BE subscription, and so its id."""
-        for channel in dict.fromkeys(each.channel for each in wanted):
-            mine = [each for each in wanted if each.channel == channel]
+        for channel in dict.fromkeys(each.channel for each in subscriptions):
+            mine = [each for each in subscriptions if each.channel == channel]
             body = {"broker": BROKER, "subscriptions": [list(each.args) for each in mine]}
             answer = self._cluster.post(f"/channels/{quote(channel)}/subscriptions", json=body).raise_for_status()
-            for each, number in zip(mine, answer.json()["subscriptions"], strict=True):
-                self._people[channel, int(number)].append(each)
+            for each, id_ in zip(mine, answer.json()["subscriptions"], strict=True):
+                self._people[channel, int(id_)].append(each)
 
     def stop(self) -> None:
         """Pulls the executions that it was notified of until now, then ends."""
@@ -100,9 +100,9 @@ class TinyBroker:
         answer = self._cluster.get(path, params={"broker": BROKER}).raise_for_status()
         lines = []
         for row in msgspec.json.Decoder().decode_lines(answer.content):
-            wanted = self._people[channel, int(row["subscription"])]
-            if wanted:
-                lines.append(Line(tuple(each.user for each in wanted), wanted[0].args, row["results"]))
+            subscribers = self._people[channel, int(row["subscription"])]
+            if subscribers:
+                lines.append(Line(tuple(each.user for each in subscribers), subscribers[0].args, row["results"]))
         delivery = Delivery(channel, execution, lines)
         self.pulled[channel] += delivery.results
         return delivery
@@ -122,6 +122,6 @@ def _handler(executions: queue.Queue[tuple[str, int] | None]) -> type[BaseHTTPRe
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing is logged."""
+            """Logs nothing."""
 
     return Handler

@@ -105,21 +105,6 @@ class Load:
             self._stale[broker] = True
         self.at[u] = broker
 
-    def subscribe(self, u: int, k: int) -> bool:
-        """False if the subscriber has k already: y is 0 or 1."""
-        self._reach_subscriber(u)
-        self._reach_subscription(k)
-        return self.rows.add(u, k) and self._counted(u, k, 1)
-
-    def unsubscribe(self, u: int, k: int) -> bool:
-        return u < len(self.at) and self.rows.remove(u, k) and self._counted(u, k, -1)
-
-    def _counted(self, u: int, k: int, change: int) -> bool:
-        if (broker := int(self.at[u])) != NOWHERE:
-            self.n[k, broker] += change
-            self._stale[broker] = True
-        return True
-
     def rate(self, k: int, lam: float) -> None:
         self.rates([k], [lam])
 
@@ -139,13 +124,11 @@ class Load:
         self._reach_broker(j)
         self.capacity[j], self.max_subscribers[j], self.status[j] = capacity, max_subscribers, status
 
-    def mark(self, j: int, status: Status) -> list[int]:
-        """Set the status of a broker. Returns the subscribers that lost their broker by it."""
+    def mark(self, j: int, status: Status) -> None:
+        """Set the status of a broker; the subscribers of one that is gone are at no broker."""
         self.status[j] = status
-        orphans = self.subscribers(j) if status == Status.GONE else []
-        for u in orphans:
+        for u in self.subscribers(j) if status == Status.GONE else ():
             self.attach(u, NOWHERE)
-        return orphans
 
     # Results.
 

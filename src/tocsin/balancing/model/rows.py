@@ -1,4 +1,4 @@
-"""Which BE subscriptions each subscriber has (the papers' y): compressed rows that can grow and shrink.
+"""Which BE subscriptions each subscriber has (the papers' y): compressed rows that can be replaced.
 
 One pool of numbers holds all rows. A row that outgrows its room is copied to the end of the pool; when half of the
 pool is unused because of this, it is packed. So a million subscribers cost three arrays and not a million lists.
@@ -17,7 +17,7 @@ PART = 1 << 15
 
 
 class Rows:
-    """Row ``u`` is a set: no number is in it twice. It is in order of arrival until a number is removed."""
+    """Row ``u`` is a set: no number is in it twice."""
 
     def __init__(self, rows: Sequence[Sequence[int]] = ()) -> None:
         self.size: Longs = np.array([len(row) for row in rows], dtype=np.int64)
@@ -76,34 +76,12 @@ class Rows:
         self._pool[start : start + len(row)] = row
         self.size[u] = len(row)
 
-    def add(self, u: int, k: int) -> bool:
-        """False if it was in the row already."""
-        if k in self[u]:
-            return False
-        size = int(self.size[u])
-        self._make_room(u, size + 1)
-        self._pool[self._start[u] + size] = k
-        self.size[u] = size + 1
-        return True
-
-    def remove(self, u: int, k: int) -> bool:
-        """False if it was not in the row."""
-        row = self[u]
-        found = np.flatnonzero(row == k)
-        if not len(found):
-            return False
-        row[found[0]] = row[-1]
-        self.size[u] -= 1
-        return True
-
     def _make_room(self, u: int, size: int) -> None:
         if size <= self._room[u]:
             return
         room = size + size // 2 + 2
         if self._used + room > len(self._pool):
             self._pack(room)
-        row = self[u]
-        self._pool[self._used : self._used + len(row)] = row
         self._waste += int(self._room[u])
         self._start[u], self._room[u] = self._used, room
         self._used += room

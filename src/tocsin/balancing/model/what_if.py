@@ -37,7 +37,7 @@ class WhatIf:
         #: What the strategy may do with a plan that only pays in the long run, and its proposal of one.
         self.permission = Permission.SUGGEST
         self.proposal: Proposal | None = None
-        self._by_broker: Ints = load.n.T.copy()
+        self.by_broker: Ints = load.n.T.copy()
         self.held: Flags = load.n > 0
         self.at = load.at.copy()
         self.count = load.count.copy()
@@ -54,14 +54,14 @@ class WhatIf:
 
     def _spread(self) -> None:
         """Views of the same array: n as subscription × broker, and one row for each broker."""
-        self.n: Ints = self._by_broker.T
-        self._mine: list[Ints] = list(self._by_broker)
+        self.n: Ints = self.by_broker.T
+        self._mine: list[Ints] = list(self.by_broker)
 
     def fork(self) -> WhatIf:
         """A copy of this state."""
         other = object.__new__(WhatIf)
         other.__dict__.update(self.__dict__)
-        for name in ("_by_broker", "held", "at", "count", "_accepts", "I", "O", "F", "relative"):
+        for name in ("by_broker", "held", "at", "count", "_accepts", "I", "O", "F", "relative"):
             setattr(other, name, getattr(self, name).copy())
         other._spread()
         return other
@@ -72,11 +72,6 @@ class WhatIf:
         other = self.fork()
         other.migrate_all(np.array(list(last), dtype=np.int64), np.array(list(last.values()), dtype=np.int64))
         return other
-
-    @property
-    def by_broker(self) -> Ints:
-        """n as it is stored, broker × subscription; read-only."""
-        return self._by_broker
 
     @property
     def m(self) -> int:
@@ -136,19 +131,19 @@ class WhatIf:
             for u, target in zip(us.tolist(), targets.tolist(), strict=True):
                 self.migrate(u, target)
             return
-        q, cells = len(self.lam), self._by_broker.size
+        q, cells = len(self.lam), self.by_broker.size
         for part, some in self.rows.parts(us):
             size, items = self.rows.gather(some)
             for brokers, change in ((self.at[some], -1), (targets[part], 1)):
                 where = np.repeat(brokers.astype(np.int64), size)
                 here = where != NOWHERE
                 counted = np.bincount(where[here] * q + items[here], minlength=cells)
-                self._by_broker += (change * counted).astype(np.int32).reshape(self.m, q)
+                self.by_broker += (change * counted).astype(np.int32).reshape(self.m, q)
         self.at[us] = targets
         self.held = np.ascontiguousarray(self.n > 0)
         self.count = np.bincount(self.at[self.at != NOWHERE], minlength=self.m).astype(np.int64)
         self._accepts = self._open & (self.count < self.max_subscribers)
-        self.I, self.O = self.lam @ self.held, self._by_broker @ self.lam
+        self.I, self.O = self.lam @ self.held, self.by_broker @ self.lam
         self.F = self.I + self.O
         self.relative = self.F / self.capacity
 
@@ -156,11 +151,6 @@ class WhatIf:
         """How much load its broker loses if u leaves: its deliveries, and fetches that only u needs."""
         row = self.rows[u]
         return float(self.u[u] + self.lam[row[self._mine[self.at[u]][row] == 1]].sum())
-
-    def similarity(self, u: int) -> Floats:
-        """For each broker, the rate of those of u's subscriptions that it holds (the paper's sim_j)."""
-        row = self.rows[u]
-        return np.asarray(self.lam[row] @ self.held[row], dtype=np.float64)
 
     def added(self, u: int) -> Floats:
         """For each broker, the load that u would add: its deliveries, and fetches of what is not held there yet."""
@@ -191,7 +181,7 @@ class WhatIf:
 
     def releases(self, us: Longs) -> Floats:
         """``release`` of many."""
-        out, q, flat = np.empty(len(us)), len(self.lam), self._by_broker.ravel()
+        out, q, flat = np.empty(len(us)), len(self.lam), self.by_broker.ravel()
         for part, some in self.rows.parts(us):
             size, items = self.rows.gather(some)
             owner = np.repeat(np.arange(len(some)), size)

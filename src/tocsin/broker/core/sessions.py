@@ -204,7 +204,7 @@ class Sessions:
         limit = self.context.now - 3 * beat
         silent = [each for each in sessions.values() if max(each.last_received, self._woke - 2 * beat) < limit]
         for session in silent:
-            self.close(session.peer, close_codes.SILENT, "nothing was heard for too long", out)
+            self.close(session.peer, close_codes.SILENT, "no message in three heartbeats", out)
         welcomed = [session for session in sessions.values() if session.welcomed]
         channels = self.be_subscriptions.channels.values()
         positions = {channel.name: channel.delivered for channel in channels if channel.delivered}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tocsin import __version__
 from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import Index, RouteInfo, Status
-from tocsin.errors import NotReady, SystemTrouble
+from tocsin.errors import NotReady, SystemFailure
 from tocsin.http.responses import answer
 
 #: A cluster that does not report its status within this many seconds is not healthy.
@@ -22,7 +22,7 @@ async def status(exchange: Exchange) -> dict[str, Any]:
         async with asyncio.timeout(STATUS_TIMEOUT):
             return await exchange.threads.quick.run(exchange.cluster.status)
     except TimeoutError:
-        raise SystemTrouble(f"the data cluster did not report its status within {STATUS_TIMEOUT:g} s") from None
+        raise SystemFailure(f"the data cluster did not report its status within {STATUS_TIMEOUT:g} s") from None
 
 
 @operation("GET", "/healthz", "Whether the process is healthy", Answer("It is healthy", Status))
@@ -30,7 +30,7 @@ async def health(exchange: Exchange) -> Response:
     """Healthy while the committer runs; Spark may be down."""
     state = await status(exchange)
     if not state["committer"]:
-        raise SystemTrouble(
+        raise SystemFailure(
             "the committer has stopped, so nothing can be stored", hint="see the log, and restart the data cluster"
         )
     return answer(state)

@@ -17,7 +17,7 @@ from tocsin.errors import (
     LimitExceeded,
     Malformed,
     NotJson,
-    SystemTrouble,
+    SystemFailure,
     TocsinError,
     UnsupportedMedia,
 )
@@ -131,7 +131,7 @@ def errors(operation: Operation) -> dict[str, Any]:
     by_status: dict[int, set[str]] = {500: {"internal"}}
     of_method = () if operation.method == "GET" else (CrossOrigin,)
     of_body = (NotJson, LimitExceeded, UnsupportedMedia) if operation.body else ()
-    for kind in (Malformed, Busy, SystemTrouble, *of_method, *of_body, *operation.errors):
+    for kind in (Malformed, Busy, SystemFailure, *of_method, *of_body, *operation.errors):
         by_status.setdefault(kind.status, set()).add(kind.code)
     body = schema(ScriptError if operation.name == "run_script" else ErrorBody)
     return {

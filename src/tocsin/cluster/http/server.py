@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import socket
 from collections.abc import Callable
@@ -89,12 +88,10 @@ class Server(WebServer):
         self.app = App(cluster, config)
         self.cluster = cluster
         self.sock = sock
-        self.listening = listening
-        super().__init__(self.app, grace=GRACE)
+        super().__init__(self.app, grace=GRACE, listening=listening)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening()
+    async def main(self) -> None:
+        await self.serve([self.sock])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.app.site.stopping = True  # long polls end
@@ -102,8 +99,7 @@ class Server(WebServer):
 
     def serve_until_stopped(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
-                runner.run(self.serve([self.sock]))
+            super().serve_until_stopped()
         finally:
             self.app.close()
 

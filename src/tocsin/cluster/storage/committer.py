@@ -32,7 +32,7 @@ from tocsin.cluster.storage.catalog import (
 )
 from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore
-from tocsin.errors import StorageError, SystemTrouble, UserError
+from tocsin.errors import StorageError, SystemFailure, UserError
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Committer:
         if self._open:
             self._queue.put(request)
         else:
-            request.future.set_exception(SystemTrouble("the data cluster is shutting down"))
+            request.future.set_exception(SystemFailure("the data cluster is shutting down"))
         return request.future
 
     def _run(self) -> None:

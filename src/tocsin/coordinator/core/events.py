@@ -37,7 +37,13 @@ class Choice(Struct, frozen=True):
     configured: tuple[str, dict[str, float | str], str]
 
 
-# -- events; each event with a ``call`` leads to one Reply or Refuse
+# -- events
+
+
+class Request(Struct, frozen=True):
+    """Leads to one Reply or Refuse."""
+
+    call: Call
 
 
 class Restored(Struct, frozen=True):
@@ -47,57 +53,48 @@ class Restored(Struct, frozen=True):
     choice: Choice | None = None
 
 
-class Register(Struct, frozen=True):
-    call: Call
+class Register(Request, frozen=True):
     registration: Registration
 
 
-class Report(Struct, frozen=True):
-    call: Call
+class Report(Request, frozen=True):
     broker: str
     token: str
     report: LoadReport
 
 
-class Leave(Struct, frozen=True):
+class Leave(Request, frozen=True):
     """A broker stops."""
 
-    call: Call
     broker: str
     token: str
 
 
-class Place(Struct, frozen=True):
-    call: Call
+class Place(Request, frozen=True):
     request: BrokerRequest
 
 
-class Drain(Struct, frozen=True):
-    call: Call
+class Drain(Request, frozen=True):
     broker: str
     undo: bool = False
 
 
-class Forget(Struct, frozen=True):
+class Forget(Request, frozen=True):
     """A broker will not come back."""
 
-    call: Call
     broker: str
 
 
-class Reconfigure(Struct, frozen=True):
+class Reconfigure(Request, frozen=True):
     """Use another strategy with these settings, or another placement; None keeps the present one."""
 
-    call: Call
     strategy: str | None = None
     settings: dict[str, float | str] = {}
     placement: str | None = None
 
 
-class ShowPlan(Struct, frozen=True):
+class ShowPlan(Request, frozen=True):
     """Show the plan of now without carrying it out."""
-
-    call: Call
 
 
 class PlanReady(Struct, frozen=True):
@@ -107,35 +104,19 @@ class PlanReady(Struct, frozen=True):
     plan: Plan | None
 
 
-class ShowTopology(Struct, frozen=True):
-    call: Call
+class ShowTopology(Request, frozen=True):
+    """Brokers, load, balance and migrations."""
 
 
-class ListBrokers(Struct, frozen=True):
+class ListBrokers(Request, frozen=True):
     """The brokers that accept subscribers, for clients that measure round trips."""
-
-    call: Call
 
 
 class Tick(Struct, frozen=True):
     """About once a second."""
 
 
-Event = (
-    Restored
-    | Register
-    | Report
-    | Leave
-    | Place
-    | Drain
-    | Forget
-    | Reconfigure
-    | ShowPlan
-    | PlanReady
-    | ShowTopology
-    | ListBrokers
-    | Tick
-)
+Event = Restored | Request | PlanReady | Tick
 
 
 # -- instructions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.events import Instruction, Note, Reply
 from tocsin.coordinator.core.members import Member, Members
@@ -12,17 +14,13 @@ from tocsin.coordinator.core.tickets import Tickets
 from tocsin.wire.reports import LoadReport, ReportReply
 
 
+@dataclass(eq=False)
 class LoadReports:
-    def __init__(
-        self,
-        model: NetworkModel,
-        members: Members,
-        membership: Membership,
-        migrations: Migrations,
-        tickets: Tickets,
-    ) -> None:
-        self._model, self._members, self._membership = model, members, membership
-        self._migrations, self._tickets = migrations, tickets
+    _model: NetworkModel
+    _members: Members
+    _membership: Membership
+    _migrations: Migrations
+    _tickets: Tickets
 
     def report(self, event: ev.Report, now: float) -> list[Instruction]:
         member, report = self._members.authenticated(event.broker, event.token), event.report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -20,18 +21,14 @@ from tocsin.wire.reports import Registered
 from tocsin.wire.tickets import key_for
 
 
+@dataclass(eq=False)
 class Membership:
-    def __init__(
-        self,
-        config: CoordinatorConfig,
-        secret: bytes,
-        nonce: Callable[[], str],
-        model: NetworkModel,
-        members: Members,
-        migrations: Migrations,
-    ) -> None:
-        self._config, self._secret, self._nonce = config, secret, nonce
-        self._model, self._members, self._migrations = model, members, migrations
+    _config: CoordinatorConfig
+    _secret: bytes
+    _nonce: Callable[[], str]
+    _model: NetworkModel
+    _members: Members
+    _migrations: Migrations
 
     def restore(self, rows: list[BrokerRow]) -> None:
         for row in rows:

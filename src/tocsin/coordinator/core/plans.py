@@ -16,7 +16,7 @@ from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.events import Instruction, Note, Refuse, Reply, RequestPlan
 from tocsin.coordinator.core.network_model import NetworkModel
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 
 
 class Plans:
@@ -78,7 +78,7 @@ class Plans:
         if event.number == self._to_show:
             callers, self._callers, self._to_show = self._callers, [], None
             if event.plan is None:
-                error = SystemTrouble("the plan could not be made", hint="see the coordinator's log")
+                error = SystemFailure("the plan could not be made", hint="see the coordinator's log")
                 return [Refuse(call, error) for call in callers]
             body = self._described(event.plan, now)
             return [Reply(call, body) for call in callers]

@@ -36,7 +36,7 @@ class Queries:
         return [Reply(event.call, body)]
 
     def _row(self, member: Member, now: float) -> dict[str, Any]:
-        load, last = self._model.load, member.last
+        load = self._model.load
         return {
             "name": member.name,
             "url": member.row.url,
@@ -45,10 +45,7 @@ class Queries:
             "subscribers": int(load.count[member.number]),
             "load_in": float(load.loads.I[member.number]),
             "load_out": float(load.loads.O[member.number]),
-            "connections": last.connections if last is not None else 0,
-            "deliveries": last.deliveries if last is not None else 0,
-            "waiting": last.waiting if last is not None else 0,
-            "lagging": last.lagging if last is not None else 0,
+            **{name: getattr(member.last, name, 0) for name in ("connections", "deliveries", "waiting", "lagging")},
             "last_report": None if member.reported_at is None else now - member.reported_at,
             "leaving": sum(each.source == member.number for each in self._migrations.pending.values()),
         }

@@ -101,9 +101,9 @@ class CoordinatorState:
         try:
             return self._handlers[type(event)](event, now)
         except TocsinError as error:
-            if isinstance(event, ev.Restored | ev.PlanReady | ev.Tick):
-                raise
-            return [Refuse(event.call, error)]
+            if isinstance(event, ev.Request):
+                return [Refuse(event.call, error)]
+            raise
 
     def _restored(self, event: ev.Restored, now: float) -> list[Instruction]:
         self.membership.restore(event.brokers)

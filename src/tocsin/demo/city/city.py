@@ -19,8 +19,6 @@ from tocsin.demo.city.streets import KINDS, Streets
 NAME = "Tocsin Bay"
 HUBS = 40
 SHELTERS = 200
-#: Seconds of the papers' experiments.
-HALF_HOUR = 1_800.0
 
 
 class City:
@@ -62,15 +60,6 @@ class City:
             self.people.step()
             found += self.emergencies.step()
         return found
-
-    def locations(self, time: str) -> list[dict[str, Any]]:
-        """The location of each person, as records."""
-        at = self.people.positions()
-        lats, lons = latitude(at).round(6).tolist(), longitude(at).round(6).tolist()
-        return [
-            {"user_id": user, "lat": lat, "lon": lon, "time": time}
-            for user, lat, lon in zip(self.users, lats, lons, strict=True)
-        ]
 
     def stations(self, count: int) -> list[tuple[float, float]]:
         """Where brokers may stand: far from each other, the first in the middle. Latitudes and longitudes."""

@@ -54,16 +54,15 @@ class Emergency(Struct):
         return "new" if now < self.begins + 15.0 else "spreading"
 
 
-class Publisher:
+class Publisher(Struct):
     """Reports emergencies of one kind from where it is. Reports that are due while it is on its way are sent there."""
 
-    def __init__(self, kind: str, at: int) -> None:
-        self.kind = kind
-        self.crossing = at
-        self.way: list[int] = []
-        self.along = 0.0
-        self.due = 0.0
-        self.target: Emergency | None = None
+    kind: str
+    crossing: int
+    way: list[int] = []
+    along: float = 0.0
+    due: float = 0.0
+    target: Emergency | None = None
 
 
 class Emergencies:

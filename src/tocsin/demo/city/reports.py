@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -70,10 +69,6 @@ def shelters(seed: int, count: int, points: Points, weights: Any, places: list[s
             }
         )
     return found
-
-
-def timestamp(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ndjson(records: Iterable[dict[str, Any]]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d5, d7, d8
 from tocsin.experiments.debs2019.charts import metrics
 from tocsin.experiments.debs2019.claims import lowers
@@ -24,16 +23,11 @@ def many_more(runs: Runs, how: str) -> Check:
     return Check(f"{how}: far more migrations than under RND and RR", f"RND {rnd}, RR {rr}, NR {nr}", holds)
 
 
-def charts(runs: Runs) -> list[Chart]:
-    variants = (d8.NONE, d8.LDM, d8.SDM, *d8.ADDED)
-    return [metrics("D-10", "Nearest placement: maximum load, cov, migrations", runs, variants)]
-
-
 FIGURE = Figure(
     "D-10",
     "performance metrics for NR placement with migration",
     "LDM and SDM repair the extreme skew of nearest placement, with far more migrations than RND and RR need",
-    (d8.NONE, d8.LDM, d8.SDM, *d8.ADDED, d5.LDM, d5.SDM, d7.LDM, d7.SDM),
+    (*d8.VARIANTS, d5.LDM, d5.SDM, d7.LDM, d7.SDM),
     checks,
-    charts,
+    (metrics("D-10", "Nearest placement: maximum load, cov, migrations", d8.VARIANTS),),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d8, d9
 from tocsin.experiments.debs2019.charts import metrics
 from tocsin.experiments.debs2019.claims import lowers
@@ -10,15 +9,12 @@ from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.variants import Runs
 from tocsin.experiments.outcome import Check
 
+DRAWN = (d8.NONE, d8.LDM, d8.SDM, d9.LDM, d9.SDM, d8.PEAL)
+
 
 def checks(runs: Runs) -> list[Check]:
     found = [*lowers(runs, d8.NONE, d9.LDM), *lowers(runs, d8.NONE, d9.SDM)]
     return [*found, d9.fewer(runs, d8.LDM, d9.LDM), d9.fewer(runs, d8.SDM, d9.SDM)]
-
-
-def charts(runs: Runs) -> list[Chart]:
-    variants = (d8.NONE, d8.LDM, d8.SDM, d9.LDM, d9.SDM, d8.PEAL)
-    return [metrics("D-11", "Nearest placement, with and without an early shuffle", runs, variants)]
 
 
 FIGURE = Figure(
@@ -27,5 +23,5 @@ FIGURE = Figure(
     "an early shuffle repairs a poor assignment and spares the migrations that would follow",
     (d8.NONE, d8.LDM, d8.SDM, d9.LDM, d9.SDM, *d8.ADDED),
     checks,
-    charts,
+    (metrics("D-11", "Nearest placement, with and without an early shuffle", DRAWN),),
 )

@@ -15,6 +15,7 @@ from tocsin.simulation.flow import Run
 
 NONE, LDM, GSH, PEAL = (Variant("sim", "NR", how) for how in ("no LB", "LDM", "GSH", "peal"))
 ADDED = (PEAL, Variant("sim", "LL", "no LB"), Variant("sim", "two choices", "no LB"))
+VARIANTS = (NONE, LDM, GSH, *ADDED)
 #: "Roughly half": from a third to two thirds less.
 HALF = (1 / 3, 2 / 3)
 
@@ -92,22 +93,17 @@ def people(runs: Runs) -> Chart:
     return Chart("D-13-people", "Where the subscribers are", [panel], columns=1)
 
 
-def charts(runs: Runs) -> list[Chart]:
-    variants = (NONE, LDM, GSH, *ADDED)
-    return [
-        broker_loads("D-13", "10 brokers, 10,000 subscribers: load of every broker", runs, variants),
-        metrics("D-13-metrics", "10 brokers, 10,000 subscribers: maximum load, cov, migrations", runs, variants),
-        people(runs),
-    ]
-
-
 FIGURE = Figure(
     "D-13",
     "broker load distribution in the simulation",
     "LDM (α .15) and GSH lower the maximum load by about half; GSH at once and for good, LDM later",
-    (NONE, LDM, GSH, *ADDED),
+    VARIANTS,
     checks,
-    charts,
+    (
+        broker_loads("D-13", "10 brokers, 10,000 subscribers: load of every broker", VARIANTS),
+        metrics("D-13-metrics", "10 brokers, 10,000 subscribers: maximum load, cov, migrations", VARIANTS),
+        people,
+    ),
     (
         "Within one sample both plans are carried out at once here, so LDM is below α with its first plan as well; "
         "it is overtaken by new subscriptions and changing rates and has to act again, which is what takes it longer.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from tocsin.experiments.chart import Chart, Panel
@@ -33,21 +34,19 @@ def checks(runs: Runs) -> list[Check]:
     ]
 
 
-def charts(runs: Runs) -> list[Chart]:
+def chart(runs: Runs) -> Chart:
     variants = (*LDMS, d13.GSH, d13.PEAL)
-    lines = []
-    for tone, variant in enumerate(variants):
-        all_ = runs.of(variant)
-        name = f"LDM, α {variant.alpha:g}" if variant.balancing == "LDM" else variant.balancing
-        drawn = series(variant, [run.samples.cov for run in all_], all_[0])
-        lines.append(type(drawn)(name, drawn.x, drawn.y, drawn.low, drawn.high, tone + 1))
-    counts = {"migrations": [[migrations(run) for run in runs.of(variant)] for variant in variants]}
     labels = [f"α {variant.alpha:g}" if variant.balancing == "LDM" else variant.balancing for variant in variants]
+    lines = []
+    for tone, (variant, label) in enumerate(zip(variants, labels, strict=True), 1):
+        name = f"LDM, {label}" if variant.balancing == "LDM" else label
+        lines.append(replace(series(variant, runs, lambda samples: samples.cov), name=name, tone=tone))
+    counts = {"migrations": [[migrations(run) for run in runs.of(variant)] for variant in variants]}
     panels = [
         Panel("Imbalance", MINUTES, "cov", lines),
         bars("Migrations in all", "subscribers", labels, counts, [1]),
     ]
-    return [Chart("D-14", "The threshold α of LDM", panels, columns=2)]
+    return Chart("D-14", "The threshold α of LDM", panels, columns=2)
 
 
 FIGURE = Figure(
@@ -56,7 +55,7 @@ FIGURE = Figure(
     "the smaller α, the lower cov and the more migrations; at α = .05 LDM ends as balanced as GSH",
     (*LDMS, d13.GSH, *d13.ADDED),
     checks,
-    charts,
+    (chart,),
     (
         "LDM stops as soon as cov is below α, and ends there; the shuffle is not bound by α and ends far below it. The "
         "maximum load of the two is within a few percent.",

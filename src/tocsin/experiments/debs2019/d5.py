@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019.charts import broker_loads
 from tocsin.experiments.debs2019.claims import acted, few, lowers
 from tocsin.experiments.debs2019.figure import Figure
@@ -11,6 +10,8 @@ from tocsin.experiments.outcome import Check
 
 NONE, LDM, SDM, PEAL = (Variant("proto", "RND", how) for how in ("no LB", "LDM", "SDM", "peal"))
 ADDED = (PEAL, Variant("proto", "LL", "no LB"), Variant("proto", "two choices", "no LB"))
+VARIANTS = (NONE, LDM, SDM, *ADDED)
+TITLE = "Broker load, random placement: without balancing, LDM, SDM, and ours"
 
 
 def checks(runs: Runs) -> list[Check]:
@@ -18,18 +19,13 @@ def checks(runs: Runs) -> list[Check]:
     return [*found, few(runs, LDM), few(runs, SDM), acted(runs, LDM)]
 
 
-def charts(runs: Runs) -> list[Chart]:
-    title = "Broker load, random placement: without balancing, LDM, SDM, and ours"
-    return [broker_loads("D-5", title, runs, FIGURE.variants)]
-
-
 FIGURE = Figure(
     "D-5",
     "broker load distribution in RND placement",
     "under random placement LDM and SDM lower the load of the most loaded broker with a few migrations",
-    (NONE, LDM, SDM, *ADDED),
+    VARIANTS,
     checks,
-    charts,
+    (broker_loads("D-5", TITLE, VARIANTS),),
     (
         "Where cov never passes α after μ has passed β, there is nothing to do, and nothing is done: such a seed "
         "counts as holding for the loads, and against 'there is something to repair'.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019.charts import metrics
 from tocsin.experiments.debs2019.claims import acted, few, lowers, no_shuffle
 from tocsin.experiments.debs2019.d5 import ADDED, LDM, NONE, SDM
@@ -19,15 +18,11 @@ def checks(runs: Runs) -> list[Check]:
     return [*found, few(runs, LDM), few(runs, SDM), no_shuffle(runs, READY), acted(runs, LDM)]
 
 
-def charts(runs: Runs) -> list[Chart]:
-    return [metrics("D-6", "Random placement: maximum load, cov, migrations", runs, (NONE, LDM, SDM, *ADDED))]
-
-
 FIGURE = Figure(
     "D-6",
     "performance metrics for RND placement",
     "under random placement LDM and SDM lower maximum load and cov with few migrations; the shuffle is not invoked",
     (NONE, LDM, SDM, *READY, *ADDED),
     checks,
-    charts,
+    (metrics("D-6", "Random placement: maximum load, cov, migrations", (NONE, LDM, SDM, *ADDED)),),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019.charts import broker_loads, metrics
 from tocsin.experiments.debs2019.claims import acted, few, lowers, no_shuffle
 from tocsin.experiments.debs2019.figure import Figure
@@ -19,18 +18,14 @@ def checks(runs: Runs) -> list[Check]:
     return [*found, few(runs, LDM), few(runs, SDM), no_shuffle(runs, READY), acted(runs, LDM)]
 
 
-def charts(runs: Runs) -> list[Chart]:
-    return [
-        broker_loads("D-7", "Broker load, round robin placement", runs, (NONE, LDM, SDM, *ADDED)),
-        metrics("D-7-metrics", "Round robin: maximum load, cov, migrations", runs, (NONE, LDM, SDM, *ADDED)),
-    ]
-
-
 FIGURE = Figure(
     "D-7",
     "broker load distribution in RR placement",
     "under round robin placement, as under random: LDM and SDM lower maximum load and cov with few migrations",
     (NONE, LDM, SDM, *READY, *ADDED),
     checks,
-    charts,
+    (
+        broker_loads("D-7", "Broker load, round robin placement", (NONE, LDM, SDM, *ADDED)),
+        metrics("D-7-metrics", "Round robin: maximum load, cov, migrations", (NONE, LDM, SDM, *ADDED)),
+    ),
 )

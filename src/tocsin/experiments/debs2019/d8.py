@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019.charts import broker_loads
 from tocsin.experiments.debs2019.claims import lowers
 from tocsin.experiments.debs2019.figure import Figure
@@ -12,6 +11,8 @@ from tocsin.experiments.outcome import Check
 
 NONE, LDM, SDM, PEAL = (Variant("proto", "NR", how) for how in ("no LB", "LDM", "SDM", "peal"))
 ADDED = (PEAL, Variant("proto", "LL", "no LB"), Variant("proto", "two choices", "no LB"))
+VARIANTS = (NONE, LDM, SDM, *ADDED)
+TITLE = "Broker load, nearest placement: without balancing, LDM, SDM, and ours"
 
 
 def checks(runs: Runs) -> list[Check]:
@@ -32,16 +33,11 @@ def repaired(runs: Runs, variant: Variant) -> Check:
     return Check(says, f"cov {after}", tuple(x <= ALPHA for x in after.values))
 
 
-def charts(runs: Runs) -> list[Chart]:
-    title = "Broker load, nearest placement: without balancing, LDM, SDM, and ours"
-    return [broker_loads("D-8", title, runs, FIGURE.variants)]
-
-
 FIGURE = Figure(
     "D-8",
     "broker load distribution in NR placement",
     "nearest placement is extremely skewed; LDM and SDM repair it",
-    (NONE, LDM, SDM, *ADDED),
+    VARIANTS,
     checks,
-    charts,
+    (broker_loads("D-8", TITLE, VARIANTS),),
 )

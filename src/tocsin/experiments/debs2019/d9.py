@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d8
 from tocsin.experiments.debs2019.charts import broker_loads
 from tocsin.experiments.debs2019.claims import lowers
@@ -12,6 +11,7 @@ from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check
 
 LDM, SDM = (Variant("proto", "NR", f"{how} + GSH") for how in ("LDM", "SDM"))
+TITLE = "Broker load, nearest placement, an early shuffle and then migration, and ours"
 
 
 def checks(runs: Runs) -> list[Check]:
@@ -43,18 +43,13 @@ def fewer(runs: Runs, alone: Variant, with_shuffle: Variant) -> Check:
     return Check(says, f"{a} → {b}", holds)
 
 
-def charts(runs: Runs) -> list[Chart]:
-    title = "Broker load, nearest placement, an early shuffle and then migration, and ours"
-    return [broker_loads("D-9", title, runs, (LDM, SDM, d8.PEAL))]
-
-
 FIGURE = Figure(
     "D-9",
     "broker load distribution in NR placement with GSH",
     "with an early shuffle fewer migrations are needed afterwards than with migration alone",
     (d8.NONE, d8.LDM, d8.SDM, LDM, SDM, *d8.ADDED),
     checks,
-    charts,
+    (broker_loads("D-9", TITLE, (LDM, SDM, d8.PEAL)),),
     (
         "Counted in all, the shuffle itself migrates several times as many subscribers as migration alone; the paper "
         "compares what comes after it, and says that in the prototype the shuffle shows not much benefit.",

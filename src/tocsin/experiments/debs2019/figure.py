@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin.experiments.chart import Chart
+from tocsin.experiments.debs2019.charts import Drawing
 from tocsin.experiments.debs2019.summary import COLUMNS, row
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check, Outcome
@@ -21,7 +21,7 @@ class Figure:
     claim: str
     variants: tuple[Variant, ...]
     checks: Callable[[Runs], list[Check]]
-    charts: Callable[[Runs], list[Chart]]
+    charts: tuple[Drawing, ...]
     remarks: tuple[str, ...] = ()
 
     def outcome(self, runs: Runs) -> Outcome:
@@ -32,7 +32,7 @@ class Figure:
             self.checks(runs),
             list(COLUMNS),
             [row(variant.name, runs.of(variant)) for variant in self.variants],
-            self.charts(runs),
+            [draw(runs) for draw in self.charts],
             list(self.remarks),
             samples(runs, self.variants),
         )
@@ -48,11 +48,8 @@ def samples(runs: Runs, variants: Sequence[Variant]) -> dict[str, list[Any]]:
             samples = run.samples
             rows, brokers = samples.load.shape
             many = rows * brokers
-            for name, value in zip(
-                names[:5],
-                (variant.setup, variant.placement, variant.balancing, variant.alpha, seed),
-                strict=True,
-            ):
+            same = (variant.setup, variant.placement, variant.balancing, variant.alpha, seed)
+            for name, value in zip(names, same, strict=False):
                 out[name] += [value] * many
             out["seconds"] += samples.time.repeat(brokers).tolist()
             out["broker"] += list(range(brokers)) * rows

@@ -22,10 +22,10 @@ from msgspec import structs
 from tocsin.balancing.decisions import Reason
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
 from tocsin.demo import CityOptions, Demo
-from tocsin.experiments.chart import Chart
 from tocsin.experiments.debs2019 import d8, d9, d10s
 from tocsin.experiments.debs2019.charts import broker_loads, metrics
 from tocsin.experiments.debs2019.claims import lowers
+from tocsin.experiments.debs2019.figure import samples
 from tocsin.experiments.debs2019.summary import COLUMNS, row
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check, Outcome
@@ -47,6 +47,10 @@ VARIANTS = (d8.NONE, d8.LDM, d8.SDM, d9.LDM, d8.PEAL)
 HALF_HOUR, LEAST_INTERVAL, PROGRESS = 1_800.0, 1.0, 1.0
 #: The share of the highest mean load below which there is nothing to balance yet, and cov is not drawn.
 HARDLY = 0.1
+CHARTS = (
+    broker_loads("D-proto", "The prototype live: load of every broker, nearest placement", VARIANTS),
+    metrics("D-proto-metrics", "The prototype live: maximum load, cov, migrations", VARIANTS, HARDLY),
+)
 #: Most rows that the coordinator returns at a time.
 MOST = 100_000
 
@@ -171,7 +175,8 @@ def outcome(runs: Runs, facts: Sequence[dict[str, Any]], people: int, speed: flo
         "Where an execution takes longer than its sped up period the next one brings more at a time: fewer "
         "notifications with as many bytes.",
     ]
-    return Outcome("D-proto", title, CLAIM, checks(runs), columns, rows, charts(runs), remarks, data(runs))
+    drawn = [draw(runs) for draw in CHARTS]
+    return Outcome("D-proto", title, CLAIM, checks(runs), columns, rows, drawn, remarks, data(runs))
 
 
 def machine() -> str:
@@ -192,25 +197,9 @@ def checks(runs: Runs) -> list[Check]:
     return [*found, early, *([d9.fewer(runs, d8.LDM, d9.LDM)] if any(early.holds) else [])]
 
 
-def charts(runs: Runs) -> list[Chart]:
-    return [
-        broker_loads("D-proto", "The prototype live: load of every broker, nearest placement", runs, VARIANTS),
-        metrics("D-proto-metrics", "The prototype live: maximum load, cov, migrations", runs, VARIANTS, HARDLY),
-    ]
-
-
 def data(runs: Runs) -> dict[str, list[Any]]:
-    out: dict[str, list[Any]] = {
-        key: [] for key in ("balancing", "seconds", "broker", "load", "subscribers", "migrations_so_far")
-    }
-    for variant in VARIANTS:
-        (run,) = runs.of(variant)
-        samples = run.samples
-        count, brokers = samples.load.shape
-        out["balancing"] += [variant.balancing] * (count * brokers)
-        out["seconds"] += samples.time.repeat(brokers).tolist()
-        out["broker"] += list(range(brokers)) * count
-        out["load"] += samples.load.ravel().tolist()
-        out["subscribers"] += samples.subscribers.ravel().tolist()
-        out["migrations_so_far"] += samples.migrations.repeat(brokers).tolist()
-    return out
+    """The samples without what the coordinator does not sample."""
+    found = samples(runs, VARIANTS)
+    found["load"] = [here + out for here, out in zip(found["load_in"], found["load_out"], strict=True)]
+    names = ("balancing", "seconds", "broker", "load", "subscribers", "migrations_so_far")
+    return {name: found[name] for name in names}

@@ -58,15 +58,8 @@ COLUMNS = ["variant", "maximum load", "mean load", "cov", "migrations", "of a sh
 
 
 def row(name: str, runs: Sequence[Run]) -> list[str]:
-    return [
-        name,
-        volume(spread(runs, maximum)),
-        volume(spread(runs, mean)),
-        str(spread(runs, cov)),
-        str(spread(runs, migrations)),
-        str(spread(runs, shuffled)),
-        str(spread(runs, last)),
-    ]
+    loads = (volume(spread(runs, figure)) for figure in (maximum, mean))
+    return [name, *loads, *(str(spread(runs, figure)) for figure in (cov, migrations, shuffled, last))]
 
 
 def volume(found: Spread) -> str:

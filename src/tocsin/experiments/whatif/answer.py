@@ -14,6 +14,7 @@ from tocsin.experiments.whatif.scenario import Scenario
 from tocsin.simulation.flow import Run, Workload, settings, simulate
 from tocsin.simulation.flow.debs import Size, debs_simulation
 
+PERCENT = "% of capacity"
 #: Every subscriber has subscribed after this share of the time; sampling starts at the next.
 SUBSCRIBED, LOOKED = 0.25, 0.5
 
@@ -126,30 +127,11 @@ def chart(scenario: Scenario, found: list[Found]) -> Chart:
         run = next(each.run for each in mine if each.candidate.brokers == count)
         over_time.append(Series(name, run.samples.time / 60, 100 * run.samples.maximum, tone=tone))
     level, called = 100 * scenario.brokers.at_most, f"at most {scenario.brokers.at_most:.0%}"
-    return Chart(
-        "what-if",
-        scenario.name,
-        [
-            Panel(
-                "Busiest broker, by the number of brokers",
-                "brokers",
-                "% of capacity",
-                by_count,
-                "bars",
-                [str(brokers) for brokers in sorted({each.candidate.brokers for each in found})],
-                level,
-                called,
-            ),
-            Panel(
-                f"Busiest broker of {count}, over time",
-                "minutes",
-                "% of capacity",
-                over_time,
-                "lines",
-                [],
-                level,
-                called,
-            ),
-        ],
-        columns=2,
+    counts = [str(brokers) for brokers in sorted({each.candidate.brokers for each in found})]
+    by_count_panel = Panel(
+        "Busiest broker, by the number of brokers", "brokers", PERCENT, by_count, "bars", counts, level, called
     )
+    over_time_panel = Panel(
+        f"Busiest broker of {count}, over time", "minutes", PERCENT, over_time, level=level, level_name=called
+    )
+    return Chart("what-if", scenario.name, [by_count_panel, over_time_panel], columns=2)

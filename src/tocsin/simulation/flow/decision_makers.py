@@ -23,7 +23,7 @@ from tocsin.balancing.placement import Candidate, NewSubscriber
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core.members import StartBudget
 from tocsin.coordinator.core.strategy_chain import strategy_chain
-from tocsin.errors import SystemTrouble
+from tocsin.errors import SystemFailure
 from tocsin.simulation.flow.crowd import Crowd
 from tocsin.simulation.flow.workload import Workload
 
@@ -86,7 +86,7 @@ class Parts:
         for i, at in enumerate(self.work.people_at[us].tolist()):
             chosen = self.placement.place(NewSubscriber((at[0], at[1])), self.candidates, self.rng)
             if chosen is None:
-                raise SystemTrouble("no broker accepts subscribers")
+                raise SystemFailure("no broker accepts subscribers")
             j = found[i] = number(chosen)
             self.candidates[j] = replace(self.candidates[j], subscribers=self.candidates[j].subscribers + 1)
         return found

@@ -25,6 +25,8 @@ from tocsin.simulation.reference_cluster import Channel, ReferenceCluster, Resul
 from tocsin.simulation.scenario import ChannelPlan
 from tocsin.wire.position import Position
 
+#: Seconds between the beginning of an execution and its commit.
+DURATION = (0.02, 0.3)
 #: Lines that one answer to a catch-up holds: few, so that there are many answers.
 PAGE = 4
 
@@ -87,7 +89,7 @@ class DataCluster(Node):
         chance = 1.0 if everything else workload.chance
         kinds = [kind for kind in workload.size if self.rng.random() < chance]
         self.data.begin(channel)
-        self.later(self.rng.uniform(0.02, 0.3), self._commit, channel, kinds, self.clock.now)
+        self.later(self.rng.uniform(*DURATION), self._commit, channel, kinds, self.clock.now)
 
     def _commit(self, channel: Channel, kinds: list[str], started: float) -> None:
         number, sizes = channel.last + 1, self.workloads[channel.name].size

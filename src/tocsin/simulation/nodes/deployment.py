@@ -22,7 +22,7 @@ from tocsin.wire.reports import MigrationOrder
 
 
 class Deployment:
-    """``retired`` brokers do not come back. ``on_move`` hears of every move that begins: source and order."""
+    """``retired`` brokers do not return. ``on_migration`` is called with source and order when a migration begins."""
 
     def __init__(self, scenario: Scenario, chance: RandomStreams, trace: Callable[[Clock], Trace] = Trace) -> None:
         self.scenario, self.chance = scenario, chance
@@ -36,14 +36,14 @@ class Deployment:
         self.clients: dict[str, ClientNode] = {}
         self.retired: set[str] = set()
         self.draining: dict[str, None] = {}
-        self.on_move: list[Callable[[BrokerNode, MigrationOrder], None]] = []
+        self.on_migration: list[Callable[[BrokerNode, MigrationOrder], None]] = []
         self._handles = count(1)
         for plan in scenario.channels:
             self.cluster.create(structs.replace(plan, size=dict(plan.size)))
         for number in range(scenario.brokers + scenario.spare):
             self._add_broker(number)
-        for number, wish in enumerate(scenario.clients):
-            self._add_client(number, wish)
+        for number, client in enumerate(scenario.clients):
+            self._add_client(number, client)
 
     def start(self) -> None:
         """Brokers first; clients come one after the other."""
@@ -64,7 +64,7 @@ class Deployment:
         return Interest(next(self._handles), channel, kind)
 
     def moving(self, source: BrokerNode, order: MigrationOrder) -> None:
-        for each in list(self.on_move):
+        for each in list(self.on_migration):
             each(source, order)
 
     def calm(self) -> None:
@@ -77,7 +77,7 @@ class Deployment:
         """All faults end: machines come back, the network is well, and who was slow is quick."""
         self.network.quality = LinkQuality()
         self.network.partitions.clear()
-        self.on_move.clear()
+        self.on_migration.clear()
         if not self.cluster.up:
             self.cluster.boot()
         if not self.coordinator.up:
@@ -124,5 +124,5 @@ class Deployment:
             papers = self.chance.of(f"papers of {name}")
             client.publisher = Publisher(client, papers, papers.choice((0.0, 0.0, 0.5, 2.0)))
         self.clients[name] = client
-        for channel, kind in plan.wishes:
+        for channel, kind in plan.interests:
             client.subscribe(self.interest(client, channel, kind))

@@ -71,7 +71,7 @@ def test_a_radius_that_differs_by_row_finds_the_pairs_of_brute_force(views, poin
     assert pairs(views, query) == brute(points, None)
 
 
-def test_new_rows_are_the_exploded_side(views, points):
+def test_the_side_with_new_rows_is_exploded(views, points):
     query = "SELECT c.id, p.pid FROM Points p, Circles c WHERE is_new(c) AND within(p.lat, p.lon, c.lat, c.lon, 30000)"
     text = compile_query(query, views, channel=True).render(views.view)
     exploded = text[text.index("explode(") : text.index("explode(") + 400]
@@ -100,17 +100,17 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_with_parameters_it_gives_what_one_by_one_gives_without_a_nested_loop(views, body):
+def test_within_in_a_channel_equals_single_queries_without_a_nested_loop(views, body):
     assert views.together(body) == views.one_by_one(body)
     assert "NestedLoop" not in views.channel_plan(body)
 
 
-def test_elsewhere_it_is_an_ordinary_condition(views):
+def test_within_outside_of_where_is_an_ordinary_expression(views):
     body = "SELECT r.id, within(r.lat, r.lon, plat, plon, 5) AS near FROM Reports r WHERE r.etype = t OR r.sev = n"
     assert views.together(body) == views.one_by_one(body)
 
 
-def test_the_side_that_is_hashed_is_the_one_with_fewer_rows_after_the_circles_are_cells(views):
+def test_the_side_with_fewer_rows_after_the_expansion_to_cells_is_hashed(views):
     query = "SELECT c.id FROM Circles c, Points p WHERE is_new(c) AND within(c.lat, c.lon, p.lat, p.lon, 30000)"
     compiled = compile_query(query, views, channel=True)
     for new, hint in ((10, "BROADCAST(_tocsin_build)"), (10_000, "BROADCAST(`p`)")):
@@ -120,7 +120,7 @@ def test_the_side_that_is_hashed_is_the_one_with_fewer_rows_after_the_circles_ar
         assert set(views.rows(text)) == set(views.rows(compiled.render(views.view)))
 
 
-def test_subscriptions_with_a_place_count_too(views):
+def test_subscriptions_with_a_place_are_counted(views):
     compiled = views.channel("SELECT r.id FROM Reports r WHERE is_new(r) AND within(r.lat, r.lon, plat, plon, 1000)")
     text = compiled.render_channel(
         views.view, "body_subscriptions", rows=lambda use: 1000 if use is None else 100, now=2.0, previous=1.0

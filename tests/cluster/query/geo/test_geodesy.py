@@ -59,7 +59,7 @@ def test_distance_in_spark_is_the_distance_in_python(spark):
         assert found == pytest.approx(distance_m(a, b, c, d), rel=1e-9, abs=1e-3)
 
 
-def test_a_known_distance_is_right():
+def test_known_distances_are_correct():
     assert distance_m(48.8566, 2.3522, 52.52, 13.405) == pytest.approx(877_460, rel=1e-3)
 
 
@@ -67,7 +67,7 @@ def test_a_known_distance_is_right():
     "place",
     [(None, 0.0), (0.0, None), (91.0, 0.0), (-90.5, 0.0), (float("nan"), 0.0), (0.0, float("inf")), (0.0, 361.0)],
 )
-def test_what_is_no_place_has_no_distance_and_no_cell(spark, place):
+def test_an_invalid_place_has_no_distance_and_no_cell(spark, place):
     schema = "a double, b double"
     spark.createDataFrame([place], schema).createOrReplaceTempView("geo_nowhere")
     distance = to_sql(geodesy.distance(*names("a", "b", "a", "b")))

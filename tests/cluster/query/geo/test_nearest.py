@@ -1,4 +1,4 @@
-"""The k nearest: those of brute force, in their order."""
+"""The k nearest rows are those of brute force, in the same order."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def chosen(views, query):
     return found, text
 
 
-def same(found, want):
+def same(found, expected):
     """The same distances; names may differ where Java and Python round a tie differently."""
-    assert found.keys() == {user for user, near in want.items() if near}
+    assert found.keys() == {user for user, near in expected.items() if near}
     for user, near in found.items():
-        assert [d for d, _ in near] == pytest.approx([d for d, _ in want[user]], rel=1e-9, abs=1e-3)
+        assert [d for d, _ in near] == pytest.approx([d for d, _ in expected[user]], rel=1e-9, abs=1e-3)
         assert len({name for _, name in near}) == len(near)
 
 
@@ -73,7 +73,7 @@ MIDDLES = [(48.1, 11.5), (-17.0, 179.999), (89.99, 20.0), (0.0, 0.0)]
 
 @pytest.mark.parametrize("middle", MIDDLES)
 def test_in_the_middle_of_a_city_there_are_many_candidates_and_the_nearest_of_them_are_chosen(spark, middle):
-    """Hundreds a cell, of which few are looked at closely: also where many are equally far, or exactly here."""
+    """Hundreds of rows a cell, few of which are compared exactly, also if many are equally far or at one place."""
     rng = random.Random(5)
 
     def around(count, spread):
@@ -100,8 +100,8 @@ def test_in_the_middle_of_a_city_there_are_many_candidates_and_the_nearest_of_th
             f" FROM Refuges h ORDER BY distance(h.lat, h.lon, u.lat, u.lon), h.name LIMIT {k}) h"
         )
         found, _ = chosen(city, query)
-        want = brute((users, homes), k)
-        same(found, want)
+        expected = brute((users, homes), k)
+        same(found, expected)
         assert found[0] == [(0.0, f"t{n:03}") for n in range(min(k, 20))] + [(d, n) for d, n in found[0][20:]]
 
 
@@ -141,7 +141,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_with_parameters_it_gives_what_one_by_one_gives(views, body):
+def test_nearest_in_a_channel_equals_single_queries(views, body):
     assert views.together(body) == views.one_by_one(body)
 
 

@@ -99,7 +99,7 @@ def test_an_id_is_given_once(catalog: Catalog) -> None:
         catalog.add(Feed(dataset.id, "other", {}))
 
 
-def test_replace_keeps_the_place(catalog: Catalog) -> None:
+def test_replace_keeps_the_order(catalog: Catalog) -> None:
     first, second = a_feed(catalog, "one"), a_feed(catalog, "two")
     started = Feed(first.id, "one", {"type": "http"}, "D", running=True)
     catalog.replace(started)
@@ -107,7 +107,7 @@ def test_replace_keeps_the_place(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("id, name", [(77, "one"), (1, "other")])
-def test_replace_of_something_else_finds_nothing(catalog: Catalog, id: int, name: str) -> None:
+def test_replacing_an_unknown_definition_is_an_error(catalog: Catalog, id: int, name: str) -> None:
     catalog.add(Feed(1, "one", {}))
     with pytest.raises(NotFound):
         catalog.replace(Feed(id, name, {}, running=True))
@@ -126,7 +126,7 @@ def test_a_removed_dataset_leaves_its_paths_and_no_positions(catalog: Catalog) -
     assert catalog.all_paths() == {"c"}
 
 
-def test_a_removed_channel_takes_everything_of_it_along(catalog: Catalog) -> None:
+def test_removing_a_channel_removes_everything_of_it(catalog: Catalog) -> None:
     channel, other, broker = a_channel(catalog), a_channel(catalog, "Other"), a_broker(catalog)
     catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, 1, 2) + subscriptions_of(other, broker, 3)))
     catalog.record(execution(channel, 1, path="r1"), {}, [broker.id])
@@ -139,7 +139,7 @@ def test_a_removed_channel_takes_everything_of_it_along(catalog: Catalog) -> Non
     assert catalog.outbox(broker.id) == [OutboxEntry(broker.id, other.id, 1)]
 
 
-def test_a_removed_broker_leaves_what_others_want(catalog: Catalog) -> None:
+def test_removing_a_broker_keeps_subscriptions_of_others(catalog: Catalog) -> None:
     channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
     catalog.commit(Commit(subscribe=subscriptions_of(channel, one, 1, 2) + subscriptions_of(channel, two, 2)))
     catalog.record(execution(channel, 1), {}, [one.id, two.id])
@@ -242,7 +242,7 @@ def bad_commits(d: int, f: int, c: int, b: int) -> dict[str, tuple[Commit, type[
 
 
 @pytest.mark.parametrize("name", bad_commits(1, 2, 3, 4))
-def test_a_bad_commit_leaves_nothing_behind(catalog: Catalog, name: str) -> None:
+def test_a_bad_commit_changes_nothing(catalog: Catalog, name: str) -> None:
     dataset, feed, channel, broker = a_dataset(catalog), a_feed(catalog), a_channel(catalog), a_broker(catalog)
     append(catalog, dataset, "there")
     catalog.commit(Commit(keys=[IdempotencyKey(feed.id, "k", b"r", 1.0)], feed_batches=[FeedBatch(feed.id, 5)]))
@@ -289,7 +289,7 @@ def test_compaction_adds_only_to_its_dataset(catalog: Catalog) -> None:
 # -- subscriptions -----------------------------------------------------------------------------------------------------
 
 
-def test_identical_wants_of_several_brokers_are_kept_once(catalog: Catalog) -> None:
+def test_identical_subscriptions_of_several_brokers_are_stored_once(catalog: Catalog) -> None:
     channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
     catalog.commit(Commit(subscribe=subscriptions_of(channel, two, 9, 5) + subscriptions_of(channel, one, 5, 5)))
     catalog.commit(Commit(subscribe=[AddSubscription(9, channel.id, "ignored", one.id)]))
@@ -299,7 +299,7 @@ def test_identical_wants_of_several_brokers_are_kept_once(catalog: Catalog) -> N
     ]
 
 
-def test_a_subscription_goes_with_its_last_broker(catalog: Catalog) -> None:
+def test_a_subscription_is_removed_with_its_last_broker(catalog: Catalog) -> None:
     channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
     catalog.commit(Commit(subscribe=subscriptions_of(channel, one, 1, 2, 3) + subscriptions_of(channel, two, 2, 3)))
     catalog.commit(

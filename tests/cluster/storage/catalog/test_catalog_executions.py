@@ -1,4 +1,4 @@
-"""The contract of the catalog, on SQLite and on PostgreSQL: executions, the outbox, schedules, tables, its life."""
+"""The contract of the catalog, on SQLite and on PostgreSQL: executions, the outbox, schedules, tables, lease."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin.errors import Conflict, LeaseHeld, NotFound, StorageError, UserError
 # -- executions --------------------------------------------------------------------------------------------------------
 
 
-def test_an_execution_holds_result_position_and_tells(catalog: Catalog) -> None:
+def test_recording_an_execution_stores_result_positions_and_outbox(catalog: Catalog) -> None:
     dataset, one, two = a_dataset(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
     append(catalog, dataset, "a", "b", "c")
     channel = a_channel(catalog, positions={dataset.id: 1})
@@ -94,7 +94,7 @@ def test_executions_are_read_from_any_offset(catalog: Catalog) -> None:
     assert catalog.execution(channel.id, 8) is None
 
 
-def test_what_was_not_told_in_time_is_told_all_the_same(catalog: Catalog) -> None:
+def test_expiry_does_not_delete_entries_from_the_outbox(catalog: Catalog) -> None:
     channel, broker = a_channel(catalog), a_broker(catalog)
     catalog.record(execution(channel, 1, 10.0, "r1"), {}, [broker.id])
     catalog.expire(channel.id, 30.0)
@@ -129,7 +129,7 @@ def test_the_numbering_survives_expiry(opener: Open) -> None:
         lambda c: c.rows("definitions"),
     ],
 )
-def test_what_is_not_there_is_not_found(catalog: Catalog, call: Callable[[Catalog], Any]) -> None:
+def test_an_unknown_object_is_not_found(catalog: Catalog, call: Callable[[Catalog], Any]) -> None:
     with pytest.raises(NotFound):
         call(catalog)
 
@@ -137,16 +137,16 @@ def test_what_is_not_there_is_not_found(catalog: Catalog, call: Callable[[Catalo
 # -- outbox ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_tell_stays_until_it_is_told(catalog: Catalog) -> None:
+def test_an_entry_stays_in_the_outbox_until_it_is_notified(catalog: Catalog) -> None:
     channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
     for number in (1, 2, 3):
         catalog.record(execution(channel, number), {}, [one.id, two.id])
     pending = catalog.outbox(one.id, limit=2)
-    assert [tell.execution for tell in pending] == [1, 2]
+    assert [entry.execution for entry in pending] == [1, 2]
     catalog.delete_notified(pending)
     catalog.delete_notified(pending)
     catalog.delete_notified([])
-    assert [tell.execution for tell in catalog.outbox(one.id)] == [3]
+    assert [entry.execution for entry in catalog.outbox(one.id)] == [3]
     assert catalog.delete_outbox(two.id) == 3
     assert catalog.outbox(two.id) == []
 
@@ -197,10 +197,10 @@ def test_the_catalog_is_readable_as_tables(catalog: Catalog) -> None:
     assert catalog.rows("channels")[1][0][-2:] == (1, 2)
 
 
-# -- life --------------------------------------------------------------------------------------------------------------
+# -- lease -------------------------------------------------------------------------------------------------------------
 
 
-def test_only_one_holds_the_lease(opener: Open) -> None:
+def test_only_one_catalog_holds_the_lease(opener: Open) -> None:
     first, second = opener(), opener()
     first.acquire_lease()
     first.acquire_lease()
@@ -213,7 +213,7 @@ def test_only_one_holds_the_lease(opener: Open) -> None:
     a_dataset(second)
 
 
-def test_a_closed_catalog_says_so(opener: Open) -> None:
+def test_a_closed_catalog_raises(opener: Open) -> None:
     catalog = opener()
     catalog.close()
     catalog.close()

@@ -25,7 +25,7 @@ from tocsin.cluster.model import Channel, Dataset
 from tocsin.cluster.storage.catalog import Catalog, Commit, open_catalog
 from tocsin.errors import LeaseHeld, StorageError
 
-# Commits for ever, and prints what was acknowledged only after it was.
+# Commits until it is killed, and prints each commit after its acknowledgement.
 CHILD = """
 import os, sys
 from tocsin.cluster.storage.catalog import Append, Commit, open_catalog
@@ -129,7 +129,7 @@ def read_only(catalog: Catalog) -> Iterator[None]:
 @pytest.mark.parametrize(
     "fault, message", [(full_disk, "disk of the catalog is full"), (read_only, "cannot be written")]
 )
-def test_a_disk_that_takes_nothing_is_a_clear_error_and_passes(
+def test_a_full_disk_is_a_clear_error_and_the_catalog_recovers(
     tmp_path: Path, fault: Callable[[Catalog], AbstractContextManager[None]], message: str
 ) -> None:
     catalog = open_catalog("", str(tmp_path))
@@ -141,7 +141,7 @@ def test_a_disk_that_takes_nothing_is_a_clear_error_and_passes(
     catalog.close()
 
 
-def test_a_file_that_is_no_catalog_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_catalog_is_refused(tmp_path: Path) -> None:
     (tmp_path / "catalog.sqlite3").write_bytes(b"something else altogether " * 400)
     with pytest.raises(StorageError, match="not a catalog"):
         open_catalog("", str(tmp_path))
@@ -220,13 +220,13 @@ def test_a_reader_that_stops_early_leaves_nothing_open(database_address: str, tm
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
-    """A server to stop and crash."""
+    """A server that tests may stop and crash."""
     with Server() as server:
         yield server
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
-def test_it_reconnects_after_the_server_restarts(own_server: Server, how: signal.Signals) -> None:
+def test_the_catalog_reconnects_after_a_restart_of_the_server(own_server: Server, how: signal.Signals) -> None:
     catalog = open_catalog(own_server.fresh(), "")
     catalog.acquire_lease()
     dataset = a_dataset(catalog)
@@ -272,7 +272,7 @@ def test_a_crash_of_the_server_loses_nothing_acknowledged(own_server: Server) ->
         paths = {segment.first: segment.path for segment in catalog.segments(dataset.id)}
         assert sorted(paths) == list(range(1, catalog.head(dataset.id) + 1))
         assert acknowledged.items() <= paths.items()
-        # More than was acknowledged is there only where the catalog had said that it does not know.
+        # More commits than acknowledged exist only where the catalog reported an uncertain outcome.
         unexpected = len(paths) - len(acknowledged)
         assert unexpected == 0 or (unexpected == 1 and failed[0].fields.get("uncertain"))
         acknowledged.update(paths)
@@ -294,7 +294,7 @@ def test_the_lease_is_taken_again_after_a_restart(own_server: Server) -> None:
     second.close()
 
 
-def test_who_lost_the_lease_writes_nothing_any_more(fresh_postgres: Callable[[], str]) -> None:
+def test_a_catalog_that_lost_the_lease_cannot_write(fresh_postgres: Callable[[], str]) -> None:
     url = fresh_postgres()
     first, second = open_catalog(url, ""), open_catalog(url, "")
     first.acquire_lease()
@@ -348,7 +348,7 @@ class Cutter:
             return
         finally:
             source.close()
-            # What was sent still arrives; then the other end sees that it is over.
+            # Bytes already sent still arrive; then the other end sees the end of the connection.
             with suppress(OSError):
                 target.shutdown(socket.SHUT_WR)
 
@@ -370,7 +370,7 @@ def test_a_connection_lost_during_a_commit_is_uncertain(
         catalog.record(execution(channel, 1), {dataset.id: 0}, [])
     assert caught.value.fields["uncertain"] is True
     proxy.cut = None
-    # A write to the same row waits until the server has made up its mind.
+    # A write to the same row waits until the server has committed or rolled back.
     direct.advance(channel.id, {dataset.id: 0})
     assert catalog.last_execution(channel.id) == (1 if done else 0)
     assert append(catalog, dataset, "a") == [1]

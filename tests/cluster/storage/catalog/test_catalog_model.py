@@ -1,4 +1,4 @@
-"""Random histories on both databases, against a reading of the specification in plain Python."""
+"""Random histories on both databases, compared with the specification in plain Python."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Model:
         self.positions: dict[int, dict[int, int]] = {}
         self.executions: dict[int, dict[int, Execution]] = {}
         self.last: dict[int, int] = {}
-        self.tells: set[tuple[int, int, int]] = set()
+        self.outbox: set[tuple[int, int, int]] = set()
 
     def paths(self) -> set[str]:
         results = {item.path for kept in self.executions.values() for item in kept.values() if item.path}
         return results | {segment.path for kept in self.segments.values() for segment in kept}
 
-    def need(self, ids: tuple[int, ...], *wanted: int) -> None:
-        for id in wanted:
+    def need(self, ids: tuple[int, ...], *needed: int) -> None:
+        for id in needed:
             if id not in ids or id not in self.exists:
                 raise NotFound("thing", str(id))
 
@@ -81,7 +81,7 @@ class Model:
         for positions in self.positions.values():
             positions.pop(id, None)
         self.keys = {key: value for key, value in self.keys.items() if key[0] != id}
-        self.tells = {tell for tell in self.tells if id not in tell[:2]}
+        self.outbox = {entry for entry in self.outbox if id not in entry[:2]}
         for subscription, (channel, _, brokers) in list(self.subscriptions.items()):
             brokers.discard(id)
             if channel == id or not brokers:
@@ -103,8 +103,8 @@ class Model:
             if item.batch <= batches.get(item.feed, -1):
                 raise Conflict("batch")
             batches[item.feed] = item.batch
-        self.need(CHANNELS, *(want.channel for want in batch.subscribe))
-        self.need(BROKERS, *(want.broker for want in batch.subscribe))
+        self.need(CHANNELS, *(added.channel for added in batch.subscribe))
+        self.need(BROKERS, *(added.broker for added in batch.subscribe))
         ordinals = []
         for append in batch.appends:
             self.heads[append.dataset] = ordinal = self.heads[append.dataset] + 1
@@ -119,8 +119,8 @@ class Model:
                 brokers -= {unwant.broker} if unwant.broker is not None else set(brokers)
                 if not brokers:
                     del self.subscriptions[unwant.subscription]
-        for want in batch.subscribe:
-            self.subscriptions.setdefault(want.subscription, (want.channel, want.args, set()))[2].add(want.broker)
+        for added in batch.subscribe:
+            self.subscriptions.setdefault(added.subscription, (added.channel, added.args, set()))[2].add(added.broker)
         return ordinals
 
     def record(self, execution: Execution, positions: dict[int, int], brokers: list[int]) -> None:
@@ -135,7 +135,7 @@ class Model:
         self.executions[execution.channel][execution.number] = execution
         self.positions[execution.channel].update(positions)
         there = self.exists & set(BROKERS) & set(brokers)
-        self.tells |= {(broker, execution.channel, execution.number) for broker in there}
+        self.outbox |= {(broker, execution.channel, execution.number) for broker in there}
 
     def expire(self, channel: int, before: float) -> list[str]:
         old = [item for item in self.executions.get(channel, {}).values() if item.time < before]
@@ -227,15 +227,13 @@ class Histories(RuleBasedStateMachine):
         step=st.sampled_from((1, 1, 1, 1, 0, 2)),
         time=st.floats(0, 9),
         path=st.booleans(),
-        back=st.dictionaries(st.sampled_from(DATASETS), st.sampled_from((0, 0, 0, 1, -1)), max_size=2),
+        lag=st.dictionaries(st.sampled_from(DATASETS), st.sampled_from((0, 0, 0, 1, -1)), max_size=2),
         brokers=st.lists(st.sampled_from((*BROKERS, 99)), max_size=3),
     )
-    def record(
-        self, channel: int, step: int, time: float, path: bool, back: dict[int, int], brokers: list[int]
-    ) -> None:
+    def record(self, channel: int, step: int, time: float, path: bool, lag: dict[int, int], brokers: list[int]) -> None:
         number = self.model.last.get(channel, 0) + step
         done = Execution(channel, number, time, time, 1, 1, 1, f"r{channel}-{number}" if path else None)
-        positions = {dataset: self.model.heads.get(dataset, 0) - less for dataset, less in back.items()}
+        positions = {dataset: self.model.heads.get(dataset, 0) - less for dataset, less in lag.items()}
         self.both(lambda c: c.record(done, positions, brokers), lambda: self.model.record(done, positions, brokers))
 
     @rule(channel=st.sampled_from(CHANNELS), before=st.floats(0, 9))
@@ -249,10 +247,10 @@ class Histories(RuleBasedStateMachine):
         self.both(lambda c: c.compact(dataset, remove, add), lambda: self.model.compact(dataset, remove, add))
 
     @rule(broker=st.sampled_from(BROKERS), limit=st.integers(1, 3))
-    def tell(self, broker: int, limit: int) -> None:
-        pending = sorted(tell for tell in self.model.tells if tell[0] == broker)[:limit]
-        expected = [OutboxEntry(*tell) for tell in pending]
-        self.model.tells -= set(pending)
+    def notify(self, broker: int, limit: int) -> None:
+        pending = sorted(entry for entry in self.model.outbox if entry[0] == broker)[:limit]
+        expected = [OutboxEntry(*entry) for entry in pending]
+        self.model.outbox -= set(pending)
         for catalog in self.catalogs:
             assert catalog.outbox(broker, limit) == expected
             catalog.delete_notified(expected)
@@ -293,8 +291,8 @@ class Histories(RuleBasedStateMachine):
                 ]
                 assert list(catalog.subscriptions(channel)) == expected
             for broker in BROKERS:
-                expected_tells = sorted(tell for tell in self.model.tells if tell[0] == broker)
-                assert catalog.outbox(broker) == [OutboxEntry(*tell) for tell in expected_tells]
+                expected_entries = sorted(entry for entry in self.model.outbox if entry[0] == broker)
+                assert catalog.outbox(broker) == [OutboxEntry(*entry) for entry in expected_entries]
             for feed in FEEDS:
                 done = self.model.batches.get(feed, -1)
                 assert [catalog.batch_done(feed, batch) for batch in (done, done + 1)] == [done >= 0, False]
@@ -310,7 +308,7 @@ def outcome(call: Callable[[], Any]) -> Any:
         return Conflict.code if error.status == 409 else error.code
 
 
-def test_both_databases_do_what_the_specification_says(postgres_server: Server) -> None:
+def test_both_databases_follow_the_specification(postgres_server: Server) -> None:
     machine = type("Machine", (Histories,), {"server": postgres_server, "database": postgres_server.fresh()})
     limits = settings(
         max_examples=12, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None
@@ -320,7 +318,7 @@ def test_both_databases_do_what_the_specification_says(postgres_server: Server) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_long_histories_do_what_the_specification_says(postgres_server: Server) -> None:
+def test_both_databases_follow_the_specification_in_long_histories(postgres_server: Server) -> None:
     machine = type("Machine", (Histories,), {"server": postgres_server, "database": postgres_server.fresh()})
     limits = settings(
         max_examples=40, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck), database=None

@@ -207,17 +207,3 @@ def exchanged(view: WhatIf, u: int, v: int, b: int, j: int) -> float:
     view.migrate(v, j)
     view.migrate(u, b)
     return highest
-
-
-def fewest(view: WhatIf, target: float) -> int:
-    """The smallest number of migrations that could reach the target: each broker above it sheds its heaviest."""
-    total = 0
-    trial = view.fork()
-    for b in np.flatnonzero(view.live & (view.relative > target)).tolist():
-        here = trial.subscribers(b)
-        for u in here[np.argsort(-trial.u[here], kind="stable")].tolist():
-            if trial.relative[b] <= target:
-                break
-            trial.migrate(u, -1)
-            total += 1
-    return total

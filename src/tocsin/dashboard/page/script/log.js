@@ -8,7 +8,7 @@ import { tape } from "./tape.js";
 
 const SHOWN = 250;
 const GROUPS = {
-  moves: new Set(["migration", "order"]),
+  migrations: new Set(["migration", "order"]),
   placements: new Set(["placed"]),
   brokers: new Set(["joined", "died", "returned", "draining", "undrained", "forgotten"]),
   decisions: new Set(["plan", "deferred", "strategy", "placement"]),
