@@ -22,8 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -104,19 +103,6 @@ def seconds(work: Callable[[], Any], times: int = 5, warm_up: int = 1) -> list[f
         work()
         out.append(time.perf_counter() - started)
     return out
-
-
-@contextmanager
-def cpu_seconds(pids: Sequence[int] = ()) -> Iterator[Callable[[], float]]:
-    """CPU time used since the start of the block by this process, or by ``pids``; call the result to read it."""
-    watched = list(pids) or [os.getpid()]
-    before = sum(_cpu(pid) for pid in watched)
-    yield lambda: sum(_cpu(pid) for pid in watched) - before
-
-
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def machine() -> list[tuple[str, str]]:

@@ -255,15 +255,6 @@ class Mosquitto(Packaged):
         return wire.mqtt_publish(topic, cases.PAYLOAD)
 
 
-class MosquittoTcp(Mosquitto):
-    name = "mosquitto, TCP"
-    settings = ", QoS 0"
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return Endpoint(self.inner, cases.MARKER, wire.MQTT_SUBSCRIBED)
-
-
 #: In the order of the tables; the limits come first.
 ALL: list[type[Server]] = [
     Limit,

@@ -142,7 +142,7 @@ def test_a_migrated_subscriber_cools_down():
 def test_a_failed_migration_is_no_longer_pending_and_cools_down():
     balancer = Balancer(small(), Fixed(Migration(0, 0, 2)))
     assert balancer.plan(0.0).migrations
-    balancer.failed(0, 1.0)
+    balancer.ended(0, 1.0)
     assert balancer.pending == {} and balancer.plan(2.0).decisions[0].reason is Reason.COOLING
     assert balancer.plan(62.0).migrations
 
@@ -172,7 +172,7 @@ def test_a_forgotten_subscriber_has_no_pending_migration():
     balancer.plan(0.0)
     balancer.forget(0)
     assert balancer.pending == {}
-    balancer.finished(0, 1.0)
+    balancer.ended(0, 1.0)
 
 
 def test_migrations_of_one_subscriber_are_merged_into_one():

@@ -3,7 +3,7 @@
 load = Load()                                   which subscriber is at which broker with which subscriptions
 balancer = Balancer(load, strategies.make("peal"), Limits(in_flight=500))
 plan = balancer.plan(now)                       migrations to begin and to cancel, every decision with its reason
-balancer.finished(u, now), balancer.failed(u, now)
+balancer.ended(u, now)                          a migration is done or has failed
 """
 
 from tocsin.balancing.balancer import Balancer

@@ -56,22 +56,16 @@ class Balancer:
 
     # Results of migrations.
 
-    def finished(self, u: int, now: float) -> None:
-        self._end(u, now)
-
-    def failed(self, u: int, now: float) -> None:
-        """The subscriber stays, and does not migrate during the cool-down: the next attempt may fail too."""
-        self._end(u, now)
+    def ended(self, u: int, now: float) -> None:
+        """The subscriber does not migrate during the cool-down: not again, and if it failed, the next may fail too."""
+        if self.pending.pop(u, None) is not None:
+            self._cooling[u] = now + self.limits.cool_down
 
     def forget(self, u: int) -> None:
         """The subscriber has left, and its id may be given to another."""
         self.pending.pop(u, None)
         self._cooling.pop(u, None)
         self._reused.add(u)
-
-    def _end(self, u: int, now: float) -> None:
-        if self.pending.pop(u, None) is not None:
-            self._cooling[u] = now + self.limits.cool_down
 
     # Plans.
 
@@ -142,7 +136,7 @@ class Balancer:
         for u, migration in list(self.pending.items()):
             at = int(self.load.at[u])
             if at == migration.target:
-                self._end(u, now)
+                self.ended(u, now)
             elif at != migration.source or self.load.status[migration.target] >= Status.DRAINING:
                 del self.pending[u]
                 plan.dropped.append(migration)

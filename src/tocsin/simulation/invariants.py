@@ -26,25 +26,6 @@ from tocsin.simulation.reference_cluster import Channel, Execution, canonical
 #: By how much λ may differ between a broker and the coordinator: what is no news, and what decays between reports.
 STALE = 0.15
 
-#: All rules there are.
-RULES = (
-    "a plan lowers the maximum",
-    "in order, and once",
-    "epochs are announced",
-    "its own",
-    "nothing is lost",
-    "no gap without need",
-    "published, and once",
-    "no client is lost",
-    "no subscriber is in two places",
-    "the coordinator is right",
-    "it settles",
-    "loads agree with the model",
-    "subscriptions agree",
-    "memory is bounded",
-    "nothing crashes",
-)
-
 
 class Violation(Struct, frozen=True):
     invariant: str

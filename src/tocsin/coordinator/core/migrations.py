@@ -92,7 +92,7 @@ class Migrations:
             return []
         at = self._model.at(name)
         if at == migration.target:
-            self._balancer.finished(u, now)
+            self._balancer.ended(u, now)
             return self._end(migration, Reason.DONE.value)
         return self.cancel(u, "the subscriber connected elsewhere") if at != migration.source else []
 
@@ -101,7 +101,7 @@ class Migrations:
         migration = None if ended is None else self.pending.get(ended.subscriber)
         if migration is None:
             return []
-        self._balancer.failed(migration.subscriber, now)
+        self._balancer.ended(migration.subscriber, now)
         return self._end(migration, f"failed: {reason}")
 
     def cancel(self, u: int, reason: str) -> list[Instruction]:

@@ -93,7 +93,7 @@ class Parts:
 
     def report(self, changed: Longs, left: list[tuple[int, int]], news: Longs, now: float) -> list[Order]:
         for u, _ in left:
-            self.balancer.finished(u, now)
+            self.balancer.ended(u, now)
         found = [order for j in range(len(self.budgets)) for order in self._hand_out(j, now)]
         self._refresh()
         return found
