@@ -129,3 +129,4 @@ def test_more_queries_than_places_are_refused_and_definitions_go_on(cluster, url
     assert httpx.post(url + "/sql", content="CREATE DATASET Other (a int)", timeout=60).status_code == 200
     for client in clients:
         client.close()
+    eventually(lambda: tasks(cluster) == 0)  # before the server ends, which would no longer see that they have gone
