@@ -205,8 +205,10 @@ def _load(
             raise UserError(f"cannot read the configuration {path}: {error}") from error
     environ = os.environ if env is None else env
     kinds = get_type_hints(model)
-    for name, variable, _, _ in rows(model, variables=prefix):
-        if (raw := environ.get(variable)) is not None:
+    # A variable may hold a whole section as JSON; those of its single settings count more.
+    names = [*kinds, *(name for name, *_ in rows(model) if "." in name)]
+    for name in names:
+        if (raw := environ.get(prefix + name.upper().replace(".", "_"))) is not None:
             section, _, last = name.rpartition(".")
             given = values.setdefault(section, {}) if section else values
             given[last] = raw if kinds.get(name) is str else _from_text(raw)

@@ -211,8 +211,8 @@ def test_the_broker_enforces_its_frame_and_subscription_limits(strict):
     assert raw.closed() == close_codes.TOO_BIG.code
     raw.close()
     raw = Raw(strict.port)
-    raw.send(b"x" * 600, first=0x01)
-    raw.send(b"x" * 600, first=0x00)
+    raw.send(b"x" * 2_100, first=0x01)
+    raw.send(b"x" * 2_100, first=0x00)
     assert raw.closed() == close_codes.TOO_BIG.code
     raw.close()
     speaker = Speaker(strict.url)
