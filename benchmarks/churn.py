@@ -165,7 +165,7 @@ def new(seconds: float) -> Table:
             poll.register(number, select.EPOLLIN)
             each.subscribe()
         busy = len(all_of)
-        commits, spent = committed(url), (server.cpu(), harness._cpu(pid))
+        commits, spent = committed(url), (server.cpu(), harness.cpu_seconds(pid))
         began = time.monotonic()
         while busy:
             ready = poll.poll(TIMEOUT)
@@ -178,7 +178,10 @@ def new(seconds: float) -> Table:
                     else:
                         busy -= 1
         took = time.monotonic() - began
-        used = [(after - before) / took for before, after in zip(spent, (server.cpu(), harness._cpu(pid)), strict=True)]
+        used = [
+            (after - before) / took
+            for before, after in zip(spent, (server.cpu(), harness.cpu_seconds(pid)), strict=True)
+        ]
         made = committed(url) - commits
         while left := held(url):
             if time.monotonic() - began - took > TIMEOUT:

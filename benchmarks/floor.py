@@ -134,10 +134,10 @@ def idle(seconds: float) -> Table:
             server.subscribe(name, args)
         time.sleep(15.0)  # the JVM's compiler has work left from the statements
         members = peers.family(server.pid)
-        before = {member: own_cpu(member) for member in members}
+        before = {member: harness.cpu_seconds(member) for member in members}
         started = time.perf_counter()
         time.sleep(seconds)
-        spent = {member: own_cpu(member) - before[member] for member in members}
+        spent = {member: harness.cpu_seconds(member) - before[member] for member in members}
         elapsed = time.perf_counter() - started
     table.add("tocsin cluster", 100 * spent[members[0]] / elapsed)
     table.add("its JVM", 100 * sum(spent[member] for member in members[1:]) / elapsed)
@@ -147,10 +147,6 @@ def idle(seconds: float) -> Table:
         f"over {elapsed:.0f} s, from /proc; target: under {IDLE_TARGET:g}%.",
     ]
     return table
-
-
-def own_cpu(pid: int) -> float:
-    return harness._cpu(pid)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,12 @@ def seconds(work: Callable[[], Any], times: int = 5, warm_up: int = 1) -> list[f
     return out
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def machine() -> list[tuple[str, str]]:
     """What the figures depend on."""
     return [

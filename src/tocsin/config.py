@@ -204,7 +204,7 @@ def _load(
         except (OSError, tomllib.TOMLDecodeError) as error:
             raise UserError(f"cannot read the configuration {path}: {error}") from error
     environ = os.environ if env is None else env
-    kinds = get_type_hints(model)
+    kinds: dict[str, Any] = get_type_hints(model)
     # A variable may hold a whole section as JSON; those of its single settings count more.
     names = [*kinds, *(name for name, *_ in rows(model) if "." in name)]
     for name in names:

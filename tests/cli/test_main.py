@@ -269,6 +269,12 @@ def test_config_shows_the_settings_of_a_file_for_a_broker(tmp_path):
     assert (shown["limits"]["subscriptions"], shown["name"]) == (5, "n")
 
 
+def test_a_variable_may_hold_a_whole_section_and_its_single_settings_count_more():
+    env = {"TOCSIN_BROKER_LIMITS": '{"subscriptions": 5, "connections": 7}', "TOCSIN_BROKER_LIMITS_CONNECTIONS": "8"}
+    limits = load_broker(env=env).limits
+    assert (limits.subscriptions, limits.connections) == (5, 8)
+
+
 def test_the_template_of_the_coordinator_equals_the_defaults(tmp_path):
     file = tmp_path / "coordinator.toml"
     file.write_text(tocsin("config", "--coordinator").stdout.decode())

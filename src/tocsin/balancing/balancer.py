@@ -46,8 +46,6 @@ class Balancer:
         self.load, self.strategy, self.limits = load, strategy, limits or Limits()
         self.pending: dict[int, Migration] = {}
         self.latest = Plan()
-        #: The highest projected load when the oldest plan with pending migrations was made: none of them may exceed it.
-        self.ceiling = 0.0
         self.gate = RegroupGate()
         self._cooling: dict[int, float] = {}  # when each subscriber may migrate again
         #: Since the last ``request_plan``: the status of every broker then, and the ids given to other subscribers.
@@ -146,7 +144,6 @@ class Balancer:
     def _decide(self, suggestions: Iterable[Migration], trial: WhatIf, now: float) -> None:
         plan = self.latest
         ceiling = trial.loads.maximum
-        self.ceiling = max(self.ceiling, ceiling) if self.pending else ceiling
         room = np.full((2, trial.m), self.limits.per_broker)  # to leave, to arrive
         for migration in self.pending.values():
             room[0, migration.source] -= 1

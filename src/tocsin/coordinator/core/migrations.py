@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import takewhile
 from typing import NamedTuple
 
-from tocsin.balancing.balancer import ROUNDING, Balancer
+from tocsin.balancing.balancer import Balancer
 from tocsin.balancing.decisions import Reason
 from tocsin.balancing.model.migration import Migration
 from tocsin.config import CoordinatorLimits
@@ -48,6 +47,7 @@ class Migrations:
     def hand_out(self, member: Member, now: float) -> tuple[list[MigrationOrder], list[Instruction]]:
         """Begin what may begin. The ticket is issued only now, because the target may have changed since the plan."""
         member.budget.refill(now, self._limits.per_second)
+        arriving = Counter(each.target for u, each in self.pending.items() if u in self._ticket_of)
         orders: list[MigrationOrder] = []
         out: list[Instruction] = []
         waiting = [u for u, each in self.pending.items() if each.source == member.number and u not in self._ticket_of]
@@ -55,12 +55,11 @@ class Migrations:
             if member.budget.tokens < 1.0:
                 break
             target = self._members.by_number(self.pending[u].target)
-            if reason := self._refused(self.pending[u], target):
-                # Only earlier migrations are waited for, so that two never wait for each other.
-                if not self._relieved(u, target):
-                    out += self.cancel(u, reason)
+            if not self._model.accepts(target.number, arriving[target.number]):
+                out += self.cancel(u, f"{target.name} accepts no more subscribers")
                 continue
             member.budget.tokens -= 1.0
+            arriving[target.number] += 1
             name = self._model.subscribers.name(u)
             ticket = self._tickets.issue(name, target, self._limits.migration_timeout, now)
             self._in_flight[ticket] = InFlight(u, now + self._limits.migration_timeout)
@@ -68,21 +67,6 @@ class Migrations:
             out.append(Note("order", "begins", name, member.name, target.name))
             orders.append(MigrationOrder(name, target.name, target.row.url, ticket))
         return orders, out
-
-    def _refused(self, migration: Migration, target: Member) -> str:
-        """Why this migration may not begin now, on the load as it is with all that is in flight to the target."""
-        arriving = [self.pending[u] for u in self._ticket_of if self.pending[u].target == target.number]
-        if not self._model.accepts(target.number, len(arriving)):
-            return f"{target.name} accepts no more subscribers"
-        load = self._model.load
-        highest = max(load.loads.maximum, self._balancer.ceiling) * (1 + ROUNDING)
-        if not migration.mandatory and load.as_if([*arriving, migration]).relative[target.number] > highest:
-            return f"it would raise the highest load, at {target.name}"
-        return ""
-
-    def _relieved(self, u: int, target: Member) -> bool:
-        earlier = takewhile(lambda each: each.subscriber != u, self.pending.values())
-        return any(each.source == target.number for each in earlier)
 
     def follow(self, name: str, now: float) -> list[Instruction]:
         """The subscriber has arrived at a broker or left one: end its migration if that decides it."""
