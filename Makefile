@@ -7,8 +7,8 @@ READY := $(VENV)/.ready
 # Tests start hundreds of processes: each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Tests run in as many processes as there are cores worth using; ARGS="-n 0" runs them in one, for a debugger.
-PYTEST := $(RUN) -m pytest -n 2
+# One process more than cores, because many tests wait; ARGS="-n 0" runs them in one, for a debugger.
+PYTEST := $(RUN) -m pytest -n 3
 # Of the random examples in test-slow: SEED=N repeats a run.
 SEED := $(shell date +%s)
 LOCKING := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade
