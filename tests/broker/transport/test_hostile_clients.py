@@ -201,7 +201,8 @@ def strict(data: Any, tmp_path: Any) -> Iterator[Broker]:
 @pytest.fixture
 def short_timeout(data: Any, tmp_path: Any, request: Any) -> Iterator[Broker]:
     """Only one timeout is short, so that a slow machine does not trigger another."""
-    with broker(tmp_path, data[1], tmp_path.name, **{"hello_timeout": 120.0, "heartbeat": 120.0} | request.param) as found:
+    timeouts = {"hello_timeout": 120.0, "heartbeat": 120.0} | request.param
+    with broker(tmp_path, data[1], tmp_path.name, **timeouts) as found:
         yield found
 
 

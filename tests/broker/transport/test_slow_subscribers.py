@@ -28,7 +28,8 @@ def metric(url: str, name: str) -> float:
 
 @pytest.fixture
 def small(data: Any, tmp_path: Any):
-    with broker(tmp_path, data[1], tmp_path.name, limits={"cache_bytes": 2**20}, buffer_bytes=65_536, heartbeat=0) as found:
+    limits = {"cache_bytes": 2**20}
+    with broker(tmp_path, data[1], tmp_path.name, limits=limits, buffer_bytes=65_536, heartbeat=0) as found:
         yield found
 
 

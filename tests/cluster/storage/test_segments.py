@@ -80,7 +80,7 @@ def test_a_root_can_be_a_url(tmp_path: Path) -> None:
 
 
 def test_a_root_need_not_be_on_this_machine() -> None:
-    store = SegmentStore("mock:///root")
+    store = SegmentStore("mock:///segments")
     store.claim(7)
     first, second = store.write(numbers(2), "datasets/1"), store.write(numbers(3), "datasets/1")
     assert (store.read(first.path), store.adopt("datasets/1")) == (numbers(2), sorted([first, second], key=str))
