@@ -35,6 +35,7 @@ from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
 from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
+from tocsin.identity.grants import OPERATOR, Principal
 
 #: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
 NAME_SECONDS = 20.0
@@ -185,17 +186,19 @@ class DataCluster:
 
     # -- statements --------------------------------------------------------------------------------------------------
 
-    def run(self, script: str, progress: Callable[[Progress], None] | None = None) -> Iterator[Outcome]:
+    def run(
+        self, script: str, progress: Callable[[Progress], None] | None = None, principal: Principal = OPERATOR
+    ) -> Iterator[Outcome]:
         """Yield one outcome for each statement; the first error ends the script."""
-        return self.scripts.run(script, progress)
+        return self.scripts.run(script, progress, principal)
 
     def execute(self, script: str) -> list[Outcome]:
         return list(self.run(script))
 
-    def query(self, sql: str) -> pa.Table:
+    def query(self, sql: str, principal: Principal = OPERATOR) -> pa.Table:
         self.wait_ready(0.0)
         try:
-            table = self.retrospection.query(sql)
+            table = self.retrospection.query(sql, principal=principal)
         except TocsinError:
             self.context.metrics.queries.labels("failed").inc()
             raise
