@@ -96,6 +96,16 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
         str,
         about("token of operators, who may do everything; '' for the one in home/admin.token", pattern="^[!-~]*$"),
     ] = ""
+    token_keys: Annotated[
+        str,
+        about(
+            "file or address of the keys of users' tokens (JWKS), such as http://127.0.0.1:8482/jwks.json of the "
+            "coordinator; '' accepts no users' tokens"
+        ),
+    ] = ""
+    token_issuer: Annotated[str, about("`iss` of users' tokens, if an identity provider makes them")] = ""
+    token_audience: Annotated[str, about("`aud` of the identity provider's tokens")] = "tocsin"
+    token_roles: Annotated[str, about("claim with the user's roles in the identity provider's tokens")] = "roles"
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -27,6 +27,7 @@ from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, Post, Receipt, Subscription
+from tocsin.cluster.ops.admin_token import admin_token
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.statements.ast import CreateBroker
@@ -35,7 +36,7 @@ from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
 from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
-from tocsin.identity.grants import OPERATOR, Principal
+from tocsin.identity.grants import OPERATOR, GrantTable, Policy, Principal
 
 #: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
 NAME_SECONDS = 20.0
@@ -57,6 +58,7 @@ class DataCluster:
         #: When each broker registered last, by its id.
         self._registered: dict[int, float] = {}
         Path(config.home).mkdir(parents=True, exist_ok=True)
+        self.admin_token = config.admin_token or admin_token(Path(config.home))
         catalog = open_catalog(config.catalog, config.home)
         try:
             catalog.acquire_lease()
@@ -204,6 +206,14 @@ class DataCluster:
             raise
         self.context.metrics.queries.labels("ok").inc()
         return table
+
+    @property
+    def grants(self) -> GrantTable:
+        return self.context.grants.table
+
+    @property
+    def policy(self) -> Policy:
+        return self.context.grants.policy
 
     # -- publishers --------------------------------------------------------------------------------------------------
 

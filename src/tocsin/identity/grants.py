@@ -92,8 +92,8 @@ class Principal(Struct, frozen=True):
 ANONYMOUS = Principal(frozenset({ANONYMOUS_ROLE}))
 #: An operator, and the system itself.
 OPERATOR = Principal(frozenset(), holds=frozenset({"admin"}))
-#: A broker: it has checked what it does on behalf of its subscribers.
-PART = Principal(frozenset(), holds=frozenset({"subscribe", "publish"}))
+#: A broker: it has checked what it does on behalf of its subscribers. For itself it may do what everyone may.
+PART = Principal(frozenset({ANONYMOUS_ROLE}), holds=frozenset({"subscribe", "publish"}))
 
 
 def user(claims: Mapping[str, Any], roles: Iterable[str] = ()) -> Principal:
