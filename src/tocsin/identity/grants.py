@@ -182,6 +182,7 @@ def _forbidden(principal: Principal, privilege: Privilege, name: str | None, min
         hint = f"your grant requires that {' and '.join(limited)}"
     else:
         hint = f"missing: GRANT {_subject(privilege, name)} TO one of your roles ({roles})"
+        hint += "; operators send the token in admin.token" if privilege == "admin" else ""
     return Forbidden(message, hint=hint, privilege=privilege, name=name)
 
 
