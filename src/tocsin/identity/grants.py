@@ -1,7 +1,7 @@
 """Grants: which principal may subscribe, publish, query and administer. Pure.
 
 A principal holds roles, a role holds grants. Everyone has the role ``anonymous``, and a logged-in user also ``user``
-and the roles of its token: who has logged in may do no less than who has not.
+and the roles of its token: logging in takes nothing away.
 """
 
 from __future__ import annotations
