@@ -6,7 +6,7 @@ import os
 import tomllib
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -20,6 +20,10 @@ LEAST_FRAME = 4 * 1024
 def about(meaning: str, **bounds: Any) -> Meta:
     """A setting's meaning, and what its values must fulfil."""
     return Meta(description=meaning, **bounds)
+
+
+#: What clients without a token may do.
+Anonymous = Literal["", "all", "none"]
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,6 +85,27 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
             "if `host` is not loopback"
         ),
     ] = ()
+    anonymous: Annotated[
+        Anonymous,
+        about(
+            "what clients without a token may do beyond the grants of the role `anonymous`: `all` or `none`; '' is all "
+            "if `host` is loopback, else none"
+        ),
+    ] = ""
+    admin_token: Annotated[
+        str,
+        about("token of operators, who may do everything; '' for the one in home/admin.token", pattern="^[!-~]*$"),
+    ] = ""
+    token_keys: Annotated[
+        str,
+        about(
+            "file or address of the keys of users' tokens (JWKS), such as http://127.0.0.1:8482/jwks.json of the "
+            "coordinator; '' accepts no users' tokens"
+        ),
+    ] = ""
+    token_issuer: Annotated[str, about("`iss` of users' tokens, if an identity provider makes them")] = ""
+    token_audience: Annotated[str, about("`aud` of the identity provider's tokens")] = "tocsin"
+    token_roles: Annotated[str, about("claim with the user's roles in the identity provider's tokens")] = "roles"
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -123,6 +148,13 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     capacity: Annotated[float, about("how much it carries, compared with other brokers")] = 1.0
     latitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
     longitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
+    anonymous: Annotated[
+        Anonymous,
+        about(
+            "what clients without a token may do beyond the grants of the role `anonymous`: `all` or `none`; '' is "
+            "none, or as the data cluster has it if `host` and `public_url` are loopback"
+        ),
+    ] = ""
     fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
     limits: BrokerLimits = field(default_factory=BrokerLimits)
 

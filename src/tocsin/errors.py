@@ -22,7 +22,8 @@
     │   ├── UnsupportedMedia      the media type of the body is not supported
     │   │   └── UnsupportedEncoding   the content encoding of the body is not supported
     │   ├── CrossOrigin           a web page of another site made the browser send the request
-    │   └── Unauthorized          the user, password or token is unknown
+    │   ├── Unauthorized          the user, password or token is unknown
+    │   └── Forbidden             the user is known, but no grant allows it (privilege, name)
     └── SystemFailure             the request is valid, but the system cannot serve it (HTTP 5xx)
         ├── NotReady              Spark is starting or dead
         ├── Busy                  too many requests at once
@@ -190,6 +191,11 @@ class CrossOrigin(UserError):
 class Unauthorized(UserError):
     code = "unauthorized"
     status = 401
+
+
+class Forbidden(UserError):
+    code = "forbidden"
+    status = 403
 
 
 class SystemFailure(TocsinError):

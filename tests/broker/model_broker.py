@@ -24,6 +24,7 @@ CONFIG = BrokerConfig(
     grace=GRACE,
     heartbeat=2.0,
     hello_timeout=90.0,
+    anonymous="all",
     fetches=2,
     limits=BrokerLimits(cache_results=2, cache_bytes=1_000),
 )

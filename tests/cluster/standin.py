@@ -13,6 +13,7 @@ import pyarrow as pa
 from tocsin.cluster.model import Post
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.errors import NotFound, ParseError, RecordsRefused
+from tocsin.identity.grants import Policy
 
 
 class Outcome(msgspec.Struct):
@@ -48,6 +49,8 @@ class StandIn:
 
     def __init__(self) -> None:
         self.metrics = Metrics()
+        self.admin_token = "secret"
+        self.policy = Policy(open=True)
         self.state: dict[str, Any] = {"ready": True, "spark": "up", "reason": "", "committer": True}
         self.posts: list[Post] = []
         self.ran: list[str] = []
@@ -68,7 +71,9 @@ class StandIn:
         self._break("status")
         return self.state
 
-    def run(self, script: str, progress: Callable[[Any], None] | None = None) -> Iterator[Outcome]:
+    def run(
+        self, script: str, progress: Callable[[Any], None] | None = None, principal: Any = None
+    ) -> Iterator[Outcome]:
         for number, statement in enumerate(word.strip() for word in script.split(";")):
             if statement == "wrong":
                 raise ParseError("unexpected wrong", line=1, column=script.index("wrong") + 1, statement=number)
@@ -83,7 +88,7 @@ class StandIn:
             table = pa.table({"a": [1, 2], "b": ["x", None]}) if statement == "select" else None
             yield Outcome(number, "query" if table else "word", f"{statement} done", 2 if table else None, {}, table)
 
-    def query(self, sql: str) -> pa.Table:
+    def query(self, sql: str, principal: Any = None) -> pa.Table:
         self._break("query")
         if sql == "empty":
             return pa.table({"a": pa.array([], pa.int64())})

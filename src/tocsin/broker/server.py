@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -31,6 +32,7 @@ from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath, UserError
+from tocsin.http.loopback import is_loopback_url
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import read_body
 from tocsin.http.responses import answer
@@ -57,6 +59,11 @@ def identity(home: Path, name: str) -> Iterator[str]:
             file.write(secret)
             file.flush()
         yield secret
+
+
+def _only_here(config: BrokerConfig, public: socket.socket) -> bool:
+    """Whether only this machine reaches the broker, also by another address, such as a proxy's."""
+    return is_loopback_url(address(public)) and (not config.public_url or is_loopback_url(config.public_url))
 
 
 class HandOver(Protocol):
@@ -118,10 +125,12 @@ class App:
 
     async def ready(self, request: Request) -> Response:
         upstream = self.upstream
-        ready = upstream.registered.is_set() and upstream.last_error is None
+        known = self.driver.state.access.known
+        ready = upstream.registered.is_set() and upstream.last_error is None and known
         facts = {
             "ready": ready,
             "registered": upstream.registered.is_set(),
+            "grants": known,
             "cluster": upstream.last_error or "answers",
         }
         return answer(facts, 200 if ready else 503)
@@ -146,7 +155,7 @@ class Server(WebServer):
         inside: socket.socket,
         tell: Callable[[str], None] = lambda event: None,
     ) -> None:
-        self.settings = config
+        self.settings = config if config.anonymous or _only_here(config, public) else replace(config, anonymous="none")
         self.public, self.inside = public, inside
         self.tell = tell
         self.driver: Driver

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.cluster import Level, announcer, start_logging
+from tocsin.cli.cluster import Anonymous, Level, announcer, start_logging
 from tocsin.cli.output import Json
 from tocsin.cli.starter import STARTED, end_with_starter
 from tocsin.errors import SystemFailure, UserError
@@ -31,6 +31,7 @@ def broker(
     ] = None,
     inside_url: Annotated[str | None, typer.Option(help="Address of that port for the data cluster.")] = None,
     coordinator: Annotated[str | None, typer.Option(help="Address of the coordinator, if there is one.")] = None,
+    anonymous: Anonymous = None,
     processes: Annotated[int | None, typer.Option(min=1, max=256, help="Processes that share the port.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --broker`.")] = None,
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
@@ -60,6 +61,7 @@ def broker(
         inside_url=inside_url,
         coordinator=coordinator,
         processes=processes,
+        anonymous=anonymous,
     )
     from tocsin.http.server import address, bind, raise_file_limit
 
@@ -112,6 +114,7 @@ def run_several(options: settings.BrokerConfig, port: int, config: str | None, j
     for place in range(1, options.processes + 1):
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--name", f"{options.name}-{place}"]
         command += ["--port", str(port), "--host", options.host, "--cluster", options.cluster, "--home", options.home]
+        command += ["--anonymous", options.anonymous] if options.anonymous else []
         command += ["--processes", "1", *(["--config", config] if config else []), *(["--json"] if json else [])]
         # In another process group: Ctrl-C reaches only this process, which passes it on once.
         members.append(

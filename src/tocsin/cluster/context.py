@@ -17,10 +17,12 @@ from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.committer import Committer
 from tocsin.cluster.storage.dataset import DatasetSnapshot, DatasetStore
 from tocsin.cluster.storage.definition_index import DefinitionIndex
+from tocsin.cluster.storage.grant_index import GrantIndex
 from tocsin.cluster.storage.results import ResultStore
 from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.config import ClusterConfig
+from tocsin.http.loopback import is_loopback
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +38,8 @@ class ClusterContext:
         self.config = config
         self.catalog = catalog
         self.definitions = DefinitionIndex(catalog)
+        open = config.anonymous == "all" or (not config.anonymous and is_loopback(config.host))
+        self.grants = GrantIndex(self.definitions, open=open)
         self.segments = SegmentStore(config.segment_root)
         self.results = ResultStore(self.segments)
         self.metrics = Metrics()

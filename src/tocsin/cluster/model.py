@@ -95,6 +95,13 @@ class Procedure(Struct, frozen=True):
     period: float | None = None
 
 
+class Role(Struct, frozen=True):
+    """Holds grants. ``anonymous`` and ``user`` are built in; their ids are negative."""
+
+    id: int
+    name: str
+
+
 class Schedule(Struct, frozen=True):
     """A periodic procedure that repeats with these arguments."""
 
@@ -104,7 +111,7 @@ class Schedule(Struct, frozen=True):
     started: float
 
 
-Definition = Dataset | Feed | Function | Channel | Broker | Procedure
+Definition = Dataset | Feed | Function | Channel | Broker | Procedure | Role
 
 
 class Segment(Struct, frozen=True):

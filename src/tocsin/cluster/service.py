@@ -27,6 +27,7 @@ from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, Post, Receipt, Subscription
+from tocsin.cluster.ops.admin_token import admin_token
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.statements.ast import CreateBroker
@@ -35,6 +36,7 @@ from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
 from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
+from tocsin.identity.grants import OPERATOR, GrantTable, Policy, Principal
 
 #: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
 NAME_SECONDS = 20.0
@@ -56,6 +58,7 @@ class DataCluster:
         #: When each broker registered last, by its id.
         self._registered: dict[int, float] = {}
         Path(config.home).mkdir(parents=True, exist_ok=True)
+        self.admin_token = config.admin_token or admin_token(Path(config.home))
         catalog = open_catalog(config.catalog, config.home)
         try:
             catalog.acquire_lease()
@@ -185,22 +188,32 @@ class DataCluster:
 
     # -- statements --------------------------------------------------------------------------------------------------
 
-    def run(self, script: str, progress: Callable[[Progress], None] | None = None) -> Iterator[Outcome]:
+    def run(
+        self, script: str, progress: Callable[[Progress], None] | None = None, principal: Principal = OPERATOR
+    ) -> Iterator[Outcome]:
         """Yield one outcome for each statement; the first error ends the script."""
-        return self.scripts.run(script, progress)
+        return self.scripts.run(script, progress, principal)
 
     def execute(self, script: str) -> list[Outcome]:
         return list(self.run(script))
 
-    def query(self, sql: str) -> pa.Table:
+    def query(self, sql: str, principal: Principal = OPERATOR) -> pa.Table:
         self.wait_ready(0.0)
         try:
-            table = self.retrospection.query(sql)
+            table = self.retrospection.query(sql, principal=principal)
         except TocsinError:
             self.context.metrics.queries.labels("failed").inc()
             raise
         self.context.metrics.queries.labels("ok").inc()
         return table
+
+    @property
+    def grants(self) -> GrantTable:
+        return self.context.grants.table
+
+    @property
+    def policy(self) -> Policy:
+        return self.context.grants.policy
 
     # -- publishers --------------------------------------------------------------------------------------------------
 

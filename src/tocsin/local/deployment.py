@@ -175,6 +175,10 @@ class LocalDeployment:
         return self.supervisor.cluster
 
     @property
+    def cluster_token(self) -> str:
+        return self.supervisor.cluster_token
+
+    @property
     def coordinator(self) -> str:
         return self.supervisor.coordinator
 

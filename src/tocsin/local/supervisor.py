@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 from msgspec import Struct
 
-from tocsin.config import variables
+from tocsin.config import load, variables
 from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemFailure, TocsinError
 from tocsin.local.options import Options
 from tocsin.local.process import GRACE, ChildProcess
@@ -82,6 +82,11 @@ class Supervisor:
     def admin_token(self) -> str:
         """The coordinator's, from the same place where that process finds it."""
         return self.options.settings.admin_token or os.environ.get("TOCSIN_COORDINATOR_ADMIN_TOKEN", "")
+
+    @property
+    def cluster_token(self) -> str:
+        """The operators' token of the data cluster, from the same place where that process finds it."""
+        return load(self.options.config).admin_token or (self.home / "cluster" / "admin.token").read_text().strip()
 
     def url(self, broker: str) -> str:
         return self.processes[broker].url
@@ -187,7 +192,10 @@ class Supervisor:
     def _cluster_command(self) -> list[str]:
         where = ["--home", str(self.home / "cluster"), "--host", self.options.host, "--port", self._port(0)]
         config = [] if self.options.config is None else ["--config", self.options.config]
-        return [*self.options.cluster, *config, *where, "--json"]
+        return [*self.options.cluster, *config, *where, *self._anonymous(), "--json"]
+
+    def _anonymous(self) -> list[str]:
+        return ["--anonymous", self.options.anonymous] if self.options.anonymous else []
 
     def _cluster_env(self) -> dict[str, str]:
         """Spark's temporary files are in the home; the next start removes those of a killed JVM."""
@@ -196,6 +204,8 @@ class Supervisor:
         scratch.mkdir()
         options = f'"-Djava.io.tmpdir={scratch}" {os.environ.get("SPARK_SUBMIT_OPTS", "")}'.rstrip()
         env = {"SPARK_LOCAL_DIRS": os.environ.get("SPARK_LOCAL_DIRS", str(scratch)), "SPARK_SUBMIT_OPTS": options}
+        if self.options.port and "TOCSIN_TOKEN_KEYS" not in os.environ:
+            env["TOCSIN_TOKEN_KEYS"] = f"http://{self.options.host}:{self._port(2)}/jwks.json"
         return env | ({"TOCSIN_BRIEF": "true"} if self.options.brief else {})
 
     def _coordinator_command(self) -> list[str]:
@@ -208,7 +218,7 @@ class Supervisor:
         number = int(name.rpartition("-")[2])
         command = [*TOCSIN, "broker", "--name", name, "--home", str(self.home / "brokers" / name)]
         command += ["--host", self.options.host, "--port", self._port(1 if number == 1 else number + 2)]
-        command += ["--cluster", self.cluster, "--coordinator", self.coordinator, "--json"]
+        command += ["--cluster", self.cluster, "--coordinator", self.coordinator, *self._anonymous(), "--json"]
         env = {}
         if self._location is not None:
             latitude, longitude = await self._location(number)

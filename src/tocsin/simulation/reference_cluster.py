@@ -16,6 +16,7 @@ from msgspec import Struct, field, structs
 
 from tocsin.cluster.model import Broker, OutboxEntry
 from tocsin.errors import AlreadyExists, NotFound, TypeMismatch
+from tocsin.identity.grants import ANONYMOUS_ROLE, USER_ROLE, Condition, Grant, GrantTable, Privilege
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 
@@ -114,6 +115,8 @@ class ReferenceCluster:
         self.outbox: dict[OutboxEntry, None] = {}
         self.feeds: dict[str, Callable[[Any], bool]] = {}
         self.records: dict[str, list[Any]] = {}
+        self.roles = {ANONYMOUS_ROLE, USER_ROLE}
+        self.grants: list[Grant] = []
         self._posts: dict[tuple[str, str], Receipt] = {}
         self._ids = count(1)
 
@@ -143,8 +146,9 @@ class ReferenceCluster:
         return channel
 
     def drop_channel(self, name: str) -> None:
-        """Its subscriptions, its results and its part of the outbox go with it."""
+        """Its subscriptions, its results, its part of the outbox and its grants go with it."""
         channel = self.channel(name)
+        self.grants = [each for each in self.grants if (each.privilege, each.name) != ("subscribe", channel.name)]
         del self.channels[name.lower()]
         self.dropped.append(channel)
         self.outbox = {entry: None for entry in self.outbox if entry.channel != channel.id}
@@ -305,6 +309,64 @@ class ReferenceCluster:
             return message
         found = self.pull(channel.name, entry.execution, broker.name)
         return structs.replace(message, results=found) if found else None
+
+    # -- grants
+
+    def create_role(self, name: str) -> None:
+        if name.lower() in self.roles:
+            raise AlreadyExists("role", name)
+        self.roles.add(name.lower())
+
+    def drop_role(self, name: str) -> None:
+        """Its grants go with it."""
+        self.roles.remove(self._role(name))
+        self.grants = [each for each in self.grants if each.role != name.lower()]
+
+    def grant(
+        self, privilege: Privilege, name: str | None, role: str, conditions: Mapping[str, tuple[str | None, Any]]
+    ) -> None:
+        """``conditions``: by parameter, the name of a claim, or None and a value."""
+        made = self._grant(privilege, name, role, conditions)
+        if made.key not in [each.key for each in self.grants]:
+            self.grants.append(made)
+
+    def revoke(
+        self, privilege: Privilege, name: str | None, role: str, conditions: Mapping[str, tuple[str | None, Any]]
+    ) -> None:
+        """Without conditions: all grants of the role on the object."""
+        gone = self._grant(privilege, name, role, conditions)
+        kept = [
+            each
+            for each in self.grants
+            if (each.role, each.privilege, each.name) != (gone.role, gone.privilege, gone.name)
+            or (conditions and each.key != gone.key)
+        ]
+        if len(kept) == len(self.grants):
+            raise NotFound("grant", str(gone))
+        self.grants = kept
+
+    def grant_table(self) -> GrantTable:
+        return GrantTable(tuple(self.grants), tuple(channel.name for channel in self.channels.values()))
+
+    def _role(self, name: str) -> str:
+        if name.lower() not in self.roles:
+            raise NotFound("role", name)
+        return name.lower()
+
+    def _grant(
+        self, privilege: Privilege, name: str | None, role: str, conditions: Mapping[str, tuple[str | None, Any]]
+    ) -> Grant:
+        if name is None or privilege != "subscribe":
+            return Grant(self._role(role), privilege, name)
+        channel = self.channel(name)
+        for parameter in conditions:
+            if parameter.lower() not in channel.parameters:
+                raise NotFound("parameter", parameter)
+        found = [
+            Condition(parameter.lower(), channel.parameters.index(parameter.lower()), claim, value)
+            for parameter, (claim, value) in conditions.items()
+        ]
+        return Grant(self._role(role), privilege, channel.name, tuple(found))
 
     # -- publications
 

@@ -27,6 +27,7 @@ BROKER = BrokerConfig(
     grace=12.0,
     buffer_bytes=4_096,
     coordinator="http://coordinator",
+    anonymous="all",
     fetches=2,
     limits=BrokerLimits(cache_bytes=4_096, cache_results=4),
 )

@@ -254,7 +254,7 @@ class Migrate(Message, frozen=True, tag="migrate"):
 
 
 class Ended(Message, frozen=True, tag="ended"):
-    """The subscription has ended: its channel no longer exists."""
+    """The subscription has ended: its channel no longer exists, or it is not granted any more."""
 
     subscription: SubscriptionId
     code: Annotated[str, Meta(description="stable, for programs")]

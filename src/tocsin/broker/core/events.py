@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from tocsin.identity.grants import ANONYMOUS, GrantTable, Principal
 from tocsin.wire.messages import DurableSubscription, FromClient
 from tocsin.wire.position import START, Position
 from tocsin.wire.reports import ReportReply
@@ -49,6 +50,7 @@ class OpenedForUser(Event, frozen=True):
 
     peer: Peer
     user: str
+    principal: Principal = ANONYMOUS
 
 
 class Closed(Event, frozen=True):
@@ -91,6 +93,7 @@ class Authenticated(Event, frozen=True):
     peer: Peer
     user: str | None
     durable: list[DurableSubscription] = []
+    principal: Principal = ANONYMOUS
 
 
 class Restored(Event, frozen=True):
@@ -207,6 +210,12 @@ class PublishFailed(Event, frozen=True):
 
     feed: str
     problem: Problem
+
+
+class GrantsChanged(Event, frozen=True):
+    """Who may do what from now on; the first one ends the wait of requests that came before."""
+
+    table: GrantTable
 
 
 class Ordered(Event, frozen=True):

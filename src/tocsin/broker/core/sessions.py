@@ -12,6 +12,7 @@ from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Peer, Problem
 from tocsin.broker.core.instructions import Authenticate, Close
 from tocsin.broker.core.model.session import Session
+from tocsin.identity.grants import Principal
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import DurableSubscription
@@ -61,9 +62,9 @@ class Sessions:
         self._hello_deadlines[event.peer] = context.now + context.config.hello_timeout
         self._beats[len(sessions) % len(self._beats)][event.peer] = session
 
-    def open_for_user(self, peer: Peer, user: str) -> Session:
+    def open_for_user(self, peer: Peer, user: str, principal: Principal) -> Session:
         """A request over REST, which the driver has authenticated."""
-        session = Session(peer, "", self.context.now, {}, user=user, welcomed=True, rest=True)
+        session = Session(peer, "", self.context.now, {}, user=user, principal=principal, welcomed=True, rest=True)
         self.context.sessions[peer] = session
         self.rest.setdefault(user, {})[peer] = None
         return session

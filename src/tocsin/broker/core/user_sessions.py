@@ -43,7 +43,7 @@ class UserSessions:
             self.sessions.close(before, close_codes.REPLACED, "connected again", out)
         (hello, *queued), session.queued = session.queued, None
         assert isinstance(hello, wire.Hello)
-        session.user = event.user
+        session.user, session.principal = event.user, event.principal
         self.sessions.by_user[event.user] = session.peer
         self._rest_ended(event.user)
         self.restored(event, out)
@@ -52,7 +52,7 @@ class UserSessions:
 
     def opened(self, event: ev.OpenedForUser, out: Out) -> None:
         user = event.user
-        session = self.sessions.open_for_user(event.peer, user)
+        session = self.sessions.open_for_user(event.peer, user, event.principal)
         if self._last_request.pop(user, None) is None:
             self.context.changed_users[user] = None
         self._last_request[user] = self.context.now

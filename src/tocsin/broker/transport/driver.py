@@ -15,10 +15,17 @@ from tocsin.broker.core.state import BrokerState
 from tocsin.broker.transport.frame_writer import FrameWriter
 from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
+from tocsin.identity.grants import ANONYMOUS, Principal
+from tocsin.identity.grants import user as user_principal
 from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.tickets import TicketVerifier
 
 log = logging.getLogger(__name__)
+
+
+def principal_of(session: str | None) -> Principal:
+    """Of a session ``user/device``."""
+    return ANONYMOUS if session is None else user_principal({"sub": session.rpartition("/")[0]})
 
 
 class Driver:
@@ -48,7 +55,8 @@ class Driver:
         def authenticate(it: do.Authenticate) -> None:
             def found(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
                 user, durable = (None, []) if future.exception() else future.result()
-                self.loop.call_soon_threadsafe(self.handle, Authenticated(it.peer, user, durable))
+                event = Authenticated(it.peer, user, durable, principal_of(user))
+                self.loop.call_soon_threadsafe(self.handle, event)
 
             store.look_up(it.token).add_done_callback(found)
 

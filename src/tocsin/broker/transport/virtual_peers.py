@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from tocsin.broker.core.events import Closed, Congested, Drained, Opened, OpenedForUser, Received
-from tocsin.broker.transport.driver import Driver
+from tocsin.broker.transport.driver import Driver, principal_of
 from tocsin.errors import UserError
 from tocsin.wire import messages as wire
 from tocsin.wire.close_codes import Close
@@ -56,7 +56,7 @@ class RestRequest:
 
     def begin(self) -> None:
         if self.user is not None:
-            self.driver.handle(OpenedForUser(self, self.user))
+            self.driver.handle(OpenedForUser(self, self.user, principal_of(self.user)))
         else:
             self.driver.handle(Opened(self, ""))
             self.driver.handle(Received(self, [wire.Hello(0)]))

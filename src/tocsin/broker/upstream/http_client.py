@@ -19,6 +19,7 @@ from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, run_effects
 from tocsin.broker.upstream.protocol import UpstreamProtocol
 from tocsin.http.client import HttpClient
+from tocsin.identity.grants import GrantTable
 from tocsin.wire.position import Position
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 FETCH_LINES, FETCH_BYTES = 256, 1 << 20
 #: Seconds of silence after which a request has failed.
 TIMEOUT = 60.0
+#: Seconds that the data cluster waits for a change of the grants before it answers.
+GRANTS_WAIT = 25
 
 
 as_line = msgspec.json.Decoder(Line).decode
@@ -54,6 +57,7 @@ class UpstreamClient:
             ready=self.registered.set,
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._without_grants = False
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
             base_url=driver.config.cluster, limits=limits, timeout=httpx.Timeout(TIMEOUT, connect=5.0), trust_env=False
@@ -62,6 +66,8 @@ class UpstreamClient:
 
     def start(self) -> None:
         self._spawn(self.protocol.poll())
+        if self.driver.config.anonymous != "all":
+            self._spawn(self.protocol.follow_grants())
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -96,6 +102,9 @@ class UpstreamClient:
             if type(effect) is protocol.Register and self.last_error != str(error):
                 log.error("the data cluster refuses this broker: %s (%s)", error, error.problem.hint)
                 self.last_error = str(error)
+            if type(effect) is protocol.FetchGrants and not self._without_grants:
+                self._without_grants = True
+                log.error("the data cluster does not show this broker the grants: %s (%s)", error, error.problem.hint)
             log.info("the data cluster refuses to %s: %s", type(effect).__name__.lower(), error)
             raise
         except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
@@ -132,6 +141,9 @@ class UpstreamClient:
                     protocol.ChannelState(each["name"], Position(each.get("epoch", 0), each["last_execution"]))
                     for each in await self.channels()
                 ]
+            case protocol.FetchGrants():
+                path = f"/grants?version={quote(command.version)}&wait={GRANTS_WAIT}"
+                return msgspec.convert(await self._json("GET", path), GrantTable)
             case protocol.ListSubscriptions():
                 query = f"after={command.after_id}&limit={protocol.PAGE}&broker={quote(self.name, safe='')}"
                 answer = await self._json("GET", f"{_path(command.channel)}/subscriptions?{query}")

@@ -15,7 +15,18 @@ from tocsin.cluster.channels.runner import frame_of, triggers_of
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
-from tocsin.cluster.model import Broker, Channel, Column, Dataset, Definition, Feed, Function, Parameter, Procedure
+from tocsin.cluster.model import (
+    Broker,
+    Channel,
+    Column,
+    Dataset,
+    Definition,
+    Feed,
+    Function,
+    Parameter,
+    Procedure,
+    Role,
+)
 from tocsin.cluster.notify.broker_address import BrokerAddresses
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
 from tocsin.cluster.query.safety import check_plan
@@ -155,6 +166,9 @@ class DdlExecutor:
             self.context.definitions.get(Dataset, statement.statement.dataset)
         self.context.definitions.add(procedure)
 
+    def role(self, statement: st.CreateRole) -> None:
+        self.context.definitions.add(Role(self._new(statement.name), statement.name))
+
     def _new(self, name: str) -> int:
         longest = self.context.config.limits.name_length
         if len(name) > longest:
@@ -217,6 +231,8 @@ class DdlExecutor:
             return False
         definition = self.context.definitions.get(kind, name)
         self._refuse_needed(statement.kind, name)
+        if isinstance(definition, Role) and definition.id < 0:
+            raise Conflict(f"the role {definition.name} is built in", hint="REVOKE takes its grants away")
         if isinstance(definition, Channel):
             self.channels.drop(definition)
         paths = self.context.definitions.remove(definition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.cluster.http import brokers, channels, executions, feeds, health, queries, statements, subscriptions
+from tocsin.cluster.http import brokers, channels, executions, feeds, grants, health, queries, statements, subscriptions
 from tocsin.cluster.http.operation import Answer, Exchange, Operation, Site
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -13,6 +13,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *subscriptions.OPERATIONS,
     *executions.OPERATIONS,
     *brokers.OPERATIONS,
+    *grants.OPERATIONS,
     *health.OPERATIONS,
 )
 

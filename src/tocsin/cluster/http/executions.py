@@ -23,8 +23,10 @@ SLICE = 1.0
     Answer("Ordered by number; with `wait`, as soon as there is one", Executions),
     query=ExecutionParameters,
     errors=(NotFound,),
+    access="checked",
 )
 async def list_executions(exchange: Exchange) -> Response:
+    exchange.check_subscribe()
     channel, query = exchange.path["channel"], exchange.query
     end = monotonic() + query.wait
     while (left := end - monotonic()) > 0 and not exchange.site.stopping:

@@ -64,6 +64,9 @@ class FeedEndpoint:
         if b"origin" in given:
             check_origin(headers)
         feed = feed_of(scope["path"][len("/feeds/") :])
+        policy = self.site.cluster.policy
+        if not policy.open or b"authorization" in given:
+            policy.check(await self.site.principals.find(scope), "publish", feed)
         query = scope["query_string"]
         options = from_query(query, PostParameters) if query else DEFAULTS
         media, encoding, key = JSON, "", None
@@ -122,6 +125,7 @@ OPERATIONS = (
         },
         body=dict.fromkeys(MEDIA, Any),
         errors=(BrokenEncoding, UnsupportedEncoding, NotFound, Conflict, RecordsRefused, StorageError),
+        access="checked",
         description="One JSON record, an array of records, or one record per line. Answers when they are durable.",
     ),
 )

@@ -6,13 +6,14 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from tocsin.cluster.http.principals import Principals
 from tocsin.cluster.http.thread_pools import Pool, Threads
 from tocsin.cluster.spark.work import Request
 from tocsin.config import ClusterConfig
@@ -28,6 +29,7 @@ from tocsin.http.requests import (
     read_body,
 )
 from tocsin.http.responses import JSON
+from tocsin.identity.grants import ANONYMOUS, PART, Arguments, Policy, Principal
 
 if TYPE_CHECKING:
     from tocsin.cluster.service import DataCluster
@@ -63,7 +65,8 @@ Handler = Callable[["Exchange"], Awaitable[Response]]
 class Operation:
     """An operation without a ``handler`` is only described; the router does not serve it.
 
-    ``errors``: those that not every operation of its kind can answer.
+    ``errors``: those that not every operation of its kind can answer. ``access``: only other parts and operators, or
+    anyone, or those whom the handler itself allows.
     """
 
     method: str
@@ -77,6 +80,7 @@ class Operation:
     body: dict[str, Any] = field(default_factory=dict)
     errors: tuple[type[TocsinError], ...] = ()
     description: str = ""
+    access: Literal["parts", "checked", "anyone"] = "parts"
 
     @property
     def path_names(self) -> list[str]:
@@ -103,6 +107,26 @@ class Exchange:
             check_origin(self.headers)
         self.path = {name: path_value(name, raw) for name, raw in scope.get("path_params", {}).items()}
         self.query: Any = from_query(scope["query_string"], operation.query)
+        self.principal: Principal = ANONYMOUS
+        self._scope, self._access = scope, operation.access
+
+    @property
+    def policy(self) -> Policy:
+        return self.cluster.policy
+
+    @property
+    def is_operator(self) -> bool:
+        return self.policy.refusal(self.principal, "admin") is None
+
+    async def authorize(self) -> None:
+        """Finds the principal, and refuses it unless others than parts are allowed."""
+        if self._access != "anyone":
+            self.principal = await self.site.principals.find(self._scope)
+        if self._access == "parts" and not self.principal.holds >= PART.holds:
+            self.policy.check(self.principal, "admin")
+
+    def check_subscribe(self, args: Arguments | None = None) -> None:
+        self.policy.check(self.principal, "subscribe", self.path["channel"], args)
 
     async def gone(self) -> bool:
         """Whether the client has disconnected."""
@@ -134,6 +158,7 @@ class Site:
     cluster: DataCluster
     config: ClusterConfig
     threads: Threads
+    principals: Principals
     operations: tuple[Operation, ...] = ()
     document: dict[str, Any] = field(default_factory=dict)
     stopping: bool = False

@@ -215,6 +215,11 @@ class Executions(Struct, frozen=True):
     executions: list[ExecutionInfo]
 
 
+class GrantParameters(ClientInput, frozen=True):
+    version: Annotated[str, Meta(description="the version that the client has")] = ""
+    wait: Annotated[float, Meta(ge=0, le=60, description="seconds to wait for another version")] = 0.0
+
+
 class PullParameters(ClientInput, frozen=True):
     broker: Text
 

@@ -13,6 +13,7 @@ from starlette.routing import Route, Router
 from tocsin.cluster.http import OPERATIONS, Exchange, Operation, Site
 from tocsin.cluster.http.feeds import FeedEndpoint
 from tocsin.cluster.http.openapi import document
+from tocsin.cluster.http.principals import Principals
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
 from tocsin.errors import MethodNotAllowed
@@ -39,7 +40,9 @@ class PathEndpoint:
         if operation is None or operation.handler is None:
             raise MethodNotAllowed(scope["method"], scope["path"], sorted(self.by_method))
         scope["tocsin.route"] = operation.path
-        response = await operation.handler(Exchange(self.site, operation, scope, receive))
+        exchange = Exchange(self.site, operation, scope, receive)
+        await exchange.authorize()
+        response = await operation.handler(exchange)
         await response(scope, receive, send)
 
 
@@ -47,7 +50,9 @@ class App:
     """The ASGI application. Posts to feeds go directly to their endpoint, all other requests through a router."""
 
     def __init__(self, cluster: DataCluster, config: ClusterConfig) -> None:
-        self.site = Site(cluster, config, Threads(), OPERATIONS, document(OPERATIONS))
+        self.site = Site(
+            cluster, config, Threads(), Principals(config, cluster.admin_token), OPERATIONS, document(OPERATIONS)
+        )
         self.metrics = cluster.metrics
         self.feeds = FeedEndpoint(self.site)
         by_path: dict[str, list[Operation]] = {}

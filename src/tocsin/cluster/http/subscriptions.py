@@ -51,6 +51,7 @@ def check_count(exchange: Exchange, count: int) -> None:
     Answer("Every execution that starts from now on includes the subscriptions", Subscribed, status=201),
     body={"application/json": SubscribeRequest},
     errors=WRITE_ERRORS,
+    access="checked",
 )
 async def subscribe(exchange: Exchange) -> Response:
     request = await exchange.body(SubscribeRequest)
@@ -59,6 +60,8 @@ async def subscribe(exchange: Exchange) -> Response:
     args = [request.args] if request.subscriptions is UNSET else request.subscriptions
     check_count(exchange, len(args))
     broker = check_text(request.broker, "broker")
+    for each in args:
+        exchange.check_subscribe(each)
     # Read first: if the channel is dropped and created again meanwhile, the broker sees the old epoch.
     epoch = await exchange.threads.quick.run(exchange.cluster.epoch, exchange.path["channel"])
     ids = await durable(exchange, exchange.cluster.subscribe, exchange.path["channel"], broker, args)
@@ -151,9 +154,15 @@ async def migrate_subscription(exchange: Exchange) -> Response:
     Answer("A line for each execution that has results for the subscription", None, (NDJSON,), ResultLine),
     query=ResultParameters,
     errors=READ_ERRORS,
+    access="checked",
 )
 async def get_results(exchange: Exchange) -> Response:
     channel, id, query = exchange.path["channel"], exchange.path["id"], exchange.query
+    exchange.check_subscribe()
+    if exchange.policy.refusal(exchange.principal, "subscribe", channel, []) is not None:
+        # A condition limits the arguments, and those are known only while the subscription exists.
+        found = await exchange.threads.quick.run(exchange.cluster.subscription, channel, id)
+        exchange.check_subscribe(found["args"])
     chunks = await exchange.threads.pulls.iterate(
         lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict))
     )

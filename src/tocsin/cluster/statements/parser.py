@@ -10,6 +10,7 @@ from msgspec import Struct
 from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.ast import Statement
 from tocsin.cluster.statements.ddl_parser import Definitions
+from tocsin.cluster.statements.grant_parser import read_grant, read_show
 from tocsin.cluster.statements.lexer import Script, Token, split
 from tocsin.cluster.statements.token_cursor import QUERY_STARTS, RESERVED_COLUMNS, is_word, quote
 from tocsin.errors import ParseError
@@ -69,6 +70,9 @@ class _StatementParser(Definitions):
             "CHANGE": self._change,
             "EXECUTE": self._execute,
             "DROP": self.drop,
+            "GRANT": lambda: read_grant(self),
+            "REVOKE": lambda: read_grant(self, revoke=True),
+            "SHOW": lambda: read_show(self),
         }
 
     def statement(self) -> Statement:

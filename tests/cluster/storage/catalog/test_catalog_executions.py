@@ -13,6 +13,7 @@ from catalogs import Open, a_broker, a_channel, a_dataset, a_feed, append, execu
 from tocsin.cluster.model import Channel, Execution, Function, OutboxEntry, Parameter, Procedure, Schedule
 from tocsin.cluster.storage.catalog import TABLES, Catalog, Commit, open_catalog
 from tocsin.errors import Conflict, LeaseHeld, NotFound, StorageError, UserError
+from tocsin.identity.grants import Grant
 
 # -- executions --------------------------------------------------------------------------------------------------------
 
@@ -182,11 +183,12 @@ def test_the_catalog_is_readable_as_tables(catalog: Catalog) -> None:
     channel = a_channel(catalog, positions={dataset.id: 2})
     catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, 70, 71)))
     catalog.record(execution(channel, 1, time=1.5, path="r1"), {}, [])
+    catalog.add_grant(Grant("user", "subscribe", "Near"))
     tables = {name: catalog.rows(name) for name in TABLES}
     assert all(len(columns) == len(row) for columns, rows in tables.values() for row in rows)
     assert {name: len(rows) for name, (_, rows) in tables.items()} == {
         **dict.fromkeys(TABLES, 1),
-        **dict.fromkeys(("columns", "subscriptions", "segments"), 2),
+        **dict.fromkeys(("columns", "subscriptions", "segments", "roles"), 2),
     }
     assert catalog.rows("DATASETS")[1] == [(dataset.id, "Reports", False, ["id"], False, 2, 2, 200)]
     assert catalog.rows("columns")[1][0] == ("Reports", 1, "id", "bigint", False, True)

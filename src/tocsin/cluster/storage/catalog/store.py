@@ -20,10 +20,11 @@ from tocsin.cluster.model import (
     Function,
     OutboxEntry,
     Procedure,
+    Role,
     Schedule,
     Segment,
 )
-from tocsin.cluster.storage.catalog import tables
+from tocsin.cluster.storage.catalog import grant_rows, tables
 from tocsin.cluster.storage.catalog.commit import (
     SEGMENT,
     WITHOUT_BROKER,
@@ -37,12 +38,13 @@ from tocsin.cluster.storage.catalog.commit import (
 )
 from tocsin.database import Database, Session
 from tocsin.errors import AlreadyExists, Conflict, NotFound, StorageError
+from tocsin.identity.grants import Grant
 
 ID_BLOCK = 1024
 EXECUTION = ("channel", "number", "time", "finished", "rows", "subscriptions", "bytes", "path")
 
 S = TypeVar("S")
-T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure)
+T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure, Role)
 
 
 def _decode(spec: str, kind: type[S]) -> S:
@@ -140,7 +142,7 @@ class Catalog:
 
         A dataset takes along its segments and the positions in it; a feed its keys and batches; a channel its
         subscriptions, executions, positions and outbox entries; a broker its outbox entries and the subscriptions
-        that no other broker has; a procedure its schedules."""
+        that no other broker has; a procedure its schedules; and all of them, like a role, their grants."""
         with self._db.writing() as session:
             check_exist(session, type(definition), [definition.id], definition.name)
             paths: list[str] = []
@@ -393,6 +395,24 @@ class Catalog:
             row = (schedule.id, rows[0][0], args, schedule.started)
             if not session.insert("schedules", ("id", "procedure", "args", "started"), [row]):
                 raise Conflict(f"the id {schedule.id} is in use", id=schedule.id)
+
+    # -- grants ----------------------------------------------------------------------------------------------------
+
+    def grants(self) -> list[Grant]:
+        """All grants, in the order in which they were made."""
+        with self._db.reading() as session:
+            return grant_rows.read(session)
+
+    def add_grant(self, grant: Grant) -> bool:
+        """False if it exists; ``NotFound`` if the role, channel, feed or dataset does not."""
+        id = self.new_id()
+        with self._db.writing() as session:
+            return grant_rows.add(session, id, grant)
+
+    def remove_grants(self, grant: Grant) -> int:
+        """Remove this grant; without conditions, all grants of the role on the object. Return how many."""
+        with self._db.writing() as session:
+            return grant_rows.remove(session, grant)
 
     # -- queries -----------------------------------------------------------------------------------------------
 
