@@ -21,6 +21,7 @@ from tocsin.errors import NoSuchPath
 from tocsin.http.forwarder import Forwarder
 from tocsin.http.requests import from_query, header
 from tocsin.http.responses import encoder, stream
+from tocsin.http.tls import Tls
 
 if TYPE_CHECKING:
     from tocsin.coordinator.server import Coordinator
@@ -40,13 +41,13 @@ class Following(Struct, forbid_unknown_fields=True):
 
 
 class Viewing:
-    def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
+    def __init__(self, coordinator: Coordinator, admin: Admin, tls: Tls | None) -> None:
         self.coordinator = coordinator
         self.admin = admin
         self.watch = coordinator.feed
         self._page = Page()
         hint = f"is it running? The coordinator was given --cluster {coordinator.config.cluster}"
-        self.cluster = Forwarder("data cluster", hint)
+        self.cluster = Forwarder("data cluster", hint, tls)
         self._topology: tuple[tuple[int, float], bytes] = ((0, 0.0), b"")
 
     async def close(self) -> None:

@@ -11,8 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tocsin.errors import NoSuchPath, Unreachable
+from tocsin.http.client import trust
 from tocsin.http.requests import read_body
 from tocsin.http.responses import answer
+from tocsin.http.tls import Tls
 
 #: Only connecting has a timeout: a stream is silent for as long as nothing happens.
 TIMEOUT = httpx.Timeout(None, connect=5.0)
@@ -27,10 +29,15 @@ class Forwarder:
     ``authorized``: the server takes the same tokens as this one; otherwise they are not passed on.
     """
 
-    def __init__(self, name: str, hint: str, *, authorized: bool = False) -> None:
+    def __init__(self, name: str, hint: str, tls: Tls | None = None, *, authorized: bool = False) -> None:
         self.name, self.hint = name, hint
         self._headers = (*REQUEST_HEADERS, "authorization") if authorized else REQUEST_HEADERS
-        self._http = httpx.AsyncClient(timeout=TIMEOUT, limits=httpx.Limits(max_connections=None), trust_env=False)
+        self._http = httpx.AsyncClient(
+            timeout=TIMEOUT,
+            limits=httpx.Limits(max_connections=None),
+            trust_env=False,
+            verify=trust() if tls is None else tls.client(),
+        )
 
     async def forward(self, request: Request, url: str, raw_path: bytes) -> Response:
         """``raw_path`` as it came: names in it stay percent-encoded."""

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import BrokerAddress, Brokers, Registered
-from tocsin.errors import Conflict, StorageError, UserError
+from tocsin.errors import Conflict, StorageError, Unauthorized, UserError
 from tocsin.http.requests import check_text
 from tocsin.http.responses import answer
 
@@ -22,13 +22,13 @@ async def list_brokers(exchange: Exchange) -> Response:
     "Register a broker, or change its address",
     Answer("The broker is notified of new results and of those it has missed", Registered),
     body={"application/json": BrokerAddress},
-    errors=(UserError, Conflict, StorageError),
+    errors=(UserError, Unauthorized, Conflict, StorageError),
 )
 async def put_broker(exchange: Exchange) -> Response:
     name, body = exchange.path["broker"], await exchange.body(BrokerAddress)
     url = check_text(body.url, "url")
     register = exchange.cluster.register_broker
-    return answer(await exchange.threads.quick.run(register, name, url, body.matched, body.identity))
+    return answer(await exchange.threads.quick.run(register, name, url, body.matched, body.join))
 
 
 OPERATIONS = (list_brokers, put_broker)

@@ -129,9 +129,8 @@ def answers(operation: Operation) -> dict[str, Any]:
 def errors(operation: Operation) -> dict[str, Any]:
     """By status, the codes that an operation can answer, and 500 with the code internal."""
     by_status: dict[int, set[str]] = {500: {"internal"}}
-    of_method = () if operation.method == "GET" else (CrossOrigin,)
     of_body = (NotJson, LimitExceeded, UnsupportedMedia) if operation.body else ()
-    for kind in (Malformed, Busy, SystemFailure, *of_method, *of_body, *operation.errors):
+    for kind in (Malformed, Busy, SystemFailure, CrossOrigin, *of_body, *operation.errors):
         by_status.setdefault(kind.status, set()).add(kind.code)
     body = schema(ScriptError if operation.name == "run_script" else ErrorBody)
     return {

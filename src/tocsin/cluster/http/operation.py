@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
@@ -16,11 +17,10 @@ from starlette.responses import Response
 from tocsin.cluster.http.thread_pools import Pool, Threads
 from tocsin.cluster.spark.work import Request
 from tocsin.config import ClusterConfig
-from tocsin.errors import Malformed, TocsinError
+from tocsin.errors import Malformed, TocsinError, Unauthorized
 from tocsin.http.requests import (
     Disconnected,
     Receive,
-    check_origin,
     check_text,
     from_json,
     from_query,
@@ -28,6 +28,7 @@ from tocsin.http.requests import (
     read_body,
 )
 from tocsin.http.responses import JSON
+from tocsin.identity.part_keys import Part
 
 if TYPE_CHECKING:
     from tocsin.cluster.service import DataCluster
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Seconds between two checks whether the client of a query is still connected.
 ATTENTION = 0.5
+SIGN = "brokers sign their requests (header tocsin-part); use a broker that was made with CREATE BROKER"
 Name = Annotated[str, Meta(min_length=1, description="compares without regard to case")]
 Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
@@ -99,10 +101,19 @@ class Exchange:
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.receive = receive
         self._request = HttpRequest(scope, receive)
-        if operation.method != "GET":
-            check_origin(self.headers)
         self.path = {name: path_value(name, raw) for name, raw in scope.get("path_params", {}).items()}
         self.query: Any = from_query(scope["query_string"], operation.query)
+
+    @cached_property
+    def part(self) -> Part | None:
+        """The broker whose key signed this request."""
+        return self.cluster.gate.sender(self.headers, self.cluster.key_of)
+
+    def check_broker(self, name: str | None) -> None:
+        """A broker that has a key acts only with that key."""
+        key = self.cluster.key_of(name) if name is not None else ""
+        if key and (self.part is None or self.part.key != key):
+            raise Unauthorized(f"the key of the broker {name!r} did not sign this request", hint=SIGN)
 
     async def gone(self) -> bool:
         """Whether the client has disconnected."""

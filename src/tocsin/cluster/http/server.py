@@ -16,6 +16,7 @@ from tocsin.cluster.http.openapi import document
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
 from tocsin.errors import MethodNotAllowed
+from tocsin.http.access import Access
 from tocsin.http.request_handler import handle
 from tocsin.http.server import WebServer, no_such_path
 
@@ -88,7 +89,9 @@ class Server(WebServer):
         self.app = App(cluster, config)
         self.cluster = cluster
         self.sock = sock
-        super().__init__(self.app, grace=GRACE, listening=listening)
+        access = Access(sock, config.hosts, config.origins, own=[config.host])
+        tls = cluster.tls.server(mutual=True)
+        super().__init__(self.app, access, grace=GRACE, listening=listening, tls=tls)
 
     async def main(self) -> None:
         await self.serve([self.sock])
