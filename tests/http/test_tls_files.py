@@ -86,7 +86,7 @@ def test_with_a_client_authority_a_client_without_a_certificate_is_refused(autho
 
 @pytest.mark.parametrize("files", [("missing", "", "", ""), ("", "", "missing", ""), ("", "", "", "missing")])
 def test_files_that_cannot_be_used_are_an_error_at_the_start(files, tmp_path):
-    with pytest.raises(UserError, match="tls_|TLS"):
+    with pytest.raises(UserError, match=r"tls_|TLS"):
         Tls(*(str(tmp_path / name) if name else "" for name in files))
 
 
