@@ -21,13 +21,14 @@ from tocsin.broker.transport.handshake import PATH
 from tocsin.cluster.model import Channel
 from tocsin.http.client import Address
 from tocsin.wire import SUBPROTOCOL
+from tocsin.wire.join import PART
 from tocsin.wire.messages import notify_template
 from tocsin.wire.notify_headers import ANSWER, LATER, UNANSWERED
 
 # The data cluster that needs no Spark is the tests'.
 sys.path.insert(0, str(ROOT / "tests"))
 
-_ADDRESS = Address("http://bench")
+_ADDRESS = Address("http://localhost")
 #: The counter is mute, so there are no heartbeats; unused subscriptions are kept.
 SETTINGS: dict[str, float] = {"heartbeat": 0, "grace": 3600}
 
@@ -57,6 +58,7 @@ class Tocsin(Server):
         self.channel = channel
         self.settings = SETTINGS | settings
         self._members = members
+        self.cluster: Any = None
         self._url = cluster
 
     def start(self) -> None:
@@ -78,7 +80,8 @@ class Tocsin(Server):
             if said["event"] == "ready":
                 self.facts.append(said)
         self._port = int(self.facts[0]["url"].rpartition(":")[2])
-        self._notifier = Notifier(int(self.facts[0]["inside"].rpartition(":")[2]))
+        token = self.cluster.token_for(self.facts[0]["name"]) if self.cluster is not None else ""
+        self._notifier = Notifier(int(self.facts[0]["inside"].rpartition(":")[2]), token)
         self._template = notify_template(self.channel)
         self.executions = 0
         self._numbers: dict[int, int] = {}
@@ -148,7 +151,9 @@ class Tocsin(Server):
 class Notifier:
     """Notifies a broker as the data cluster does: on one connection, waiting for answers only if too many are due."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, token: str) -> None:
+        # The first request on a connection proves who sends.
+        self._fields = f"{PART}: {token}\r\n".encode()
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._due, self._read = 0, b""
@@ -160,7 +165,8 @@ class Notifier:
             pass
         later = b"%b: %b\r\n" % (ANSWER, LATER) if self._window > 1 else b""
         # In one piece, as the data cluster sends it.
-        self._socket.sendall(_ADDRESS.post("/notify", body, later))
+        self._socket.sendall(_ADDRESS.post("/notify", body, self._fields + later))
+        self._fields = b""
         self._due += 1
         while self._window == 1 and self._due:
             self._take(0)

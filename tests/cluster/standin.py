@@ -124,8 +124,14 @@ class StandIn:
     def register_broker(self, name: str, url: str, matched: bool = False, join: Join | None = None) -> dict[str, Any]:
         return {"name": name, "url": url, "state": "up"}
 
-    def key_of(self, broker: str) -> str:
+    def key_of(self, name: str) -> str:
         return ""
+
+    def sender(self, headers: Any) -> None:
+        return None
+
+    def join(self, name: str, join: Join) -> Any:
+        return self.gate.admit(name, "", join, "")
 
     def epoch(self, channel: str) -> int:
         self.channel(channel)

@@ -23,7 +23,7 @@ def network(tmp_path_factory):
     folder = tmp_path_factory.mktemp("network")
     with (
         sparkless(folder / "data", join_secret=SECRET) as (data, url),
-        coordinator(folder / "coordinator", join_secret=SECRET) as center,
+        coordinator(folder / "coordinator", join_secret=SECRET, cluster=url) as center,
         broker(folder / "b", url, "b", "--coordinator", center.url, join_secret=SECRET) as b,
     ):
         yield data, url, center, b
@@ -57,6 +57,23 @@ def test_a_stranger_cannot_register_as_a_broker(network, secret):
     join = msgspec.to_builtins(stranger("data cluster", secret, name="evil").join(address))
     for body in ({"url": address, "join": join}, {"url": address}):
         assert httpx.put(url + "/brokers/evil", json=body, timeout=60).status_code == 401
+
+
+def test_the_coordinator_joins_the_data_cluster_whose_channels_it_shows(network):
+    data, _, center, _ = network
+    answer = httpx.get(center.url + "/cluster/channels", timeout=60)
+    assert answer.status_code == 200 and "channels" in answer.json()
+    assert data.key_of("/coordinator") != ""
+
+
+def test_a_stranger_cannot_join_as_the_coordinator(network):
+    _, url, *_ = network
+    for secret in ("", "guessed"):
+        join = stranger("data cluster", secret, name="/coordinator").join("")
+        body = {"name": "/coordinator", "join": msgspec.to_builtins(join)}
+        assert httpx.post(url + "/join", json=body, timeout=60).status_code == 401
+    body = {"name": "b", "join": msgspec.to_builtins(stranger("data cluster", SECRET).join(""))}
+    assert httpx.post(url + "/join", json=body, timeout=60).status_code == 400, "not in the name of a broker"
 
 
 def test_even_with_the_secret_no_other_key_takes_the_name_of_a_running_broker(network):

@@ -33,9 +33,10 @@ from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
 from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
+from tocsin.http.requests import Headers
 from tocsin.http.tls import Tls
-from tocsin.identity.part_keys import PartGate, PartKey
-from tocsin.wire.join import Join
+from tocsin.identity.part_keys import Part, PartGate, PartKey
+from tocsin.wire.join import Join, Joined
 
 #: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
 NAME_SECONDS = 20.0
@@ -58,6 +59,7 @@ class DataCluster:
         self._started = time.monotonic()
         #: When each broker registered last, by its id.
         self._registered: dict[int, float] = {}
+        self._parts: dict[str, str] = {}  # keys of parts that are not brokers, by name
         Path(config.home).mkdir(parents=True, exist_ok=True)
         catalog = open_catalog(config.catalog, config.home)
         try:
@@ -72,7 +74,7 @@ class DataCluster:
         self.tls = Tls.of(config)
         self.key = PartKey.load(Path(config.home) / "part.key", DATA_CLUSTER)
         self.gate = PartGate(DATA_CLUSTER, self.key, config.join_secret)
-        self.channel_manager = ChannelManager(self.context, self._token_for, self.tls)
+        self.channel_manager = ChannelManager(self.context, self.token_for, self.tls)
         self.feeds = FeedManager(self.context)
         self.compactor = Compactor(catalog, tail_rows=config.tail_rows, tail_segments=config.tail_segments)
         self.dml = DmlExecutor(self.context, self.gateway, self.compactor)
@@ -237,12 +239,24 @@ class DataCluster:
         self.channel_manager.notifier.wake([broker.id], returned=True)
         return self._broker(broker) | {"returned": returned, "joined": joined}
 
-    def key_of(self, broker: str) -> str:
-        """The public key of a broker; '' if it has none or does not exist."""
-        known = self.context.definitions.find(Broker, broker)
+    def key_of(self, name: str) -> str:
+        """The public key of a broker or another part; '' if it has none or does not exist."""
+        if name in self._parts:
+            return self._parts[name]
+        known = self.context.definitions.find(Broker, name)
         return known.key if known is not None else ""
 
-    def _token_for(self, broker: str) -> str:
+    def join(self, name: str, join: Join) -> Joined | None:
+        """A part that is not a broker. It is known until this process ends, and then joins again."""
+        joined = self.gate.admit(name, "", join, self._parts.get(name, ""))
+        self._parts[name] = join.key
+        return joined
+
+    def sender(self, headers: Headers) -> Part | None:
+        """The broker or other part whose key signed the request."""
+        return self.gate.sender(headers, self.key_of)
+
+    def token_for(self, broker: str) -> str:
         """For notifications to this broker; '' if it has no key that a token could be meant for."""
         key = self.key_of(broker)
         return self.key.token(key) if key else ""

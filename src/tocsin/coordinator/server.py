@@ -69,7 +69,7 @@ class Coordinator:
     ) -> None:
         self.config = config
         # From the store's secret, so that another machine that takes over has the same key.
-        self.key = PartKey(hmac.digest(store.secret, b"part key", "sha256"), COORDINATOR)
+        self.key = PartKey(hmac.digest(store.secret, b"part key", "sha256"), f"/{COORDINATOR}")
         self.persister = WriteBehind(store, lost)
         self.clock = clock
         self.state = CoordinatorState(

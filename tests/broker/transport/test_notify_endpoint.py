@@ -27,7 +27,7 @@ executions = itertools.count(1_000)
 @pytest.fixture(autouse=True)
 def signed(cluster: Sparkless, served_broker: Broker) -> None:
     """Requests come from the data cluster unless a test says otherwise."""
-    TOKEN["tocsin-part"] = cluster._token_for("shared")
+    TOKEN["tocsin-part"] = cluster.token_for("shared")
 
 
 @pytest.fixture

@@ -5,10 +5,11 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, operation
-from tocsin.cluster.http.schemas import BrokerAddress, Brokers, Registered
+from tocsin.cluster.http.schemas import BrokerAddress, Brokers, JoinRequest, Registered
 from tocsin.errors import Conflict, StorageError, Unauthorized, UserError
 from tocsin.http.requests import check_text
 from tocsin.http.responses import answer
+from tocsin.wire.join import Joined
 
 
 @operation("GET", "/brokers", "All brokers", Answer("By name", Brokers))
@@ -31,4 +32,17 @@ async def put_broker(exchange: Exchange) -> Response:
     return answer(await exchange.threads.quick.run(register, name, url, body.matched, body.join))
 
 
-OPERATIONS = (list_brokers, put_broker)
+@operation(
+    "POST",
+    "/join",
+    "Join as a part that is not a broker",
+    Answer("The key of the data cluster", Joined),
+    body={"application/json": JoinRequest},
+    errors=(Unauthorized,),
+)
+async def join(exchange: Exchange) -> Response:
+    body = await exchange.body(JoinRequest)
+    return answer(exchange.cluster.join(body.name, body.join))
+
+
+OPERATIONS = (list_brokers, put_broker, join)

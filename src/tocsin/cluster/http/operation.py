@@ -106,8 +106,8 @@ class Exchange:
 
     @cached_property
     def part(self) -> Part | None:
-        """The broker whose key signed this request."""
-        return self.cluster.gate.sender(self.headers, self.cluster.key_of)
+        """The part whose key signed this request."""
+        return self.cluster.sender(self.headers)
 
     def check_broker(self, name: str | None) -> None:
         """A broker that has a key acts only with that key."""

@@ -268,6 +268,11 @@ class BrokerAddress(ClientInput, frozen=True):
     ] = None
 
 
+class JoinRequest(ClientInput, frozen=True):
+    name: Annotated[str, Meta(max_length=128, pattern="^/", description="no broker has a name with a slash")]
+    join: Join
+
+
 class Status(Struct, frozen=True):
     ready: bool
     spark: Annotated[str, Meta(description="starting, up, silent (does not answer), dead or stopped")]
