@@ -72,7 +72,8 @@ def test_a_web_socket_is_accepted_without_an_origin_and_from_allowed_ones(server
 def test_a_web_socket_under_a_foreign_name_is_refused(servers):
     host, port = servers["broker"].removeprefix("http://").split(":")
     with pytest.raises(InvalidStatus) as refused:
-        connect(f"ws://evil.example:{port}/v1/ws", sock=socket.create_connection((host, int(port)), 60), proxy=None)
+        with connect(f"ws://evil.example:{port}/v1/ws", sock=socket.create_connection((host, int(port))), proxy=None):
+            pass
     assert refused.value.response.status_code == 403
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import ssl
+from contextlib import ExitStack
 
 import httpx
 import msgspec
@@ -106,25 +107,25 @@ def test_many_subscribers_over_tls_share_a_notification(network, authority):
     context = trusted(authority)
     address = found.url.replace("http", "ws", 1) + "/v1/ws"
     options = {"subprotocols": [Subprotocol(SUBPROTOCOL)], "proxy": None, "ssl": context, "open_timeout": 60}
-    sockets = [websocket(address, **options) for _ in range(5)]
-    for each in sockets:
-        subscribe = {"type": "subscribe", "id": 2, "channel": "PushedAbove", "args": [90]}
-        each.send(json.dumps([{"type": "hello", "id": 1}, subscribe]))
-        while not any(message["type"] == "subscribed" for message in messages(each)):
-            pass
-    for n in (91, 92):
-        data.found("PushedAbove", ([90], [{"n": n}]))
+    with ExitStack() as held:
+        sockets = [held.enter_context(websocket(address, **options)) for _ in range(5)]
         for each in sockets:
-            while not (notified := [message for message in messages(each) if message["type"] == "notify"]):
-                pass
-            assert notified[0]["results"] == [{"n": n}]
-    for each in sockets:
-        each.close()
+            subscribe = {"type": "subscribe", "id": 2, "channel": "PushedAbove", "args": [90]}
+            each.send(json.dumps([{"type": "hello", "id": 1}, subscribe]))
+            until(each, "subscribed")
+        for n in (91, 92):
+            data.found("PushedAbove", ([90], [{"n": n}]))
+            for each in sockets:
+                assert until(each, "notify")["results"] == [{"n": n}]
 
 
-def messages(socket):
-    found = json.loads(socket.recv(120))
-    return found if isinstance(found, list) else [found]
+def until(socket, kind):
+    """The next message of this type."""
+    while True:
+        found = json.loads(socket.recv(120))
+        for message in found if isinstance(found, list) else [found]:
+            if message["type"] == kind:
+                return message
 
 
 def test_rest_and_event_streams_are_served_over_tls(network, authority):
