@@ -71,9 +71,10 @@ def test_a_web_socket_is_accepted_without_an_origin_and_from_allowed_ones(server
 
 def test_a_web_socket_under_a_foreign_name_is_refused(servers):
     host, port = servers["broker"].removeprefix("http://").split(":")
-    with pytest.raises(InvalidStatus) as refused:
-        with connect(f"ws://evil.example:{port}/v1/ws", sock=socket.create_connection((host, int(port))), proxy=None):
-            pass
+    address = f"ws://evil.example:{port}/v1/ws"
+    made = socket.create_connection((host, int(port)), 60)
+    with pytest.raises(InvalidStatus) as refused, connect(address, sock=made, proxy=None):
+        pass
     assert refused.value.response.status_code == 403
 
 
