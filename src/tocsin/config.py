@@ -26,6 +26,43 @@ def about(meaning: str, **bounds: Any) -> Meta:
 Anonymous = Literal["", "all", "none"]
 
 
+class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all parts that listen have in common."""
+
+    join_secret: Annotated[
+        str,
+        about(
+            "a secret that all parts of a network have in common, with which they exchange their keys; required when "
+            "the part listens beyond loopback"
+        ),
+    ] = ""
+    tls_certificate: Annotated[
+        str, about("file with the certificate (PEM, with its chain); '' for no TLS; read again when it changes")
+    ] = ""
+    tls_key: Annotated[str, about("file with the private key; '' if it is in the file of the certificate")] = ""
+    tls_ca: Annotated[
+        str, about("file with the authorities that other parts are verified with; '' for the system's")
+    ] = ""
+    tls_client_ca: Annotated[
+        str,
+        about(
+            "file with the authorities of client certificates: the data cluster and the inner port of a broker then "
+            "accept only clients with a certificate of theirs"
+        ),
+    ] = ""
+    hosts: Annotated[
+        tuple[str, ...],
+        about(
+            "names in the Host header that are accepted besides those of loopback; empty: any name if `host` is not "
+            "loopback"
+        ),
+    ] = ()
+    origins: Annotated[
+        tuple[str, ...],
+        about("origins (`https://app.example.org`) of web pages that may send requests; `*` for all"),
+    ] = ()
+
+
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of a request."""
 
@@ -41,7 +78,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     query_rows: Annotated[int, about("maximum number of rows of a query")] = 1_000_000
 
 
-class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """One data cluster."""
 
     home: Annotated[str, about("folder of the SQLite catalog and, by default, of the segments")] = "tocsin-data"
@@ -126,7 +163,7 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     cache_results: Annotated[int, about("most recent results kept of one subscription")] = 64
 
 
-class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """One broker."""
 
     name: Annotated[str, about("unique among the brokers of a data cluster")] = "broker"
@@ -135,6 +172,7 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     host: Annotated[str, about("address to listen on")] = "127.0.0.1"
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8481
     processes: Annotated[int, about("processes that share the port")] = 1
+    inside_host: Annotated[str, about("address on which the data cluster notifies the broker")] = "127.0.0.1"
     inside_port: Annotated[int, about("port on which the data cluster notifies the broker; 0 takes a free one")] = 0
     inside_url: Annotated[str, about("how the data cluster reaches that port; '' for host and port")] = ""
     heartbeat: Annotated[float, about("seconds between two pings to a subscriber; 0 for none")] = 25.0
@@ -143,7 +181,6 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     user_expiry: Annotated[float, about("seconds a user who is away keeps subscriptions and position")] = 604_800.0
     buffer_bytes: Annotated[int, about("bytes on their way to a subscriber before it counts as slow")] = 256 * 1024
     coordinator: Annotated[str, about("address of the coordinator; '' for none")] = ""
-    secret: Annotated[str, about("what the coordinator knows its brokers by")] = ""
     public_url: Annotated[str, about("how subscribers reach the broker; '' for host and port")] = ""
     capacity: Annotated[float, about("how much it carries, compared with other brokers")] = 1.0
     latitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
@@ -174,14 +211,13 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
     users: Annotated[int, about("most users that may register", ge=0)] = 1_000_000
 
 
-class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """The coordinator."""
 
     home: Annotated[str, about("folder of its store")] = "tocsin-coordinator"
     store: Annotated[str, about("'' for SQLite in home, or a postgresql:// address")] = ""
     host: Annotated[str, about("address to listen on")] = "127.0.0.1"
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8482
-    secret: Annotated[str, about("secret that brokers register with; '' lets any broker register")] = ""
     admin_token: Annotated[
         str,
         about("token for drain, undrain and other changes; '' lets only this machine make them", pattern="^[!-~]*$"),

@@ -42,7 +42,7 @@ class StoreClient:
         return httpx.post(self.running.url + path, json=body, headers=headers, timeout=60)
 
     def register(self, name: str = "north") -> httpx.Response:
-        return self.post("/registerbroker", broker=name, url="http://x", identity=name)
+        return self.post("/registerbroker", broker=name, url="http://x")
 
     def join(self) -> None:
         self.token, self.number = self.register().json()["token"], 0

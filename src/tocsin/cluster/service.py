@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,10 +34,16 @@ from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
 from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
+from tocsin.http.requests import Headers
+from tocsin.http.tls import Tls
 from tocsin.identity.grants import OPERATOR, GrantTable, Policy, Principal
+from tocsin.identity.part_keys import Part, PartGate, PartKey
+from tocsin.wire.join import Join, Joined
 
 #: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
 NAME_SECONDS = 20.0
+#: What brokers call this part when they join it.
+DATA_CLUSTER = "data cluster"
 
 
 class DataCluster:
@@ -57,6 +61,7 @@ class DataCluster:
         self._started = time.monotonic()
         #: When each broker registered last, by its id.
         self._registered: dict[int, float] = {}
+        self._parts: dict[str, str] = {}  # keys of parts that are not brokers, by name
         Path(config.home).mkdir(parents=True, exist_ok=True)
         self.admin_token = config.admin_token or admin_token(Path(config.home))
         catalog = open_catalog(config.catalog, config.home)
@@ -69,7 +74,10 @@ class DataCluster:
         self.gateway = Gateway(self.context)
         self.subscription_service = SubscriptionService(self.context)
         self.retrospection = Retrospection(self.context)
-        self.channel_manager = ChannelManager(self.context)
+        self.tls = Tls.of(config)
+        self.key = PartKey.load(Path(config.home) / "part.key", DATA_CLUSTER)
+        self.gate = PartGate(DATA_CLUSTER, self.key, config.join_secret)
+        self.channel_manager = ChannelManager(self.context, self.token_for, self.tls)
         self.feeds = FeedManager(self.context)
         self.compactor = Compactor(catalog, tail_rows=config.tail_rows, tail_segments=config.tail_segments)
         self.dml = DmlExecutor(self.context, self.gateway, self.compactor)
@@ -222,27 +230,49 @@ class DataCluster:
 
     # -- brokers and their subscriptions -----------------------------------------------------------------------------
 
-    def register_broker(self, name: str, url: str, matched: bool = False, identity: str = "") -> dict[str, Any]:
+    def register_broker(self, name: str, url: str, matched: bool = False, join: Join | None = None) -> dict[str, Any]:
         """Create the broker or change its address; a broker that was declared gone is up again.
 
-        ``matched``: its notifications list the subscriptions that have results. ``identity``: a secret of the broker;
-        while it registers again and again, no other broker can take its name.
+        ``matched``: its notifications list the subscriptions that have results. ``join`` has the broker's key; while
+        it registers again and again, no broker with another key can take its name.
         """
         self.ddl.broker_addresses.check(url)
-        owner = hashlib.sha256(identity.encode()).hexdigest() if identity else ""
+        joined, key = self.gate.admit(name, url, join, self.key_of(name)), "" if join is None else join.key
         with self.context.definitions.lock:
             known = self.context.definitions.find(Broker, name)
-            if known is not None and known.identity and not hmac.compare_digest(known.identity, owner):
+            if known is not None and known.key and known.key != key:
                 self._check_free(known)
             returned = known is not None and known.state == "gone"
             if known is None:
                 known = self.ddl.broker(CreateBroker(name, url))
-            broker = msgspec.structs.replace(known, url=url, state="up", matched=matched, identity=owner)
+            broker = msgspec.structs.replace(known, url=url, state="up", matched=matched, key=key)
             if broker != known:
                 self.context.definitions.replace(broker)
             self._registered[broker.id] = time.monotonic()
         self.channel_manager.notifier.wake([broker.id], returned=True)
-        return self._broker(broker) | {"returned": returned}
+        return self._broker(broker) | {"returned": returned, "joined": joined}
+
+    def key_of(self, name: str) -> str:
+        """The public key of a broker or another part; '' if it has none or does not exist."""
+        if name in self._parts:
+            return self._parts[name]
+        known = self.context.definitions.find(Broker, name)
+        return known.key if known is not None else ""
+
+    def join(self, name: str, join: Join) -> Joined | None:
+        """A part that is not a broker. It is known until this process ends, and then joins again."""
+        joined = self.gate.admit(name, "", join, self._parts.get(name, ""))
+        self._parts[name] = join.key
+        return joined
+
+    def sender(self, headers: Headers) -> Part | None:
+        """The broker or other part whose key signed the request."""
+        return self.gate.sender(headers, self.key_of)
+
+    def token_for(self, broker: str) -> str:
+        """For notifications to this broker; '' if it has no key that a token could be meant for."""
+        key = self.key_of(broker)
+        return self.key.token(key) if key else ""
 
     def _check_free(self, broker: Broker) -> None:
         """Refuse a name whose owner has registered a short time ago."""

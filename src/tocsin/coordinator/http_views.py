@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,13 +19,18 @@ from tocsin.coordinator.core import reconfiguration
 from tocsin.coordinator.event_feed import TOPOLOGY
 from tocsin.coordinator.routes import route
 from tocsin.dashboard.files import Page
-from tocsin.errors import NoSuchPath
+from tocsin.errors import NoSuchPath, Unauthorized
 from tocsin.http.forwarder import Forwarder
 from tocsin.http.requests import from_query, header
 from tocsin.http.responses import encoder, stream
+from tocsin.http.tls import Tls
+from tocsin.identity.part_keys import Peer
+from tocsin.wire.join import Joined
 
 if TYPE_CHECKING:
     from tocsin.coordinator.server import Coordinator
+
+log = logging.getLogger("tocsin.server")
 
 #: Seconds for which a request may wait for a change.
 LONGEST_WAIT = 25.0
@@ -40,13 +47,14 @@ class Following(Struct, forbid_unknown_fields=True):
 
 
 class Viewing:
-    def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
+    def __init__(self, coordinator: Coordinator, admin: Admin, tls: Tls | None) -> None:
         self.coordinator = coordinator
         self.admin = admin
         self.watch = coordinator.feed
         self._page = Page()
         hint = f"is it running? The coordinator was given --cluster {coordinator.config.cluster}"
-        self.cluster = Forwarder("data cluster", hint)
+        self.cluster = Forwarder("data cluster", hint, tls)
+        self.peer = Peer("data cluster", coordinator.key, coordinator.config.join_secret)
         self._topology: tuple[tuple[int, float], bytes] = ((0, 0.0), b"")
 
     async def close(self) -> None:
@@ -102,7 +110,22 @@ class Viewing:
         url = self.coordinator.config.cluster
         if not url:
             raise NoSuchPath("no data cluster", hint="start the coordinator with --cluster ADDRESS")
-        return await self.cluster.forward(request, url, request.scope["raw_path"].removeprefix(b"/cluster"))
+        if not self.peer.key:
+            await self._join_cluster(url)
+        path = request.scope["raw_path"].removeprefix(b"/cluster")
+        found = await self.cluster.forward(request, url, path, self.peer.headers)
+        if found.status_code == 401:
+            self.peer.key = ""  # the data cluster has restarted: the next request joins it again
+        return found
+
+    async def _join_cluster(self, url: str) -> None:
+        join = self.peer.join("")
+        body = encoder.encode({"name": self.peer.own.name, "join": join})
+        answer = await self.cluster.post(f"{url.rstrip('/')}/join", body)
+        try:
+            self.peer.joined(join, msgspec.json.decode(answer, type=Joined))
+        except (Unauthorized, msgspec.DecodeError) as error:
+            log.warning("the coordinator cannot join the data cluster: %s", error)
 
     @route("GET /ui", "sends a browser to the page", "")
     async def to_page(self, request: Request) -> Response:

@@ -9,14 +9,17 @@ import logging
 import resource
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tocsin.errors import LimitExceeded, Malformed, NoSuchPath, TocsinError, UserError
+from tocsin.http.access import Access
 from tocsin.http.responses import error_answer
 
 #: Connections that the kernel queues while the loop is busy.
@@ -83,17 +86,25 @@ def raise_file_limit() -> int:
     return hard
 
 
-def address(sock: socket.socket) -> str:
+def address(sock: socket.socket, *, tls: bool = False) -> str:
     host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's, with a limit for the head of a request, and JSON answers to malformed requests."""
+    """uvicorn's, with a limit for the head of a request, and JSON answers to malformed requests.
+
+    Every request passes ``access``, also one that becomes a WebSocket.
+    """
 
     in_head = False
     head = 0
     head_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, access: Access, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.access = access
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -114,7 +125,15 @@ class Protocol(HttpToolsProtocol):
         if self.head_timer is not None:
             self.head_timer.cancel()
             self.head_timer = None
+        self.app = self.access.guard(self.config.loaded_app, self.headers)
         super().on_headers_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        error = self.access.refusal(self.headers)
+        if error is None:
+            super().handle_websocket_upgrade()
+        else:
+            self.refuse(b"403 Forbidden", error)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -149,19 +168,21 @@ class WebServer(uvicorn.Server):
     def __init__(
         self,
         app: Any,
+        access: Access,
         *,
         grace: int,
+        tls: ssl.SSLContext | None = None,
         protocol: Any = Protocol,
         websocket: Any = "none",
         listening: Callable[[], None] = lambda: None,
     ) -> None:
-        self._listening = listening
+        self._listening, self._tls = listening, tls
         super().__init__(
             uvicorn.Config(
                 app,
                 interface="asgi3",
                 loop="uvloop",
-                http=protocol,
+                http=partial(protocol, access=access),  # type: ignore[arg-type]
                 ws=websocket,
                 lifespan="off",
                 access_log=False,
@@ -182,6 +203,7 @@ class WebServer(uvicorn.Server):
             runner.run(self.main())
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.ssl = self._tls
         await super().startup(sockets)
         self._listening()
 

@@ -47,6 +47,26 @@ def wait(harness: ClientHarness) -> None:
         harness.tick()
 
 
+def test_a_broker_without_tls_is_refused_when_the_coordinator_is_on_tls():
+    harness = new(encrypted=True)
+    place(harness, url="http://evil.example")
+    (stopped,) = harness.did(ev.Stopped)
+    assert harness.tried == [] and isinstance(stopped.error, Unreachable)
+    assert "without TLS" in stopped.error.message
+
+
+def test_a_broker_with_tls_is_accepted_from_a_coordinator_on_tls():
+    harness = new(encrypted=True)
+    place(harness, url="https://north.example")
+    assert harness.tried == ["https://north.example"]
+
+
+def test_after_a_refused_placement_the_client_tries_the_brokers_it_knows():
+    harness = new("https://known.example", encrypted=True)
+    place(harness, url="http://evil.example")
+    assert harness.tried == ["https://known.example"]
+
+
 def test_a_client_requests_a_broker_first_and_sends_its_ticket():
     harness = new()
     assert harness.done[0] == ev.RequestBroker(1, [], {}) and harness.tried == []

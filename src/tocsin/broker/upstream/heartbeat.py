@@ -32,14 +32,12 @@ class SendReport(Struct, frozen=True):
     token: str
 
 
-def registration(config: BrokerConfig, url: str, identity: str, incarnation: str) -> Registration:
-    """``url`` is for subscribers. ``identity`` is what the broker keeps to itself, so that no other one can register
-    under its name."""
+def registration(config: BrokerConfig, url: str, incarnation: str) -> Registration:
+    """``url`` is for subscribers."""
     return Registration(
         config.name,
         url,
-        config.secret,
-        identity,
+        None,
         config.capacity,
         config.limits.connections,
         config.latitude,

@@ -12,6 +12,10 @@ MOST_LEARNED = 32
 MEASURE_EVERY = 600.0
 
 
+def is_encrypted(url: str) -> bool:
+    return url.startswith(("https:", "wss:"))
+
+
 class Candidate(Struct, frozen=True):
     """``ticket`` is valid for one connection."""
 

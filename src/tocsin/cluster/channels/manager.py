@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from tocsin.cluster.query.compiler import CompiledQuery
 from tocsin.cluster.spark.errors import message_of
 from tocsin.cluster.storage.results import RecentResults
 from tocsin.errors import QueryTimeout, StorageError, TocsinError
+from tocsin.http.tls import Tls
 from tocsin.wire.backoff import ceiling
 
 log = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ LONGEST_BACKOFF = 30.0
 
 
 class ChannelManager:
-    def __init__(self, context: ClusterContext) -> None:
+    def __init__(self, context: ClusterContext, token_for: Callable[[str], str], tls: Tls) -> None:
         self.context = context
         self.runners: dict[int, ChannelRunner] = {}
         self.scheduler = Scheduler(
@@ -44,6 +46,8 @@ class ChannelManager:
             self.message,
             gone_after=context.config.broker_gone_after,
             declare_gone=self._declare_gone,
+            token_for=token_for,
+            tls=tls,
             count=lambda outcome: context.metrics.notifications.labels(outcome).inc(),
         )
         self.recent_results = RecentResults(context.results)

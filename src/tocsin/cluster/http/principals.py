@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 import time
+from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import msgspec
 from tocsin.cluster.ops.admin_token import FILE
 from tocsin.config import ClusterConfig
 from tocsin.errors import Unauthorized
-from tocsin.http.requests import header
+from tocsin.http.requests import Headers, header
 from tocsin.identity.grants import ANONYMOUS, OPERATOR, PART, Principal, user
+from tocsin.identity.part_keys import Part
 from tocsin.identity.tokens import OWN, Provider, UnknownKey, Verifier
 
 log = logging.getLogger(__name__)
@@ -26,8 +28,11 @@ KEYS_SECONDS = 10.0
 
 
 class Principals:
-    def __init__(self, config: ClusterConfig, admin_token: str) -> None:
+    """``sender`` knows the part whose key signed a request."""
+
+    def __init__(self, config: ClusterConfig, admin_token: str, sender: Callable[[Headers], Part | None]) -> None:
         self._admin = admin_token.encode()
+        self._sender, self._joined = sender, bool(config.join_secret)
         self._keys = config.token_keys
         self._issuer = config.token_issuer or OWN
         provider = None
@@ -40,7 +45,7 @@ class Principals:
         """Raises Unauthorized if the request has a token that is not valid."""
         given = header(scope["headers"], b"authorization")
         if given is None:
-            return PART if is_part(scope) else ANONYMOUS
+            return PART if self.is_part(scope) else ANONYMOUS
         scheme, _, token = given.partition(b" ")
         if scheme.lower() != b"bearer":
             raise Unauthorized("the header Authorization has no token", hint="send Authorization: Bearer TOKEN")
@@ -53,6 +58,18 @@ class Principals:
             )
         claims = await self._verified(token.decode("latin-1").strip())
         return user(claims.raw, claims.roles)
+
+    def is_part(self, scope: Any) -> bool:
+        """Whether a broker or the coordinator signed it; without a join secret, whether it comes from this machine."""
+        if self._sender(scope["headers"]) is not None:
+            return True
+        if self._joined or any(name in (b"forwarded", b"x-forwarded-for") for name, _ in scope["headers"]):
+            return False  # the second is a proxy on this machine
+        client = scope.get("client")
+        try:
+            return client is None or ip_address(str(client[0]).partition("%")[0]).is_loopback
+        except ValueError:
+            return False
 
     async def _verified(self, token: str) -> Any:
         try:
@@ -74,14 +91,3 @@ class Principals:
             self._verifier.learn(self._issuer, msgspec.json.decode(text, type=dict[str, Any]))
         except (httpx.HTTPError, OSError, msgspec.DecodeError) as error:
             log.warning("cannot read the keys of tokens from %s: %s", self._keys, error or type(error).__name__)
-
-
-def is_part(scope: Any) -> bool:
-    """Whether a broker or the coordinator sends the request: for now, whether it comes from this machine."""
-    if any(name in (b"forwarded", b"x-forwarded-for") for name, _ in scope["headers"]):
-        return False  # a proxy on this machine
-    client = scope.get("client")
-    try:
-        return client is None or ip_address(str(client[0]).partition("%")[0]).is_loopback
-    except ValueError:
-        return False

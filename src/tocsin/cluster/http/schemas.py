@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from tocsin.wire.join import Join, Joined
+
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1, description="id of a subscription")]
 Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -253,6 +255,7 @@ class BrokerInfo(Struct, frozen=True):
 
 class Registered(BrokerInfo, frozen=True):
     returned: Annotated[bool, Meta(description="it had been declared gone and was not notified meanwhile")]
+    joined: Annotated[Joined | None, Meta(description="the data cluster's own key, if the broker sent one")] = None
 
 
 class Brokers(Struct, frozen=True):
@@ -264,9 +267,15 @@ class BrokerAddress(ClientInput, frozen=True):
     matched: Annotated[
         bool, Meta(description="notifications list the ids of the broker's subscriptions that have results")
     ] = False
-    identity: Annotated[
-        str, Meta(max_length=200, description="a secret of the broker: no other broker can take its name while it runs")
-    ] = ""
+    join: Annotated[
+        Join | None,
+        Meta(description="the broker's key: no broker with another key can take its name while it runs"),
+    ] = None
+
+
+class JoinRequest(ClientInput, frozen=True):
+    name: Annotated[str, Meta(max_length=128, pattern="^/", description="no broker has a name with a slash")]
+    join: Join
 
 
 class Status(Struct, frozen=True):

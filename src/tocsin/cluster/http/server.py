@@ -17,6 +17,7 @@ from tocsin.cluster.http.principals import Principals
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
 from tocsin.errors import MethodNotAllowed
+from tocsin.http.access import Access
 from tocsin.http.request_handler import handle
 from tocsin.http.server import WebServer, no_such_path
 
@@ -51,7 +52,12 @@ class App:
 
     def __init__(self, cluster: DataCluster, config: ClusterConfig) -> None:
         self.site = Site(
-            cluster, config, Threads(), Principals(config, cluster.admin_token), OPERATIONS, document(OPERATIONS)
+            cluster,
+            config,
+            Threads(),
+            Principals(config, cluster.admin_token, cluster.sender),
+            OPERATIONS,
+            document(OPERATIONS),
         )
         self.metrics = cluster.metrics
         self.feeds = FeedEndpoint(self.site)
@@ -93,7 +99,9 @@ class Server(WebServer):
         self.app = App(cluster, config)
         self.cluster = cluster
         self.sock = sock
-        super().__init__(self.app, grace=GRACE, listening=listening)
+        access = Access(sock, config.hosts, config.origins, own=[config.host])
+        tls = cluster.tls.server(mutual=True)
+        super().__init__(self.app, access, grace=GRACE, listening=listening, tls=tls)
 
     async def main(self) -> None:
         await self.serve([self.sock])
