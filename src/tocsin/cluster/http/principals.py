@@ -5,10 +5,9 @@ from __future__ import annotations
 import hmac
 import logging
 import time
-from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import msgspec
@@ -16,10 +15,12 @@ import msgspec
 from tocsin.cluster.ops.admin_token import FILE
 from tocsin.config import ClusterConfig
 from tocsin.errors import Unauthorized
-from tocsin.http.requests import Headers, header
+from tocsin.http.requests import header
 from tocsin.identity.grants import ANONYMOUS, OPERATOR, PART, Principal, user
-from tocsin.identity.part_keys import Part
 from tocsin.identity.tokens import OWN, Provider, UnknownKey, Verifier
+
+if TYPE_CHECKING:
+    from tocsin.cluster.service import DataCluster
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +29,9 @@ KEYS_SECONDS = 10.0
 
 
 class Principals:
-    """``sender`` knows the part whose key signed a request."""
-
-    def __init__(self, config: ClusterConfig, admin_token: str, sender: Callable[[Headers], Part | None]) -> None:
-        self._admin = admin_token.encode()
-        self._sender, self._joined = sender, bool(config.join_secret)
+    def __init__(self, config: ClusterConfig, cluster: DataCluster) -> None:
+        self._admin = cluster.admin_token.encode()
+        self._sender, self._tls, self._joined = cluster.sender, cluster.tls, bool(config.join_secret)
         self._keys = config.token_keys
         self._issuer = config.token_issuer or OWN
         provider = None
@@ -84,7 +83,7 @@ class Principals:
     async def _learn(self) -> None:
         try:
             if self._keys.startswith(("http://", "https://")):
-                async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
+                async with httpx.AsyncClient(timeout=5.0, trust_env=False, verify=self._tls.client()) as client:
                     text = (await client.get(self._keys)).raise_for_status().content
             else:
                 text = Path(self._keys).read_bytes()
