@@ -51,14 +51,8 @@ class App:
     """The ASGI application. Posts to feeds go directly to their endpoint, all other requests through a router."""
 
     def __init__(self, cluster: DataCluster, config: ClusterConfig) -> None:
-        self.site = Site(
-            cluster,
-            config,
-            Threads(),
-            Principals(config, cluster.admin_token, cluster.sender),
-            OPERATIONS,
-            document(OPERATIONS),
-        )
+        principals = Principals(config, cluster)
+        self.site = Site(cluster, config, Threads(), principals, OPERATIONS, document(OPERATIONS))
         self.metrics = cluster.metrics
         self.feeds = FeedEndpoint(self.site)
         by_path: dict[str, list[Operation]] = {}
