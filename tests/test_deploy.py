@@ -37,6 +37,8 @@ MODELS: dict[str, Any] = {
     "TOCSIN_COORDINATOR_": config.CoordinatorConfig,
 }
 SETTINGS = {row[1] for variables, model in MODELS.items() for row in config.rows(model, variables=variables)}
+# Of the commands that talk to the data cluster.
+SETTINGS.add("TOCSIN_TOKEN")
 
 
 def configured(words: list[str], env: dict[str, str]) -> Any:
