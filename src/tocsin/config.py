@@ -34,6 +34,10 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     columns: Annotated[int, about("maximum number of columns of a dataset")] = 1_000
     statement_bytes: Annotated[int, about("maximum length of a script")] = 4 * 1024 * 1024
     subscriptions_per_request: Annotated[int, about("maximum number of subscriptions in one request")] = 50_000
+    argument_bytes: Annotated[int, about("maximum bytes of the arguments of one subscription, as JSON")] = 4 * 1024
+    channel_argument_bytes: Annotated[
+        int, about("maximum bytes of the arguments of all subscriptions of a channel; they are in Spark's memory")
+    ] = 64 * 1024 * 1024
     query_rows: Annotated[int, about("maximum number of rows of a query")] = 1_000_000
 
 

@@ -155,7 +155,7 @@ async def migrate_subscription(exchange: Exchange) -> Response:
 async def get_results(exchange: Exchange) -> Response:
     channel, id, query = exchange.path["channel"], exchange.path["id"], exchange.query
     chunks = await exchange.threads.pulls.iterate(
-        lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict))
+        lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict, query.same_as))
     )
     return stream(chunks, NDJSON)
 

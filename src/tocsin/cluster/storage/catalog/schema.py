@@ -37,6 +37,11 @@ CREATE INDEX subscriptions_channel ON subscriptions (channel, id);
 CREATE TABLE subscription_brokers (
     subscription {int} NOT NULL, broker {int} NOT NULL, PRIMARY KEY (subscription, broker)
 ) {keyed};
+CREATE TABLE ended_subscriptions (
+    id {int} PRIMARY KEY, channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    digest {bytes} NOT NULL, execution {int} NOT NULL
+) {plain};
+CREATE INDEX ended_subscriptions_channel ON ended_subscriptions (channel, execution);
 CREATE TABLE progress (
     channel {int} PRIMARY KEY REFERENCES definitions (id) ON DELETE CASCADE, last {int} NOT NULL
 ) {plain};
@@ -67,14 +72,14 @@ CREATE INDEX schedules_procedure ON schedules (procedure);
 LAYOUT = Layout(
     what="catalog",
     who="data cluster",
-    version=3,
+    version=4,
     tables=TABLES,
     schema="tocsin",
     lock=0x746F6373696E,  # "tocsin"; advisory locks are numbers that all programs of a database share
     arrays={
         **dict.fromkeys(("path", "kind", "name", "spec", "key", "args"), "text"),
         **dict.fromkeys(("time", "finished", "started"), "double precision"),
-        "receipt": "bytea",
+        **dict.fromkeys(("receipt", "digest"), "bytea"),
     },
     elsewhere="another home or catalog",
 )
