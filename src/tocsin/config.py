@@ -96,7 +96,19 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """What a subscriber may not exceed."""
 
     frame_bytes: Annotated[int, about("largest message a subscriber may send", ge=LEAST_FRAME)] = 1024 * 1024
-    subscriptions: Annotated[int, about("most subscriptions of one subscriber")] = 1_000
+    subscriptions: Annotated[
+        int, about("most subscriptions of one connection, and of one user on all devices and connections")
+    ] = 1_000
+    argument_bytes: Annotated[int, about("most bytes of the arguments of one subscription, as JSON")] = 4 * 1024
+    connection_argument_bytes: Annotated[
+        int, about("most bytes of the arguments of all subscriptions of a connection")
+    ] = 1024 * 1024
+    user_argument_bytes: Annotated[int, about("most bytes of the arguments of all subscriptions of a user")] = (
+        1024 * 1024
+    )
+    channel_argument_bytes: Annotated[
+        int, about("most bytes of the arguments of all subscriptions of a channel on this broker")
+    ] = 64 * 1024 * 1024
     connections: Annotated[int, about("most connections at the same time")] = 100_000
     connections_per_address: Annotated[int, about("most connections from one address")] = 100_000
     unanswered: Annotated[int, about("most requests of one subscriber that wait for an answer")] = 4_096

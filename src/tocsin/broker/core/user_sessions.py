@@ -38,12 +38,14 @@ class UserSessions:
         if event.user is None:
             self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token is unknown or has expired", out)
             return
-        before = self.sessions.by_user.get(event.user)
-        if before is not None:
-            self.sessions.close(before, close_codes.REPLACED, "connected again", out)
         (hello, *queued), session.queued = session.queued, None
         assert isinstance(hello, wire.Hello)
         session.user = event.user
+        if not self.sessions.admit(session, hello, out):
+            return
+        before = self.sessions.by_user.get(event.user)
+        if before is not None:
+            self.sessions.close(before, close_codes.REPLACED, "connected again", out)
         self.sessions.by_user[event.user] = session.peer
         self._rest_ended(event.user)
         self.restored(event, out)
@@ -64,7 +66,7 @@ class UserSessions:
         for each in event.durable:
             if event.user is not None and not self.durable.has(event.user, each.subscription):
                 request = DurableRequest(event.user, each.subscription, each.after, each.previous_ids)
-                self.be_subscriptions.request(each.channel, each.args, request, out)
+                self.be_subscriptions.restore(each.channel, each.args, request, out)
 
     def ended(self, event: ev.UserEnded, out: Out) -> None:
         user = event.user
