@@ -18,6 +18,8 @@ from served import environment, tocsin
 from sparkless import sparkless
 from tocsin.wire.tickets import Ticket, sign
 
+SUBSCRIBER = "subscriber-with-22-char"
+
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory):
@@ -139,7 +141,7 @@ def test_a_wrong_query_is_refused(http, query):
 def test_a_user_gets_the_same_subscriber_with_the_same_password(http):
     ann = {"user": "ann", "password": "correct horse"}
     first, again = (http.post("/registeruser", json=ann).json() for _ in range(2))
-    assert first == again and len(first["subscriber"]) >= 8
+    assert first == again and len(first["subscriber"]) >= 22
     refused(http.post("/registeruser", json=ann | {"password": "wrong horse"}), 401, "unauthorized")
 
 
@@ -234,7 +236,7 @@ def until(running: Coordinator, condition):
     return eventually(lambda: httpx.get(running.url + "/topology", timeout=60).json(), condition)
 
 
-def say_hello(found: Broker, ticket: str, subscriber: str = "subscriber") -> str:
+def say_hello(found: Broker, ticket: str, subscriber: str = SUBSCRIBER) -> str:
     speaker = Speaker(found.url, hello=False)
     try:
         return str(speaker.ask("hello", subscriber=subscriber, ticket=ticket)["type"])
@@ -244,7 +246,7 @@ def say_hello(found: Broker, ticket: str, subscriber: str = "subscriber") -> str
         speaker.close()
 
 
-def place(running: Coordinator, subscriber: str = "subscriber") -> str:
+def place(running: Coordinator, subscriber: str = SUBSCRIBER) -> str:
     placed = httpx.post(running.url + "/requestbroker", json={"subscriber": subscriber}, timeout=60)
     return str(placed.json()["ticket"])
 
@@ -264,18 +266,18 @@ def test_a_broker_refuses_a_forged_ticket(network, change):
 
 def test_a_broker_refuses_a_ticket_signed_with_another_key(network):
     _, found = network
-    forged = sign(Ticket("subscriber", "a", 1e12, "nonce"), b"k" * 32)
+    forged = sign(Ticket(SUBSCRIBER, "a", 1e12, "nonce"), b"k" * 32)
     assert "signature" in say_hello(found, forged)
 
 
 def test_a_broker_refuses_the_ticket_of_another_subscriber(network):
     running, found = network
-    assert "another subscriber or broker" in say_hello(found, place(running, "another-one"))
+    assert "another subscriber or broker" in say_hello(found, place(running, "another-" + SUBSCRIBER))
 
 
 def test_sessions_and_tickets_survive_a_restart_of_the_coordinator(network):
     running, found = network
-    speaker = Speaker(found.url, subscriber="subscriber-1")
+    speaker = Speaker(found.url, subscriber=SUBSCRIBER)
     until(running, lambda top: top["subscribers"] == 1)
     ticket = place(running, "latecomer")
     running.kill()

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from itertools import count
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from tocsin.client.notification import Receipt, Status
 from tocsin.client.round_trips import measure_round_trips
 from tocsin.client.subscription import Subscription
 from tocsin.errors import Malformed, TocsinError, UserError
-from tocsin.wire.messages import DurableSubscription, frames
+from tocsin.wire.messages import LEAST_SUBSCRIBER, DurableSubscription, frames
 from tocsin.wire.position import Position
 from tocsin.wire.reports import BrokerRequest
 
@@ -31,7 +31,7 @@ MAX_PENDING = 1_000
 #: Seconds for connections to close.
 CLOSE_TIMEOUT = 3.0
 
-_SUBSCRIBER = re.compile("[A-Za-z0-9_-]{8,64}")
+_SUBSCRIBER = re.compile("[A-Za-z0-9_-]{%d,64}" % LEAST_SUBSCRIBER)
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -55,7 +55,7 @@ def connect(
     A ``coordinator`` chooses the broker; the client uses ``urls`` when the coordinator does not answer. For a
     coordinator that places subscribers at the nearest broker, give ``location`` (latitude and longitude), or let the
     client measure its round trips to the brokers with ``nearest``. ``subscriber`` is the client's identity on all
-    brokers: random unless given; pass the same one again after a restart.
+    brokers: random and secret, chosen unless given; pass the same one again after a restart.
 
     With ``user`` and ``password`` the client logs in first, and again when its token has expired. ``wait_for_broker``
     retries until a broker answers; without it, the first failure raises Unreachable. Once connected, the client
@@ -68,8 +68,8 @@ def connect(
     if not brokers and coordinator is None:
         raise UserError("give the address of a broker or of a coordinator")
     if subscriber is not None and _SUBSCRIBER.fullmatch(subscriber) is None:
-        raise UserError(f"{subscriber!r} is not a subscriber id", hint="use 8 to 64 letters, digits, - and _")
-    random = random or Random()
+        raise UserError(f"{subscriber!r} is not a subscriber id", hint=f"use {LEAST_SUBSCRIBER} to 64 random letters, digits, - and _")
+    random = random or SystemRandom()
     state = ClientState(
         list(dict.fromkeys(each.http for each in brokers)),
         random,
