@@ -110,7 +110,9 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
         int, about("most bytes of the arguments of all subscriptions of a channel on this broker")
     ] = 64 * 1024 * 1024
     connections: Annotated[int, about("most connections at the same time")] = 100_000
-    connections_per_address: Annotated[int, about("most connections from one address")] = 100_000
+    connections_per_address: Annotated[
+        int, about("most connections from one address; 0 for 1,000, and for any number from this machine", ge=0)
+    ] = 0
     unanswered: Annotated[int, about("most requests of one subscriber that wait for an answer")] = 4_096
     publish_bytes: Annotated[int, about("most bytes of records that wait for the data cluster")] = 64 * 1024 * 1024
     cache_bytes: Annotated[int, about("most bytes of recent results kept for those who come back")] = 64 * 1024 * 1024

@@ -81,6 +81,14 @@ def test_a_connection_over_the_limit_of_its_address_is_closed():
     assert closed(harness) == [("q", "try_later")]
 
 
+def test_one_address_has_a_thousand_connections_by_default_and_this_machine_any_number():
+    harness = BrokerHarness()
+    for n in range(1_001):
+        harness.handle(ev.Opened(n, "192.0.2.1"))
+        harness.handle(ev.Opened(-1 - n, "127.0.0.1"))
+    assert closed(harness) == [(1_000, "try_later")]
+
+
 def test_a_closed_connection_does_not_count_towards_the_limit():
     harness = BrokerHarness(BrokerLimits(connections_per_address=1))
     harness.handle(ev.Opened("p", "a"))

@@ -47,7 +47,7 @@ class DurableSubscriptions:
         if subscription.id not in mine:
             self.quotas.add(user, subscription.size)
         mine[subscription.id] = subscription
-        self.context.changed_users[user] = None
+        self.context.touch_user(user)
 
     def remove(self, user: str, subscription: BESubscription) -> None:
         subscription.users.pop(user, None)
@@ -56,7 +56,7 @@ class DurableSubscriptions:
             self.quotas.remove(user, subscription.size)
         if not mine:
             self.by_user.pop(user, None)
-        self.context.changed_users[user] = None
+        self.context.touch_user(user)
 
     def release(self, user: str) -> Iterable[BESubscription]:
         """All of a user, which another broker serves or which have ended."""
@@ -64,5 +64,5 @@ class DurableSubscriptions:
         for subscription in mine:
             self.quotas.remove(user, subscription.size)
             subscription.users.pop(user, None)
-        self.context.changed_users[user] = None
+        self.context.touch_user(user)
         return mine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from tocsin.broker.core import events as ev
@@ -21,7 +21,15 @@ RETURNING, LONGEST = 100, 10.0
 #: Seconds between two ticks after which the broker must have slept; they come every second.
 LATE = 2.5
 
+#: Connections from one address, unless the configuration says otherwise.
+PER_ADDRESS = 1_000
+
 Requests = dict[type[Any], Callable[[Session, Any, Out], None]]
+
+
+def most_from(address: str) -> float:
+    """All clients of a proxy on this machine come from it."""
+    return inf if address.startswith("127.") or address in ("", "::1") else PER_ADDRESS
 
 
 class Sessions:
@@ -52,8 +60,9 @@ class Sessions:
         context, address = self.context, event.address
         limits, sessions = context.limits, context.sessions
         here = self._addresses.get(address, 0)
-        if len(sessions) >= limits.connections or here >= limits.connections_per_address:
-            what = "connections" if here < limits.connections_per_address else f"connections from {address}"
+        many_here = here >= (limits.connections_per_address or most_from(address))
+        if len(sessions) >= limits.connections or many_here:
+            what = f"connections from {address}" if many_here else "connections"
             self.close(event.peer, close_codes.TRY_LATER, f"too many {what}", out)
             return
         self._addresses[address] = here + 1
@@ -90,7 +99,7 @@ class Sessions:
                 del self._addresses[session.address]
         if session.user is not None and self.by_user.get(session.user) == session.peer:
             del self.by_user[session.user]
-            self.context.changed_users[session.user] = None
+            self.context.touch_user(session.user)
         for id in session.subscriptions:
             self.be_subscriptions.detach(self.be_subscriptions.by_id[id], session.peer)
         if session.subscriber and self.by_subscriber.get(session.subscriber) == session.peer:

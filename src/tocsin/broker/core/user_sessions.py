@@ -56,7 +56,7 @@ class UserSessions:
         user = event.user
         session = self.sessions.open_for_user(event.peer, user)
         if self._last_request.pop(user, None) is None:
-            self.context.changed_users[user] = None
+            self.context.touch_user(user)
         self._last_request[user] = self.context.now
         if user in self._migrations:
             self.context.send(session, self._migrations[user][1], out)
@@ -136,4 +136,4 @@ class UserSessions:
     def _rest_ended(self, user: str) -> None:
         self._migrations.pop(user, None)
         self._last_request.pop(user, None)
-        self.context.changed_users[user] = None
+        self.context.touch_user(user)

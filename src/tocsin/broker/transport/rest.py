@@ -231,7 +231,7 @@ class Rest:
             previous_id = next(iter(before), None)
             position = None if previous_id is None else before[previous_id]
             requests.append(wire.Subscribe(1, channel, args, position, previous_id))
-        stream = EventStream(self.driver, user)
+        stream = EventStream(self.driver, user, request.client.host if request.client else "")
         stream.begin()
         try:
             stream.request(*requests)

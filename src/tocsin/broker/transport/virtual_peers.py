@@ -40,9 +40,10 @@ class RestRequest:
 
     fd = -1
 
-    def __init__(self, driver: Driver, user: str | None) -> None:
+    def __init__(self, driver: Driver, user: str | None, address: str = "") -> None:
         self.driver = driver
         self.user = user
+        self.address = address
         self.closed: Close | None = None
         self._arrived: deque[bytes] = deque()
         self._more = asyncio.Event()
@@ -58,7 +59,7 @@ class RestRequest:
         if self.user is not None:
             self.driver.handle(OpenedForUser(self, self.user))
         else:
-            self.driver.handle(Opened(self, ""))
+            self.driver.handle(Opened(self, self.address))
             self.driver.handle(Received(self, [wire.Hello(0)]))
 
     def end(self) -> None:
@@ -103,8 +104,8 @@ class RestRequest:
 class EventStream(RestRequest):
     """Server-Sent Events: bounded like a connection; a slow reader is served by replay later."""
 
-    def __init__(self, driver: Driver, user: str | None) -> None:
-        super().__init__(driver, user)
+    def __init__(self, driver: Driver, user: str | None, address: str = "") -> None:
+        super().__init__(driver, user, address)
         self._size = 0
         self._slow = False
         self._positions: dict[int, int] = {}
