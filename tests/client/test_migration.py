@@ -235,7 +235,7 @@ def test_a_malformed_answer_is_an_error(answer):
     run()
 
 
-@pytest.mark.parametrize("subscriber", ["short", "has space".ljust(22, "-"), "x" * 65, "ümlaut".ljust(22, "-"), "newline\n".rjust(22, "-")])
+@pytest.mark.parametrize("subscriber", ["short", f"{SUBSCRIBER} space", "x" * 65, f"{SUBSCRIBER}ü", f"{SUBSCRIBER}\n"])
 def test_a_malformed_subscriber_is_refused_at_once(subscriber):
     with pytest.raises(UserError, match="not a subscriber id"):
         connect("http://127.0.0.1:1", subscriber=subscriber)

@@ -279,12 +279,12 @@ def test_sessions_and_tickets_survive_a_restart_of_the_coordinator(network):
     running, found = network
     speaker = Speaker(found.url, subscriber=SUBSCRIBER)
     until(running, lambda top: top["subscribers"] == 1)
-    ticket = place(running, "latecomer")
+    ticket = place(running, "latecomer-" + SUBSCRIBER)
     running.kill()
     assert speaker.ask("subscribe", channel="OfKind", args=["fire"])["type"] == "subscribed"
     running.start()
     until(running, lambda top: top["subscribers"] == 1 and top["brokers"][0]["state"] == "up")
-    assert say_hello(found, ticket, "latecomer") == "welcome"
+    assert say_hello(found, ticket, "latecomer-" + SUBSCRIBER) == "welcome"
     speaker.close()
     until(running, lambda top: top["subscribers"] == 0)
 

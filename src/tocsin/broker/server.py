@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -31,6 +32,7 @@ from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath, UserError
+from tocsin.http.budgets import file_limit
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import read_body
 from tocsin.http.responses import answer
@@ -63,6 +65,7 @@ class HandOver(Protocol):
     """Hands a connection that becomes a WebSocket over, and keeps nothing of it."""
 
     def handle_websocket_upgrade(self) -> None:
+        self._stop_waiting()
         super().handle_websocket_upgrade()
         # The parser and the protocol hold each other: 10 kB a connection until they are collected.
         self.parser = self.scope = self.headers = None  # type: ignore[assignment]
@@ -151,7 +154,7 @@ class Server(WebServer):
         self.tell = tell
         self.driver: Driver
         self.reporter: HeartbeatClient | None = None
-        super().__init__(self.answer, grace=GRACE, protocol=HandOver, websocket=self.websocket)
+        super().__init__(self.answer, grace=GRACE, limits=config.http, protocol=HandOver, websocket=self.websocket)
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
@@ -165,6 +168,9 @@ class Server(WebServer):
 
     async def main(self) -> None:
         config = self.settings
+        # The other files are for requests, which have their own limits, and for this process itself.
+        connections = min(config.limits.connections, file_limit() // 2)
+        config = structs.replace(config, limits=structs.replace(config.limits, connections=connections))
         loop = asyncio.get_running_loop()
         users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
         held = contextlib.ExitStack()

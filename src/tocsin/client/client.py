@@ -31,7 +31,7 @@ MAX_PENDING = 1_000
 #: Seconds for connections to close.
 CLOSE_TIMEOUT = 3.0
 
-_SUBSCRIBER = re.compile("[A-Za-z0-9_-]{%d,64}" % LEAST_SUBSCRIBER)
+_SUBSCRIBER = re.compile(f"[A-Za-z0-9_-]{{{LEAST_SUBSCRIBER},64}}")
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -68,7 +68,8 @@ def connect(
     if not brokers and coordinator is None:
         raise UserError("give the address of a broker or of a coordinator")
     if subscriber is not None and _SUBSCRIBER.fullmatch(subscriber) is None:
-        raise UserError(f"{subscriber!r} is not a subscriber id", hint=f"use {LEAST_SUBSCRIBER} to 64 random letters, digits, - and _")
+        hint = f"use {LEAST_SUBSCRIBER} to 64 random letters, digits, - and _"
+        raise UserError(f"{subscriber!r} is not a subscriber id", hint=hint)
     random = random or SystemRandom()
     state = ClientState(
         list(dict.fromkeys(each.http for each in brokers)),

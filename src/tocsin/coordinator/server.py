@@ -291,7 +291,9 @@ class App(Viewing):
         }
         return plan | lists
 
-    @route("GET /balance/log", "the newest `limit` decisions after number `after` (above 1,000: as an operator)", "`log`")
+    @route(
+        "GET /balance/log", "the newest `limit` decisions after number `after` (above 1,000: as an operator)", "`log`"
+    )
     async def log(self, request: Request) -> Any:
         query = self._entries(request)
         await self.coordinator.persister.flush()
@@ -319,7 +321,7 @@ class Server(WebServer):
         self.settings = config
         self.sock = sock
         self._lost: LeaseHeld | None = None
-        super().__init__(self.answer, grace=GRACE, listening=lambda: announce("listening"))
+        super().__init__(self.answer, grace=GRACE, limits=config.http, listening=lambda: announce("listening"))
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import Any
 from urllib.parse import unquote
 
 import httpx
@@ -16,6 +17,7 @@ from tocsin.http.responses import answer
 
 #: Only connecting has a timeout: a stream is silent for as long as nothing happens.
 TIMEOUT = httpx.Timeout(None, connect=5.0)
+READ_TIMEOUT = 30.0
 BODY_BYTES = 64 * 1024
 REQUEST_HEADERS = ("accept", "content-type", "last-event-id")
 RESPONSE_HEADERS = ("content-type", "cache-control", "retry-after")
@@ -52,6 +54,14 @@ class Forwarder:
             return answer({"error": error.to_dict()}, 502)
         kept = {name: found.headers[name] for name in RESPONSE_HEADERS if name in found.headers}
         return ForwardedResponse(stack, found, kept)
+
+    async def read(self, url: str, path: str) -> tuple[int, Any]:
+        """Status and JSON of a GET, for what is not passed on as it is."""
+        try:
+            found = await self._http.get(f"{url.rstrip('/')}{path}", timeout=READ_TIMEOUT)
+            return found.status_code, found.json()
+        except (httpx.TransportError, httpx.InvalidURL, ValueError):
+            return 502, {"error": Unreachable(f"the {self.name} does not answer", hint=self.hint).to_dict()}
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -148,9 +148,7 @@ class BESubscriptions:
         if known is None or not _restores(known, request.user):
             self._request(name, args, text, request._replace(size=len(text)), out)
 
-    def _request(
-        self, name: str, args: Args, text: bytes, request: SessionRequest | DurableRequest, out: Out
-    ) -> None:
+    def _request(self, name: str, args: Args, text: bytes, request: SessionRequest | DurableRequest, out: Out) -> None:
         if request.user is not None:
             self.durable.quotas.add(request.user, request.size)
         channel = self.channel(name)

@@ -39,8 +39,9 @@ class Quotas:
         limits, usage = self.limits, self.by_user.get(_user(session), Usage())
         if usage.subscriptions >= limits.subscriptions:
             return limit_exceeded(f"at most {limits.subscriptions} subscriptions of a user")
-        if usage.argument_bytes + size > limits.user_argument_bytes:
-            return limit_exceeded(f"at most {limits.user_argument_bytes} bytes of arguments of all subscriptions of a user")
+        most = limits.user_argument_bytes
+        if usage.argument_bytes + size > most:
+            return limit_exceeded(f"at most {most} bytes of arguments of all subscriptions of a user")
         return None
 
 

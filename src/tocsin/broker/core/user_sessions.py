@@ -53,8 +53,11 @@ class UserSessions:
         self.sessions.received(ev.Received(session.peer, queued), out)
 
     def opened(self, event: ev.OpenedForUser, out: Out) -> None:
-        user = event.user
+        user, limits = event.user, self.context.limits
         session = self.sessions.open_for_user(event.peer, user)
+        if len(self.context.sessions) > limits.connections or len(self.sessions.rest[user]) > limits.requests_per_user:
+            self.sessions.close(event.peer, close_codes.TRY_LATER, "too many requests at the same time", out)
+            return
         if self._last_request.pop(user, None) is None:
             self.context.touch_user(user)
         self._last_request[user] = self.context.now

@@ -15,6 +15,7 @@ import msgspec
 
 from tocsin.broker.core.events import Notified
 from tocsin.errors import Conflict, Malformed
+from tocsin.http.budgets import WaitingConnections, file_limit
 from tocsin.http.responses import error_answer
 from tocsin.wire import notify_headers
 
@@ -62,6 +63,9 @@ class NotificationReceiver:
 
     def __init__(self, driver: Driver, settled: asyncio.Event) -> None:
         self.driver = driver
+        self.limits = driver.config.http
+        #: Those that have not brought a notification yet, or only the begin of one.
+        self.waiting = WaitingConnections(min(self.limits.waiting, file_limit() // 20))
         self._name = driver.config.name
         self.settled = settled
         self.connections: set[NotifyEndpoint] = set()
@@ -98,16 +102,44 @@ class NotifyEndpoint(asyncio.Protocol):
         self._owed = 0  # answers
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._deadline: asyncio.TimerHandle | None = None  # for the first notification, or the rest of one
+        self._begun, self._received = 0.0, 0
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         self._fd = transport.get_extra_info("socket").fileno()
         self._receiver.connections.add(self)
+        self._expect(self._receiver.limits.head_seconds)
+
+    def _expect(self, seconds: float) -> None:
+        """A notification. A connection that has brought one may be idle for any time."""
+        loop = self._receiver.driver.loop
+        self._begun, self._received = loop.time(), 0
+        self._deadline = loop.call_later(seconds, self._check)
+        self._receiver.waiting.add(self)
+
+    def _check(self) -> None:
+        limits, loop = self._receiver.limits, self._receiver.driver.loop
+        due = self._begun + (limits.body_seconds + self._received / limits.body_rate if self._rest else 0.0)
+        if due <= loop.time():
+            self.abort()
+        else:
+            self._deadline = loop.call_at(due, self._check)
+
+    def _arrived(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+            self._receiver.waiting.discard(self)
+
+    def abort(self) -> None:
+        self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fd = -1
         self._closed = True
         self._receiver.connections.discard(self)
+        self._arrived()
         if self._waiting is not None:
             self._waiting.cancel()
         if self._timer is not None:
@@ -123,6 +155,7 @@ class NotifyEndpoint(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._rest or self._waiting is not None or self._closed:
             if not self._closed:
+                self._received += len(data)
                 self._rest += data
                 self._read()
             return
@@ -141,6 +174,11 @@ class NotifyEndpoint(asyncio.Protocol):
 
     def _read(self) -> None:
         """What did not come as one piece, or as more than one."""
+        self._read_whole()
+        if self._rest and self._deadline is None and self._waiting is None and not self._closed:
+            self._expect(self._receiver.limits.body_seconds)
+
+    def _read_whole(self) -> None:
         rest = self._rest
         while rest and self._waiting is None and not self._closed:
             end = rest.find(b"\r\n\r\n") + 4
@@ -168,6 +206,8 @@ class NotifyEndpoint(asyncio.Protocol):
         return found
 
     def _notified(self, body: bytes, later: bool) -> None:
+        if self._deadline is not None:
+            self._arrived()
         if not self._receiver.settled.is_set():
             # What follows waits in the socket: it may be more than is to be kept here.
             self._transport.pause_reading()
@@ -222,9 +262,11 @@ class NotifyEndpoint(asyncio.Protocol):
     def _hand_over(self) -> None:
         self._answer()
         self._fd = -1
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._receiver.connections.discard(self)
+        self._arrived()
         protocol: Any = self._web()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)

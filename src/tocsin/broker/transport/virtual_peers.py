@@ -11,7 +11,8 @@ import msgspec
 
 from tocsin.broker.core.events import Closed, Congested, Drained, Opened, OpenedForUser, Received
 from tocsin.broker.transport.driver import Driver
-from tocsin.errors import UserError
+from tocsin.errors import Busy, TocsinError, UserError
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.close_codes import Close
 from tocsin.wire.remote_errors import remote_error
@@ -80,7 +81,8 @@ class RestRequest:
         """The next message, as JSON."""
         while not self._arrived:
             if self.closed is not None:
-                raise UserError(self.closed.meaning, code_of_close=self.closed.code)
+                kind: type[TocsinError] = Busy if self.closed is close_codes.TRY_LATER else UserError
+                raise kind(self.closed.meaning, code_of_close=self.closed.code)
             self._more.clear()
             await self._more.wait()
         text = self._arrived.popleft()
@@ -138,7 +140,7 @@ class EventStream(RestRequest):
             except TimeoutError:
                 yield b": alive\n\n"
                 continue
-            except UserError:
+            except (UserError, Busy):
                 return
             if head.type in ("welcome", "pong"):
                 continue

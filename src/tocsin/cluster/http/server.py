@@ -88,7 +88,7 @@ class Server(WebServer):
         self.app = App(cluster, config)
         self.cluster = cluster
         self.sock = sock
-        super().__init__(self.app, grace=GRACE, listening=listening)
+        super().__init__(self.app, grace=GRACE, limits=config.http, listening=listening)
 
     async def main(self) -> None:
         await self.serve([self.sock])
