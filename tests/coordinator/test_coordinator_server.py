@@ -12,10 +12,12 @@ import httpx
 import pytest
 from broker_lab import Broker, Speaker, broker
 from coordinator_lab import Coordinator, coordinator
+from websockets.exceptions import ConnectionClosed
 
 from eventually import eventually
 from served import environment, tocsin
 from sparkless import sparkless
+from tocsin.wire import close_codes
 from tocsin.wire.tickets import Ticket, sign
 
 SUBSCRIBER = "subscriber-with-22-char"
@@ -348,3 +350,49 @@ def test_draining_an_unknown_broker_lists_the_known_ones(network):
 def test_the_commands_report_an_unreachable_coordinator(words, json_too):
     ran = tocsin(*words, *json_too, "--coordinator", "http://127.0.0.1:9")
     assert ran.returncode == 1 and ran.stdout == b"" and b"http://127.0.0.1:9" in ran.stderr
+
+
+def test_what_everybody_reads_does_not_let_a_stranger_replace_a_connection(network):
+    running, found = network
+    ids = [f"{SUBSCRIBER}-{n}" for n in range(3)]
+    victims = [Speaker(found.url, subscriber=each, ticket=place(running, each)) for each in ids]
+    until(running, lambda top: top["subscribers"] == 3)
+    log = httpx.get(running.url + "/balance/log", timeout=60).text
+    with httpx.stream("GET", running.url + "/events?backlog=1000", timeout=60) as stream:
+        feed = next(stream.iter_text())
+    plan = httpx.get(running.url + "/balance/plan", timeout=60).text
+    assert not any(each in text for each in ids for text in (log, feed, plan))
+    shown = {each["subscriber"] for each in json.loads(log)["log"]} - {""}
+    assert len(shown) >= 3
+    for each in shown:
+        for fields in ({}, {"token": "made-up"}):
+            attacker = Speaker(found.url, hello=False)
+            attacker.send({"type": "hello", "id": 1, "subscriber": each, **fields})
+            attacker.close()
+    attacker = Speaker(found.url, hello=False)  # even a token that is not valid, with an id that is
+    attacker.send({"type": "hello", "id": 1, "subscriber": ids[0], "token": "made-up"})
+    with pytest.raises(ConnectionClosed) as refused:
+        attacker.next("welcome")
+    assert refused.value.rcvd is not None and refused.value.rcvd.code == close_codes.UNAUTHORIZED.code
+    attacker.close()
+    for each in victims:
+        each.send({"type": "ping"})
+        assert each.next("pong")
+        each.close()
+
+
+def test_a_thousand_placements_of_strangers_do_not_fill_the_log(network):
+    running, _ = network
+    with httpx.Client(base_url=running.url, timeout=60) as stranger:
+        for n in range(1_000):
+            stranger.post("/requestbroker", json={"subscriber": f"{SUBSCRIBER}-{n}"})
+        log = stranger.get("/balance/log?limit=1000").json()["log"]
+    assert len([each for each in log if each["kind"] == "placed"]) < 150
+
+
+def test_a_stranger_reads_a_limited_part_of_the_log(tmp_path):
+    with coordinator(tmp_path, admin_token="operator") as running:
+        assert httpx.get(running.url + "/balance/log?limit=1000", timeout=60).status_code == 200
+        assert httpx.get(running.url + "/balance/log?limit=1001", timeout=60).status_code == 401
+        operator = {"authorization": "Bearer operator"}
+        assert httpx.get(running.url + "/history?limit=100000", headers=operator, timeout=60).status_code == 200
