@@ -104,6 +104,7 @@ class NotifyEndpoint(asyncio.Protocol):
         self._closed = False
         self._deadline: asyncio.TimerHandle | None = None  # for the first notification, or the rest of one
         self._begun, self._received = 0.0, 0
+        self._partial = False  # a notification has begun
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -120,7 +121,7 @@ class NotifyEndpoint(asyncio.Protocol):
 
     def _check(self) -> None:
         limits, loop = self._receiver.limits, self._receiver.driver.loop
-        due = self._begun + (limits.body_seconds + self._received / limits.body_rate if self._rest else 0.0)
+        due = self._begun + (limits.body_seconds + self._received / limits.body_rate if self._partial else 0.0)
         if due <= loop.time():
             self.abort()
         else:
@@ -129,7 +130,7 @@ class NotifyEndpoint(asyncio.Protocol):
     def _arrived(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-            self._deadline = None
+            self._deadline, self._partial = None, False
             self._receiver.waiting.discard(self)
 
     def abort(self) -> None:
@@ -175,8 +176,10 @@ class NotifyEndpoint(asyncio.Protocol):
     def _read(self) -> None:
         """What did not come as one piece, or as more than one."""
         self._read_whole()
-        if self._rest and self._deadline is None and self._waiting is None and not self._closed:
+        if self._rest and not self._partial and self._waiting is None and not self._closed:
+            self._arrived()
             self._expect(self._receiver.limits.body_seconds)
+            self._partial = True
 
     def _read_whole(self) -> None:
         rest = self._rest
