@@ -136,7 +136,7 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
         int, about("most bytes of the arguments of all subscriptions of a channel on this broker")
     ] = 64 * 1024 * 1024
     connections: Annotated[
-        int, about("most subscribers at the same time; at most half of the files that the process may open")
+        int, about("most subscribers at the same time; at most what requests leave of the files that may be open")
     ] = 100_000
     connections_per_address: Annotated[
         int, about("most connections from one address; 0 for 1,000, and for any number from this machine", ge=0)

@@ -168,8 +168,10 @@ class Server(WebServer):
 
     async def main(self) -> None:
         config = self.settings
-        # The other files are for requests, which have their own limits, and for this process itself.
-        connections = min(config.limits.connections, file_limit() // 2)
+        files = file_limit()
+        # A tenth is for the process itself.
+        rest = files - files // 10 - self.config.waiting.most - min(config.http.requests, files // 5)
+        connections = min(config.limits.connections, rest)
         config = structs.replace(config, limits=structs.replace(config.limits, connections=connections))
         loop = asyncio.get_running_loop()
         users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
