@@ -170,7 +170,7 @@ class Server(WebServer):
         config = self.settings
         files = file_limit()
         # A tenth is for the process itself.
-        rest = files - files // 10 - self.config.waiting.most - min(config.http.requests, files // 5)
+        rest = files - files // 10 - self.config.waiting.most - min(config.http.requests, files // 10)
         connections = min(config.limits.connections, rest)
         config = structs.replace(config, limits=structs.replace(config.limits, connections=connections))
         loop = asyncio.get_running_loop()

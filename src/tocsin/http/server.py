@@ -255,7 +255,7 @@ class WebServer(uvicorn.Server):
         files = file_limit()
         super().__init__(
             ServerConfig(
-                BoundedApp(app, min(limits.requests, files // 5)),
+                BoundedApp(app, min(limits.requests, files // 10)),
                 interface="asgi3",
                 loop="uvloop",
                 http=protocol,
@@ -270,7 +270,7 @@ class WebServer(uvicorn.Server):
             )
         )
         self.config: ServerConfig
-        self.config.limits, self.config.waiting = limits, WaitingConnections(min(limits.waiting, files // 5))
+        self.config.limits, self.config.waiting = limits, WaitingConnections(min(limits.waiting, files // 10))
         logging.getLogger("uvicorn.error").addFilter(Quiet())
 
     async def main(self) -> None:

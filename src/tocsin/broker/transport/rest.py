@@ -74,7 +74,7 @@ class Rest:
         self.users = users
         limits = driver.config.limits
         # Both are among the requests: a part of these is for all others.
-        most = 2 * min(driver.config.http.requests, file_limit() // 5) // 5
+        most = 2 * min(driver.config.http.requests, file_limit() // 10) // 5
         self.long_polls = Budget("long polls", min(limits.long_polls, most))
         self.event_streams = Budget("streams of events", min(limits.event_streams, most))
         self.routes = [
