@@ -33,17 +33,14 @@ class HttpLimits(Struct, frozen=True, forbid_unknown_fields=True):
     waiting: Annotated[
         int,
         about(
-            "most connections that wait for a request or its body; beyond them the one that waits longest is closed. "
-            "At most a tenth of the files that the process may open",
+            "most connections that wait for a request or its body; beyond them, or if files are few, the one that "
+            "waits longest is closed",
             ge=1,
         ),
     ] = 4_096
     requests: Annotated[
         int,
-        about(
-            "most requests that are answered at the same time. At most a tenth of the files that the process may open",
-            ge=1,
-        ),
+        about("most requests that are answered at the same time; fewer if the process may open few files", ge=1),
     ] = 10_000
 
 

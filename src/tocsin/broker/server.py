@@ -32,7 +32,7 @@ from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath, UserError
-from tocsin.http.budgets import file_limit
+from tocsin.http.budgets import LEAST, file_limit
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import read_body
 from tocsin.http.responses import answer
@@ -142,6 +142,8 @@ class App:
 class Server(WebServer):
     """One broker on two sockets."""
 
+    request_part = 40  # most files are for subscribers
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -162,16 +164,16 @@ class Server(WebServer):
     def websocket(self, config: Any, server_state: Any, app_state: Any) -> WebSocket:
         return WebSocket(self.driver)
 
+    def subscribers(self) -> int:
+        return len(self.driver.state.context.sessions)
+
     def web(self) -> asyncio.Protocol:
         """What answers requests on the inner port that are not notifications."""
         return HandOver(self.config, self.server_state, self.lifespan.state)
 
     async def main(self) -> None:
         config = self.settings
-        files = file_limit()
-        # A tenth is for the process itself.
-        rest = files - files // 10 - self.config.waiting.most - min(config.http.requests, files // 10)
-        connections = min(config.limits.connections, rest)
+        connections = min(config.limits.connections, file_limit() - self.requests - LEAST)
         config = structs.replace(config, limits=structs.replace(config.limits, connections=connections))
         loop = asyncio.get_running_loop()
         users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)

@@ -19,7 +19,7 @@ from tocsin.coordinator.event_feed import TOPOLOGY
 from tocsin.coordinator.routes import route
 from tocsin.dashboard.files import Page
 from tocsin.errors import CrossOrigin, NoSuchPath, Unauthorized
-from tocsin.http.budgets import Budget
+from tocsin.http.budgets import Budget, counted_elsewhere, file_limit
 from tocsin.http.forwarder import ForwardedResponse, Forwarder
 from tocsin.http.requests import from_query, header
 from tocsin.http.responses import HeldStream, answer, encoder
@@ -53,7 +53,8 @@ class Viewing:
         self.cluster = Forwarder("data cluster", hint)
         limits = coordinator.config.limits
         self._polls = Budget("long polls", limits.forwarded_polls, limits.forwarded_polls_per_address)
-        self._streams = Budget("streams of events", limits.event_streams, -(-limits.event_streams // 4))
+        most = min(limits.event_streams, file_limit() // 4)
+        self.streams = Budget("streams of events", most, -(-most // 4))
         self._topology: tuple[tuple[int, float], bytes] = ((0, 0.0), b"")
 
     async def close(self) -> None:
@@ -69,7 +70,7 @@ class Viewing:
     async def topology(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Wait)
         if query.wait is not None:
-            with self._streams.one(client_of(request)):
+            with self.streams.one(client_of(request)), counted_elsewhere(request.scope):
                 await self.watch.until_not(query.wait, LONGEST_WAIT)
         return Response(self.topology_json(), media_type="application/json")
 
@@ -90,7 +91,8 @@ class Viewing:
         query = from_query(request.scope["query_string"], Following)
         last = request.headers.get("last-event-id", query.after)
         held = ExitStack()
-        held.enter_context(self._streams.one(client_of(request)))
+        held.enter_context(self.streams.one(client_of(request)))
+        held.enter_context(counted_elsewhere(request.scope))
         return HeldStream(held, self.watch.events(last, query.backlog, self.topology_json), "text/event-stream", SSE)
 
     @route("GET /strategy", "how load is balanced", "`strategy`, `settings`, `known`")

@@ -326,6 +326,9 @@ class Server(WebServer):
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
 
+    def subscribers(self) -> int:
+        return self.app.streams.taken
+
     async def main(self) -> None:
         config = self.settings
         store = open_store(config.home, config.store, config.history, config.limits.users)

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tocsin.config import HttpLimits
 from tocsin.errors import LimitExceeded, Malformed, NoSuchPath, RequestTimeout, TocsinError, UserError
-from tocsin.http.budgets import BoundedApp, WaitingConnections, file_limit
+from tocsin.http.budgets import LEAST, BoundedApp, WaitingConnections, file_limit
 from tocsin.http.responses import error_answer
 
 #: Connections that the kernel queues while the loop is busy.
@@ -106,6 +106,7 @@ class Protocol(HttpToolsProtocol):
     head = 0
     _received, _since = 0, 0.0  # bytes of the body, and when it began
     _timer: asyncio.TimerHandle | None = None  # of head or body
+    _counted = False  # among the bodies
     _write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -164,6 +165,8 @@ class Protocol(HttpToolsProtocol):
             return
         self._stop_waiting()
         self._received, self._since = size, self.loop.time()
+        self._counted = True
+        self.config.waiting.bodies += 1
         self._timer = self.loop.call_later(self.config.limits.body_seconds, self._check_body)
         self.config.waiting.add(self)
 
@@ -181,6 +184,9 @@ class Protocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._counted:
+            self._counted = False
+            self.config.waiting.bodies -= 1
         self.config.waiting.discard(self)
 
     def _too_slow(self) -> None:
@@ -241,6 +247,8 @@ class Quiet(logging.Filter):
 class WebServer(uvicorn.Server):
     """uvicorn's, for an owner that cleans up after it. ``listening`` is called when the port is open."""
 
+    request_part = 4  # of the files, for requests that are being answered
+
     def __init__(
         self,
         app: Any,
@@ -252,10 +260,14 @@ class WebServer(uvicorn.Server):
         listening: Callable[[], None] = lambda: None,
     ) -> None:
         self._listening = listening
-        files = file_limit()
+        requests = min(limits.requests, max(LEAST, file_limit() // self.request_part))
+        waiting = WaitingConnections(
+            lambda: min(limits.waiting, max(LEAST, file_limit() - requests - self.subscribers()))
+        )
+        self.requests = requests
         super().__init__(
             ServerConfig(
-                BoundedApp(app, min(limits.requests, files // 10)),
+                BoundedApp(app, requests, waiting),
                 interface="asgi3",
                 loop="uvloop",
                 http=protocol,
@@ -270,8 +282,12 @@ class WebServer(uvicorn.Server):
             )
         )
         self.config: ServerConfig
-        self.config.limits, self.config.waiting = limits, WaitingConnections(min(limits.waiting, files // 10))
+        self.config.limits, self.config.waiting = limits, waiting
         logging.getLogger("uvicorn.error").addFilter(Quiet())
+
+    def subscribers(self) -> int:
+        """Connections of another kind."""
+        return 0
 
     async def main(self) -> None:
         """What the process does; a part that prepares and cleans up around ``serve`` overrides it."""

@@ -15,7 +15,7 @@ import msgspec
 
 from tocsin.broker.core.events import Notified
 from tocsin.errors import Conflict, Malformed
-from tocsin.http.budgets import WaitingConnections, file_limit
+from tocsin.http.budgets import LEAST, WaitingConnections
 from tocsin.http.responses import error_answer
 from tocsin.wire import notify_headers
 
@@ -65,7 +65,7 @@ class NotificationReceiver:
         self.driver = driver
         self.limits = driver.config.http
         #: Those that have not brought a notification yet, or only the begin of one.
-        self.waiting = WaitingConnections(min(self.limits.waiting, file_limit() // 20))
+        self.waiting = WaitingConnections(lambda: LEAST)
         self._name = driver.config.name
         self.settled = settled
         self.connections: set[NotifyEndpoint] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import msgspec
@@ -19,7 +19,7 @@ from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.virtual_peers import EventStream, RestRequest
 from tocsin.broker.user_store import UserStore
 from tocsin.errors import Malformed, NotFound, Unauthorized
-from tocsin.http.budgets import Budget, file_limit
+from tocsin.http.budgets import Budget, counted_elsewhere
 from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
 from tocsin.http.responses import HeldStream, answer
 from tocsin.wire import messages as wire
@@ -73,10 +73,8 @@ class Rest:
         self.list_channels = list_channels
         self.users = users
         limits = driver.config.limits
-        # Both are among the requests: a part of these is for all others.
-        most = 2 * min(driver.config.http.requests, file_limit() // 10) // 5
-        self.long_polls = Budget("long polls", min(limits.long_polls, most))
-        self.event_streams = Budget("streams of events", min(limits.event_streams, most))
+        self.long_polls = Budget("long polls", limits.long_polls)
+        self.event_streams = Budget("streams of events", limits.event_streams)
         self.routes = [
             Route("/registeruser", self.registeruser, methods=["POST"]),
             Route("/login", self.login, methods=["POST"]),
@@ -168,7 +166,10 @@ class Rest:
     async def getresults(self, request: Request) -> Response:
         session = await self.session(request)
         asked = from_query(request.scope["query_string"], ResultsQuery)
-        with self.long_polls.one() if asked.wait else nullcontext():
+        with ExitStack() as held:
+            if asked.wait:
+                held.enter_context(self.long_polls.one())
+                held.enter_context(counted_elsewhere(request.scope))
             return await self._results(session, asked)
 
     async def _results(self, session: str, asked: ResultsQuery) -> Response:
@@ -244,6 +245,7 @@ class Rest:
             requests.append(wire.Subscribe(1, channel, args, position, previous_id))
         with ExitStack() as held:
             held.enter_context(self.event_streams.one())
+            held.enter_context(counted_elsewhere(request.scope))
             stream = EventStream(self.driver, user, request.client.host if request.client else "")
             held.enter_context(stream)
             stream.request(*requests)
