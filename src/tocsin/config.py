@@ -63,6 +63,28 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = ()
 
 
+class HttpLimits(Struct, frozen=True, forbid_unknown_fields=True):
+    """How long a server waits for its clients, and for how many of them."""
+
+    head_seconds: Annotated[float, about("seconds for the head of a request", gt=0)] = 20.0
+    body_seconds: Annotated[float, about("seconds for the body of a request, beside `body_rate`", gt=0)] = 30.0
+    body_rate: Annotated[float, about("bytes of a body that must come in a second, on average", gt=0)] = 4096.0
+    idle_seconds: Annotated[int, about("seconds that a connection without a request is kept", gt=0)] = 75
+    write_seconds: Annotated[float, about("seconds in which a client must read some of a response", gt=0)] = 30.0
+    waiting: Annotated[
+        int,
+        about(
+            "most connections that wait for a request or its body; beyond them, or if files are few, the one that "
+            "waits longest is closed",
+            ge=1,
+        ),
+    ] = 4_096
+    requests: Annotated[
+        int,
+        about("most requests that are answered at the same time; fewer if the process may open few files", ge=1),
+    ] = 10_000
+
+
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of a request."""
 
@@ -75,6 +97,10 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     columns: Annotated[int, about("maximum number of columns of a dataset")] = 1_000
     statement_bytes: Annotated[int, about("maximum length of a script")] = 4 * 1024 * 1024
     subscriptions_per_request: Annotated[int, about("maximum number of subscriptions in one request")] = 50_000
+    argument_bytes: Annotated[int, about("maximum bytes of the arguments of one subscription, as JSON")] = 4 * 1024
+    channel_argument_bytes: Annotated[
+        int, about("maximum bytes of the arguments of all subscriptions of a channel; they are in Spark's memory")
+    ] = 64 * 1024 * 1024
     query_rows: Annotated[int, about("maximum number of rows of a query")] = 1_000_000
 
 
@@ -144,6 +170,7 @@ class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     token_audience: Annotated[str, about("`aud` of the identity provider's tokens")] = "tocsin"
     token_roles: Annotated[str, about("claim with the user's roles in the identity provider's tokens")] = "roles"
     limits: Limits = field(default_factory=Limits)
+    http: HttpLimits = field(default_factory=HttpLimits)
 
     @property
     def segment_root(self) -> str:
@@ -154,9 +181,28 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """What a subscriber may not exceed."""
 
     frame_bytes: Annotated[int, about("largest message a subscriber may send", ge=LEAST_FRAME)] = 1024 * 1024
-    subscriptions: Annotated[int, about("most subscriptions of one subscriber")] = 1_000
-    connections: Annotated[int, about("most connections at the same time")] = 100_000
-    connections_per_address: Annotated[int, about("most connections from one address")] = 100_000
+    subscriptions: Annotated[
+        int, about("most subscriptions of one connection, and of one user on all devices and connections")
+    ] = 1_000
+    argument_bytes: Annotated[int, about("most bytes of the arguments of one subscription, as JSON")] = 4 * 1024
+    connection_argument_bytes: Annotated[
+        int, about("most bytes of the arguments of all subscriptions of a connection")
+    ] = 1024 * 1024
+    user_argument_bytes: Annotated[int, about("most bytes of the arguments of all subscriptions of a user")] = (
+        1024 * 1024
+    )
+    channel_argument_bytes: Annotated[
+        int, about("most bytes of the arguments of all subscriptions of a channel on this broker")
+    ] = 64 * 1024 * 1024
+    connections: Annotated[
+        int, about("most subscribers at the same time; at most what requests leave of the files that may be open")
+    ] = 100_000
+    connections_per_address: Annotated[
+        int, about("most connections from one address; 0 for 1,000, and for any number from this machine", ge=0)
+    ] = 0
+    long_polls: Annotated[int, about("most long polls at the same time")] = 4_000
+    event_streams: Annotated[int, about("most streams of events at the same time")] = 4_000
+    requests_per_user: Annotated[int, about("most requests of one device of a user at the same time")] = 64
     unanswered: Annotated[int, about("most requests of one subscriber that wait for an answer")] = 4_096
     publish_bytes: Annotated[int, about("most bytes of records that wait for the data cluster")] = 64 * 1024 * 1024
     cache_bytes: Annotated[int, about("most bytes of recent results kept for those who come back")] = 64 * 1024 * 1024
@@ -194,6 +240,7 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     ] = ""
     fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
     limits: BrokerLimits = field(default_factory=BrokerLimits)
+    http: HttpLimits = field(default_factory=HttpLimits)
 
 
 class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -209,6 +256,9 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 45.0
     report_bytes: Annotated[int, about("largest report of a broker", ge=1)] = 64 * 1024 * 1024
     users: Annotated[int, about("most users that may register", ge=0)] = 1_000_000
+    event_streams: Annotated[int, about("most streams of events and long polls at the same time", ge=1)] = 1_000
+    forwarded_polls: Annotated[int, about("most long polls that are passed on to the data cluster", ge=1)] = 32
+    forwarded_polls_per_address: Annotated[int, about("the same from one address", ge=1)] = 8
 
 
 class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
@@ -231,6 +281,7 @@ class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     balance_every: Annotated[float, about("seconds between two evaluations of the balance", gt=0)] = 10.0
     history: Annotated[int, about("evaluations of the balance that are kept", ge=1)] = 2_000
     limits: CoordinatorLimits = field(default_factory=CoordinatorLimits)
+    http: HttpLimits = field(default_factory=HttpLimits)
 
 
 Config = TypeVar("Config", ClusterConfig, BrokerConfig, CoordinatorConfig)

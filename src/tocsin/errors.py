@@ -13,6 +13,7 @@
     │   ├── RecordsRefused        an all-or-nothing post has records that do not fit
     │   ├── Conflict              the request contradicts the current state
     │   ├── LimitExceeded         the request is larger, longer or deeper than allowed
+    │   ├── RequestTimeout        the request did not arrive in time
     │   ├── Malformed             the request cannot be decoded (JSON, UTF-8, numbers, types, parameters)
     │   │   ├── NotJson           the body is not JSON (position)
     │   │   └── BrokenEncoding    the compressed body cannot be decompressed
@@ -139,6 +140,11 @@ class Conflict(UserError):
 class LimitExceeded(UserError):
     code = "limit_exceeded"
     status = 413
+
+
+class RequestTimeout(UserError):
+    code = "request_timeout"
+    status = 408
 
 
 class Malformed(UserError):

@@ -54,7 +54,7 @@ class StoreClient:
         assert answer.status_code == 200, answer.text
 
     def place(self) -> None:
-        answer = self.post("/requestbroker", subscriber="subscriber-1")
+        answer = self.post("/requestbroker", subscriber="subscriber-1".ljust(22, "-"))
         assert answer.status_code == 200 and answer.json()["broker"] == "north", answer.text
 
     def get(self, path: str) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from msgspec.structs import replace
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -32,6 +32,7 @@ from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath, UserError
 from tocsin.http.access import Access
+from tocsin.http.budgets import LEAST, file_limit
 from tocsin.http.loopback import is_loopback_url
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import read_body
@@ -69,6 +70,7 @@ class HandOver(Protocol):
     """Hands a connection that becomes a WebSocket over, and keeps nothing of it."""
 
     def handle_websocket_upgrade(self) -> None:
+        self._stop_waiting()
         super().handle_websocket_upgrade()
         # The parser and the protocol hold each other: 10 kB a connection until they are collected.
         self.parser = self.scope = self.headers = None  # type: ignore[assignment]
@@ -148,6 +150,8 @@ class App:
 class Server(WebServer):
     """One broker on two sockets."""
 
+    request_part = 40  # most files are for subscribers
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -155,7 +159,9 @@ class Server(WebServer):
         inside: socket.socket,
         tell: Callable[[str], None] = lambda event: None,
     ) -> None:
-        self.settings = config if config.anonymous or _only_here(config, public) else replace(config, anonymous="none")
+        self.settings = (
+            config if config.anonymous or _only_here(config, public) else structs.replace(config, anonymous="none")
+        )
         self.public, self.inside = public, inside
         self.tell = tell
         self.driver: Driver
@@ -165,7 +171,13 @@ class Server(WebServer):
         self.inside_access = Access(inside, own=[config.inside_host, urlsplit(config.inside_url).hostname or ""])
         self.tls = Tls.of(config)
         super().__init__(
-            self.answer, access, grace=GRACE, tls=self.tls.server(), protocol=HandOver, websocket=self.websocket
+            self.answer,
+            access,
+            grace=GRACE,
+            limits=config.http,
+            tls=self.tls.server(),
+            protocol=HandOver,
+            websocket=self.websocket,
         )
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
@@ -174,12 +186,17 @@ class Server(WebServer):
     def websocket(self, config: Any, server_state: Any, app_state: Any) -> WebSocket:
         return WebSocket(self.driver)
 
+    def subscribers(self) -> int:
+        return len(self.driver.state.context.sessions)
+
     def web(self) -> asyncio.Protocol:
         """What answers requests on the inner port that are not notifications."""
         return HandOver(self.config, self.server_state, self.lifespan.state, access=self.inside_access)
 
     async def main(self) -> None:
         config = self.settings
+        connections = min(config.limits.connections, file_limit() - self.requests - LEAST)
+        config = structs.replace(config, limits=structs.replace(config.limits, connections=connections))
         loop = asyncio.get_running_loop()
         users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
         held = contextlib.ExitStack()

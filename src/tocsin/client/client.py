@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from tocsin.client.round_trips import measure_round_trips
 from tocsin.client.subscription import Subscription
 from tocsin.errors import Malformed, TocsinError, UserError
 from tocsin.http.client import Context, trust
-from tocsin.wire.messages import DurableSubscription, frames
+from tocsin.wire.messages import LEAST_SUBSCRIBER, DurableSubscription, frames
 from tocsin.wire.position import Position
 from tocsin.wire.reports import BrokerRequest
 
@@ -34,7 +34,7 @@ MAX_PENDING = 1_000
 #: Seconds for connections to close.
 CLOSE_TIMEOUT = 3.0
 
-_SUBSCRIBER = re.compile("[A-Za-z0-9_-]{8,64}")
+_SUBSCRIBER = re.compile(f"[A-Za-z0-9_-]{{{LEAST_SUBSCRIBER},64}}")
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -59,7 +59,7 @@ def connect(
     A ``coordinator`` chooses the broker; the client uses ``urls`` when the coordinator does not answer. For a
     coordinator that places subscribers at the nearest broker, give ``location`` (latitude and longitude), or let the
     client measure its round trips to the brokers with ``nearest``. ``subscriber`` is the client's identity on all
-    brokers: random unless given; pass the same one again after a restart.
+    brokers: random and secret, chosen unless given; pass the same one again after a restart.
 
     With ``user`` and ``password`` the client logs in first, and again when its token has expired. ``wait_for_broker``
     retries until a broker answers; without it, the first failure raises Unreachable. Once connected, the client
@@ -75,8 +75,9 @@ def connect(
     if not brokers and coordinator is None:
         raise UserError("give the address of a broker or of a coordinator")
     if subscriber is not None and _SUBSCRIBER.fullmatch(subscriber) is None:
-        raise UserError(f"{subscriber!r} is not a subscriber id", hint="use 8 to 64 letters, digits, - and _")
-    random = random or Random()
+        hint = f"use {LEAST_SUBSCRIBER} to 64 random letters, digits, - and _"
+        raise UserError(f"{subscriber!r} is not a subscriber id", hint=hint)
+    random = random or SystemRandom()
     state = ClientState(
         list(dict.fromkeys(each.http for each in brokers)),
         random,

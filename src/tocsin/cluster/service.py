@@ -29,7 +29,7 @@ from tocsin.cluster.ops.admin_token import admin_token
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.statements.ast import CreateBroker
-from tocsin.cluster.storage.catalog import open_catalog
+from tocsin.cluster.storage.catalog import digest, open_catalog
 from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
@@ -400,17 +400,33 @@ class DataCluster:
         return self._counted(definition.name, self.context.results.pull(execution, ids))
 
     def results(
-        self, channel: str, subscription: int, after: int = 0, limit: int = 100, strict: bool = False
+        self,
+        channel: str,
+        subscription: int,
+        after: int = 0,
+        limit: int = 100,
+        strict: bool = False,
+        same_as: int | None = None,
     ) -> Iterator[bytes]:
         """getresults: the results of one subscription in the executions after ``after``, in order.
 
-        0 means from the oldest stored execution, unless ``strict``.
+        0 means from the oldest stored execution, unless ``strict``. ``same_as``: only if the subscription has, or had
+        before it ended, the arguments of this one: an id alone proves nothing.
         """
         definition = self.context.definitions.get(Channel, channel)
+        if same_as is not None and same_as != subscription:
+            known = self._digest(definition, subscription)
+            if known is None or known != self._digest(definition, same_as):
+                raise self.context.tables[definition.id].missing(subscription)
         first = self.context.catalog.first_execution(definition.id)
         if after < first - 1 and (after or strict):
             raise self._no_execution(definition, after + 1)
         return self._counted(definition.name, self._of_subscription(definition, subscription, after, limit))
+
+    def _digest(self, channel: Channel, id: int) -> bytes | None:
+        """Of the arguments; None if they are not known any more."""
+        args = self.context.tables[channel.id].text(id)
+        return self.context.catalog.ended(channel.id, id) if args is None else digest(args)
 
     def _of_subscription(self, channel: Channel, subscription: int, after: int, limit: int) -> Iterator[bytes]:
         """``limit`` counts the executions that have results for the subscription."""

@@ -45,6 +45,10 @@ log = logging.getLogger("tocsin.server")
 GRACE = 5
 #: What brokers call this part when they join it.
 COORDINATOR = "coordinator"
+#: Characters of a subscriber in the log and in plans.
+PUBLIC_ID = 12
+#: Entries of the log or the history that everybody may read at once; the operator may read more.
+PUBLIC_ENTRIES = 1_000
 BODY_BYTES = 64 * 1024
 #: Passwords that are hashed, or wait to be, at the same time.
 HASHING = 64
@@ -70,6 +74,7 @@ class Coordinator:
         self.config = config
         # From the store's secret, so that another machine that takes over has the same key.
         self.key = PartKey(hmac.digest(store.secret, b"part key", "sha256"), f"/{COORDINATOR}")
+        self._secret = store.secret
         self.persister = WriteBehind(store, lost)
         self.clock = clock
         self.state = CoordinatorState(
@@ -110,8 +115,9 @@ class Coordinator:
                 case ev.SaveChoice():
                     queued.choice = (instruction.choice,)
                 case ev.Note():
-                    queued.notes.append((time.time(), instruction))
-                    self.feed.publish("note", {"time": time.time(), **structs.asdict(instruction)})
+                    note = structs.replace(instruction, subscriber=self.public_id(instruction.subscriber))
+                    queued.notes.append((time.time(), note))
+                    self.feed.publish("note", {"time": time.time(), **structs.asdict(note)})
                 case ev.Sample():
                     queued.samples.append((time.time(), instruction))
                     self.feed.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
@@ -120,6 +126,11 @@ class Coordinator:
         if refused is not None:
             raise refused
         return found
+
+    def public_id(self, subscriber: str) -> str:
+        """Tells subscribers apart in what everybody may read; their ids are secrets."""
+        digest = hmac.new(self._secret, f"public\0{subscriber}".encode(), "sha256").hexdigest()
+        return subscriber and digest[:PUBLIC_ID]
 
     async def call(self, event: Callable[[ev.Call], ev.Event]) -> Any:
         """The reply of an event that may take long."""
@@ -282,9 +293,15 @@ class App(Viewing):
     async def put_placement(self, request: Request, body: PlacementRequest) -> Any:
         return await self.coordinator.handle_durably(ev.Reconfigure(None, placement=body.placement))
 
-    @route("GET /history", "the newest `limit` samples of the balance", "`samples`")
-    async def history(self, request: Request) -> Any:
+    def _entries(self, request: Request) -> Since:
         query = from_query(request.scope["query_string"], Since)
+        if query.limit > PUBLIC_ENTRIES:
+            self.admin.check(request.scope["headers"])
+        return query
+
+    @route("GET /history", "the newest `limit` samples of the balance (above 1,000: as an operator)", "`samples`")
+    async def history(self, request: Request) -> Any:
+        query = self._entries(request)
         await self.coordinator.persister.flush()
         return {"samples": await self.coordinator.persister.read(lambda store: store.samples(query.limit))}
 
@@ -294,11 +311,18 @@ class App(Viewing):
         "`strategy`, `before`, `after`, `bound`, `migrations`, `refused`, `deferred`",
     )
     async def plan(self, request: Request) -> Any:
-        return await self.coordinator.call(ev.ShowPlan)
+        plan, public_id = await self.coordinator.call(ev.ShowPlan), self.coordinator.public_id
+        lists = {
+            name: [each | {"subscriber": public_id(each["subscriber"])} for each in plan[name]]
+            for name in ("migrations", "refused")
+        }
+        return plan | lists
 
-    @route("GET /balance/log", "the newest `limit` decisions after number `after`", "`log`")
+    @route(
+        "GET /balance/log", "the newest `limit` decisions after number `after` (above 1,000: as an operator)", "`log`"
+    )
     async def log(self, request: Request) -> Any:
-        query = from_query(request.scope["query_string"], Since)
+        query = self._entries(request)
         await self.coordinator.persister.flush()
         return {"log": await self.coordinator.persister.read(lambda store: store.log(query.after, query.limit))}
 
@@ -326,10 +350,15 @@ class Server(WebServer):
         access = Access(sock, config.hosts, config.origins, own=[config.host])
         self.tls = Tls.of(config)
         listening = partial(announce, "listening")
-        super().__init__(self.answer, access, grace=GRACE, listening=listening, tls=self.tls.server())
+        super().__init__(
+            self.answer, access, grace=GRACE, limits=config.http, listening=listening, tls=self.tls.server()
+        )
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
+
+    def subscribers(self) -> int:
+        return self.app.streams.taken
 
     async def main(self) -> None:
         config = self.settings

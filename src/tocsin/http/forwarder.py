@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from typing import Any
 from urllib.parse import unquote
 
 import httpx
@@ -18,6 +19,7 @@ from tocsin.http.tls import Tls
 
 #: Only connecting has a timeout: a stream is silent for as long as nothing happens.
 TIMEOUT = httpx.Timeout(None, connect=5.0)
+READ_TIMEOUT = 30.0
 BODY_BYTES = 64 * 1024
 REQUEST_HEADERS = ("accept", "content-type", "last-event-id")
 RESPONSE_HEADERS = ("content-type", "cache-control", "retry-after")
@@ -69,6 +71,14 @@ class Forwarder:
         except (httpx.TransportError, httpx.InvalidURL):
             return b""
         return found.content if found.is_success else b""
+
+    async def read(self, url: str, path: str, headers: dict[str, str]) -> tuple[int, Any]:
+        """Status and JSON of a GET, for what is not passed on as it is."""
+        try:
+            found = await self._http.get(f"{url.rstrip('/')}{path}", headers=headers, timeout=READ_TIMEOUT)
+            return found.status_code, found.json()
+        except (httpx.TransportError, httpx.InvalidURL, ValueError):
+            return 502, {"error": Unreachable(f"the {self.name} does not answer", hint=self.hint).to_dict()}
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -32,6 +33,20 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
 
 def stream(chunks: AsyncIterator[bytes], media: str, headers: dict[str, str] | None = None) -> Response:
     return StreamingResponse(chunks, 200, headers, media)
+
+
+class HeldStream(StreamingResponse):
+    """A stream that closes ``held`` when it ends, even if it never began."""
+
+    def __init__(
+        self, held: ExitStack, chunks: AsyncIterator[bytes], media: str, headers: dict[str, str] | None = None
+    ) -> None:
+        self.held = held
+        super().__init__(chunks, 200, headers, media)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        with self.held:
+            await super().__call__(scope, receive, send)
 
 
 def error_body(error: Exception, where: str = "") -> tuple[int, dict[str, Any]]:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 
+from tocsin.config import HttpLimits
 from tocsin.coordinator.admin import Admin
 from tocsin.dashboard.files import Page
 from tocsin.http.access import Access
@@ -85,7 +86,7 @@ class Server(WebServer):
     """Runs in the event loop of its owner."""
 
     def __init__(self, app: LocalApp, sock: socket.socket, host: str) -> None:
-        super().__init__(app, Access(sock, own=[host]), grace=GRACE)
+        super().__init__(app, Access(sock, own=[host]), grace=GRACE, limits=HttpLimits())
         self.app, self.sock = app, sock
         self._task: asyncio.Task[None] | None = None
 

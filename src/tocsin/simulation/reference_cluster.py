@@ -79,6 +79,7 @@ class Channel(Struct, eq=False):
     executions: list[Execution] = field(default_factory=list)
     first: int = 1  # the oldest execution that is kept
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    ended: dict[int, str] = field(default_factory=dict)  # arguments of subscriptions that have ended
     seen: dict[str, int] | None = None  # by the execution under way: arguments, subscription
     late: set[int] = field(default_factory=set)  # subscribed after the execution under way began
 
@@ -212,6 +213,7 @@ class ReferenceCluster:
             subscription.brokers.pop(broker, None)
         if not subscription.brokers:
             channel.subscriptions.pop(subscription.id, None)
+            channel.ended[subscription.id] = subscription.args
             channel.late.discard(subscription.id)
         return had
 
@@ -273,9 +275,25 @@ class ReferenceCluster:
         mine = [each.id for each in self.subscriptions(channel, self.broker(broker).name, limit=len(at.subscriptions))]
         return [Result(id, number, stored[id]) for id in sorted(mine) if id in stored]
 
-    def results(self, channel: str, id: int, after: int, limit: int = 100, *, strict: bool = False) -> list[Result]:
-        """What one subscription got after an execution; 0 means from the oldest that is kept, unless ``strict``."""
+    def results(
+        self,
+        channel: str,
+        id: int,
+        after: int,
+        limit: int = 100,
+        *,
+        strict: bool = False,
+        same_as: int | None = None,
+    ) -> list[Result]:
+        """What one subscription got after an execution; 0 means from the oldest that is kept, unless ``strict``.
+
+        ``same_as``: only if it has the arguments of this one, or had them before it ended.
+        """
         at = self.channel(channel)
+        if same_as is not None and same_as != id:
+            every = at.ended | {each.id: each.args for each in at.subscriptions.values()}
+            if id not in every or every[id] != every.get(same_as):
+                raise NotFound("subscription", str(id))
         if after < at.first - 1 and (after or strict):
             raise self._no_execution(at, after + 1)
         kept = at.executions[max(after, at.first - 1) :]

@@ -18,6 +18,8 @@ from tocsin.wire.position import Position
 SUBPROTOCOL = "tocsin.v1.json"
 #: Records in one ``publish``.
 MOST_RECORDS = 1_000
+#: Characters of a subscriber id: 128 random bits need as many.
+LEAST_SUBSCRIBER = 22
 
 RequestId = Annotated[int, Meta(ge=0, le=2**53 - 1, description="chosen by the client; the answer repeats it")]
 SubscriptionId = Annotated[int, Meta(ge=1, le=2**53 - 1, description="id of a BE subscription in the data cluster")]
@@ -50,10 +52,11 @@ class Hello(Message, frozen=True, tag="hello"):
         Annotated[
             str,
             Meta(
-                min_length=8,
+                min_length=LEAST_SUBSCRIBER,
                 max_length=64,
                 pattern="^[A-Za-z0-9_-]+$",
-                description="the client's identity on all brokers: random, chosen once and kept",
+                description="the client's identity on all brokers: random, chosen once, kept, and secret; a client "
+                "that connects with it replaces the connection that has it",
             ),
         ]
         | None

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from tocsin.wire.join import Join, Joined
+from tocsin.wire.messages import LEAST_SUBSCRIBER
 
 #: Part of a path, so without a slash.
 Name = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[^/]+$")]
@@ -97,7 +98,15 @@ class ReportReply(Struct, frozen=True):
 class BrokerRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """``requestbroker``."""
 
-    subscriber: Annotated[str, Meta(min_length=8, max_length=64, pattern="^[A-Za-z0-9_-]+$")]
+    subscriber: Annotated[
+        str,
+        Meta(
+            min_length=LEAST_SUBSCRIBER,
+            max_length=64,
+            pattern="^[A-Za-z0-9_-]+$",
+            description="as in `hello`: a secret of the client",
+        ),
+    ]
     lat: Annotated[float, Meta(ge=-90, le=90)] | None = None
     lon: Annotated[float, Meta(ge=-360, le=360)] | None = None
     distances: Annotated[

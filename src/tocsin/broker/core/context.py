@@ -17,19 +17,25 @@ Out = list[Instruction]
 
 
 class Context:
-    """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks."""
+    """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks. ``reporting``:
+    the coordinator has a full report; otherwise the next one is full, and changes need not be noted."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config, self.limits = config, config.limits
         self.now = 0.0
         self.sessions: dict[Peer, Session] = {}
         self.ledger = Ledger(Cache(self.limits.cache_bytes, self.limits.cache_results))
+        self.reporting = False
         self.changed: dict[str, None] = {}
         self.changed_users: dict[str, None] = {}
 
     def touch(self, session: Session) -> None:
-        if session.subscriber:
+        if session.subscriber and self.reporting:
             self.changed[session.subscriber] = None
+
+    def touch_user(self, user: str) -> None:
+        if self.reporting:
+            self.changed_users[user] = None
 
     def send(self, session: Session, message: Message, out: Out) -> None:
         self.send_all((session.peer,), message, out)

@@ -16,6 +16,7 @@ import msgspec
 from tocsin.broker.core.events import Notified
 from tocsin.errors import Conflict, Malformed, Unauthorized
 from tocsin.http.access import Access
+from tocsin.http.budgets import LEAST, WaitingConnections
 from tocsin.http.requests import Headers
 from tocsin.http.responses import error_answer
 from tocsin.identity.part_keys import PartGate, Peer
@@ -67,6 +68,9 @@ class NotificationReceiver:
 
     def __init__(self, driver: Driver, settled: asyncio.Event, peer: Peer) -> None:
         self.driver = driver
+        self.limits = driver.config.http
+        #: Those that have not brought a notification yet, or only the begin of one.
+        self.waiting = WaitingConnections(lambda: LEAST)
         self._name = driver.config.name
         self.settled = settled
         self.connections: set[NotifyEndpoint] = set()
@@ -115,17 +119,46 @@ class NotifyEndpoint(asyncio.Protocol):
         self._closed = False
         # The first request on a connection proves who sends; those after it come from the same sender.
         self._fields: list[tuple[bytes, bytes]] | None = []
+        self._deadline: asyncio.TimerHandle | None = None  # for the first notification, or the rest of one
+        self._begun, self._received = 0.0, 0
+        self._partial = False  # a notification has begun
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         plain = transport.get_extra_info("ssl_object") is None
         self._fd = transport.get_extra_info("socket").fileno() if plain else -1
         self._receiver.connections.add(self)
+        self._expect(self._receiver.limits.head_seconds)
+
+    def _expect(self, seconds: float) -> None:
+        """A notification. A connection that has brought one may be idle for any time."""
+        loop = self._receiver.driver.loop
+        self._begun, self._received = loop.time(), 0
+        self._deadline = loop.call_later(seconds, self._check)
+        self._receiver.waiting.add(self)
+
+    def _check(self) -> None:
+        limits, loop = self._receiver.limits, self._receiver.driver.loop
+        due = self._begun + (limits.body_seconds + self._received / limits.body_rate if self._partial else 0.0)
+        if due <= loop.time():
+            self.abort()
+        else:
+            self._deadline = loop.call_at(due, self._check)
+
+    def _arrived(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline, self._partial = None, False
+            self._receiver.waiting.discard(self)
+
+    def abort(self) -> None:
+        self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fd = -1
         self._closed = True
         self._receiver.connections.discard(self)
+        self._arrived()
         if self._waiting is not None:
             self._waiting.cancel()
         if self._timer is not None:
@@ -141,6 +174,7 @@ class NotifyEndpoint(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._rest or self._waiting is not None or self._closed:
             if not self._closed:
+                self._received += len(data)
                 self._rest += data
                 self._read()
             return
@@ -159,6 +193,13 @@ class NotifyEndpoint(asyncio.Protocol):
 
     def _read(self) -> None:
         """What did not come as one piece, or as more than one."""
+        self._read_whole()
+        if self._rest and not self._partial and self._waiting is None and not self._closed:
+            self._arrived()
+            self._expect(self._receiver.limits.body_seconds)
+            self._partial = True
+
+    def _read_whole(self) -> None:
         rest = self._rest
         while rest and self._waiting is None and not self._closed:
             end = rest.find(b"\r\n\r\n") + 4
@@ -193,6 +234,8 @@ class NotifyEndpoint(asyncio.Protocol):
         return found
 
     def _notified(self, body: bytes, later: bool) -> None:
+        if self._deadline is not None:
+            self._arrived()
         if not self._receiver.settled.is_set():
             # What follows waits in the socket: it may be more than is to be kept here.
             self._transport.pause_reading()
@@ -250,9 +293,11 @@ class NotifyEndpoint(asyncio.Protocol):
     def _hand_over(self) -> None:
         self._answer()
         self._fd = -1
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._receiver.connections.discard(self)
+        self._arrived()
         protocol: Any = self._web()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)

@@ -201,8 +201,11 @@ class UpstreamClient:
                 raise _Enough
 
         path = f"{_path(command.channel)}/subscriptions/{command.subscription}/results"
+        query = f"after={command.position.execution}&limit={FETCH_LINES}&strict=true"
+        if command.same_as is not None:
+            query += f"&same_as={command.same_as}"
         try:
-            await self._stream(f"{path}?after={command.position.execution}&limit={FETCH_LINES}&strict=true", take)
+            await self._stream(f"{path}?{query}", take)
         except _Enough:
             return lines, True
         return lines, len(lines) >= FETCH_LINES

@@ -232,6 +232,17 @@ class ResultParameters(ClientInput, frozen=True):
     strict: Annotated[
         bool, Meta(description="an error if executions after `after` are no longer stored, also after 0")
     ] = False
+    same_as: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=2**63 - 1,
+                description="only if the subscription has the arguments of this one, or had them before it ended",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class ResultLine(Struct, frozen=True):

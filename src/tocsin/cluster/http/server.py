@@ -95,7 +95,7 @@ class Server(WebServer):
         self.sock = sock
         access = Access(sock, config.hosts, config.origins, own=[config.host])
         tls = cluster.tls.server(mutual=True)
-        super().__init__(self.app, access, grace=GRACE, listening=listening, tls=tls)
+        super().__init__(self.app, access, grace=GRACE, limits=config.http, listening=listening, tls=tls)
 
     async def main(self) -> None:
         await self.serve([self.sock])

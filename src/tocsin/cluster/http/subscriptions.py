@@ -179,7 +179,7 @@ async def get_results(exchange: Exchange) -> Response:
         found = await exchange.threads.quick.run(exchange.cluster.subscription, channel, id)
         exchange.check_subscribe(found["args"])
     chunks = await exchange.threads.pulls.iterate(
-        lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict))
+        lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict, query.same_as))
     )
     return stream(chunks, NDJSON)
 

@@ -162,8 +162,8 @@ class DataCluster(Node):
     def pull(self, name: str, number: int, broker: str) -> list[Line]:
         return lines(self.data.pull(name, number, broker))
 
-    def results(self, name: str, subscription: int, after: int) -> tuple[list[Line], bool]:
-        found = self.data.results(name, subscription, after, PAGE, strict=True)
+    def results(self, name: str, subscription: int, after: int, same_as: int | None) -> tuple[list[Line], bool]:
+        found = self.data.results(name, subscription, after, PAGE, strict=True, same_as=same_as)
         return lines(found), len(found) == PAGE
 
 

@@ -27,11 +27,11 @@ from tocsin.cluster.model import (
 from tocsin.cluster.storage.catalog import grant_rows, tables
 from tocsin.cluster.storage.catalog.commit import (
     SEGMENT,
-    WITHOUT_BROKER,
     Commit,
     apply,
     check_exist,
     checked_text,
+    end_subscriptions,
     key_of,
     kind_of,
     marks,
@@ -156,8 +156,9 @@ class Catalog:
                 session.run(f"DELETE FROM subscription_brokers WHERE subscription IN ({mine})", own)
                 session.run("DELETE FROM subscriptions WHERE channel = ?", own)
             elif isinstance(definition, Broker):
+                had = session.rows("SELECT subscription FROM subscription_brokers WHERE broker = ?", own)
                 session.run("DELETE FROM subscription_brokers WHERE broker = ?", own)
-                session.run(f"DELETE FROM subscriptions WHERE {WITHOUT_BROKER}")
+                end_subscriptions(session, [row[0] for row in had])
             session.run("DELETE FROM definitions WHERE id = ?", own)
         return paths
 
@@ -255,6 +256,11 @@ class Catalog:
         if last is not None:
             yield last
 
+    def ended(self, channel: int, id: int) -> bytes | None:
+        """The digest of the arguments of a subscription that has ended; None once no results of it are stored."""
+        rows = self._db.query("SELECT digest FROM ended_subscriptions WHERE id = ? AND channel = ?", (id, channel))
+        return bytes(rows[0][0]) if rows else None
+
     # -- executions ------------------------------------------------------------------------------------------------
 
     def _advance(self, session: Session, channel: int, positions: Mapping[int, int]) -> None:
@@ -343,12 +349,17 @@ class Catalog:
         return Execution(*rows[0]) if rows else None
 
     def expire(self, channel: int, before: float) -> list[str]:
-        """Delete the executions with an earlier time; return the paths of their results.
+        """Delete the executions with an earlier time, and what is known of ended subscriptions without results.
+        Return the paths of the results.
 
         Their outbox entries stay: a broker that was not notified in time must learn that it missed something."""
         with self._db.writing() as session:
             sql = "DELETE FROM executions WHERE channel = ? AND time < ? RETURNING path"
-            return [row[0] for row in session.rows(sql, (channel, before)) if row[0] is not None]
+            paths = [row[0] for row in session.rows(sql, (channel, before)) if row[0] is not None]
+            first = session.rows("SELECT min(number) FROM executions WHERE channel = ?", (channel,))[0][0]
+            ended = (channel, 2**62 if first is None else first)
+            session.run("DELETE FROM ended_subscriptions WHERE channel = ? AND execution < ?", ended)
+            return paths
 
     # -- outbox ----------------------------------------------------------------------------------------------------
 
