@@ -48,6 +48,8 @@ def promises(world: Deployment, *, whole: bool) -> Iterator[Violation]:
     yield from _published(world, whole)
     for complaint in world.coordinator.complaints:
         yield Violation("a plan lowers the maximum", complaint)
+    for complaint in world.cluster.notifier.complaints:
+        yield Violation("no channel waits for another", complaint)
 
 
 def _kept(cluster: DataCluster, client: ClientNode, it: Interest, span: Span, whole: bool) -> Iterator[Violation]:

@@ -7,8 +7,9 @@ time it is. ``tests/cluster/contract`` runs the same scripts against this and ag
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import count, zip_longest
 from typing import Any
 
 import msgspec
@@ -285,10 +286,16 @@ class ReferenceCluster:
 
     # -- notifications
 
-    def entries(self, broker: int, limit: int) -> list[OutboxEntry]:
-        """In order of channel and execution."""
-        mine = [entry for entry in self.outbox if entry.broker == broker]
-        return sorted(mine, key=lambda entry: (entry.channel, entry.execution))[:limit]
+    def entries(self, broker: int, limit: int, known: Collection[OutboxEntry] = ()) -> list[OutboxEntry]:
+        """Without the known ones: the oldest of each channel, then the second of each. Channels with the fewest known
+        entries come first, then those that have waited longest."""
+        held = Counter(entry.channel for entry in known)
+        channels: dict[int, list[OutboxEntry]] = {}
+        for entry in self.outbox:  # by age
+            if entry.broker == broker and entry not in known:
+                channels.setdefault(entry.channel, []).append(entry)
+        ranks = zip_longest(*(channels[channel] for channel in sorted(channels, key=held.__getitem__)))
+        return [entry for rank in ranks for entry in rank if entry is not None][:limit]
 
     def delete(self, entries: Sequence[OutboxEntry]) -> None:
         """The broker has answered."""
