@@ -30,6 +30,7 @@
         ├── ConnectionLost        the connection of a client ended and will not be opened again (close)
         ├── Uncertain             the answer to a request was lost: it may have been done or not (accepted)
         ├── StorageError          the segment path, the catalog or a store cannot be read or written
+        │   └── Damaged           a stored file is damaged or missing (path)
         └── LeaseHeld             another process serves this catalog or store
 
 Each error has a stable ``code`` for programs, a message for people, a ``hint`` that says what to do, and ``fields``.
@@ -224,6 +225,10 @@ class Uncertain(SystemFailure):
 class StorageError(SystemFailure):
     code = "storage"
     status = 507
+
+
+class Damaged(StorageError):
+    code = "damaged"
 
 
 class LeaseHeld(SystemFailure):

@@ -188,6 +188,16 @@ def the_notifier_gives_up_silently_at_the_first_failure(patch: pytest.MonkeyPatc
     patch.setattr(ReferenceCluster, "give_up", give_up)
 
 
+def the_broker_does_not_announce_damaged_results(patch: pytest.MonkeyPatch) -> None:
+    pulled = Delivery.pulled
+
+    def silent(self: Delivery, event: Any, out: Any) -> None:
+        kept = [line for line in event.lines if not line.gap]
+        pulled(self, msgspec.structs.replace(event, lines=kept), out)
+
+    patch.setattr(Delivery, "pulled", silent)
+
+
 def the_outbox_is_read_channel_by_channel(patch: pytest.MonkeyPatch) -> None:
     def entries(self: ReferenceCluster, broker: int, limit: int, known: Any = ()) -> list[OutboxEntry]:
         mine = [entry for entry in self.outbox if entry.broker == broker and entry not in known]
@@ -239,6 +249,7 @@ BROKEN = [
     (the_notifier_forgets_the_request_that_waits_for_the_window, "nothing is lost", 30),
     (the_notifier_treats_a_refusal_as_success, "nothing is lost", 0),
     (the_notifier_gives_up_silently_at_the_first_failure, "nothing is lost", 0),
+    (the_broker_does_not_announce_damaged_results, "nothing is lost", 0),
     (the_outbox_is_read_channel_by_channel, "no channel waits for another", 0),
     (a_recreated_channel_has_the_epoch_of_the_previous_one, "subscriptions agree", 0),
     (a_recreated_channel_serves_the_results_of_the_previous_one, "its own", 0),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tocsin.cluster.model import Channel, Dataset
+from tocsin.cluster.model import Channel, Dataset, Execution
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.query.compiler import Relation, Use
 from tocsin.cluster.spark.analysis_cache import AnalysisCache
@@ -21,9 +22,12 @@ from tocsin.cluster.storage.results import ResultStore
 from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.config import ClusterConfig
+from tocsin.errors import Damaged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
 
 _views = count(1)
 
@@ -37,7 +41,9 @@ class ClusterContext:
         self.catalog = catalog
         self.definitions = DefinitionIndex(catalog)
         self.segments = SegmentStore(config.segment_root)
-        self.results = ResultStore(self.segments)
+        self.results = ResultStore(self.segments, self._damaged)
+        #: Executions whose results cannot be read, with the reason.
+        self.damaged: dict[tuple[int, int], str] = {}
         self.metrics = Metrics()
         self.runtime = runtime
         self.analysis_cache = AnalysisCache(runtime.dialect)
@@ -51,6 +57,17 @@ class ClusterContext:
     def _appended(self, heads: dict[int, int]) -> None:
         for callback in self.on_append:
             callback(heads)
+
+    def _damaged(self, execution: Execution, error: Damaged) -> None:
+        """Subscribers get a gap. Results that have expired meanwhile are not damaged: their files are deleted."""
+        key = (execution.channel, execution.number)
+        if self.catalog.execution(*key) is None:
+            raise error
+        channel = self.definitions.by_id(execution.channel)
+        if channel is not None and key not in self.damaged:
+            self.damaged[key] = text = f"the results of {channel.name}/{execution.number} are lost: {error}"
+            self.metrics.results_damaged.labels(channel.name).inc()
+            log.error("%s; subscribers get a gap", text)
 
     def open_dataset(self, dataset: Dataset) -> DatasetStore:
         store = DatasetStore(dataset, self.segments, resident_rows=self.config.tail_rows)

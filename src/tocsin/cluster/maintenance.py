@@ -93,6 +93,9 @@ class Maintenance:
             paths = self.context.catalog.expire(channel.id, now - retention)
             self.context.segments.delete(paths)
             deleted += len(paths)
+            first = self.context.catalog.first_execution(channel.id)
+            for key in [key for key in list(self.context.damaged) if key[0] == channel.id and key[1] < first]:
+                del self.context.damaged[key]
         self.context.catalog.forget_keys(now - self.context.config.idempotency)
         return deleted
 

@@ -38,6 +38,8 @@ from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
 
 #: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
 NAME_SECONDS = 20.0
+#: Damaged executions that ``/brokers`` shows of one broker.
+SHOWN = 10
 
 
 class DataCluster:
@@ -254,7 +256,14 @@ class DataCluster:
             "pending": line.get("pending", 0),
             "failures": line.get("failures", 0),
             "last_error": line.get("last_error"),
+            "damaged": self._damaged_for(broker.id),
         }
+
+    def _damaged_for(self, broker: int) -> list[str]:
+        """Of the executions whose results are lost, the newest in channels that the broker has subscriptions to."""
+        tables = self.context.tables
+        mine = {id for id, table in tables.items() if len(table.of_broker(broker))}
+        return [text for (channel, _), text in self.context.damaged.items() if channel in mine][-SHOWN:]
 
     def subscribe(
         self, channel: str, broker: str, args: Sequence[Sequence[Any] | Mapping[str, Any]]

@@ -22,11 +22,12 @@ Arguments = Sequence[Any] | Mapping[str, Any]
 
 
 class Result(Struct, frozen=True):
-    """What one subscription got in one execution: ``results`` is a JSON array."""
+    """What one subscription got in one execution: ``results`` is a JSON array. ``gap``: why they are lost."""
 
     subscription: int
     execution: int
     results: bytes
+    gap: str = ""
 
 
 class Message(Struct, frozen=True):
@@ -55,6 +56,13 @@ class Execution(Struct, eq=False):
     found: dict[str, bytes]
     stored: dict[int, bytes]
     expired: float | None = None
+    damaged: bool = False  # its results cannot be read
+
+    def of(self, id: int) -> list[Result]:
+        """What a subscription gets of it. Of damaged results it is not known whose they are."""
+        if self.damaged:
+            return [Result(id, self.number, b"[]", "damaged")]
+        return [Result(id, self.number, self.stored[id])] if id in self.stored else []
 
 
 class Subscription(Struct, eq=False):
@@ -266,9 +274,9 @@ class ReferenceCluster:
         at = self.channel(channel)
         if not at.first <= number <= at.last:
             raise self._no_execution(at, number)
-        stored = at.executions[number - 1].stored
+        execution = at.executions[number - 1]
         mine = [each.id for each in self.subscriptions(channel, self.broker(broker).name, limit=len(at.subscriptions))]
-        return [Result(id, number, stored[id]) for id in sorted(mine) if id in stored]
+        return [result for id in sorted(mine) for result in execution.of(id)]
 
     def results(self, channel: str, id: int, after: int, limit: int = 100, *, strict: bool = False) -> list[Result]:
         """What one subscription got after an execution; 0 means from the oldest that is kept, unless ``strict``."""
@@ -276,7 +284,7 @@ class ReferenceCluster:
         if after < at.first - 1 and (after or strict):
             raise self._no_execution(at, after + 1)
         kept = at.executions[max(after, at.first - 1) :]
-        return [Result(id, each.number, each.stored[id]) for each in kept if id in each.stored][:limit]
+        return [result for each in kept for result in each.of(id)][:limit]
 
     @staticmethod
     def _no_execution(channel: Channel, number: int) -> NotFound:

@@ -237,7 +237,11 @@ class Gap(Message, frozen=True, tag="gap"):
     after: Execution
     next: Execution
     reason: Annotated[
-        str, Meta(description="`retention`: they have expired; `released`: no broker held the subscription meanwhile")
+        str,
+        Meta(
+            description="`retention`: they have expired; `released`: no broker held the subscription meanwhile; "
+            "`damaged`: their file cannot be read"
+        ),
     ]
 
 

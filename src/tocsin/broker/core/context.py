@@ -52,7 +52,7 @@ class Context:
 
     def deliver_lines(self, subscription: BESubscription, peers: tuple[Peer, ...], lines: list[Line], out: Out) -> None:
         """Results that were fetched, under the id that the subscription has now."""
-        template, id = subscription.channel.template, subscription.id
-        self.ledger.counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
-        messages = tuple(template % (id, line.execution, line.rows, line.results) for line in lines)
-        self.deliver(peers, messages, out)
+        counters = self.ledger.counters
+        counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
+        counters.gaps += len(peers) * sum(bool(line.gap) for line in lines)
+        self.deliver(peers, tuple(subscription.message(line) for line in lines), out)

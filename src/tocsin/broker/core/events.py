@@ -16,12 +16,16 @@ Args = list[Any] | dict[str, Any]
 
 
 class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
-    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread."""
+    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread.
+
+    ``gap``: why they are lost, if there were any.
+    """
 
     subscription: int
     execution: int
     rows: int
     results: Raw
+    gap: str = ""
 
 
 class Problem(Struct, frozen=True):

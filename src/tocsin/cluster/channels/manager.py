@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from tocsin.cluster.channels.plan_cache import PlanCache
 from tocsin.cluster.channels.runner import ChannelRunner, Run
@@ -149,9 +148,8 @@ class ChannelManager:
             return msgspec.json.encode(message | {"pull": pull})
         message["time"] = execution.time
         if channel.push or broker.matched:
-            ids = np.intersect1d(
-                self.context.tables[entry.channel].of_broker(broker.id), self.recent_results.ids(execution)
-            )
+            mine = self.context.tables[entry.channel].of_broker(broker.id)
+            ids = self.recent_results.matching(execution, mine)
             if not len(ids):
                 return None
             if broker.matched:

@@ -234,6 +234,9 @@ class ResultLine(Struct, frozen=True):
     execution: int
     count: int
     results: list[Any]
+    gap: Annotated[
+        Literal["", "damaged"], Meta(description="`damaged`: the results of this execution are lost, if it had any")
+    ] = ""
 
 
 class BrokerInfo(Struct, frozen=True):
@@ -244,6 +247,9 @@ class BrokerInfo(Struct, frozen=True):
     pending: Annotated[int, Meta(description="notifications that it has not confirmed")]
     failures: Annotated[int, Meta(description="failed tries since the last success")]
     last_error: str | None
+    damaged: Annotated[
+        list[str], Meta(description="executions whose results cannot be read; the broker's subscribers got a gap")
+    ]
 
 
 class Registered(BrokerInfo, frozen=True):

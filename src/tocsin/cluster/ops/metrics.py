@@ -69,6 +69,9 @@ class Metrics:
             "result_subscriptions", "subscriptions that had results, summed over executions", "channel"
         )
         self.result_bytes = counter("result_bytes", "bytes of results written by executions", "channel")
+        self.results_damaged = counter(
+            "results_damaged", "executions whose results cannot be read, so that subscribers got a gap", "channel"
+        )
         self.channel_lag = gauge("channel_lag_ordinals", "commits that the channel has not read yet", "channel")
         self.channel_failing = gauge("channel_failing", "1 while the channel is marked failing", "channel")
         self.subscriptions = gauge("subscriptions", "subscriptions of a channel", "channel")
