@@ -112,7 +112,12 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     processes: Annotated[int, about("processes that share the port")] = 1
     inside_port: Annotated[int, about("port on which the data cluster notifies the broker; 0 takes a free one")] = 0
     inside_url: Annotated[str, about("how the data cluster reaches that port; '' for host and port")] = ""
-    heartbeat: Annotated[float, about("seconds between two pings to a subscriber; 0 for none")] = 25.0
+    heartbeat: Annotated[
+        float, about("seconds between two pings to a subscriber, which reconnects after three missed ones; 0 for none")
+    ] = 3.0
+    silence: Annotated[
+        float, about("seconds without any message after which a subscriber's connection is closed", gt=0)
+    ] = 75.0
     hello_timeout: Annotated[float, about("seconds a new connection has for its first message")] = 10.0
     grace: Annotated[float, about("seconds that a BE subscription without subscribers is kept")] = 60.0
     user_expiry: Annotated[float, about("seconds a user who is away keeps subscriptions and position")] = 604_800.0

@@ -17,13 +17,17 @@ Out = list[Instruction]
 
 
 class Context:
-    """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks."""
+    """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks.
+
+    ``alternatives``: other brokers and their addresses, for the clients.
+    """
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config, self.limits = config, config.limits
         self.now = 0.0
         self.sessions: dict[Peer, Session] = {}
         self.ledger = Ledger(Cache(self.limits.cache_bytes, self.limits.cache_results))
+        self.alternatives: dict[str, str] = {}
         self.changed: dict[str, None] = {}
         self.changed_users: dict[str, None] = {}
 

@@ -126,6 +126,8 @@ class LoadReports:
                 self.be_subscriptions.by_id[id].reported = -1.0
 
     def ordered(self, event: ev.Ordered, out: Out) -> None:
+        if event.orders.alternatives not in ({}, self.context.alternatives):
+            self.context.alternatives = event.orders.alternatives
         for order in event.orders.migrations:
             name = order.subscriber
             peer = self.sessions.by_subscriber.get(name)

@@ -17,7 +17,7 @@ from string import ascii_letters, digits
 from typing import Any
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.broker_candidates import Candidate, Candidates
+from tocsin.client.core.broker_candidates import Candidate, Candidates, encrypted
 from tocsin.client.core.connection_state import LATE, TIMEOUT, ConnectionState, Stage
 from tocsin.client.core.publications import Publications
 from tocsin.client.core.session import Role
@@ -82,7 +82,7 @@ class ClientState:
         self.problem = ""
         self._login, self._agent, self._coordinator = login, agent, coordinator
         self._wait_for_broker, self._nearest = wait_for_broker, nearest
-        self._backoff = Backoff(random)
+        self._random, self._backoff = random, Backoff(random)
         self._stage = Stage.IDLE  # while there is no connection
         self._same = False  # try the same broker again, without the coordinator
         self._returning = False  # to the broker whose connection broke
@@ -289,6 +289,7 @@ class ClientState:
         self.connects += 1
         self._fresh = False
         self.candidates.welcomed(message.broker)
+        self.candidates.learn(message.alternatives, self._random)
         if self.connects == 1:
             self._do(ev.Opened())
         self.publications.start(connection)
@@ -428,7 +429,7 @@ class ClientState:
             return "the client has not finished its last migration"
         if connection.welcome is not None and message.broker == connection.welcome.broker:
             return "the client is already there"
-        if connection.candidate.url.startswith(("https:", "wss:")) and not message.url.startswith(("https:", "wss:")):
+        if encrypted(connection.candidate.url) and not encrypted(message.url):
             return "the client does not migrate from an encrypted connection to an unencrypted one"
         return ""
 
@@ -516,7 +517,10 @@ class ClientState:
 
     def _pinged(self, connection: ConnectionState, message: wire.Ping) -> None:
         connection.session.ping(message)
-        connection.send(wire.Pong())
+        if connection is self.current:
+            self.candidates.learn(message.alternatives, self._random)
+        if message.answer:
+            connection.send(wire.Pong())
 
     def _ack(self) -> None:
         self._acked_at = self._now

@@ -26,3 +26,4 @@ class Session(Struct, eq=False):
     not_live: int = 0  # subscriptions that are not live
     unanswered: int = 0
     queued: list[FromClient] | None = None  # received while its token is being looked up
+    alternatives: dict[str, str] | None = None  # as the client knows them

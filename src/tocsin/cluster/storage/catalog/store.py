@@ -377,7 +377,7 @@ class Catalog:
         share = total = 0
         with self._db.reading() as session:
             unread = [channel for (channel,) in session.rows(WAITING, (broker, limit + len(held)))]
-            found = {channel: [] for channel in unread}
+            found: dict[int, list[OutboxEntry]] = {channel: [] for channel in unread}
             while unread and total < limit:
                 share += ceil((limit - total) / len(unread))
                 read = Counter[int]()
