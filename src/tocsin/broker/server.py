@@ -35,6 +35,7 @@ from tocsin.http.request_handler import handle
 from tocsin.http.requests import read_body
 from tocsin.http.responses import answer
 from tocsin.http.server import Protocol, WebServer, address, no_such_path
+from tocsin.steady_clock import SteadyClock
 from tocsin.wire import asyncapi
 from tocsin.wire.tickets import TicketVerifier
 
@@ -166,7 +167,9 @@ class Server(WebServer):
     async def main(self) -> None:
         config = self.settings
         loop = asyncio.get_running_loop()
-        users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
+        users = UserStore(
+            Path(config.home) / "users.db", config.name, config.user_expiry, SteadyClock(config.clock_grace).expiry
+        )
         held = contextlib.ExitStack()
         try:
             own = held.enter_context(identity(Path(config.home), config.name))

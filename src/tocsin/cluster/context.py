@@ -23,6 +23,7 @@ from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.config import ClusterConfig
 from tocsin.errors import Damaged
+from tocsin.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +50,8 @@ class ClusterContext:
         self.analysis_cache = AnalysisCache(runtime.dialect)
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
-        self.committer = Committer(catalog, self.segments, self.metrics, self._appended)
+        self.clock = SteadyClock(config.clock_grace, catalog.kept_time())
+        self.committer = Committer(catalog, self.segments, self.metrics, self._appended, now=lambda: self.clock.now())
         self.on_append: list[Callable[[dict[int, int]], None]] = []
         self.frames: Callable[[Relation], DataFrame] | None = None
         self.executed = threading.Condition()

@@ -86,7 +86,9 @@ class Maintenance:
 
     def expire(self, now: float | None = None) -> int:
         """Delete expired results and idempotency keys; return the number of deleted result files."""
-        now = time.time() if now is None else now
+        if now is None:
+            now = self.context.clock.expiry()
+            self.context.catalog.keep_time(now)
         deleted = 0
         for channel in self.context.definitions.all(Channel):
             retention = channel.retention if channel.retention is not None else self.context.config.retention

@@ -161,6 +161,7 @@ class DataCluster:
             "committer": self.context.committer.alive and not self._closed,
             "datasets": len(self.context.stores),
             "channels": len(self.context.tables),
+            "clock": self.context.clock.problem,
         }
 
     @property
@@ -181,6 +182,7 @@ class DataCluster:
                 job.late_reported = job.late
             metrics.channel_failing.labels(name).set(runner.channel.state == "failing")
             metrics.subscriptions.labels(name).set(len(context.tables[runner.channel.id]))
+        metrics.clock_jump.set(context.clock.jump)
         metrics.notifications_pending.set(
             sum(line["pending"] for line in self.channel_manager.notifier.status().values())
         )

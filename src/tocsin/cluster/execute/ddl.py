@@ -123,7 +123,7 @@ class DdlExecutor:
             statement.period,
             statement.retention,
             function,
-            time.time(),
+            self.context.clock.now(),
         )
         self.context.definitions.check_new(channel)
         if columns is None:

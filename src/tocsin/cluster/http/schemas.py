@@ -278,6 +278,7 @@ class Status(Struct, frozen=True):
     committer: Annotated[bool, Meta(description="whether records can be stored")]
     datasets: int
     channels: int
+    clock: Annotated[str, Meta(description="what is wrong with the clock of the machine; '' if nothing")]
 
 
 class RouteInfo(Struct, frozen=True):

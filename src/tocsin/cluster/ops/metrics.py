@@ -91,6 +91,10 @@ class Metrics:
         self.http_seconds = histogram("http_seconds", "time to answer a request", "method", "route")
         self.http_bytes_in = counter("http_received_bytes", "bytes of request bodies", "route")
 
+        self.clock_jump = gauge(
+            "clock_jump_seconds", "how far the clock is ahead of the expected time; 0 unless it has jumped"
+        )
+
         self._readers: list[Callable[[], None]] = []
         self.spark("stopped")
 

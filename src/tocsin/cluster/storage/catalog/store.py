@@ -108,6 +108,18 @@ class Catalog:
                 rows = session.rows("SELECT value FROM meta WHERE name = 'identity'")
         return int(rows[0][0])
 
+    def kept_time(self) -> float | None:
+        """The time that was kept last."""
+        rows = self._db.query("SELECT value FROM meta WHERE name = 'time'")
+        return float(rows[0][0]) if rows else None
+
+    def keep_time(self, now: float) -> None:
+        sql = (
+            "INSERT INTO meta (name, value) VALUES ('time', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        )
+        with self._db.writing() as session:
+            session.run(sql, (int(now),))
+
     def new_id(self) -> int:
         """An id that was never given out before and never will be again: ids start at 1 and grow, with gaps."""
         # One durable write reserves many ids: a channel with a million subscriptions needs as many.
