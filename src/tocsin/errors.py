@@ -38,7 +38,11 @@ Each error has a stable ``code`` for programs, a message for people, a ``hint`` 
 
 from __future__ import annotations
 
+import errno
 from typing import Any, ClassVar
+
+#: Errors of the system that mean that there is no room.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class TocsinError(Exception):
@@ -225,6 +229,13 @@ class Uncertain(SystemFailure):
 class StorageError(SystemFailure):
     code = "storage"
     status = 507
+
+
+def disk_full(error: BaseException) -> StorageError | None:
+    """The error for a file that could not be written because there is no room; None for other errors."""
+    if not isinstance(error, OSError) or error.errno not in FULL:
+        return None
+    return StorageError(f"the disk is full: {error}", hint="free some space and try again")
 
 
 class Damaged(StorageError):

@@ -119,11 +119,13 @@ class App:
 
     async def ready(self, request: Request) -> Response:
         upstream = self.upstream
-        ready = upstream.registered.is_set() and upstream.last_error is None
+        problem = self.driver.store_problem
+        ready = upstream.registered.is_set() and upstream.last_error is None and not problem
         facts = {
             "ready": ready,
             "registered": upstream.registered.is_set(),
             "cluster": upstream.last_error or "answers",
+            "users": problem or "known",
         }
         return answer(facts, 200 if ready else 503)
 

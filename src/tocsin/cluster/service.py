@@ -34,10 +34,12 @@ from tocsin.cluster.storage.catalog import open_catalog
 from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
-from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
+from tocsin.errors import Conflict, NotFound, NotReady, StorageError, TocsinError
 
 #: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
 NAME_SECONDS = 20.0
+#: Seconds between two checks whether there is room on the disk.
+ROOM_SECONDS = 2.0
 #: Damaged executions that ``/brokers`` shows of one broker.
 SHOWN = 10
 
@@ -55,6 +57,7 @@ class DataCluster:
         self._closed = False
         self._up = threading.Event()
         self._started = time.monotonic()
+        self._room_lock, self._room_checked, self._room_problem = threading.Lock(), -ROOM_SECONDS, ""
         #: When each broker registered last, by its id.
         self._registered: dict[int, float] = {}
         Path(config.home).mkdir(parents=True, exist_ok=True)
@@ -136,9 +139,24 @@ class DataCluster:
         self.close()
 
     @property
+    def storage_problem(self) -> str:
+        """Why nothing can be stored; tried again after some seconds."""
+        with self._room_lock:
+            if time.monotonic() >= self._room_checked + ROOM_SECONDS:
+                try:
+                    self.context.segments.check_room()
+                    self.context.catalog.keep_time(self.context.clock.expiry())
+                    self._room_problem = ""
+                except StorageError as error:
+                    self._room_problem = str(error)
+                self._room_checked = time.monotonic()
+            return self._room_problem
+
+    @property
     def ready(self) -> bool:
         return (
             self._up.is_set()
+            and not self.storage_problem
             and self.context.runtime.state == "up"
             and self.context.runtime.answers
             and self.context.committer.alive
@@ -156,7 +174,7 @@ class DataCluster:
         return {
             "ready": self.ready,
             "spark": runtime.state if runtime.answers else "silent",
-            "reason": runtime.reason,
+            "reason": self.storage_problem or runtime.reason,
             "master": self.config.master,
             "committer": self.context.committer.alive and not self._closed,
             "datasets": len(self.context.stores),

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from tocsin.errors import Busy, MethodNotAllowed, NotReady, TocsinError
+from tocsin.errors import Busy, MethodNotAllowed, NotReady, TocsinError, disk_full
 
 log = logging.getLogger("tocsin.server")
 
@@ -36,6 +36,7 @@ def stream(chunks: AsyncIterator[bytes], media: str, headers: dict[str, str] | N
 
 def error_body(error: Exception, where: str = "") -> tuple[int, dict[str, Any]]:
     """(status, body) of an error. Unexpected errors are logged under an id, and the client gets only the id."""
+    error = disk_full(error) or error
     if isinstance(error, TocsinError):
         if error.status >= 500 and not isinstance(error, Busy | NotReady):
             log.warning("%s: %s: %s", where, error.code, error)

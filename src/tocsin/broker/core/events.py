@@ -90,11 +90,12 @@ class Drained(Event, frozen=True):
 
 
 class Authenticated(Event, frozen=True):
-    """Answers Authenticate; no ``user``: the token is not known."""
+    """Answers Authenticate; no ``user``: the token is not known. ``problem``: that could not be found out."""
 
     peer: Peer
     user: str | None
     durable: list[DurableSubscription] = []
+    problem: str = ""
 
 
 class Restored(Event, frozen=True):

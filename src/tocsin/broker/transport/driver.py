@@ -20,6 +20,11 @@ from tocsin.wire.tickets import TicketVerifier
 
 log = logging.getLogger(__name__)
 
+#: Seconds for which a failed check of a token makes the broker not ready.
+PROBLEM_SECONDS = 10.0
+#: Bytes of a reason; a close frame holds little more.
+MOST_REASON = 100
+
 
 class Driver:
     """One state machine on one loop.
@@ -35,6 +40,7 @@ class Driver:
         self.state = BrokerState(config, (tickets or TicketVerifier(config.name, time.time)).refuses)
         self.writer = FrameWriter()
         self._sends: list[do.Send] = []
+        self._store_problem = ("", 0.0)
         self._ticking: asyncio.TimerHandle | None = None
         self._carry_out: dict[type[Any], Callable[[Any], object]] = {
             do.Send: self._send,
@@ -47,8 +53,13 @@ class Driver:
 
         def authenticate(it: do.Authenticate) -> None:
             def found(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
-                user, durable = (None, []) if future.exception() else future.result()
-                self.loop.call_soon_threadsafe(self.handle, Authenticated(it.peer, user, durable))
+                error = future.exception()
+                problem = "" if error is None else str(error)
+                self._store_problem = (problem, self.loop.time())
+                user, durable = (None, []) if problem else future.result()
+                self.loop.call_soon_threadsafe(
+                    self.handle, Authenticated(it.peer, user, durable, problem[:MOST_REASON])
+                )
 
             store.look_up(it.token).add_done_callback(found)
 
@@ -63,6 +74,12 @@ class Driver:
         for user, durable in store.all_durable().result():
             self.handle(Restored(user, durable))
         self._tick()
+
+    @property
+    def store_problem(self) -> str:
+        """Why tokens could not be checked a short time ago."""
+        problem, at = self._store_problem
+        return problem if self.loop.time() < at + PROBLEM_SECONDS else ""
 
     def stop(self) -> None:
         if self._ticking is not None:

@@ -29,6 +29,9 @@ ROW_GROUP = (16 * 1024, 128 * 1024)
 #: The folders of the data cluster; other files in the segment path are never deleted.
 OURS = ("datasets/", "results/", "subscriptions/")
 
+#: Bytes without which a disk counts as full.
+ROOM = 64 * 1024
+
 _OWNER = "tocsin-owner"
 _SUFFIX = ".parquet"
 _TEMPORARY = ".tmp-"
@@ -181,6 +184,18 @@ class SegmentStore:
                     self._known = {known for known in self._known if not Path(known).is_relative_to(where)}
                 elif kind == pafs.FileType.File:
                     self._fs.delete_file(where)
+
+    def check_room(self) -> None:
+        """Raise StorageError if nothing can be written. Other file systems than this machine's are not tried."""
+        if self._local:
+            path = f"{_TEMPORARY}room"
+            with storage_errors("write to the segment path", path):
+                try:
+                    with self._fs.open_output_stream(self._at(path)) as sink:
+                        sink.write(bytes(ROOM))
+                finally:
+                    with suppress(OSError):
+                        self._fs.delete_file(self._at(path))
 
     def claim(self, identity: int) -> None:
         """Reserve the path for one catalog, so that no other catalog reads or deletes its files."""
