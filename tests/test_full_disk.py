@@ -1,4 +1,4 @@
-"""Each part, as a process that cannot write to its disk: it says so, nothing happens by half, and it goes on by itself."""
+"""Each part as a process that cannot write to its disk: it says so, does nothing by half, and goes on by itself."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class Store:
 
     def check(self) -> None:
         """Write something, to find out whether that is possible."""
-        sql = "INSERT INTO meta (name, value) VALUES ('checks', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1"
+        sql = "INSERT INTO meta VALUES ('checks', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1"
         with self._db.writing() as session:
             session.run(sql)
 

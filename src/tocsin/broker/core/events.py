@@ -90,12 +90,12 @@ class Drained(Event, frozen=True):
 
 
 class Authenticated(Event, frozen=True):
-    """Answers Authenticate; no ``user``: the token is not known. ``problem``: that could not be found out."""
+    """Answers Authenticate; no ``user``: the token is not known. ``failed``: it could not be checked."""
 
     peer: Peer
     user: str | None
     durable: list[DurableSubscription] = []
-    problem: str = ""
+    failed: bool = False
 
 
 class Restored(Event, frozen=True):

@@ -35,7 +35,7 @@ class UserSessions:
         session = self.context.sessions.get(event.peer)
         if session is None or session.queued is None:
             return
-        if event.problem:
+        if event.failed:
             self.sessions.close(session.peer, close_codes.UNVERIFIED, "the token cannot be checked now", out)
             return
         if event.user is None:

@@ -22,8 +22,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds for which a failed check of a token makes the broker not ready.
 PROBLEM_SECONDS = 10.0
-#: Bytes of a reason; a close frame holds little more.
-MOST_REASON = 100
 
 
 class Driver:
@@ -57,9 +55,8 @@ class Driver:
                 problem = "" if error is None else str(error)
                 self._store_problem = (problem, self.loop.time())
                 user, durable = (None, []) if problem else future.result()
-                self.loop.call_soon_threadsafe(
-                    self.handle, Authenticated(it.peer, user, durable, problem[:MOST_REASON])
-                )
+                event = Authenticated(it.peer, user, durable, failed=bool(problem))
+                self.loop.call_soon_threadsafe(self.handle, event)
 
             store.look_up(it.token).add_done_callback(found)
 

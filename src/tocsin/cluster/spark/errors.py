@@ -53,6 +53,5 @@ def explained() -> Iterator[None]:
 
 def _check_disk(error: Exception) -> None:
     if _FULL in str(error):
-        raise StorageError(
-            f"Spark's disk is full: {message_of(error)}", hint="free some space and try again"
-        ) from error
+        hint = "free some space and try again"
+        raise StorageError(f"Spark's disk is full: {message_of(error)}", hint=hint) from error
