@@ -61,6 +61,8 @@ class WriteBehind:
 
     def _checked(self, task: asyncio.Task[None]) -> None:
         self._checking = None
+        if not task.cancelled() and isinstance(error := task.exception(), LeaseHeld):
+            self._lost(error)
 
     async def retry(self) -> None:
         """Called regularly; an error is logged once."""
