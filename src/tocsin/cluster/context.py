@@ -73,9 +73,22 @@ class ClusterContext:
 
     def open_dataset(self, dataset: Dataset) -> DatasetStore:
         store = DatasetStore(dataset, self.segments, resident_rows=self.config.tail_rows)
-        store.load(self.catalog.head(dataset.id), self.catalog.segments(dataset.id))
+        self.load_dataset(store)
         self.stores[dataset.id] = store
         return store
+
+    def load_dataset(self, store: DatasetStore) -> None:
+        """Read the segments, at the start or after a repair. A dataset with damaged ones is failing."""
+        id, before = store.dataset.id, set(store.damaged)
+        with self.committer.lock:
+            store.load(self.catalog.head(id), self.catalog.segments(id))
+        if store.damaged and set(store.damaged) != before:
+            try:
+                store.check()
+            except Damaged as error:
+                log.error("%s", error)
+        elif before and not store.damaged:
+            log.warning("dataset %s can be read again", store.dataset.name)
 
     def open_channel(self, channel: Channel) -> SubscriptionTable:
         table = SubscriptionTable(channel, self.segments)
@@ -98,6 +111,8 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         self._views: dict[Use, str] = {}
         names = {use.relation.name for use in uses if use.relation.kind == "dataset"}
         stores = {name: context.stores[context.definitions.get(Dataset, name).id] for name in names}
+        for store in stores.values():
+            store.check()
         with context.committer.lock:  # no commit is partly visible in the datasets
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()

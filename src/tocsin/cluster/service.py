@@ -32,6 +32,7 @@ from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.statements.ast import CreateBroker
 from tocsin.cluster.storage.catalog import open_catalog
 from tocsin.cluster.storage.compaction import Compactor
+from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
 from tocsin.errors import Conflict, NotFound, NotReady, StorageError, TocsinError
@@ -87,7 +88,9 @@ class DataCluster:
             query=self.query,
             wait_ready=lambda seconds: self.wait_ready(seconds),
         )
-        self.maintenance = Maintenance(self.context, self.compactor, self._spark_is_up)
+        self.maintenance = Maintenance(
+            self.context, self.compactor, self._spark_is_up, self.channel_manager.check_datasets
+        )
         self.context.metrics.on_read(self._read_gauges)
 
     # -- lifecycle ---------------------------------------------------------------------------------------------------
@@ -107,6 +110,7 @@ class DataCluster:
         for schedule in context.catalog.schedules():
             self.procedures.resume(schedule)
         context.committer.start()
+        self.channel_manager.check_datasets()
         self.channel_manager.start()
         self.maintenance.start(spark)
 
@@ -190,6 +194,7 @@ class DataCluster:
         metrics, context = self.context.metrics, self.context
         for store in list(context.stores.values()):
             metrics.dataset_rows.labels(store.dataset.name).set(store.base_rows + store.recent_rows)
+            metrics.dataset_failing.labels(store.dataset.name).set(bool(store.damaged))
             metrics.dataset_segments.labels(store.dataset.name).set(len(store.base) + len(store.log))
         for runner in list(self.channel_manager.runners.values()):
             name = runner.channel.name
@@ -308,6 +313,29 @@ class DataCluster:
 
     def _broker_names(self) -> dict[int, str]:
         return {item.id: item.name for item in self.context.definitions.all(Broker)}
+
+    # -- datasets ----------------------------------------------------------------------------------------------------
+
+    def datasets(self) -> list[dict[str, Any]]:
+        return [self._dataset(store) for store in list(self.context.stores.values())]
+
+    def dataset(self, name: str) -> dict[str, Any]:
+        return self._dataset(self.context.stores[self.context.definitions.get(Dataset, name).id])
+
+    def _dataset(self, store: DatasetStore) -> dict[str, Any]:
+        errors = {path: error.message for path, error in store.damaged.items()}
+        return {
+            "name": store.dataset.name,
+            "active": store.dataset.active,
+            "key": list(store.dataset.key),
+            "columns": [{"name": item.name, "type": item.type} for item in store.dataset.columns],
+            "rows": store.base_rows + sum(segment.rows for segment in store.log),
+            "segments": len(store.base) + len(store.log),
+            "commits": store.head,
+            "state": "failing" if errors else "ready",
+            "error": next(iter(errors.values()), None),
+            "damaged": sorted(errors),
+        }
 
     # -- channels and results ----------------------------------------------------------------------------------------
 

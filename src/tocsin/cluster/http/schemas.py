@@ -227,6 +227,23 @@ class ResultParameters(ClientInput, frozen=True):
     ] = False
 
 
+class DatasetInfo(Struct, frozen=True):
+    name: str
+    active: bool
+    key: list[str]
+    columns: list[ColumnInfo]
+    rows: Annotated[int, Meta(description="in its segments, with rows that were overwritten since")]
+    segments: int
+    commits: int
+    state: Annotated[Literal["ready", "failing"], Meta(description="failing: segments are damaged or missing")]
+    error: str | None
+    damaged: Annotated[list[str], Meta(description="paths of these segments, below the segment path")]
+
+
+class Datasets(Struct, frozen=True):
+    datasets: list[DatasetInfo]
+
+
 class ResultLine(Struct, frozen=True):
     """All results of one subscription in one execution."""
 

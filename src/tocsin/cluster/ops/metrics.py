@@ -57,6 +57,7 @@ class Metrics:
         self.commit_seconds = histogram("commit_seconds", "time to make one commit durable")
         self.compactions = counter("compactions", "merges of segments", "dataset", "outcome")
         self.dataset_rows = gauge("dataset_rows", "rows in the segments of a dataset", "dataset")
+        self.dataset_failing = gauge("dataset_failing", "1 while segments of the dataset cannot be read", "dataset")
         self.dataset_segments = gauge("dataset_segments", "segments of a dataset", "dataset")
 
         self.executions = counter(

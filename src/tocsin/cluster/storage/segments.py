@@ -142,10 +142,10 @@ class SegmentStore:
 
     @contextmanager
     def reading(self, path: str) -> Iterator[None]:
-        """As ``storage_errors``. Raises Damaged where another try cannot help."""
+        """As ``storage_errors``. Raises Damaged where another try cannot help: the file may have other columns."""
         try:
             yield
-        except (OSError, KeyError, pa.ArrowException) as error:
+        except (OSError, KeyError, ValueError, pa.ArrowException) as error:
             raise _trouble("read segment", path, error, Damaged if self._damaged(error) else StorageError) from error
 
     def _damaged(self, error: Exception) -> bool:
