@@ -130,6 +130,9 @@ class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     collect_rows: Annotated[int, about("results with more rows are written by the executors")] = 500_000
     retention: Annotated[float, about("seconds that results are stored, unless the channel says otherwise")] = 86_400.0
     idempotency: Annotated[float, about("seconds that an Idempotency-Key is stored")] = 86_400.0
+    clock_grace: Annotated[
+        float, about("seconds that a clock which has jumped must last until results and keys expire by it", ge=0)
+    ] = 3_600.0
     execution_threads: Annotated[int, about("executions that may run in parallel")] = 4
     execution_seconds: Annotated[
         float, about("seconds after which an execution is cancelled; it is repeated later", gt=0)
@@ -221,10 +224,18 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     inside_host: Annotated[str, about("address on which the data cluster notifies the broker")] = "127.0.0.1"
     inside_port: Annotated[int, about("port on which the data cluster notifies the broker; 0 takes a free one")] = 0
     inside_url: Annotated[str, about("how the data cluster reaches that port; '' for host and port")] = ""
-    heartbeat: Annotated[float, about("seconds between two pings to a subscriber; 0 for none")] = 25.0
+    heartbeat: Annotated[
+        float, about("seconds between two pings to a subscriber, which reconnects after three missed ones; 0 for none")
+    ] = 3.0
+    silence: Annotated[
+        float, about("seconds without any message after which a subscriber's connection is closed", gt=0)
+    ] = 75.0
     hello_timeout: Annotated[float, about("seconds a new connection has for its first message")] = 10.0
     grace: Annotated[float, about("seconds that a BE subscription without subscribers is kept")] = 60.0
     user_expiry: Annotated[float, about("seconds a user who is away keeps subscriptions and position")] = 604_800.0
+    clock_grace: Annotated[
+        float, about("seconds that a clock which has jumped must last until users expire by it", ge=0)
+    ] = 3_600.0
     buffer_bytes: Annotated[int, about("bytes on their way to a subscriber before it counts as slow")] = 256 * 1024
     coordinator: Annotated[str, about("address of the coordinator; '' for none")] = ""
     public_url: Annotated[str, about("how subscribers reach the broker; '' for host and port")] = ""

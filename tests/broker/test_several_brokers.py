@@ -139,6 +139,7 @@ def test_a_second_broker_with_the_name_of_a_running_one_is_refused_and_the_first
             "ready": False,
             "registered": False,
             "cluster": f"another broker has the name 'b', at {address}",
+            "users": "known",
         }
         cluster.found("OfKind", (["fire"], [{"n": 1}]))
         assert speaker.next("notify")["results"] == [{"n": 1}]

@@ -40,6 +40,7 @@ from tocsin.http.responses import answer
 from tocsin.http.server import Protocol, WebServer, address, no_such_path
 from tocsin.http.tls import Tls
 from tocsin.identity.part_keys import PartKey, Peer
+from tocsin.steady_clock import SteadyClock
 from tocsin.wire import asyncapi
 from tocsin.wire.tickets import TicketVerifier
 
@@ -127,13 +128,14 @@ class App:
 
     async def ready(self, request: Request) -> Response:
         upstream = self.upstream
-        known = self.driver.state.access.known
-        ready = upstream.registered.is_set() and upstream.last_error is None and known
+        problem, known = self.driver.store_problem, self.driver.state.access.known
+        ready = upstream.registered.is_set() and upstream.last_error is None and known and not problem
         facts = {
             "ready": ready,
             "registered": upstream.registered.is_set(),
             "grants": known,
             "cluster": upstream.last_error or "answers",
+            "users": problem or "known",
         }
         return answer(facts, 200 if ready else 503)
 
@@ -159,9 +161,9 @@ class Server(WebServer):
         inside: socket.socket,
         tell: Callable[[str], None] = lambda event: None,
     ) -> None:
-        self.settings = (
-            config if config.anonymous or _only_here(config, public) else structs.replace(config, anonymous="none")
-        )
+        if not config.anonymous and not _only_here(config, public):
+            config = structs.replace(config, anonymous="none")
+        self.settings = config
         self.public, self.inside = public, inside
         self.tell = tell
         self.driver: Driver
@@ -198,7 +200,9 @@ class Server(WebServer):
         connections = min(config.limits.connections, file_limit() - self.requests - LEAST)
         config = structs.replace(config, limits=structs.replace(config.limits, connections=connections))
         loop = asyncio.get_running_loop()
-        users = UserStore(Path(config.home) / "users.db", config.name, config.user_expiry, time.time)
+        users = UserStore(
+            Path(config.home) / "users.db", config.name, config.user_expiry, SteadyClock(config.clock_grace).expiry
+        )
         held = contextlib.ExitStack()
         try:
             own = held.enter_context(part_key(Path(config.home), config.name))

@@ -31,9 +31,10 @@ from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.statements.ast import CreateBroker
 from tocsin.cluster.storage.catalog import digest, open_catalog
 from tocsin.cluster.storage.compaction import Compactor
+from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
-from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
+from tocsin.errors import Conflict, NotFound, NotReady, StorageError, TocsinError
 from tocsin.http.requests import Headers
 from tocsin.http.tls import Tls
 from tocsin.identity.grants import OPERATOR, GrantTable, Policy, Principal
@@ -44,6 +45,10 @@ from tocsin.wire.join import Join, Joined
 NAME_SECONDS = 20.0
 #: What brokers call this part when they join it.
 DATA_CLUSTER = "data cluster"
+#: Seconds between two checks whether there is room on the disk.
+ROOM_SECONDS = 2.0
+#: Damaged executions that ``/brokers`` shows of one broker.
+SHOWN = 10
 
 
 class DataCluster:
@@ -59,6 +64,7 @@ class DataCluster:
         self._closed = False
         self._up = threading.Event()
         self._started = time.monotonic()
+        self._room_lock, self._room_checked, self._room_problem = threading.Lock(), -ROOM_SECONDS, ""
         #: When each broker registered last, by its id.
         self._registered: dict[int, float] = {}
         self._parts: dict[str, str] = {}  # keys of parts that are not brokers, by name
@@ -93,7 +99,9 @@ class DataCluster:
             query=self.query,
             wait_ready=lambda seconds: self.wait_ready(seconds),
         )
-        self.maintenance = Maintenance(self.context, self.compactor, self._spark_is_up)
+        self.maintenance = Maintenance(
+            self.context, self.compactor, self._spark_is_up, self.channel_manager.check_datasets
+        )
         self.context.metrics.on_read(self._read_gauges)
 
     # -- lifecycle ---------------------------------------------------------------------------------------------------
@@ -113,6 +121,7 @@ class DataCluster:
         for schedule in context.catalog.schedules():
             self.procedures.resume(schedule)
         context.committer.start()
+        self.channel_manager.check_datasets()
         self.channel_manager.start()
         self.maintenance.start(spark)
 
@@ -145,9 +154,24 @@ class DataCluster:
         self.close()
 
     @property
+    def storage_problem(self) -> str:
+        """Why nothing can be stored; tried again after some seconds."""
+        with self._room_lock:
+            if time.monotonic() >= self._room_checked + ROOM_SECONDS:
+                try:
+                    self.context.segments.check_room()
+                    self.context.catalog.keep_time(self.context.clock.expiry())
+                    self._room_problem = ""
+                except StorageError as error:
+                    self._room_problem = str(error)
+                self._room_checked = time.monotonic()
+            return self._room_problem
+
+    @property
     def ready(self) -> bool:
         return (
             self._up.is_set()
+            and not self.storage_problem
             and self.context.runtime.state == "up"
             and self.context.runtime.answers
             and self.context.committer.alive
@@ -165,11 +189,12 @@ class DataCluster:
         return {
             "ready": self.ready,
             "spark": runtime.state if runtime.answers else "silent",
-            "reason": runtime.reason,
+            "reason": self.storage_problem or runtime.reason,
             "master": self.config.master,
             "committer": self.context.committer.alive and not self._closed,
             "datasets": len(self.context.stores),
             "channels": len(self.context.tables),
+            "clock": self.context.clock.problem,
         }
 
     @property
@@ -180,6 +205,7 @@ class DataCluster:
         metrics, context = self.context.metrics, self.context
         for store in list(context.stores.values()):
             metrics.dataset_rows.labels(store.dataset.name).set(store.base_rows + store.recent_rows)
+            metrics.dataset_failing.labels(store.dataset.name).set(bool(store.damaged))
             metrics.dataset_segments.labels(store.dataset.name).set(len(store.base) + len(store.log))
         for runner in list(self.channel_manager.runners.values()):
             name = runner.channel.name
@@ -190,6 +216,7 @@ class DataCluster:
                 job.late_reported = job.late
             metrics.channel_failing.labels(name).set(runner.channel.state == "failing")
             metrics.subscriptions.labels(name).set(len(context.tables[runner.channel.id]))
+        metrics.clock_jump.set(context.clock.jump)
         metrics.notifications_pending.set(
             sum(line["pending"] for line in self.channel_manager.notifier.status().values())
         )
@@ -297,7 +324,14 @@ class DataCluster:
             "pending": line.get("pending", 0),
             "failures": line.get("failures", 0),
             "last_error": line.get("last_error"),
+            "damaged": self._damaged_for(broker.id),
         }
+
+    def _damaged_for(self, broker: int) -> list[str]:
+        """Of the executions whose results are lost, the newest in channels that the broker has subscriptions to."""
+        tables = self.context.tables
+        mine = {id for id, table in tables.items() if len(table.of_broker(broker))}
+        return [text for (channel, _), text in self.context.damaged.items() if channel in mine][-SHOWN:]
 
     def subscribe(
         self, channel: str, broker: str, args: Sequence[Sequence[Any] | Mapping[str, Any]]
@@ -322,6 +356,29 @@ class DataCluster:
 
     def _broker_names(self) -> dict[int, str]:
         return {item.id: item.name for item in self.context.definitions.all(Broker)}
+
+    # -- datasets ----------------------------------------------------------------------------------------------------
+
+    def datasets(self) -> list[dict[str, Any]]:
+        return [self._dataset(store) for store in list(self.context.stores.values())]
+
+    def dataset(self, name: str) -> dict[str, Any]:
+        return self._dataset(self.context.stores[self.context.definitions.get(Dataset, name).id])
+
+    def _dataset(self, store: DatasetStore) -> dict[str, Any]:
+        errors = {path: error.message for path, error in store.damaged.items()}
+        return {
+            "name": store.dataset.name,
+            "active": store.dataset.active,
+            "key": list(store.dataset.key),
+            "columns": [{"name": item.name, "type": item.type} for item in store.dataset.columns],
+            "rows": store.base_rows + sum(segment.rows for segment in store.log),
+            "segments": len(store.base) + len(store.log),
+            "commits": store.head,
+            "state": "failing" if errors else "ready",
+            "error": next(iter(errors.values()), None),
+            "damaged": sorted(errors),
+        }
 
     # -- channels and results ----------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from tocsin.coordinator.planner import Planner
 from tocsin.coordinator.routes import ADMIN, BROKER, Described, all_routes, route
 from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.write_behind import WriteBehind
-from tocsin.errors import Busy, LeaseHeld, SystemFailure, Unauthorized, UserError
+from tocsin.errors import Busy, LeaseHeld, NotReady, SystemFailure, Unauthorized, UserError
 from tocsin.http.access import Access
 from tocsin.http.passwords import hash_password
 from tocsin.http.request_handler import handle
@@ -148,7 +148,8 @@ class Coordinator:
         self.handle(ev.PlanReady(instruction.number, plan))
 
     async def handle_durably(self, event: ev.Event) -> Any:
-        """The reply, once the store has all changes."""
+        """The reply, once the store has all changes. A store that cannot be written is an error before any of them."""
+        await self.persister.check()
         found = self.handle(event)
         await self.persister.flush()
         return found
@@ -198,9 +199,16 @@ class App(Viewing):
         return {"coordinator": True, "paths": sorted(each.path for each in ROUTES)}
 
     @route("GET /healthz", "whether it is alive", "`status`")
-    @route("GET /readyz", "whether it is ready", "`status`")
     async def health(self, request: Request) -> Any:
         return {"status": "alive"}
+
+    @route("GET /readyz", "whether it is ready: its store can be written", "`status`")
+    async def readiness(self, request: Request) -> Any:
+        try:
+            await self.coordinator.persister.check()
+        except SystemFailure as error:
+            raise NotReady(f"the store cannot be written: {error.message}", hint=error.hint) from error
+        return {"status": "ready"}
 
     @route("POST /registerbroker", "a broker registers", reports.Registered, "brokers that know the join secret")
     async def registerbroker(self, request: Request, body: reports.Registration) -> Any:

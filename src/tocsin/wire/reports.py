@@ -93,6 +93,10 @@ class ReportReply(Struct, frozen=True):
     drop: Annotated[
         list[str], Meta(description="subscribers that are at another broker; close their outdated connection")
     ] = field(default_factory=list)
+    alternatives: Annotated[
+        dict[str, str],
+        Meta(description="addresses of other brokers, for the clients; where nothing is said, as before"),
+    ] = field(default_factory=dict)
 
 
 class BrokerRequest(Struct, frozen=True, forbid_unknown_fields=True):

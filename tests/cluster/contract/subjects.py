@@ -139,7 +139,7 @@ class Reference:
                 match it:
                     case on.ReadOutbox():
                         found = self.cluster.broker(broker)
-                        handle(on.OutboxRead(self.cluster.entries(found.id, it.limit), found))
+                        handle(on.OutboxRead(self.cluster.entries(found.id, it.limit, it.known), found))
                     case on.MakeBatch():
                         handle(make_batch(it.entries, lambda entry, it=it: self._message(it.broker, entry)))
                     case on.Connect():

@@ -35,6 +35,9 @@ class UserSessions:
         session = self.context.sessions.get(event.peer)
         if session is None or session.queued is None:
             return
+        if event.failed:
+            self.sessions.close(session.peer, close_codes.UNVERIFIED, "the token cannot be checked now", out)
+            return
         if event.user is None:
             self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token is unknown or has expired", out)
             return

@@ -146,6 +146,7 @@ class EventStream(RestRequest):
                 continue
             if head.type == "ping":
                 self.driver.handle(Received(self, [wire.Pong()]))
+                yield b": alive\n\n"
                 continue
             self._pass(head)
             pairs = [(self._previous_ids.get(id, id), after) for id, after in self._positions.items()]

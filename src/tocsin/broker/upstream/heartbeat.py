@@ -88,6 +88,6 @@ class Heartbeat:
                 self.load_reports.put_back(report)
                 raise
             full = orders.full
-            if orders.migrations or orders.drop:
+            if orders.migrations or orders.drop or orders.alternatives:
                 self.handle(Ordered(orders))
             yield Pause(0.0 if full else about.interval)

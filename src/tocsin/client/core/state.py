@@ -84,7 +84,7 @@ class ClientState:
         self._login, self._agent, self._coordinator = login, agent, coordinator
         self._wait_for_broker, self._nearest = wait_for_broker, nearest
         self._encrypted = encrypted  # the connection to the coordinator
-        self._backoff = Backoff(random)
+        self._random, self._backoff = random, Backoff(random)
         self._stage = Stage.IDLE  # while there is no connection
         self._same = False  # try the same broker again, without the coordinator
         self._returning = False  # to the broker whose connection broke
@@ -295,6 +295,7 @@ class ClientState:
         self.connects += 1
         self._fresh = False
         self.candidates.welcomed(message.broker)
+        self.candidates.learn(message.alternatives, self._random)
         if self.connects == 1:
             self._do(ev.Opened())
         self.publications.start(connection)
@@ -522,7 +523,10 @@ class ClientState:
 
     def _pinged(self, connection: ConnectionState, message: wire.Ping) -> None:
         connection.session.ping(message)
-        connection.send(wire.Pong())
+        if connection is self.current:
+            self.candidates.learn(message.alternatives, self._random)
+        if message.answer:
+            connection.send(wire.Pong())
 
     def _ack(self) -> None:
         self._acked_at = self._now

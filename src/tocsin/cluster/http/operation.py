@@ -42,7 +42,14 @@ SIGN = "brokers sign their requests (header tocsin-part); use a broker that was 
 Name = Annotated[str, Meta(min_length=1, description="compares without regard to case")]
 Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
-PATH_TYPES: dict[str, Any] = {"feed": Name, "channel": Name, "broker": Name, "id": Number, "number": Number}
+PATH_TYPES: dict[str, Any] = {
+    "feed": Name,
+    "dataset": Name,
+    "channel": Name,
+    "broker": Name,
+    "id": Number,
+    "number": Number,
+}
 
 
 class NoParameters(Struct, forbid_unknown_fields=True):

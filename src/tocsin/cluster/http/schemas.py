@@ -245,6 +245,23 @@ class ResultParameters(ClientInput, frozen=True):
     ) = None
 
 
+class DatasetInfo(Struct, frozen=True):
+    name: str
+    active: bool
+    key: list[str]
+    columns: list[ColumnInfo]
+    rows: Annotated[int, Meta(description="in its segments, with rows that were overwritten since")]
+    segments: int
+    commits: int
+    state: Annotated[Literal["ready", "failing"], Meta(description="failing: segments are damaged or missing")]
+    error: str | None
+    damaged: Annotated[list[str], Meta(description="paths of these segments, below the segment path")]
+
+
+class Datasets(Struct, frozen=True):
+    datasets: list[DatasetInfo]
+
+
 class ResultLine(Struct, frozen=True):
     """All results of one subscription in one execution."""
 
@@ -252,6 +269,9 @@ class ResultLine(Struct, frozen=True):
     execution: int
     count: int
     results: list[Any]
+    gap: Annotated[
+        Literal["", "damaged"], Meta(description="`damaged`: the results of this execution are lost, if it had any")
+    ] = ""
 
 
 class BrokerInfo(Struct, frozen=True):
@@ -262,6 +282,9 @@ class BrokerInfo(Struct, frozen=True):
     pending: Annotated[int, Meta(description="notifications that it has not confirmed")]
     failures: Annotated[int, Meta(description="failed tries since the last success")]
     last_error: str | None
+    damaged: Annotated[
+        list[str], Meta(description="executions whose results cannot be read; the broker's subscribers got a gap")
+    ]
 
 
 class Registered(BrokerInfo, frozen=True):
@@ -297,6 +320,7 @@ class Status(Struct, frozen=True):
     committer: Annotated[bool, Meta(description="whether records can be stored")]
     datasets: int
     channels: int
+    clock: Annotated[str, Meta(description="what is wrong with the clock of the machine; '' if nothing")]
 
 
 class RouteInfo(Struct, frozen=True):

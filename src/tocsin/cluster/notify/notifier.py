@@ -182,7 +182,7 @@ class Notifier:
                     self._answered.append((to, it.entries))
                     self._deletable.set()
                 case on.ReadOutbox():
-                    self._start(self._call(to, partial(self._read, to.id, it.limit)))
+                    self._start(self._call(to, partial(self._read, to.id, it)))
                 case on.MakeBatch():
                     self._start(self._call(to, partial(make_batch, it.entries, partial(self._message, it.broker))))
                 case on.Connect():
@@ -242,8 +242,8 @@ class Notifier:
 
     # -- the catalog, in threads
 
-    def _read(self, id: int, limit: int) -> on.OutboxRead:
-        entries = self._catalog.outbox(id, limit)
+    def _read(self, id: int, it: on.ReadOutbox) -> on.OutboxRead:
+        entries = self._catalog.outbox(id, it.limit, it.known)
         brokers = self._catalog.all(Broker) if entries else ()
         return on.OutboxRead(entries, next((broker for broker in brokers if broker.id == id), None))
 
