@@ -102,8 +102,8 @@ class ServerConfig(uvicorn.Config):
 class Protocol(HttpToolsProtocol):
     """uvicorn's, with a deadline for every phase, a limit for the head, and JSON answers to malformed requests.
 
-    Every request passes ``access``, also one that becomes a WebSocket. Most requests arrive in one piece, head and body,
-    and need no timer.
+    Every request passes ``access``, also one that becomes a WebSocket. Most requests arrive in one piece, head and
+    body, and need no timer.
     """
 
     config: ServerConfig
