@@ -320,8 +320,10 @@ def test_no_migration_is_planned_to_a_broker_that_missed_reports():
     assert harness.notes_of("migration") != []
 
 
-def test_a_broker_without_a_key_keeps_its_name() -> None:
+def test_the_first_key_of_a_name_keeps_it() -> None:
     harness = CoordinatorHarness()
     harness.register("north")
-    with pytest.raises(Unauthorized):
-        harness.register("north", key="another")
+    harness.register("north", key="first")
+    for key in ({"key": "another"}, {}):
+        with pytest.raises(Unauthorized):
+            harness.register("north", **key)

@@ -36,7 +36,7 @@ class Membership:
     def register(self, event: ev.Register, now: float) -> list[Instruction]:
         asked = event.registration
         known = self._members.get(asked.broker)
-        if known is not None and known.row.key != asked.key:
+        if known is not None and known.row.key and known.row.key != asked.key:
             hint = f"choose another name; if the other broker is gone for good: DELETE /brokers/{asked.broker}"
             raise Unauthorized(f"another broker is registered as {asked.broker}", hint=hint)
         draining = known is not None and known.row.draining
