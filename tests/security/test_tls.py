@@ -119,6 +119,21 @@ def test_many_subscribers_over_tls_share_a_notification(network, authority):
                 assert until(each, "notify")["results"] == [{"n": n}]
 
 
+def test_a_subscriber_over_tls_that_does_not_read_delays_no_other_and_loses_nothing(network, authority):
+    data, _, _, found = network
+    address = found.url.replace("http", "ws", 1) + "/v1/ws"
+    options = {"subprotocols": [Subprotocol(SUBPROTOCOL)], "proxy": None, "ssl": trusted(authority), "max_size": None}
+    subscribe = {"type": "subscribe", "id": 2, "channel": "PushedAbove", "args": [900]}
+    with websocket(address, max_queue=1, **options) as slow, websocket(address, **options) as fast:
+        for each in (slow, fast):
+            each.send(json.dumps([{"type": "hello", "id": 1}, subscribe]))
+            until(each, "subscribed")
+        for n in range(40):
+            data.found("PushedAbove", ([900], [{"n": n, "text": "x" * 500_000}]))
+            assert until(fast, "notify")["results"][0]["n"] == n
+        assert [until(slow, "notify")["results"][0]["n"] for _ in range(40)] == list(range(40))
+
+
 def until(socket, kind):
     """The next message of this type."""
     while True:
