@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tocsin.http.access import Access
+from tocsin.http.access import Access, host_of
 
 EVIL = b"evil.example:8480"
 
@@ -59,6 +59,13 @@ def test_many_names_of_loopback_stay_accepted():
 def test_an_origin_has_to_be_the_same_or_one_of_the_setting(origin, accepted):
     found = access("127.0.0.1", origins=("https://app.example.org/",))
     assert (found.refusal([(b"host", b"localhost:8481"), (b"origin", origin)]) is None) is accepted
+
+
+@pytest.mark.parametrize(
+    ("url", "host"), [("https://North.example:8481/x", "north.example"), ("", ""), ("north", ""), ("http://[::1/", "")]
+)
+def test_the_host_of_an_address_is_found(url, host):
+    assert host_of(url) == host
 
 
 def test_a_star_allows_every_origin():

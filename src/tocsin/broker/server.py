@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from msgspec import structs
 from starlette.requests import Request
@@ -31,7 +31,7 @@ from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath, UserError
-from tocsin.http.access import Access
+from tocsin.http.access import Access, host_of
 from tocsin.http.budgets import LEAST, file_limit
 from tocsin.http.loopback import is_loopback_url
 from tocsin.http.request_handler import handle
@@ -168,9 +168,9 @@ class Server(WebServer):
         self.tell = tell
         self.driver: Driver
         self.reporter: HeartbeatClient | None = None
-        own = [config.host, urlsplit(config.public_url).hostname or ""]
+        own = [config.host, host_of(config.public_url)]
         access = Access(public, config.hosts, config.origins, own=own)
-        self.inside_access = Access(inside, own=[config.inside_host, urlsplit(config.inside_url).hostname or ""])
+        self.inside_access = Access(inside, own=[config.inside_host, host_of(config.inside_url)])
         self.tls = Tls.of(config)
         super().__init__(
             self.answer,

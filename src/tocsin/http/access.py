@@ -100,6 +100,14 @@ class CorsApp:
         await (Response(None, 204, CORS) if preflight else self._app)(scope, receive, allowed)
 
 
+def host_of(url: str) -> str:
+    """The host name in an address; '' if it has none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def same_origin(origin: bytes, host: bytes | None) -> bool:
     try:
         of = urlsplit(origin.decode("latin-1")).netloc.lower()
