@@ -6,7 +6,7 @@ import os
 import tomllib
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -20,6 +20,47 @@ LEAST_FRAME = 4 * 1024
 def about(meaning: str, **bounds: Any) -> Meta:
     """A setting's meaning, and what its values must fulfil."""
     return Meta(description=meaning, **bounds)
+
+
+#: What clients without a token may do.
+Anonymous = Literal["", "all", "none"]
+
+
+class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all parts that listen have in common."""
+
+    join_secret: Annotated[
+        str,
+        about(
+            "a secret that all parts of a network have in common, with which they exchange their keys; required when "
+            "the part listens beyond loopback"
+        ),
+    ] = ""
+    tls_certificate: Annotated[
+        str, about("file with the certificate (PEM, with its chain); '' for no TLS; read again when it changes")
+    ] = ""
+    tls_key: Annotated[str, about("file with the private key; '' if it is in the file of the certificate")] = ""
+    tls_ca: Annotated[
+        str, about("file with the authorities that other parts are verified with; '' for the system's")
+    ] = ""
+    tls_client_ca: Annotated[
+        str,
+        about(
+            "file with the authorities of client certificates: the data cluster and the inner port of a broker then "
+            "accept only clients with a certificate of theirs"
+        ),
+    ] = ""
+    hosts: Annotated[
+        tuple[str, ...],
+        about(
+            "names in the Host header that are accepted besides those of loopback; empty: any name if `host` is not "
+            "loopback"
+        ),
+    ] = ()
+    origins: Annotated[
+        tuple[str, ...],
+        about("origins (`https://app.example.org`) of web pages that may send requests; `*` for all"),
+    ] = ()
 
 
 class HttpLimits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +104,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     query_rows: Annotated[int, about("maximum number of rows of a query")] = 1_000_000
 
 
-class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """One data cluster."""
 
     home: Annotated[str, about("folder of the SQLite catalog and, by default, of the segments")] = "tocsin-data"
@@ -89,6 +130,9 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     collect_rows: Annotated[int, about("results with more rows are written by the executors")] = 500_000
     retention: Annotated[float, about("seconds that results are stored, unless the channel says otherwise")] = 86_400.0
     idempotency: Annotated[float, about("seconds that an Idempotency-Key is stored")] = 86_400.0
+    clock_grace: Annotated[
+        float, about("seconds that a clock which has jumped must last until results and keys expire by it", ge=0)
+    ] = 3_600.0
     execution_threads: Annotated[int, about("executions that may run in parallel")] = 4
     execution_seconds: Annotated[
         float, about("seconds after which an execution is cancelled; it is repeated later", gt=0)
@@ -107,6 +151,27 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
             "if `host` is not loopback"
         ),
     ] = ()
+    anonymous: Annotated[
+        Anonymous,
+        about(
+            "what clients without a token may do beyond the grants of the role `anonymous`: `all` or `none`; '' is all "
+            "if `host` is loopback, else none"
+        ),
+    ] = ""
+    admin_token: Annotated[
+        str,
+        about("token of operators, who may do everything; '' for the one in home/admin.token", pattern="^[!-~]*$"),
+    ] = ""
+    token_keys: Annotated[
+        str,
+        about(
+            "file or address of the keys of users' tokens (JWKS), such as http://127.0.0.1:8482/jwks.json of the "
+            "coordinator; '' accepts no users' tokens"
+        ),
+    ] = ""
+    token_issuer: Annotated[str, about("`iss` of users' tokens, if an identity provider makes them")] = ""
+    token_audience: Annotated[str, about("`aud` of the identity provider's tokens")] = "tocsin"
+    token_roles: Annotated[str, about("claim with the user's roles in the identity provider's tokens")] = "roles"
     limits: Limits = field(default_factory=Limits)
     http: HttpLimits = field(default_factory=HttpLimits)
 
@@ -147,7 +212,7 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     cache_results: Annotated[int, about("most recent results kept of one subscription")] = 64
 
 
-class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """One broker."""
 
     name: Annotated[str, about("unique among the brokers of a data cluster")] = "broker"
@@ -156,19 +221,34 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     host: Annotated[str, about("address to listen on")] = "127.0.0.1"
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8481
     processes: Annotated[int, about("processes that share the port")] = 1
+    inside_host: Annotated[str, about("address on which the data cluster notifies the broker")] = "127.0.0.1"
     inside_port: Annotated[int, about("port on which the data cluster notifies the broker; 0 takes a free one")] = 0
     inside_url: Annotated[str, about("how the data cluster reaches that port; '' for host and port")] = ""
-    heartbeat: Annotated[float, about("seconds between two pings to a subscriber; 0 for none")] = 25.0
+    heartbeat: Annotated[
+        float, about("seconds between two pings to a subscriber, which reconnects after three missed ones; 0 for none")
+    ] = 3.0
+    silence: Annotated[
+        float, about("seconds without any message after which a subscriber's connection is closed", gt=0)
+    ] = 75.0
     hello_timeout: Annotated[float, about("seconds a new connection has for its first message")] = 10.0
     grace: Annotated[float, about("seconds that a BE subscription without subscribers is kept")] = 60.0
     user_expiry: Annotated[float, about("seconds a user who is away keeps subscriptions and position")] = 604_800.0
+    clock_grace: Annotated[
+        float, about("seconds that a clock which has jumped must last until users expire by it", ge=0)
+    ] = 3_600.0
     buffer_bytes: Annotated[int, about("bytes on their way to a subscriber before it counts as slow")] = 256 * 1024
     coordinator: Annotated[str, about("address of the coordinator; '' for none")] = ""
-    secret: Annotated[str, about("what the coordinator knows its brokers by")] = ""
     public_url: Annotated[str, about("how subscribers reach the broker; '' for host and port")] = ""
     capacity: Annotated[float, about("how much it carries, compared with other brokers")] = 1.0
     latitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
     longitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
+    anonymous: Annotated[
+        Anonymous,
+        about(
+            "what clients without a token may do beyond the grants of the role `anonymous`: `all` or `none`; '' is "
+            "none, or as the data cluster has it if `host` and `public_url` are loopback"
+        ),
+    ] = ""
     fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     http: HttpLimits = field(default_factory=HttpLimits)
@@ -192,14 +272,13 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
     forwarded_polls_per_address: Annotated[int, about("the same from one address", ge=1)] = 8
 
 
-class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """The coordinator."""
 
     home: Annotated[str, about("folder of its store")] = "tocsin-coordinator"
     store: Annotated[str, about("'' for SQLite in home, or a postgresql:// address")] = ""
     host: Annotated[str, about("address to listen on")] = "127.0.0.1"
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8482
-    secret: Annotated[str, about("secret that brokers register with; '' lets any broker register")] = ""
     admin_token: Annotated[
         str,
         about("token for drain, undrain and other changes; '' lets only this machine make them", pattern="^[!-~]*$"),

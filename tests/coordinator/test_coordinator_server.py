@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import httpx
+import msgspec
 import pytest
 from broker_lab import Broker, Speaker, broker
 from coordinator_lab import Coordinator, coordinator
@@ -17,16 +18,19 @@ from websockets.exceptions import ConnectionClosed
 from eventually import eventually
 from served import environment, tocsin
 from sparkless import sparkless
+from tocsin.identity.part_keys import PartKey, Peer
 from tocsin.wire import close_codes
+from tocsin.wire.join import Joined
 from tocsin.wire.tickets import Ticket, sign
 
+SECRET = "open sesame"
 SUBSCRIBER = "subscriber-with-22-char"
 
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory):
     limits = {"report_bytes": 10_000}
-    with coordinator(tmp_path_factory.mktemp("coordinator"), secret="open sesame", limits=limits) as found:
+    with coordinator(tmp_path_factory.mktemp("coordinator"), join_secret=SECRET, limits=limits) as found:
         yield found
 
 
@@ -36,12 +40,25 @@ def http(process):
         yield found
 
 
-def register(http, name, secret="open sesame", **fields):
-    return http.post("/registerbroker", json={"broker": name, "url": "http://x", "secret": secret, **fields})
+def peer(name, secret=SECRET):
+    return Peer("coordinator", PartKey(name.encode().ljust(32), name), secret)
 
 
-def report(http, name, token, **fields):
-    headers = {"authorization": f"Bearer {token}"}
+def register(http, name, secret=SECRET, **fields):
+    join = msgspec.to_builtins(peer(name, secret).join("http://x"))
+    return http.post("/registerbroker", json={"broker": name, "url": "http://x", "join": join, **fields})
+
+
+def signed(http, name):
+    """The header with which the broker of this name signs its requests."""
+    own, join = peer(name), peer(name).join("http://x")
+    answer = http.post("/registerbroker", json={"broker": name, "url": "http://x", "join": msgspec.to_builtins(join)})
+    own.joined(join, msgspec.convert(answer.json()["joined"], Joined))
+    return answer.json()["token"], own.headers
+
+
+def report(http, name, token, headers=None, **fields):
+    headers = {"authorization": f"Bearer {token}"} | (headers or {})
     return http.post(f"/brokers/{name}/report", json={"number": 1, "full": True, **fields}, headers=headers)
 
 
@@ -81,21 +98,35 @@ def test_a_body_that_cannot_be_decoded_is_refused(http, path, body):
     ],
 )
 def test_an_invalid_registration_is_refused(http, fields):
-    body = {"broker": "odd", "url": "http://x", "secret": "open sesame"} | fields
+    body = {"broker": "odd", "url": "http://x"} | fields
     assert http.post("/registerbroker", json=body).status_code == 400
 
 
 @pytest.mark.parametrize("secret", ["", "close sesame", "öffne dich"])
 def test_a_broker_with_a_wrong_secret_is_refused(http, secret):
-    refused(register(http, "stranger", secret), 401, "unauthorized")
+    error = refused(register(http, "stranger", secret), 401, "unauthorized")
+    assert "join_secret" in error["hint"]
 
 
-def test_a_report_needs_the_token_of_its_broker(http):
-    own, other = (register(http, name).json()["token"] for name in ("own", "other"))
-    assert report(http, "own", own).status_code == 200
-    refused(report(http, "own", other), 401, "unauthorized")
-    refused(report(http, "own", "guessed"), 401, "unauthorized")
-    refused(report(http, "unknown", own), 401, "unauthorized")
+def test_a_broker_without_a_key_is_refused(http):
+    refused(http.post("/registerbroker", json={"broker": "keyless", "url": "http://x"}), 401, "unauthorized")
+
+
+def test_a_report_needs_the_key_and_the_token_of_its_broker(http):
+    (own, key), (other, other_key) = signed(http, "own"), signed(http, "other")
+    assert report(http, "own", own, key).status_code == 200
+    refused(report(http, "own", other, key), 401, "unauthorized")
+    refused(report(http, "own", "guessed", key), 401, "unauthorized")
+    refused(report(http, "own", own), 401, "unauthorized")
+    refused(report(http, "own", own, other_key), 401, "unauthorized")
+    refused(report(http, "unknown", own, key), 401, "unauthorized")
+
+
+def test_a_ticket_of_one_coordinator_does_not_sign_for_another(http):
+    """A token is only valid for the receiver that it names."""
+    token, _ = signed(http, "own")
+    elsewhere = {"tocsin-part": peer("own").own.token("another receiver")}
+    refused(report(http, "own", token, elsewhere), 401, "unauthorized")
 
 
 def test_a_token_that_is_not_utf8_is_refused(http):
@@ -104,15 +135,15 @@ def test_a_token_that_is_not_utf8_is_refused(http):
 
 
 def test_a_report_that_is_too_long_is_refused(http):
-    token = register(http, "chatty").json()["token"]
-    answer = report(http, "chatty", token, left=["x" * 20_000])
+    token, key = signed(http, "chatty")
+    answer = report(http, "chatty", token, key, left=["x" * 20_000])
     assert answer.status_code == 413
 
 
 @pytest.mark.parametrize("rates", [{"1": -5.0}, {"1": "much"}, {"one": 1.0}])
 def test_an_invalid_report_is_refused(http, rates):
-    token = register(http, "odd").json()["token"]
-    assert report(http, "odd", token, rates=rates).status_code == 400
+    token, key = signed(http, "odd")
+    assert report(http, "odd", token, key, rates=rates).status_code == 400
 
 
 @pytest.mark.parametrize("fields", [{"subscriber": "short"}, {"subscriber": "with spaces"}, {}, {"lat": 100}])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -23,9 +25,14 @@ from tocsin.http.budgets import Budget, counted_elsewhere, file_limit
 from tocsin.http.forwarder import ForwardedResponse, Forwarder
 from tocsin.http.requests import from_query, header
 from tocsin.http.responses import HeldStream, answer, encoder
+from tocsin.http.tls import Tls
+from tocsin.identity.part_keys import Peer
+from tocsin.wire.join import Joined
 
 if TYPE_CHECKING:
     from tocsin.coordinator.server import Coordinator
+
+log = logging.getLogger("tocsin.server")
 
 #: Seconds for which a request may wait for a change.
 LONGEST_WAIT = 25.0
@@ -44,13 +51,14 @@ class Following(Struct, forbid_unknown_fields=True):
 
 
 class Viewing:
-    def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
+    def __init__(self, coordinator: Coordinator, admin: Admin, tls: Tls | None) -> None:
         self.coordinator = coordinator
         self.admin = admin
         self.watch = coordinator.feed
         self._page = Page()
         hint = f"is it running? The coordinator was given --cluster {coordinator.config.cluster}"
-        self.cluster = Forwarder("data cluster", hint)
+        self.cluster = Forwarder("data cluster", hint, tls)
+        self.peer = Peer("data cluster", coordinator.key, coordinator.config.join_secret)
         limits = coordinator.config.limits
         self._polls = Budget("long polls", limits.forwarded_polls, limits.forwarded_polls_per_address)
         most = min(limits.event_streams, file_limit() // 4)
@@ -110,7 +118,9 @@ class Viewing:
     @route("GET /cluster/channels", "the channels of the data cluster, without their queries", "`channels`")
     async def channels(self, request: Request) -> Response:
         """The page may only talk to its own origin. Queries and errors, which quote them, are not for everybody."""
-        status, found = await self.cluster.read(self._cluster_url(), "/channels")
+        url = await self._cluster_url()
+        status, found = await self.cluster.read(url, "/channels", self.peer.headers)
+        self._joined(status)
         if status == 200:
             shown: tuple[str, ...] = CHANNEL
             with suppress(Unauthorized, CrossOrigin):
@@ -125,15 +135,33 @@ class Viewing:
         async with AsyncExitStack() as held:
             if "wait" in request.query_params:
                 held.enter_context(self._polls.one(client_of(request)))
-            response = await self.cluster.forward(request, self._cluster_url(), path)
+            url = await self._cluster_url()
+            response = await self.cluster.forward(request, url, path, self.peer.headers)
+            self._joined(response.status_code)
             if isinstance(response, ForwardedResponse):
                 await response.stack.enter_async_context(held.pop_all())
         return response
 
-    def _cluster_url(self) -> str:
+    async def _cluster_url(self) -> str:
         if not self.coordinator.config.cluster:
             raise NoSuchPath("no data cluster", hint="start the coordinator with --cluster ADDRESS")
-        return self.coordinator.config.cluster
+        url = self.coordinator.config.cluster
+        if not self.peer.key:
+            await self._join_cluster(url)
+        return url
+
+    async def _join_cluster(self, url: str) -> None:
+        join = self.peer.join("")
+        body = encoder.encode({"name": self.peer.own.name, "join": join})
+        found = await self.cluster.post(f"{url.rstrip('/')}/join", body)
+        try:
+            self.peer.joined(join, msgspec.json.decode(found, type=Joined))
+        except (Unauthorized, msgspec.DecodeError) as error:
+            log.warning("the coordinator cannot join the data cluster: %s", error)
+
+    def _joined(self, status: int) -> None:
+        if status == 401:
+            self.peer.key = ""  # the data cluster has restarted: the next request joins it again
 
     @route("GET /ui", "sends a browser to the page", "")
     async def to_page(self, request: Request) -> Response:

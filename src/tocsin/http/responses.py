@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from tocsin.errors import Busy, MethodNotAllowed, NotReady, TocsinError
+from tocsin.errors import Busy, MethodNotAllowed, NotReady, TocsinError, disk_full
 
 log = logging.getLogger("tocsin.server")
 
@@ -51,6 +51,7 @@ class HeldStream(StreamingResponse):
 
 def error_body(error: Exception, where: str = "") -> tuple[int, dict[str, Any]]:
     """(status, body) of an error. Unexpected errors are logged under an id, and the client gets only the id."""
+    error = disk_full(error) or error
     if isinstance(error, TocsinError):
         if error.status >= 500 and not isinstance(error, Busy | NotReady):
             log.warning("%s: %s: %s", where, error.code, error)

@@ -9,8 +9,10 @@ import logging
 import resource
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -18,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tocsin.config import HttpLimits
 from tocsin.errors import LimitExceeded, Malformed, NoSuchPath, RequestTimeout, TocsinError, UserError
+from tocsin.http.access import Access
 from tocsin.http.budgets import LEAST, BoundedApp, WaitingConnections, file_limit
 from tocsin.http.responses import error_answer
 
@@ -83,9 +86,10 @@ def raise_file_limit() -> int:
     return hard
 
 
-def address(sock: socket.socket) -> str:
+def address(sock: socket.socket, *, tls: bool = False) -> str:
     host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class ServerConfig(uvicorn.Config):
@@ -98,7 +102,8 @@ class ServerConfig(uvicorn.Config):
 class Protocol(HttpToolsProtocol):
     """uvicorn's, with a deadline for every phase, a limit for the head, and JSON answers to malformed requests.
 
-    Most requests arrive in one piece, head and body, and need no timer.
+    Every request passes ``access``, also one that becomes a WebSocket. Most requests arrive in one piece, head and
+    body, and need no timer.
     """
 
     config: ServerConfig
@@ -108,6 +113,10 @@ class Protocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None  # of head or body
     _counted = False  # among the bodies
     _write_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, access: Access, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.access = access
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -127,11 +136,19 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head, self.in_body = False, True
+        self.app = self.access.guard(self.config.loaded_app, self.headers)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self.in_body = False
         super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        error = self.access.refusal(self.headers)
+        if error is None:
+            super().handle_websocket_upgrade()
+        else:
+            self.refuse(b"403 Forbidden", error)
 
     def data_received(self, data: bytes) -> None:
         was_body = self.in_body
@@ -252,14 +269,16 @@ class WebServer(uvicorn.Server):
     def __init__(
         self,
         app: Any,
+        access: Access,
         *,
         grace: int,
         limits: HttpLimits,
+        tls: ssl.SSLContext | None = None,
         protocol: Any = Protocol,
         websocket: Any = "none",
         listening: Callable[[], None] = lambda: None,
     ) -> None:
-        self._listening = listening
+        self._listening, self._tls = listening, tls
         requests = min(limits.requests, max(LEAST, file_limit() // self.request_part))
         waiting = WaitingConnections(
             lambda: min(limits.waiting, max(LEAST, file_limit() - requests - self.subscribers()))
@@ -270,7 +289,7 @@ class WebServer(uvicorn.Server):
                 BoundedApp(app, requests, waiting),
                 interface="asgi3",
                 loop="uvloop",
-                http=protocol,
+                http=partial(protocol, access=access),  # type: ignore[arg-type]
                 ws=websocket,
                 lifespan="off",
                 access_log=False,
@@ -297,6 +316,7 @@ class WebServer(uvicorn.Server):
             runner.run(self.main())
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.ssl = self._tls
         await super().startup(sockets)
         self._listening()
 

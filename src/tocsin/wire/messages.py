@@ -109,12 +109,18 @@ class Ack(Message, frozen=True, tag="ack"):
 
 
 class Ping(Message, frozen=True, tag="ping"):
-    """Tests the connection. Answered by ``pong``. A broker's ping carries its position in each channel.
+    """Tests the connection. Answered by ``pong``, if asked to. A broker's ping carries its position in each channel.
 
     A client has received everything up to that execution for those of its subscriptions that are live.
     """
 
     positions: Annotated[dict[str, Execution], Meta(description="channel: execution")] = field(default_factory=dict)
+    answer: Annotated[
+        bool, Meta(description="whether to send `pong`; most of a broker's pings only show that it lives")
+    ] = True
+    alternatives: Annotated[
+        dict[str, str], Meta(description="as in `welcome`, when they have changed; empty: as before")
+    ] = field(default_factory=dict)
 
 
 class MigrationFailed(Message, frozen=True, tag="migration_failed"):
@@ -161,6 +167,10 @@ class Welcome(Message, frozen=True, tag="welcome"):
         float,
         Meta(ge=0, description="if the connection breaks, reconnect after a random delay of up to this many seconds"),
     ] = 1.0
+    alternatives: Annotated[
+        dict[str, str],
+        Meta(description="other brokers and their addresses, for when this broker and the coordinator are away"),
+    ] = field(default_factory=dict)
 
 
 class Subscribed(Message, frozen=True, tag="subscribed"):
@@ -240,7 +250,11 @@ class Gap(Message, frozen=True, tag="gap"):
     after: Execution
     next: Execution
     reason: Annotated[
-        str, Meta(description="`retention`: they have expired; `released`: no broker held the subscription meanwhile")
+        str,
+        Meta(
+            description="`retention`: they have expired; `released`: no broker held the subscription meanwhile; "
+            "`damaged`: their file cannot be read"
+        ),
     ]
 
 
@@ -257,7 +271,7 @@ class Migrate(Message, frozen=True, tag="migrate"):
 
 
 class Ended(Message, frozen=True, tag="ended"):
-    """The subscription has ended: its channel no longer exists."""
+    """The subscription has ended: its channel no longer exists, or it is not granted any more."""
 
     subscription: SubscriptionId
     code: Annotated[str, Meta(description="stable, for programs")]

@@ -10,6 +10,7 @@ from tocsin.broker.core import instructions as do
 from tocsin.config import BrokerLimits
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
+from tocsin.wire.reports import ReportReply
 
 SUBSCRIBER = "subscriber-with-22-char"
 
@@ -309,6 +310,38 @@ def test_every_connection_is_pinged_once_a_heartbeat():
     for _ in range(5):
         harness.tick()
     assert [harness.took(peer) for peer in range(10)] == [[wire.Ping()]] * 10
+
+
+def test_an_answer_is_asked_for_three_times_before_a_connection_counts_as_silent():
+    harness = BrokerHarness(heartbeat=2.0, silence=30.0)
+    harness.open("p")
+    asked = []
+    for second in range(29):
+        harness.tick()
+        asked += [second for message in harness.took("p") if message.answer]
+    assert len(asked) == 3 and not harness.did(do.Close)
+    for _ in range(4):
+        harness.tick()
+    assert [it.peer for it in harness.did(do.Close)] == ["p"]
+
+
+def test_a_welcome_names_the_other_brokers_and_a_ping_those_that_came_later():
+    harness = BrokerHarness(heartbeat=1.0)
+    orders = [ReportReply(number, alternatives={"c": f"http://c{number}"}) for number in (1, 1, 2)]
+    harness.handle(ev.Ordered(orders[0]))
+    harness.handle(ev.Opened("p"))
+    harness.say("p", wire.Hello(1))
+    (welcome,) = harness.took("p")
+    assert welcome.alternatives == {"c": "http://c1"}
+    harness.handle(ev.Ordered(orders[1]))
+    harness.tick()
+    assert harness.took("p") == [wire.Ping()]
+    harness.handle(ev.Ordered(orders[2]))
+    harness.tick()
+    assert wire.Ping(answer=False, alternatives={"c": "http://c2"}) in harness.took("p")
+    harness.handle(ev.Ordered(ReportReply(3)))
+    harness.tick()
+    assert harness.took("p") == [wire.Ping()]
 
 
 def test_a_ping_contains_the_positions_of_the_channels():

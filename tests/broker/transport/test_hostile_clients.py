@@ -246,7 +246,7 @@ def test_a_silent_connection_is_closed_after_the_hello_timeout(short_timeout):
     raw.close()
 
 
-@pytest.mark.parametrize("short_timeout", [{"heartbeat": 1.0}], indirect=True)
+@pytest.mark.parametrize("short_timeout", [{"heartbeat": 1.0, "silence": 3.0}], indirect=True)
 def test_a_client_that_does_not_answer_pings_is_closed(short_timeout):
     raw = Raw(short_timeout.port)
     raw.send(HELLO)

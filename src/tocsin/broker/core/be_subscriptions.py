@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from tocsin.broker.core import events as ev
+from tocsin.broker.core.access import Access
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
 from tocsin.broker.core.events import Args, Peer, Problem
@@ -36,14 +39,16 @@ class BESubscriptions:
     A BE subscription without a subscriber expires after ``config.grace``, and ends with its channel.
     """
 
-    def __init__(self, context: Context, durable: DurableSubscriptions) -> None:
+    def __init__(self, context: Context, durable: DurableSubscriptions, access: Access) -> None:
         self.context = context
+        self.access = access
         self.durable = durable
         self.by_id: dict[int, BESubscription] = {}
         self.channels: dict[str, Channel] = {}
         self.replay = Replay(context, self.by_id)
         self._by_key: dict[Key, BESubscription] = {}
         self._idle: dict[BESubscription, float] = {}
+        self._ungranted: list[tuple[Peer, wire.Subscribe, int]] = []  # until the grants are known
 
     # -- channels
 
@@ -117,10 +122,68 @@ class BESubscriptions:
         if problem is not None:
             self.context.refuse(session, message.id, problem, out)
             return
+        if not self.access.known:
+            session.unanswered += 1
+            session.argument_bytes += len(text)
+            self._ungranted.append((session.peer, message, len(text)))
+            return
+        problem = self.access.refuses(session, "subscribe", message.channel, message.args)
+        if problem is not None:
+            self._forbid(session, message, problem, out)
+            return
         session.unanswered += 1
         session.argument_bytes += len(text)
         request = SessionRequest(session.peer, message, session.user, len(text))
         self._request(message.channel, message.args, text, request, out)
+
+    def granted(self, out: Out) -> None:
+        """The grants are known now: what waited for them is asked for or refused."""
+        ungranted, self._ungranted = self._ungranted, []
+        for peer, message, size in ungranted:
+            session = self.context.sessions.get(peer)
+            if session is not None:
+                session.unanswered -= 1
+                session.argument_bytes -= size
+                self.subscribe(session, message, out)
+
+    def _forbid(self, session: Session, message: wire.Subscribe, problem: Problem, out: Out) -> None:
+        """What was durable for the user is not any more."""
+        self.context.refuse(session, message.id, problem, out)
+        subscription = self._by_key.get((message.channel.lower(), _encode_args(message.args)))
+        if session.user is not None and subscription is not None:
+            self._end_durable(session.user, subscription, out)
+
+    def _end_durable(self, user: str, subscription: BESubscription, out: Out) -> None:
+        if self.durable.has(user, subscription.id):
+            self.durable.remove(user, subscription)
+            out.append(Forget(user, subscription.id))
+        for request in list(subscription.requests):
+            if isinstance(request, DurableRequest) and request.user == user:
+                subscription.requests.remove(request)
+                self._answered(request)
+                subscription.channel.restored(user)
+                out.append(Forget(user, request.subscription))
+        self.idle_if_unused(subscription)
+
+    def narrow(self, channels: Collection[str | None], out: Out) -> None:
+        """Ends the subscriptions to these channels, None: to all of them, that are not granted any more."""
+        for session in list(self.context.sessions.values()):
+            for id in list(session.subscriptions):
+                name = self.by_id[id].channel.name
+                # A channel that was dropped, and its grants with it, ends by itself.
+                if self.access.exists(name) and (None in channels or name.lower() in channels):
+                    self._check_again(session, self.by_id[id], out)
+
+    def _check_again(self, session: Session, subscription: BESubscription, out: Out) -> None:
+        problem = self.access.refuses(session, "subscribe", subscription.channel.name, subscription.args)
+        if problem is None:
+            return
+        self._drop(session, subscription)
+        self.detach(subscription, session.peer)
+        if session.user is not None:
+            self._end_durable(session.user, subscription, out)
+        self.context.touch(session)
+        self.context.send(session, wire.Ended(subscription.id, problem.code, problem.message), out)
 
     def _limit(self, session: Session, name: str, text: bytes) -> Problem | None:
         """The limit that one more subscription would exceed."""
@@ -205,7 +268,13 @@ class BESubscriptions:
         if session is None:
             self.idle_if_unused(subscription)
             return
-        self._attach_session(subscription, session, request.request, out)
+        message = request.request
+        problem = self.access.refuses(session, "subscribe", message.channel, message.args)
+        if problem is not None:  # the grants have changed meanwhile
+            self._forbid(session, message, problem, out)
+            self.idle_if_unused(subscription)
+            return
+        self._attach_session(subscription, session, message, out)
 
     def _attach_session(
         self, subscription: BESubscription, session: Session, request: wire.Subscribe, out: Out

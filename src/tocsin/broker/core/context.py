@@ -18,7 +18,8 @@ Out = list[Instruction]
 
 class Context:
     """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks. ``reporting``:
-    the coordinator has a full report; otherwise the next one is full, and changes need not be noted."""
+    the coordinator has a full report; otherwise the next one is full, and changes need not be noted.
+    ``alternatives``: other brokers and their addresses, for the clients."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config, self.limits = config, config.limits
@@ -26,6 +27,7 @@ class Context:
         self.sessions: dict[Peer, Session] = {}
         self.ledger = Ledger(Cache(self.limits.cache_bytes, self.limits.cache_results))
         self.reporting = False
+        self.alternatives: dict[str, str] = {}
         self.changed: dict[str, None] = {}
         self.changed_users: dict[str, None] = {}
 
@@ -58,7 +60,7 @@ class Context:
 
     def deliver_lines(self, subscription: BESubscription, peers: tuple[Peer, ...], lines: list[Line], out: Out) -> None:
         """Results that were fetched, under the id that the subscription has now."""
-        template, id = subscription.channel.template, subscription.id
-        self.ledger.counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
-        messages = tuple(template % (id, line.execution, line.rows, line.results) for line in lines)
-        self.deliver(peers, messages, out)
+        counters = self.ledger.counters
+        counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
+        counters.gaps += len(peers) * sum(bool(line.gap) for line in lines)
+        self.deliver(peers, tuple(subscription.message(line) for line in lines), out)

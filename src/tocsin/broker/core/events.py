@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from tocsin.identity.grants import ANONYMOUS, GrantTable, Principal
 from tocsin.wire.messages import DurableSubscription, FromClient
 from tocsin.wire.position import START, Position
 from tocsin.wire.reports import ReportReply
@@ -16,12 +17,16 @@ Args = list[Any] | dict[str, Any]
 
 
 class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
-    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread."""
+    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread.
+
+    ``gap``: why they are lost, if there were any.
+    """
 
     subscription: int
     execution: int
     rows: int
     results: Raw
+    gap: str = ""
 
 
 class Problem(Struct, frozen=True):
@@ -49,6 +54,7 @@ class OpenedForUser(Event, frozen=True):
 
     peer: Peer
     user: str
+    principal: Principal = ANONYMOUS
 
 
 class Closed(Event, frozen=True):
@@ -86,11 +92,13 @@ class Drained(Event, frozen=True):
 
 
 class Authenticated(Event, frozen=True):
-    """Answers Authenticate; no ``user``: the token is not known."""
+    """Answers Authenticate; no ``user``: the token is not known. ``failed``: it could not be checked."""
 
     peer: Peer
     user: str | None
     durable: list[DurableSubscription] = []
+    principal: Principal = ANONYMOUS
+    failed: bool = False
 
 
 class Restored(Event, frozen=True):
@@ -207,6 +215,12 @@ class PublishFailed(Event, frozen=True):
 
     feed: str
     problem: Problem
+
+
+class GrantsChanged(Event, frozen=True):
+    """Who may do what from now on; the first one ends the wait of requests that came before."""
+
+    table: GrantTable
 
 
 class Ordered(Event, frozen=True):

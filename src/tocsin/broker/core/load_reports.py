@@ -119,6 +119,8 @@ class LoadReports:
         self._outcomes = report.outcomes + self._outcomes
 
     def ordered(self, event: ev.Ordered, out: Out) -> None:
+        if event.orders.alternatives not in ({}, self.context.alternatives):
+            self.context.alternatives = event.orders.alternatives
         for order in event.orders.migrations:
             name = order.subscriber
             peer = self.sessions.by_subscriber.get(name)

@@ -12,6 +12,7 @@ from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Peer, Problem
 from tocsin.broker.core.instructions import Authenticate, Close
 from tocsin.broker.core.model.session import Session
+from tocsin.identity.grants import Principal
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import DurableSubscription
@@ -70,9 +71,9 @@ class Sessions:
         self._hello_deadlines[event.peer] = context.now + context.config.hello_timeout
         self._beats[len(sessions) % len(self._beats)][event.peer] = session
 
-    def open_for_user(self, peer: Peer, user: str) -> Session:
+    def open_for_user(self, peer: Peer, user: str, principal: Principal) -> Session:
         """A request over REST, which the driver has authenticated."""
-        session = Session(peer, "", self.context.now, {}, user=user, welcomed=True, rest=True)
+        session = Session(peer, "", self.context.now, {}, user=user, principal=principal, welcomed=True, rest=True)
         self.context.sessions[peer] = session
         self.rest.setdefault(user, {})[peer] = None
         return session
@@ -185,11 +186,19 @@ class Sessions:
 
     def welcome(self, session: Session, id: int, durable: list[DurableSubscription], out: Out) -> None:
         session.welcomed = True
+        session.alternatives = self.context.alternatives
         self._hello_deadlines.pop(session.peer, None)
         config, limits = self.context.config, self.context.limits
         reconnect_within = min(LONGEST, ceil(len(self.context.sessions) / RETURNING) / 10)
         message = wire.Welcome(
-            id, config.name, config.heartbeat, limits.frame_bytes, session.user, durable, reconnect_within
+            id,
+            config.name,
+            config.heartbeat,
+            limits.frame_bytes,
+            session.user,
+            durable,
+            reconnect_within,
+            self.context.alternatives,
         )
         self.context.send(session, message, out)
 
@@ -213,22 +222,30 @@ class Sessions:
             self.close(peer, close_codes.HELLO_TIMEOUT, "no hello", out)
 
     def beat(self, out: Out) -> None:
-        """Pings a part of the connections at each tick, so that the load is even."""
-        beat = self.context.config.heartbeat
+        """Pings a part of the connections at each tick, so that the load is even. An answer is asked for in time."""
+        beat, silence = self.context.config.heartbeat, self.context.config.silence
         if beat <= 0:
             return
-        self._beat = (self._beat + 1) % len(self._beats)
-        sessions = self._beats[self._beat]
-        limit = self.context.now - 3 * beat
-        silent = [each for each in sessions.values() if max(each.last_received, self._woke - 2 * beat) < limit]
+        self._beat += 1
+        round, part = divmod(self._beat, len(self._beats))
+        sessions = self._beats[part]
+        answer = round % max(1, int(silence / 3 / beat)) == 0
+        limit = self.context.now - silence
+        silent = [each for each in sessions.values() if max(each.last_received, self._woke - silence * 2 / 3) < limit]
         for session in silent:
-            self.close(session.peer, close_codes.SILENT, "no message in three heartbeats", out)
+            self.close(session.peer, close_codes.SILENT, f"no message in {silence:g} s", out)
         welcomed = [session for session in sessions.values() if session.welcomed]
+        alternatives = self.context.alternatives
+        if outdated := [session for session in welcomed if session.alternatives is not alternatives]:
+            for session in outdated:
+                session.alternatives = alternatives
+            peers = tuple(session.peer for session in outdated)
+            self.context.send_all(peers, wire.Ping(answer=False, alternatives=alternatives), out)
         channels = self.be_subscriptions.channels.values()
         positions = {channel.name: channel.delivered for channel in channels if channel.delivered}
         for message, peers in (
-            (wire.Ping(positions), tuple(session.peer for session in welcomed if not session.not_live)),
-            (wire.Ping(), tuple(session.peer for session in welcomed if session.not_live)),
+            (wire.Ping(positions, answer), tuple(session.peer for session in welcomed if not session.not_live)),
+            (wire.Ping({}, answer), tuple(session.peer for session in welcomed if session.not_live)),
         ):
             if peers:
                 self.context.send_all(peers, message, out)

@@ -35,12 +35,15 @@ class UserSessions:
         session = self.context.sessions.get(event.peer)
         if session is None or session.queued is None:
             return
+        if event.failed:
+            self.sessions.close(session.peer, close_codes.UNVERIFIED, "the token cannot be checked now", out)
+            return
         if event.user is None:
             self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token is unknown or has expired", out)
             return
         (hello, *queued), session.queued = session.queued, None
         assert isinstance(hello, wire.Hello)
-        session.user = event.user
+        session.user, session.principal = event.user, event.principal
         if not self.sessions.admit(session, hello, out):
             return
         before = self.sessions.by_user.get(event.user)
@@ -54,7 +57,7 @@ class UserSessions:
 
     def opened(self, event: ev.OpenedForUser, out: Out) -> None:
         user, limits = event.user, self.context.limits
-        session = self.sessions.open_for_user(event.peer, user)
+        session = self.sessions.open_for_user(event.peer, user, event.principal)
         if len(self.context.sessions) > limits.connections or len(self.sessions.rest[user]) > limits.requests_per_user:
             self.sessions.close(event.peer, close_codes.TRY_LATER, "too many requests at the same time", out)
             return

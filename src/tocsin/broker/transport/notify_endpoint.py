@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tocsin.broker.core.events import Notified
-from tocsin.errors import Conflict, Malformed
+from tocsin.errors import Conflict, Malformed, Unauthorized
+from tocsin.http.access import Access
 from tocsin.http.budgets import LEAST, WaitingConnections
+from tocsin.http.requests import Headers
 from tocsin.http.responses import error_answer
+from tocsin.identity.part_keys import PartGate, Peer
 from tocsin.wire import notify_headers
 
 if TYPE_CHECKING:
@@ -52,16 +55,18 @@ _notifications = msgspec.json.Decoder(Notification | list[Notification])
 
 
 class Head(NamedTuple):
-    """Of a request: the bytes of its body, and whether its answer may come later."""
+    """Of a request: the bytes of its body, whether its answer may come later, and all its fields."""
 
     size: int
     later: bool
+    fields: list[tuple[bytes, bytes]]
 
 
 class NotificationReceiver:
-    """``settled``: it is known whether an earlier notification was missed."""
+    """``settled``: it is known whether an earlier notification was missed. Only the data cluster that this broker has
+    joined, its ``peer``, may notify it."""
 
-    def __init__(self, driver: Driver, settled: asyncio.Event) -> None:
+    def __init__(self, driver: Driver, settled: asyncio.Event, peer: Peer) -> None:
         self.driver = driver
         self.limits = driver.config.http
         #: Those that have not brought a notification yet, or only the begin of one.
@@ -69,6 +74,15 @@ class NotificationReceiver:
         self._name = driver.config.name
         self.settled = settled
         self.connections: set[NotifyEndpoint] = set()
+        self._peer = peer
+        self._gate = PartGate("broker", peer.own, "")
+
+    def trusts(self, headers: Headers) -> bool:
+        return self._gate.sender(headers, lambda name: self._peer.key) is not None
+
+    def check(self, headers: Headers) -> None:
+        if not self.trusts(headers):
+            raise Unauthorized("only the data cluster that this broker has joined may notify it")
 
     def on_notify(self, body: bytes | bytearray) -> None:
         """Raises what is wrong with it. What it causes goes out at once."""
@@ -91,9 +105,10 @@ class NotificationReceiver:
 class NotifyEndpoint(asyncio.Protocol):
     """A connection of the data cluster. ``web`` makes the protocol that answers everything unusual."""
 
-    def __init__(self, receiver: NotificationReceiver, web: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, receiver: NotificationReceiver, web: Callable[[], asyncio.Protocol], access: Access) -> None:
         self._receiver = receiver
         self._web = web
+        self._access = access
         self._rest = bytearray()
         self._waiting: asyncio.Task[None] | None = None
         self._heads: dict[bytes, Head] = {}
@@ -102,13 +117,16 @@ class NotifyEndpoint(asyncio.Protocol):
         self._owed = 0  # answers
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        # The first request on a connection proves who sends; those after it come from the same sender.
+        self._fields: list[tuple[bytes, bytes]] | None = []
         self._deadline: asyncio.TimerHandle | None = None  # for the first notification, or the rest of one
         self._begun, self._received = 0.0, 0
         self._partial = False  # a notification has begun
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self._fd = transport.get_extra_info("socket").fileno()
+        plain = transport.get_extra_info("ssl_object") is None
+        self._fd = transport.get_extra_info("socket").fileno() if plain else -1
         self._receiver.connections.add(self)
         self._expect(self._receiver.limits.head_seconds)
 
@@ -202,6 +220,13 @@ class NotifyEndpoint(asyncio.Protocol):
         found = self._heads.get(head)
         if found is None:
             found = plain_head(head)
+            if found is not None and self._access.refusal(found.fields) is not None:
+                found = None
+            if found is not None and self._fields is not None:
+                self._fields = found.fields
+                # Before its body, which may be long.
+                if self._receiver.settled.is_set() and not self._receiver.trusts(found.fields):
+                    return None
             if found is not None:
                 if len(self._heads) >= HEADS:
                     self._heads.clear()
@@ -217,6 +242,9 @@ class NotifyEndpoint(asyncio.Protocol):
             self._waiting = asyncio.get_running_loop().create_task(self._wait(body, later))
             return
         try:
+            if self._fields is not None:
+                self._receiver.check(self._fields)
+                self._fields = None
             self._receiver.on_notify(body)
         except Exception as error:
             self._refuse(error)
@@ -283,13 +311,15 @@ def plain_head(head: bytes) -> Head | None:
         return None
     size: int | None = None
     later = False
+    fields = []
     for line in lines[:-2]:
         name, _, value = line.partition(b":")
         name, value = name.lower(), value.strip(b" \t")
+        fields.append((name, value))
         if name == b"content-length" and size is None and value.isdigit():
             size = int(value)
         elif name == b"content-length" or (name in _UNUSUAL and value.lower() != b"keep-alive"):
             return None
         elif name == notify_headers.ANSWER:
             later = value == notify_headers.LATER
-    return Head(size, later) if size is not None and size <= NOTIFY_BYTES else None
+    return Head(size, later, fields) if size is not None and size <= NOTIFY_BYTES else None

@@ -15,15 +15,16 @@ from starlette.routing import Route
 
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Restored, UserEnded
-from tocsin.broker.transport.driver import Driver
+from tocsin.broker.transport.driver import Driver, principal_of
 from tocsin.broker.transport.virtual_peers import EventStream, RestRequest
 from tocsin.broker.user_store import UserStore
-from tocsin.errors import Malformed, NotFound, Unauthorized
+from tocsin.errors import Malformed, NotFound, NotReady, Unauthorized
 from tocsin.http.budgets import Budget, counted_elsewhere
-from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
+from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import HeldStream, answer
 from tocsin.wire import messages as wire
 from tocsin.wire.position import Position
+from tocsin.wire.remote_errors import remote_error
 
 BODY_BYTES = 1024 * 1024
 #: Longest long poll.
@@ -149,8 +150,13 @@ class Rest:
         return answer({"subscriptions": durable})
 
     async def listchannels(self, request: Request) -> Response:
+        """Those that the user, or anonymous, may subscribe to."""
+        principal = principal_of(await self.session(request) if "authorization" in request.headers else None)
+        access = self.driver.state.access
+        if not access.known:
+            raise NotReady("this broker does not know the grants yet", hint="try again in a second")
         shown = ("name", "kind", "parameters", "period", "retention", "columns")
-        channels = await self.list_channels()
+        channels = [each for each in await self.list_channels() if access.may_subscribe(principal, each["name"])]
         return answer({"channels": [{name: each[name] for name in shown} for each in channels]})
 
     async def mine(self, session: str, subscription: int) -> wire.DurableSubscription:
@@ -197,6 +203,9 @@ class Rest:
                     after = max(after, head.next - 1)
                 elif head.type == "error":
                     peer.decode(text)
+                elif head.type == "ended":
+                    ended: wire.Ended = peer.decode(text)
+                    raise remote_error(ended.code, ended.message)
                 elif head.type == "migrate":
                     migrate = peer.decode(text)
                 elif head.type == "live":
@@ -274,6 +283,5 @@ def last_event(text: str) -> dict[int, int]:
 
 async def body(request: Request, kind: type[Any]) -> Any:
     headers = request.scope["headers"]
-    check_origin(headers)
     media_type(headers, ["application/json"], "application/json")
     return from_json(await read_body(headers, request.receive, BODY_BYTES), kind)

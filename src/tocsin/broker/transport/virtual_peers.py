@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from tocsin.broker.core.events import Closed, Congested, Drained, Opened, OpenedForUser, Received
-from tocsin.broker.transport.driver import Driver
+from tocsin.broker.transport.driver import Driver, principal_of
 from tocsin.errors import Busy, TocsinError, UserError
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
@@ -58,7 +58,7 @@ class RestRequest:
 
     def begin(self) -> None:
         if self.user is not None:
-            self.driver.handle(OpenedForUser(self, self.user))
+            self.driver.handle(OpenedForUser(self, self.user, principal_of(self.user)))
         else:
             self.driver.handle(Opened(self, self.address))
             self.driver.handle(Received(self, [wire.Hello(0)]))
@@ -146,6 +146,7 @@ class EventStream(RestRequest):
                 continue
             if head.type == "ping":
                 self.driver.handle(Received(self, [wire.Pong()]))
+                yield b": alive\n\n"
                 continue
             self._pass(head)
             pairs = [(self._previous_ids.get(id, id), after) for id, after in self._positions.items()]

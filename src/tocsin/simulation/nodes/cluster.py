@@ -168,7 +168,7 @@ class DataCluster(Node):
 
 
 def lines(results: list[Result]) -> list[Line]:
-    return [Line(each.subscription, each.execution, 1, Raw(each.results)) for each in results]
+    return [Line(each.subscription, each.execution, 1, Raw(each.results), each.gap) for each in results]
 
 
 def result(channel: Channel, kind: str, number: int, size: int) -> bytes:

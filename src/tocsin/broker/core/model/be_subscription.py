@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from tocsin.broker.core.events import Args, Line, Peer
 from tocsin.broker.core.model.cache import Recent
 from tocsin.broker.core.model.rate import Rate
-from tocsin.wire.messages import Subscribe, notify_template
+from tocsin.wire.messages import Gap, Subscribe, encode, notify_template
 from tocsin.wire.position import Position
 
 Key = tuple[str, bytes]
@@ -134,6 +134,13 @@ class BESubscription(Struct, eq=False):
     def delivered(self) -> int:
         """Live subscribers have everything up to this execution."""
         return max(self.live_after, self.last_delivered, self.channel.delivered)
+
+    def message(self, line: Line) -> bytes:
+        """For its subscribers."""
+        execution = line.execution
+        if line.gap:
+            return encode(Gap(self.id, execution - 1, execution + 1, line.gap))
+        return self.channel.template % (self.id, execution, line.rows, line.results)
 
     def targets(self) -> Audience:
         if self.audience is None:

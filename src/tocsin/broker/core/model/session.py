@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tocsin.broker.core.events import Peer
+from tocsin.identity.grants import ANONYMOUS, Principal
 from tocsin.wire.messages import FromClient
 
 #: In ``Session.subscriptions``: results are sent as they come.
@@ -19,6 +20,7 @@ class Session(Struct, eq=False):
     last_received: float
     subscriptions: dict[int, int]
     user: str | None = None
+    principal: Principal = ANONYMOUS
     subscriber: str = ""
     welcomed: bool = False
     rest: bool = False  # one request of a user over REST
@@ -28,3 +30,4 @@ class Session(Struct, eq=False):
     argument_bytes: int = 0  # of all subscriptions, and of those that are not answered yet
     queued: list[FromClient] | None = None  # received while its token is being looked up
     queued_bytes: int = 0
+    alternatives: dict[str, str] | None = None  # as the client knows them

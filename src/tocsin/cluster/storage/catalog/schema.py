@@ -67,6 +67,14 @@ CREATE TABLE schedules (
     args TEXT NOT NULL, started {real} NOT NULL
 ) {plain};
 CREATE INDEX schedules_procedure ON schedules (procedure);
+INSERT INTO definitions (id, kind, name, spec) VALUES
+    (-1, 'role', 'anonymous', '{{"id":-1,"name":"anonymous"}}'), (-2, 'role', 'user', '{{"id":-2,"name":"user"}}');
+CREATE TABLE grants (
+    id {int} PRIMARY KEY, role {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE, privilege TEXT NOT NULL,
+    object {int} REFERENCES definitions (id) ON DELETE CASCADE, conditions TEXT NOT NULL
+) {plain};
+CREATE INDEX grants_role ON grants (role);
+CREATE INDEX grants_object ON grants (object);
 """
 
 LAYOUT = Layout(
@@ -77,7 +85,7 @@ LAYOUT = Layout(
     schema="tocsin",
     lock=0x746F6373696E,  # "tocsin"; advisory locks are numbers that all programs of a database share
     arrays={
-        **dict.fromkeys(("path", "kind", "name", "spec", "key", "args"), "text"),
+        **dict.fromkeys(("path", "kind", "name", "spec", "key", "args", "privilege", "conditions"), "text"),
         **dict.fromkeys(("time", "finished", "started"), "double precision"),
         **dict.fromkeys(("receipt", "digest"), "bytea"),
     },
