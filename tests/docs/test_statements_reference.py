@@ -56,7 +56,7 @@ def test_the_tables_of_the_catalog_match_the_code() -> None:
 def test_every_example_does_what_the_page_says(config: ClusterConfig, spark_runtime: SparkRuntime) -> None:
     with DataCluster(config, spark_runtime) as cluster:
         cluster.wait_ready(300)
-        for page, block in [(page, block) for page in (PAGE, GRANTS) for block in blocks(page)]:
+        for page, block in [(each, block) for each in (PAGE, GRANTS) for block in blocks(each)]:
             if block.wait is not None:
                 assert cluster.wait_execution(block.wait[0], block.wait[1] - 1, 120.0) >= block.wait[1]
             said = printed(cluster, block.text)
