@@ -23,6 +23,7 @@ CONFIG = BrokerConfig(
     name="b",
     grace=GRACE,
     heartbeat=2.0,
+    silence=6.0,
     hello_timeout=90.0,
     anonymous="all",
     fetches=2,

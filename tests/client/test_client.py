@@ -345,7 +345,7 @@ async def test_a_malformed_message_breaks_only_the_connection():
 async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
     logins: list[tuple[str, Credentials]] = []
 
-    async def login(url: str, credentials: Credentials) -> str:
+    async def login(url: str, credentials: Credentials, context: object) -> str:
         logins.append((url, credentials))
         return f"t{len(logins)}"
 

@@ -13,7 +13,10 @@ import pyarrow as pa
 from tocsin.cluster.model import Post
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.errors import NotFound, ParseError, RecordsRefused
+from tocsin.http.tls import Tls
 from tocsin.identity.grants import Policy
+from tocsin.identity.part_keys import PartGate, PartKey
+from tocsin.wire.join import Join
 
 
 class Outcome(msgspec.Struct):
@@ -46,6 +49,9 @@ def failed(error: Exception) -> Future[Any]:
 
 class StandIn:
     """One feed ``reports`` and one channel ``alarms``. Statements are the words of a script between semicolons."""
+
+    tls = Tls()
+    gate = PartGate("data cluster", PartKey(b"k" * 32, "data cluster"), "")
 
     def __init__(self) -> None:
         self.metrics = Metrics()
@@ -120,8 +126,17 @@ class StandIn:
     def brokers(self) -> list[dict[str, Any]]:
         return []
 
-    def register_broker(self, name: str, url: str, matched: bool = False, identity: str = "") -> dict[str, Any]:
+    def register_broker(self, name: str, url: str, matched: bool = False, join: Join | None = None) -> dict[str, Any]:
         return {"name": name, "url": url, "state": "up"}
+
+    def key_of(self, name: str) -> str:
+        return ""
+
+    def sender(self, headers: Any) -> None:
+        return None
+
+    def join(self, name: str, join: Join) -> Any:
+        return self.gate.admit(name, "", join, "")
 
     def epoch(self, channel: str) -> int:
         self.channel(channel)

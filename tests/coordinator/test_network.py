@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -50,7 +51,7 @@ class Network:
         for name in names:
             port = str(self.brokers[name].port) if name in self.brokers else "0"
             options = ("--coordinator", self.coordinator.url, "--port", port)
-            self.brokers[name] = Broker(self.folder / name, self.cluster_url, name, *options)
+            self.brokers[name] = Broker(self.folder / name, self.cluster_url, name, *options, heartbeat=1.0)
         for name in names:
             await asyncio.to_thread(self.brokers[name].event, "ready")
         state = "draining" if draining else "up"
@@ -108,6 +109,11 @@ class Network:
         async with httpx.AsyncClient(timeout=60) as http:
             answer = await http.post(self.coordinator.url + path)
             assert answer.status_code == 200, answer.text
+
+    async def know_alternatives(self) -> None:
+        """Waits until every client knows another broker."""
+        while not all(len(client._state.candidates.urls) > 1 for client in self.clients):
+            await self.topology()
 
     async def check_all_received(self, since: int = 0) -> None:
         """Every subscription got each execution once, in order."""
@@ -217,3 +223,29 @@ async def test_subscribers_get_everything_while_the_coordinator_is_down(tmp_path
         net.coordinator.start()
         await net.flow(lambda top: counts(top) == {"b": 8})
         await net.check_all_received()
+
+
+@looped
+async def test_clients_connect_to_another_broker_while_theirs_and_the_coordinator_are_dead(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b") as net:
+        await net.join(6)
+        await net.know_alternatives()
+        net.coordinator.kill()
+        net.brokers["a"].kill()
+        await net.check_all_received()
+        assert {client.status.broker for client in net.clients} == {"b"}
+
+
+@looped
+async def test_clients_leave_a_broker_that_hangs_within_seconds(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b") as net:
+        await net.join(6)
+        await net.know_alternatives()
+        assert {client.status.broker for client in net.clients} == {"a", "b"}
+        net.brokers["a"].process.send_signal(signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(20):  # three heartbeats of a second, and the coordinator still calls it up
+                await net.check_all_received()
+        finally:
+            net.brokers["a"].process.send_signal(signal.SIGCONT)
+        assert {client.status.broker for client in net.clients} == {"b"}

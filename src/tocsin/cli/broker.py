@@ -26,6 +26,7 @@ def broker(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     home: Annotated[str | None, typer.Option(help="Folder of the users, their subscriptions and positions.")] = None,
+    inside_host: Annotated[str | None, typer.Option(help="Address to listen on for the data cluster.")] = None,
     inside_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port for the data cluster; 0 takes a free one.")
     ] = None,
@@ -57,6 +58,7 @@ def broker(
         port=port,
         host=host,
         home=home,
+        inside_host=inside_host,
         inside_port=inside_port,
         inside_url=inside_url,
         coordinator=coordinator,
@@ -64,6 +66,7 @@ def broker(
         anonymous=anonymous,
     )
     from tocsin.http.server import address, bind, raise_file_limit
+    from tocsin.identity.part_keys import require_join_secret
 
     raise_file_limit()
     member = "TOCSIN_BROKER_MEMBER" in os.environ
@@ -74,9 +77,10 @@ def broker(
             run_several(options, held.getsockname()[1], config, json)
         return
     public = bind(options.host, options.port, shared=member)
-    url = address(public)
-    inside = bind(options.host, options.inside_port)
-    inner = address(inside)
+    url = address(public, tls=bool(options.tls_certificate))
+    inside = bind(options.inside_host, options.inside_port)
+    inner = address(inside, tls=bool(options.tls_certificate))
+    require_join_secret(options.join_secret, "TOCSIN_BROKER_JOIN_SECRET", "broker", public, inside)
     from tocsin.broker.server import Server
 
     texts = {"listening": f"{options.name} listens on {url}", "ready": f"{options.name} is ready"}
@@ -115,7 +119,8 @@ def run_several(options: settings.BrokerConfig, port: int, config: str | None, j
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--name", f"{options.name}-{place}"]
         command += ["--port", str(port), "--host", options.host, "--cluster", options.cluster, "--home", options.home]
         command += ["--anonymous", options.anonymous] if options.anonymous else []
-        command += ["--processes", "1", *(["--config", config] if config else []), *(["--json"] if json else [])]
+        command += ["--inside-host", options.inside_host, "--processes", "1"]
+        command += [*(["--config", config] if config else []), *(["--json"] if json else [])]
         # In another process group: Ctrl-C reaches only this process, which passes it on once.
         members.append(
             subprocess.Popen(

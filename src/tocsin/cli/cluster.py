@@ -85,10 +85,12 @@ def cluster(
     # Importing these takes a second; other commands shouldn't pay for it.
     from tocsin.cluster.http.server import serve
     from tocsin.http.server import address, bind
+    from tocsin.identity.part_keys import require_join_secret
 
     end_with_starter()
     sock = bind(options.host, options.port)
-    url = address(sock)
+    require_join_secret(options.join_secret, "TOCSIN_JOIN_SECRET", "data cluster", sock)
+    url = address(sock, tls=bool(options.tls_certificate))
     texts = {"listening": f"listening on {url}", "ready": "ready: queries and channels run"}
     announce = announcer(json, texts, url=url)
     from tocsin.cluster.service import DataCluster

@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from tocsin.errors import TocsinError, Unreachable, UserError
+from tocsin.http.client import trust
 from tocsin.wire.backoff import ceiling
 
 #: Posts answer when the data is durable, queries when Spark is done: only connecting has a limit.
@@ -62,7 +63,8 @@ class Client:
         if not self.url.startswith(("http://", "https://")):
             raise UserError(f"{url!r} is not the address of a server", hint="give one like http://127.0.0.1:8480")
         try:
-            self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, headers=bearer(read_token(token)))
+            headers = bearer(read_token(token))
+            self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, headers=headers, verify=trust())
         except httpx.InvalidURL as error:
             raise UserError(f"{url!r} is not the address of a server: {error}") from error
 

@@ -76,7 +76,7 @@ class Channel(Struct, frozen=True):
 class Broker(Struct, frozen=True):
     """``matched``: its notifications list the subscriptions that an execution has results for.
 
-    ``identity``: the hash of a secret that only the broker knows; '' if none has registered under this name.
+    ``key``: its public key; '' if no broker with a key has registered under this name.
     """
 
     id: int
@@ -84,7 +84,7 @@ class Broker(Struct, frozen=True):
     url: str
     state: Literal["up", "gone"] = "up"
     matched: bool = False
-    identity: str = ""
+    key: str = ""
 
 
 class Procedure(Struct, frozen=True):

@@ -10,6 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
@@ -28,17 +29,26 @@ from tocsin.coordinator.planner import Planner
 from tocsin.coordinator.routes import ADMIN, BROKER, Described, all_routes, route
 from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.write_behind import WriteBehind
-from tocsin.errors import Busy, LeaseHeld, SystemFailure, Unauthorized
+from tocsin.errors import Busy, LeaseHeld, NotReady, SystemFailure, Unauthorized, UserError
+from tocsin.http.access import Access
 from tocsin.http.passwords import hash_password
 from tocsin.http.request_handler import handle
-from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
+from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer
 from tocsin.http.server import WebServer, no_such_path
+from tocsin.http.tls import Tls
+from tocsin.identity.part_keys import PartGate, PartKey
 from tocsin.wire import reports
 
 log = logging.getLogger("tocsin.server")
 
 GRACE = 5
+#: What brokers call this part when they join it.
+COORDINATOR = "coordinator"
+#: Characters of a subscriber in the log and in plans.
+PUBLIC_ID = 12
+#: Entries of the log or the history that everybody may read at once; the operator may read more.
+PUBLIC_ENTRIES = 1_000
 BODY_BYTES = 64 * 1024
 #: Passwords that are hashed, or wait to be, at the same time.
 HASHING = 64
@@ -62,6 +72,9 @@ class Coordinator:
         lost: Callable[[LeaseHeld], None] = lambda error: None,
     ) -> None:
         self.config = config
+        # From the store's secret, so that another machine that takes over has the same key.
+        self.key = PartKey(hmac.digest(store.secret, b"part key", "sha256"), f"/{COORDINATOR}")
+        self._secret = store.secret
         self.persister = WriteBehind(store, lost)
         self.clock = clock
         self.state = CoordinatorState(
@@ -102,8 +115,9 @@ class Coordinator:
                 case ev.SaveChoice():
                     queued.choice = (instruction.choice,)
                 case ev.Note():
-                    queued.notes.append((time.time(), instruction))
-                    self.feed.publish("note", {"time": time.time(), **structs.asdict(instruction)})
+                    note = structs.replace(instruction, subscriber=self.public_id(instruction.subscriber))
+                    queued.notes.append((time.time(), note))
+                    self.feed.publish("note", {"time": time.time(), **structs.asdict(note)})
                 case ev.Sample():
                     queued.samples.append((time.time(), instruction))
                     self.feed.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
@@ -112,6 +126,11 @@ class Coordinator:
         if refused is not None:
             raise refused
         return found
+
+    def public_id(self, subscriber: str) -> str:
+        """Tells subscribers apart in what everybody may read; their ids are secrets."""
+        digest = hmac.new(self._secret, f"public\0{subscriber}".encode(), "sha256").hexdigest()
+        return subscriber and digest[:PUBLIC_ID]
 
     async def call(self, event: Callable[[ev.Call], ev.Event]) -> Any:
         """The reply of an event that may take long."""
@@ -129,7 +148,8 @@ class Coordinator:
         self.handle(ev.PlanReady(instruction.number, plan))
 
     async def handle_durably(self, event: ev.Event) -> Any:
-        """The reply, once the store has all changes."""
+        """The reply, once the store has all changes. A store that cannot be written is an error before any of them."""
+        await self.persister.check()
         found = self.handle(event)
         await self.persister.flush()
         return found
@@ -142,8 +162,9 @@ class Coordinator:
 
 
 class App(Viewing):
-    def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
-        super().__init__(coordinator, admin)
+    def __init__(self, coordinator: Coordinator, admin: Admin, tls: Tls | None = None) -> None:
+        super().__init__(coordinator, admin, tls)
+        self.gate = PartGate(COORDINATOR, coordinator.key, coordinator.config.join_secret)
         self._hashing = 0
         self.router = Router(
             [Route(each.path, self._endpoint(each), methods=[each.method]) for each in ROUTES],
@@ -163,6 +184,8 @@ class App(Viewing):
         async def endpoint(request: Request) -> Response:
             if each.who == ADMIN:
                 self.admin.check(request.scope["headers"])
+            elif each.who == BROKER:
+                self._check_broker(request)
             arguments = {} if each.body is None else {"body": await read(request, each.body, limit)}
             found = await handler(request, **arguments)
             return found if isinstance(found, Response) else answer(found)
@@ -176,13 +199,36 @@ class App(Viewing):
         return {"coordinator": True, "paths": sorted(each.path for each in ROUTES)}
 
     @route("GET /healthz", "whether it is alive", "`status`")
-    @route("GET /readyz", "whether it is ready", "`status`")
     async def health(self, request: Request) -> Any:
         return {"status": "alive"}
 
-    @route("POST /registerbroker", "a broker registers", reports.Registered, "who knows the secret")
+    @route("GET /readyz", "whether it is ready: its store can be written", "`status`")
+    async def readiness(self, request: Request) -> Any:
+        try:
+            await self.coordinator.persister.check()
+        except SystemFailure as error:
+            raise NotReady(f"the store cannot be written: {error.message}", hint=error.hint) from error
+        return {"status": "ready"}
+
+    @route("POST /registerbroker", "a broker registers", reports.Registered, "brokers that know the join secret")
     async def registerbroker(self, request: Request, body: reports.Registration) -> Any:
-        return await self.coordinator.handle_durably(ev.Register(None, body))
+        if self.coordinator.config.tls_certificate and not body.url.startswith(("https:", "wss:")):
+            hint = "set tls_certificate at the broker, or its public_url to the https address of its proxy"
+            raise UserError("this coordinator sends subscribers only to brokers with TLS", hint=hint)
+        joined = self.gate.admit(body.broker, body.url, body.join, self._key_of(body.broker))
+        found = await self.coordinator.handle_durably(ev.Register(None, body))
+        return structs.replace(found, joined=joined)
+
+    def _key_of(self, broker: str) -> str:
+        member = self.coordinator.state.members.get(broker)
+        return member.row.key if member is not None else ""
+
+    def _check_broker(self, request: Request) -> None:
+        """A broker that has a key signs its requests with it."""
+        key = self._key_of(request.path_params["broker"])
+        sender = self.gate.sender(request.scope["headers"], self._key_of) if key else None
+        if key and (sender is None or sender.key != key):
+            raise Unauthorized("the broker's key did not sign this request", hint="POST /registerbroker")
 
     @route("POST /requestbroker", "choose the broker of a subscriber", reports.Placement)
     async def requestbroker(self, request: Request, body: reports.BrokerRequest) -> Any:
@@ -255,9 +301,15 @@ class App(Viewing):
     async def put_placement(self, request: Request, body: PlacementRequest) -> Any:
         return await self.coordinator.handle_durably(ev.Reconfigure(None, placement=body.placement))
 
-    @route("GET /history", "the newest `limit` samples of the balance", "`samples`")
-    async def history(self, request: Request) -> Any:
+    def _entries(self, request: Request) -> Since:
         query = from_query(request.scope["query_string"], Since)
+        if query.limit > PUBLIC_ENTRIES:
+            self.admin.check(request.scope["headers"])
+        return query
+
+    @route("GET /history", "the newest `limit` samples of the balance (above 1,000: as an operator)", "`samples`")
+    async def history(self, request: Request) -> Any:
+        query = self._entries(request)
         await self.coordinator.persister.flush()
         return {"samples": await self.coordinator.persister.read(lambda store: store.samples(query.limit))}
 
@@ -267,11 +319,18 @@ class App(Viewing):
         "`strategy`, `before`, `after`, `bound`, `migrations`, `refused`, `deferred`",
     )
     async def plan(self, request: Request) -> Any:
-        return await self.coordinator.call(ev.ShowPlan)
+        plan, public_id = await self.coordinator.call(ev.ShowPlan), self.coordinator.public_id
+        lists = {
+            name: [each | {"subscriber": public_id(each["subscriber"])} for each in plan[name]]
+            for name in ("migrations", "refused")
+        }
+        return plan | lists
 
-    @route("GET /balance/log", "the newest `limit` decisions after number `after`", "`log`")
+    @route(
+        "GET /balance/log", "the newest `limit` decisions after number `after` (above 1,000: as an operator)", "`log`"
+    )
     async def log(self, request: Request) -> Any:
-        query = from_query(request.scope["query_string"], Since)
+        query = self._entries(request)
         await self.coordinator.persister.flush()
         return {"log": await self.coordinator.persister.read(lambda store: store.log(query.after, query.limit))}
 
@@ -285,7 +344,6 @@ def token(request: Request) -> str:
 
 async def read(request: Request, kind: type[Any], limit: int) -> Any:
     headers = request.scope["headers"]
-    check_origin(headers)
     media_type(headers, ["application/json"], "application/json")
     return from_json(await read_body(headers, request.receive, limit), kind)
 
@@ -297,10 +355,18 @@ class Server(WebServer):
         self.settings = config
         self.sock = sock
         self._lost: LeaseHeld | None = None
-        super().__init__(self.answer, grace=GRACE, listening=lambda: announce("listening"))
+        access = Access(sock, config.hosts, config.origins, own=[config.host])
+        self.tls = Tls.of(config)
+        listening = partial(announce, "listening")
+        super().__init__(
+            self.answer, access, grace=GRACE, limits=config.http, listening=listening, tls=self.tls.server()
+        )
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
+
+    def subscribers(self) -> int:
+        return self.app.streams.taken
 
     async def main(self) -> None:
         config = self.settings
@@ -308,7 +374,7 @@ class Server(WebServer):
         try:
             loop = asyncio.get_running_loop()
             coordinator = Coordinator(config, store, loop.time, self._end)
-            self.app = App(coordinator, Admin(config.admin_token, self.sock, [config.host]))
+            self.app = App(coordinator, Admin(config.admin_token, self.sock, [config.host]), self.tls)
             ticking = asyncio.create_task(self._tick(coordinator))
             await self.serve([self.sock])
             ticking.cancel()

@@ -44,7 +44,7 @@ class Subject(Protocol):
     def execute(self, channel: str) -> None: ...
     def expire(self) -> None: ...
     def pull(self, channel: str, execution: int, broker: str) -> list[tuple[int, list[int]]]: ...
-    def results(self, channel: str, id: int, after: int) -> list[tuple[int, list[int]]]: ...
+    def results(self, channel: str, id: int, after: int, same_as: int | None = None) -> list[tuple[int, list[int]]]: ...
     def outbox(self, broker: str) -> list[tuple[str, int]]: ...
     def notify(self, broker: str, count: int, *statuses: int) -> list[dict[str, Any]]: ...
     def create_role(self, name: str) -> None: ...
@@ -121,8 +121,8 @@ class Reference:
     def pull(self, channel: str, execution: int, broker: str) -> list[tuple[int, list[int]]]:
         return [(each.subscription, numbers(each.results)) for each in self.cluster.pull(channel, execution, broker)]
 
-    def results(self, channel: str, id: int, after: int) -> list[tuple[int, list[int]]]:
-        found = self.cluster.results(channel, id, after, strict=True)
+    def results(self, channel: str, id: int, after: int, same_as: int | None = None) -> list[tuple[int, list[int]]]:
+        found = self.cluster.results(channel, id, after, strict=True, same_as=same_as)
         return [(each.execution, numbers(each.results)) for each in found]
 
     def outbox(self, broker: str) -> list[tuple[str, int]]:
@@ -139,7 +139,7 @@ class Reference:
                 match it:
                     case on.ReadOutbox():
                         found = self.cluster.broker(broker)
-                        handle(on.OutboxRead(self.cluster.entries(found.id, it.limit), found))
+                        handle(on.OutboxRead(self.cluster.entries(found.id, it.limit, it.known), found))
                     case on.MakeBatch():
                         handle(make_batch(it.entries, lambda entry, it=it: self._message(it.broker, entry)))
                     case on.Connect():
@@ -249,8 +249,8 @@ class Real:
         lines = json_lines(self.cluster.pull(channel, execution, broker))
         return [(each["subscription"], [row["n"] for row in each["results"]]) for each in lines]
 
-    def results(self, channel: str, id: int, after: int) -> list[tuple[int, list[int]]]:
-        lines = json_lines(self.cluster.results(channel, id, after, strict=True))
+    def results(self, channel: str, id: int, after: int, same_as: int | None = None) -> list[tuple[int, list[int]]]:
+        lines = json_lines(self.cluster.results(channel, id, after, strict=True, same_as=same_as))
         return [(each["execution"], [row["n"] for row in each["results"]]) for each in lines]
 
     def outbox(self, broker: str) -> list[tuple[str, int]]:

@@ -152,6 +152,30 @@ def test_a_channel_that_is_created_again_begins_another_epoch(subject, channel):
     assert (message["channel"], message["execution"], message["epoch"]) == (channel, 1, subject.epoch(channel))
 
 
+def test_results_of_an_ended_id_belong_to_subscriptions_with_its_arguments(subject, channel):
+    (old,) = subject.subscribe(channel, "east", ["fire"])
+    executed(subject, channel, report(1))
+    subject.unsubscribe(channel, old, "east")
+    (new,) = subject.subscribe(channel, "west", ["fire"])
+    (other,) = subject.subscribe(channel, "west", ["flood"])
+    assert subject.results(channel, old, 0, same_as=new) == [(1, [1])]
+    for id, same_as in ((old, other), (old, 999_999), (new, other), (999_999, new)):
+        with pytest.raises(NotFound) as caught:
+            subject.results(channel, id, 0, same_as=same_as)
+        assert caught.value.fields["kind"] == "subscription"
+
+
+def test_an_id_of_an_earlier_epoch_gives_no_results(subject, channel):
+    (old,) = subject.subscribe(channel, "east", ["fire"])
+    executed(subject, channel, report(1))
+    subject.unsubscribe(channel, old, "east")
+    subject.drop(channel)
+    subject.create(channel)
+    (new,) = subject.subscribe(channel, "east", ["fire"])
+    with pytest.raises(NotFound):
+        subject.results(channel, old, 0, same_as=new)
+
+
 def test_a_subscription_changes_its_broker_and_keeps_its_id(subject, channel):
     (id,) = subject.subscribe(channel, "east", ["fire"])
     assert subject.change_broker(channel, id, None, "west") == id

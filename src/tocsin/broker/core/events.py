@@ -17,12 +17,16 @@ Args = list[Any] | dict[str, Any]
 
 
 class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
-    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread."""
+    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread.
+
+    ``gap``: why they are lost, if there were any.
+    """
 
     subscription: int
     execution: int
     rows: int
     results: Raw
+    gap: str = ""
 
 
 class Problem(Struct, frozen=True):
@@ -88,12 +92,13 @@ class Drained(Event, frozen=True):
 
 
 class Authenticated(Event, frozen=True):
-    """Answers Authenticate; no ``user``: the token is not known."""
+    """Answers Authenticate; no ``user``: the token is not known. ``failed``: it could not be checked."""
 
     peer: Peer
     user: str | None
     durable: list[DurableSubscription] = []
     principal: Principal = ANONYMOUS
+    failed: bool = False
 
 
 class Restored(Event, frozen=True):

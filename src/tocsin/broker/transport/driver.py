@@ -22,6 +22,9 @@ from tocsin.wire.tickets import TicketVerifier
 
 log = logging.getLogger(__name__)
 
+#: Seconds for which a failed check of a token makes the broker not ready.
+PROBLEM_SECONDS = 10.0
+
 
 def principal_of(session: str | None) -> Principal:
     """Of a session ``user/device``."""
@@ -42,6 +45,7 @@ class Driver:
         self.state = BrokerState(config, (tickets or TicketVerifier(config.name, time.time)).refuses)
         self.writer = FrameWriter()
         self._sends: list[do.Send] = []
+        self._store_problem = ("", 0.0)
         self._ticking: asyncio.TimerHandle | None = None
         self._carry_out: dict[type[Any], Callable[[Any], object]] = {
             do.Send: self._send,
@@ -54,8 +58,11 @@ class Driver:
 
         def authenticate(it: do.Authenticate) -> None:
             def found(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
-                user, durable = (None, []) if future.exception() else future.result()
-                event = Authenticated(it.peer, user, durable, principal_of(user))
+                error = future.exception()
+                problem = "" if error is None else str(error)
+                self._store_problem = (problem, self.loop.time())
+                user, durable = (None, []) if problem else future.result()
+                event = Authenticated(it.peer, user, durable, principal_of(user), failed=bool(problem))
                 self.loop.call_soon_threadsafe(self.handle, event)
 
             store.look_up(it.token).add_done_callback(found)
@@ -71,6 +78,12 @@ class Driver:
         for user, durable in store.all_durable().result():
             self.handle(Restored(user, durable))
         self._tick()
+
+    @property
+    def store_problem(self) -> str:
+        """Why tokens could not be checked a short time ago."""
+        problem, at = self._store_problem
+        return problem if self.loop.time() < at + PROBLEM_SECONDS else ""
 
     def stop(self) -> None:
         if self._ticking is not None:

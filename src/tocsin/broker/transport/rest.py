@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from tocsin.broker.core import instructions as do
@@ -18,8 +19,9 @@ from tocsin.broker.transport.driver import Driver, principal_of
 from tocsin.broker.transport.virtual_peers import EventStream, RestRequest
 from tocsin.broker.user_store import UserStore
 from tocsin.errors import Malformed, NotFound, NotReady, Unauthorized
-from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
-from tocsin.http.responses import answer
+from tocsin.http.budgets import Budget, counted_elsewhere
+from tocsin.http.requests import from_json, from_query, media_type, read_body
+from tocsin.http.responses import HeldStream, answer
 from tocsin.wire import messages as wire
 from tocsin.wire.position import Position
 from tocsin.wire.remote_errors import remote_error
@@ -71,6 +73,9 @@ class Rest:
         self.driver = driver
         self.list_channels = list_channels
         self.users = users
+        limits = driver.config.limits
+        self.long_polls = Budget("long polls", limits.long_polls)
+        self.event_streams = Budget("streams of events", limits.event_streams)
         self.routes = [
             Route("/registeruser", self.registeruser, methods=["POST"]),
             Route("/login", self.login, methods=["POST"]),
@@ -167,6 +172,13 @@ class Rest:
     async def getresults(self, request: Request) -> Response:
         session = await self.session(request)
         asked = from_query(request.scope["query_string"], ResultsQuery)
+        with ExitStack() as held:
+            if asked.wait:
+                held.enter_context(self.long_polls.one())
+                held.enter_context(counted_elsewhere(request.scope))
+            return await self._results(session, asked)
+
+    async def _results(self, session: str, asked: ResultsQuery) -> Response:
         durable = await self.mine(session, asked.subscription)
         after = durable.after if asked.after is None else asked.after
         found: list[msgspec.Raw] = []
@@ -240,27 +252,24 @@ class Rest:
             previous_id = next(iter(before), None)
             position = None if previous_id is None else before[previous_id]
             requests.append(wire.Subscribe(1, channel, args, position, previous_id))
-        stream = EventStream(self.driver, user)
-        stream.begin()
-        try:
+        with ExitStack() as held:
+            held.enter_context(self.event_streams.one())
+            held.enter_context(counted_elsewhere(request.scope))
+            stream = EventStream(self.driver, user, request.client.host if request.client else "")
+            held.enter_context(stream)
             stream.request(*requests)
             if user is None:
                 first = await stream.answer(1)
                 stream.start(first.subscription, first.after, previous_id)
-        except BaseException:
-            stream.end()
-            raise
+            kept = held.pop_all()
 
         async def all_events() -> Any:
-            try:
-                yield b"retry: 1000\n\n"
-                async for event in stream.events():
-                    yield event
-            finally:
-                stream.end()
+            yield b"retry: 1000\n\n"
+            async for event in stream.events():
+                yield event
 
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(all_events(), 200, headers, "text/event-stream")
+        return HeldStream(kept, all_events(), "text/event-stream", headers)
 
 
 def last_event(text: str) -> dict[int, int]:
@@ -274,6 +283,5 @@ def last_event(text: str) -> dict[int, int]:
 
 async def body(request: Request, kind: type[Any]) -> Any:
     headers = request.scope["headers"]
-    check_origin(headers)
     media_type(headers, ["application/json"], "application/json")
     return from_json(await read_body(headers, request.receive, BODY_BYTES), kind)

@@ -11,7 +11,8 @@ import msgspec
 
 from tocsin.broker.core.events import Closed, Congested, Drained, Opened, OpenedForUser, Received
 from tocsin.broker.transport.driver import Driver, principal_of
-from tocsin.errors import UserError
+from tocsin.errors import Busy, TocsinError, UserError
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.close_codes import Close
 from tocsin.wire.remote_errors import remote_error
@@ -40,9 +41,10 @@ class RestRequest:
 
     fd = -1
 
-    def __init__(self, driver: Driver, user: str | None) -> None:
+    def __init__(self, driver: Driver, user: str | None, address: str = "") -> None:
         self.driver = driver
         self.user = user
+        self.address = address
         self.closed: Close | None = None
         self._arrived: deque[bytes] = deque()
         self._more = asyncio.Event()
@@ -58,7 +60,7 @@ class RestRequest:
         if self.user is not None:
             self.driver.handle(OpenedForUser(self, self.user, principal_of(self.user)))
         else:
-            self.driver.handle(Opened(self, ""))
+            self.driver.handle(Opened(self, self.address))
             self.driver.handle(Received(self, [wire.Hello(0)]))
 
     def end(self) -> None:
@@ -79,7 +81,8 @@ class RestRequest:
         """The next message, as JSON."""
         while not self._arrived:
             if self.closed is not None:
-                raise UserError(self.closed.meaning, code_of_close=self.closed.code)
+                kind: type[TocsinError] = Busy if self.closed is close_codes.TRY_LATER else UserError
+                raise kind(self.closed.meaning, code_of_close=self.closed.code)
             self._more.clear()
             await self._more.wait()
         text = self._arrived.popleft()
@@ -103,8 +106,8 @@ class RestRequest:
 class EventStream(RestRequest):
     """Server-Sent Events: bounded like a connection; a slow reader is served by replay later."""
 
-    def __init__(self, driver: Driver, user: str | None) -> None:
-        super().__init__(driver, user)
+    def __init__(self, driver: Driver, user: str | None, address: str = "") -> None:
+        super().__init__(driver, user, address)
         self._size = 0
         self._slow = False
         self._positions: dict[int, int] = {}
@@ -137,12 +140,13 @@ class EventStream(RestRequest):
             except TimeoutError:
                 yield b": alive\n\n"
                 continue
-            except UserError:
+            except (UserError, Busy):
                 return
             if head.type in ("welcome", "pong"):
                 continue
             if head.type == "ping":
                 self.driver.handle(Received(self, [wire.Pong()]))
+                yield b": alive\n\n"
                 continue
             self._pass(head)
             pairs = [(self._previous_ids.get(id, id), after) for id, after in self._positions.items()]

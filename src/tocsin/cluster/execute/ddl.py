@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args
@@ -38,6 +39,8 @@ from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.errors import BodyRefused, Conflict, InUse, LimitExceeded, TypeMismatch, UserError
 
 KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Definition)}
+
+log = logging.getLogger(__name__)
 
 
 class DdlExecutor:
@@ -134,7 +137,7 @@ class DdlExecutor:
             statement.period,
             statement.retention,
             function,
-            time.time(),
+            self.context.clock.now(),
         )
         self.context.definitions.check_new(channel)
         if columns is None:
@@ -239,6 +242,22 @@ class DdlExecutor:
         self._forget(definition)
         self.context.segments.delete(paths)
         return True
+
+    def repair(self, dataset: Dataset, with_loss: bool) -> int:
+        """Read a failing dataset again; return the number of segments that were given up."""
+        store = self.context.stores[dataset.id]
+        with store.maintenance:
+            self.context.load_dataset(store)
+            lost = 0
+            while store.damaged and with_loss:
+                paths = sorted(store.damaged)
+                log.warning("the loss of %s of dataset %s is accepted", ", ".join(paths), dataset.name)
+                self.context.catalog.compact(dataset.id, paths, [])
+                lost += len(paths)
+                self.context.load_dataset(store)
+        store.check()
+        self.channels.check_datasets()
+        return lost
 
     def _forget(self, definition: Any) -> None:
         if isinstance(definition, Function):

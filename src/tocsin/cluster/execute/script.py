@@ -175,6 +175,9 @@ class ScriptExecutor:
             case st.Drop():
                 dropped = self.ddl.drop(statement)
                 return f"{statement.kind} {statement.name} {'dropped' if dropped else 'did not exist'}"
+            case st.RepairDataset():
+                lost = self.ddl.repair(definitions.get(Dataset, statement.dataset), statement.with_loss)
+                return f"dataset {statement.dataset} can be read" + (f", without {lost} lost segments" if lost else "")
             case st.ConnectFeed():
                 self.feeds.connect(definitions.get(Feed, statement.feed), definitions.get(Dataset, statement.dataset))
                 return f"feed {statement.feed} connected to dataset {statement.dataset}"

@@ -18,7 +18,7 @@ from tocsin.errors import (
     StorageError,
     UnsupportedEncoding,
 )
-from tocsin.http.requests import Disconnected, check_origin, from_query, media_type, read_body
+from tocsin.http.requests import Disconnected, from_query, media_type, read_body
 from tocsin.http.responses import JSON, NDJSON, encoder, error_body, error_headers
 
 ROUTE = "/feeds/{feed}"
@@ -61,8 +61,6 @@ class FeedEndpoint:
     async def post(self, scope: Any, receive: Any) -> Receipt:
         headers = scope["headers"]
         given = dict(headers)
-        if b"origin" in given:
-            check_origin(headers)
         feed = feed_of(scope["path"][len("/feeds/") :])
         policy = self.site.cluster.policy
         if not policy.open or b"authorization" in given:

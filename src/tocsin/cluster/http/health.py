@@ -48,6 +48,8 @@ async def readiness(exchange: Exchange) -> Response:
     state = await status(exchange)
     if not state["ready"]:
         word, reason = state["spark"], state["reason"]
+        if reason and word == "up":
+            raise NotReady(reason, spark=word)
         message = f"Spark is {word}"
         raise NotReady(message if reason in ("", message) else f"{message}: {reason}", spark=word)
     return answer(state)

@@ -17,6 +17,7 @@ from tocsin.cluster.http.principals import Principals
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
 from tocsin.errors import MethodNotAllowed
+from tocsin.http.access import Access
 from tocsin.http.request_handler import handle
 from tocsin.http.server import WebServer, no_such_path
 
@@ -50,9 +51,8 @@ class App:
     """The ASGI application. Posts to feeds go directly to their endpoint, all other requests through a router."""
 
     def __init__(self, cluster: DataCluster, config: ClusterConfig) -> None:
-        self.site = Site(
-            cluster, config, Threads(), Principals(config, cluster.admin_token), OPERATIONS, document(OPERATIONS)
-        )
+        principals = Principals(config, cluster)
+        self.site = Site(cluster, config, Threads(), principals, OPERATIONS, document(OPERATIONS))
         self.metrics = cluster.metrics
         self.feeds = FeedEndpoint(self.site)
         by_path: dict[str, list[Operation]] = {}
@@ -93,7 +93,9 @@ class Server(WebServer):
         self.app = App(cluster, config)
         self.cluster = cluster
         self.sock = sock
-        super().__init__(self.app, grace=GRACE, listening=listening)
+        access = Access(sock, config.hosts, config.origins, own=[config.host])
+        tls = cluster.tls.server(mutual=True)
+        super().__init__(self.app, access, grace=GRACE, limits=config.http, listening=listening, tls=tls)
 
     async def main(self) -> None:
         await self.serve([self.sock])

@@ -55,6 +55,13 @@ class StopFeed(Statement, frozen=True):
     feed: str
 
 
+class RepairDataset(Statement, frozen=True):
+    """Reads its segments again. ``with_loss``: forgets those that cannot be read."""
+
+    dataset: str
+    with_loss: bool = False
+
+
 class LoadDataset(Statement, frozen=True):
     """Without a ``format`` the path decides. ``options`` are those of Spark's reader."""
 

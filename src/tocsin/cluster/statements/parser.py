@@ -62,6 +62,7 @@ class _StatementParser(Definitions):
             "START": lambda: st.StartFeed(self._feed()),
             "STOP": lambda: st.StopFeed(self._feed()),
             "LOAD": self._load,
+            "REPAIR": self._repair,
             "INSERT": lambda: self._insert(upsert=False),
             "UPSERT": lambda: self._insert(upsert=True),
             "DELETE": self._delete,
@@ -96,6 +97,14 @@ class _StatementParser(Definitions):
         feed = self._feed()
         self.expect("TO", "DATASET")
         return st.ConnectFeed(feed, self.name("the dataset"))
+
+    def _repair(self) -> Statement:
+        self.expect("DATASET")
+        dataset = self.name("the dataset")
+        with_loss = self.accept("WITH")
+        if with_loss:
+            self.expect("LOSS")
+        return st.RepairDataset(dataset, bool(with_loss))
 
     def _load(self) -> Statement:
         self.expect("DATASET")

@@ -27,4 +27,7 @@ class Session(Struct, eq=False):
     congested: bool = False
     not_live: int = 0  # subscriptions that are not live
     unanswered: int = 0
+    argument_bytes: int = 0  # of all subscriptions, and of those that are not answered yet
     queued: list[FromClient] | None = None  # received while its token is being looked up
+    queued_bytes: int = 0
+    alternatives: dict[str, str] | None = None  # as the client knows them

@@ -37,6 +37,11 @@ CREATE INDEX subscriptions_channel ON subscriptions (channel, id);
 CREATE TABLE subscription_brokers (
     subscription {int} NOT NULL, broker {int} NOT NULL, PRIMARY KEY (subscription, broker)
 ) {keyed};
+CREATE TABLE ended_subscriptions (
+    id {int} PRIMARY KEY, channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    digest {bytes} NOT NULL, execution {int} NOT NULL
+) {plain};
+CREATE INDEX ended_subscriptions_channel ON ended_subscriptions (channel, execution);
 CREATE TABLE progress (
     channel {int} PRIMARY KEY REFERENCES definitions (id) ON DELETE CASCADE, last {int} NOT NULL
 ) {plain};
@@ -82,7 +87,7 @@ LAYOUT = Layout(
     arrays={
         **dict.fromkeys(("path", "kind", "name", "spec", "key", "args", "privilege", "conditions"), "text"),
         **dict.fromkeys(("time", "finished", "started"), "double precision"),
-        "receipt": "bytea",
+        **dict.fromkeys(("receipt", "digest"), "bytea"),
     },
     elsewhere="another home or catalog",
 )
