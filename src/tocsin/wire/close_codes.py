@@ -25,7 +25,7 @@ INTERNAL = Close(1011, "internal", True, "Something failed in the broker; its lo
 TRY_LATER = Close(1013, "try_later", True, "The broker is full. Wait, or connect to another one.")
 
 MALFORMED = Close(4000, "malformed", False, "A frame is not JSON, or a message is not one of the protocol.")
-UNAUTHORIZED = Close(4001, "unauthorized", False, "The token is unknown or has expired: log in again.")
+UNAUTHORIZED = Close(4001, "unauthorized", False, "The token is not valid, has expired or was revoked: log in again.")
 REPLACED = Close(4002, "replaced", False, "The same user and device, or the same subscriber, has connected again.")
 NO_HELLO = Close(4003, "no_hello", False, "The first message was not `hello`, or a second `hello` came.")
 FLOOD = Close(4004, "flood", False, "The client sends too many requests, or does not read the answers.")
@@ -40,6 +40,7 @@ BAD_TICKET = Close(
 
 SILENT = Close(4100, "silent", True, "The client sent nothing for too long.")
 HELLO_TIMEOUT = Close(4101, "hello_timeout", True, "No `hello` came in time.")
+USERS_AWAY = Close(4103, "users_away", True, "The token cannot be looked up now. Try again, here or at another broker.")
 MIGRATED = Close(4102, "migrated", True, "Another broker serves the subscriber now.")
 
 CLOSES: dict[int, Close] = {each.code: each for each in tuple(vars().values()) if isinstance(each, Close)}

@@ -36,6 +36,10 @@ class BESubscriptions:
         self.replay = Replay(context, self.by_id)
         self._by_key: dict[Key, BESubscription] = {}
         self._idle: dict[BESubscription, float] = {}
+        self.restoring_users = False  # those that are idle may be theirs
+
+    def users_restored(self, event: ev.UsersRestored, out: Out) -> None:
+        self.restoring_users = False
 
     # -- channels
 
@@ -341,6 +345,8 @@ class BESubscriptions:
 
     def expire(self, out: Out) -> None:
         """Ends what had no subscriber for ``config.grace``."""
+        if self.restoring_users:
+            return
         due: list[BESubscription] = []
         for subscription, deadline in self._idle.items():
             if deadline > self.context.now:

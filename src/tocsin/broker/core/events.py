@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import inf
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -45,10 +46,13 @@ class Opened(Event, frozen=True):
 
 
 class OpenedForUser(Event, frozen=True):
-    """A request of an authenticated user over REST. Several may be open beside the user's WebSocket."""
+    """A request of an authenticated user over REST. Several may be open beside the user's WebSocket. ``issued`` and
+    ``expires`` are the times of its token."""
 
     peer: Peer
     user: str
+    issued: float = inf
+    expires: float = inf
 
 
 class Closed(Event, frozen=True):
@@ -86,11 +90,18 @@ class Drained(Event, frozen=True):
 
 
 class Authenticated(Event, frozen=True):
-    """Answers Authenticate; no ``user``: the token is not known."""
+    """Answers Authenticate. ``user`` is the session of the token. Without one, ``problem`` says why the token is not
+    valid; with ``retry``, the token could not be looked up.
+
+    ``issued`` is the wall-clock time of the token, ``expires`` the time of this clock at which it ends."""
 
     peer: Peer
     user: str | None
     durable: list[DurableSubscription] = []
+    issued: float = inf
+    expires: float = inf
+    problem: str = ""
+    retry: bool = False
 
 
 class Restored(Event, frozen=True):
@@ -106,8 +117,19 @@ class UserEnded(Event, frozen=True):
     user: str
 
 
+class UserRevoked(Event, frozen=True):
+    """The tokens of the user's session that were issued until ``before`` are void; what is durable stays."""
+
+    user: str
+    before: float
+
+
+class UsersRestored(Event, frozen=True):
+    """All sessions of before the start are restored: BE subscriptions without subscribers may expire."""
+
+
 class UserElsewhere(Event, frozen=True):
-    """Another broker that shares the store serves the user's durable subscriptions."""
+    """Another broker serves the user's durable subscriptions."""
 
     user: str
 

@@ -58,6 +58,8 @@ class BrokerState:
             ev.Authenticated: self.users.authenticated,
             ev.Restored: self.users.restored,
             ev.UserEnded: self.users.ended,
+            ev.UserRevoked: self.users.revoked,
+            ev.UsersRestored: self.be_subscriptions.users_restored,
             ev.UserElsewhere: self.users.elsewhere,
             ev.Notified: self.delivery.notified,
             ev.Pulled: self.delivery.pulled,
@@ -78,6 +80,7 @@ class BrokerState:
         self.sessions.requests.update(
             {
                 wire.Hello: self.sessions.hello,
+                wire.Authenticate: self.sessions.authenticate,
                 wire.Subscribe: self.be_subscriptions.subscribe,
                 wire.Unsubscribe: self.be_subscriptions.unsubscribe,
                 wire.Publish: self.publications.publish,

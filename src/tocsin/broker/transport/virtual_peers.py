@@ -11,7 +11,9 @@ import msgspec
 
 from tocsin.broker.core.events import Closed, Congested, Drained, Opened, OpenedForUser, Received
 from tocsin.broker.transport.driver import Driver
-from tocsin.errors import UserError
+from tocsin.errors import Unauthorized, UserError
+from tocsin.identity.tokens import Claims
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.close_codes import Close
 from tocsin.wire.remote_errors import remote_error
@@ -40,7 +42,7 @@ class RestRequest:
 
     fd = -1
 
-    def __init__(self, driver: Driver, user: str | None) -> None:
+    def __init__(self, driver: Driver, user: Claims | None) -> None:
         self.driver = driver
         self.user = user
         self.closed: Close | None = None
@@ -56,7 +58,8 @@ class RestRequest:
 
     def begin(self) -> None:
         if self.user is not None:
-            self.driver.handle(OpenedForUser(self, self.user))
+            user = self.user
+            self.driver.handle(OpenedForUser(self, user.sid, user.issued, self.driver.at(user.expires)))
         else:
             self.driver.handle(Opened(self, ""))
             self.driver.handle(Received(self, [wire.Hello(0)]))
@@ -79,7 +82,8 @@ class RestRequest:
         """The next message, as JSON."""
         while not self._arrived:
             if self.closed is not None:
-                raise UserError(self.closed.meaning, code_of_close=self.closed.code)
+                ended = self.closed in (close_codes.UNAUTHORIZED, close_codes.LOGGED_OUT)
+                raise (Unauthorized if ended else UserError)(self.closed.meaning, code_of_close=self.closed.code)
             self._more.clear()
             await self._more.wait()
         text = self._arrived.popleft()
@@ -103,7 +107,7 @@ class RestRequest:
 class EventStream(RestRequest):
     """Server-Sent Events: bounded like a connection; a slow reader is served by replay later."""
 
-    def __init__(self, driver: Driver, user: str | None) -> None:
+    def __init__(self, driver: Driver, user: Claims | None) -> None:
         super().__init__(driver, user)
         self._size = 0
         self._slow = False

@@ -81,8 +81,13 @@ class HeartbeatClient:
     def _path(self) -> str:
         return f"/brokers/{quote(self.driver.config.name, safe='')}"
 
+    async def ask(self, path: str, body: Any) -> httpx.Response:
+        """A request of this broker beside the heartbeat, with the token of its registration."""
+        return await self._send(f"{self._path}/{path}", body, self.heartbeat.token)
+
     async def _post(self, path: str, body: Any, token: str = "") -> bytes:
+        return (await self._send(path, body, token)).raise_for_status().content
+
+    async def _send(self, path: str, body: Any, token: str) -> httpx.Response:
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
-        answer = await self._client.post(path, content=msgspec.json.encode(body), headers=headers)
-        answer.raise_for_status()
-        return answer.content
+        return await self._client.post(path, content=msgspec.json.encode(body), headers=headers)

@@ -32,6 +32,8 @@ from tocsin.wire.backoff import Backoff
 MIGRATION = 30.0
 #: Seconds for the last answers of the broker that the client has left.
 LINGER = 10.0
+#: The shares of a token's lifetime after which the client gets the next one, and tries again if there was no answer.
+REFRESH_AT, REFRESH_AGAIN = 0.75, 0.02
 #: Seconds between two acks.
 ACK_EVERY = 1.0
 #: Positions in one ack; the protocol allows no more.
@@ -87,6 +89,8 @@ class ClientState:
         self._same = False  # try the same broker again, without the coordinator
         self._returning = False  # to the broker whose connection broke
         self._fresh = False  # the token is newer than the last welcome
+        self._lifetime = 0.0  # of the token, in seconds
+        self._refresh_at: float | None = None
         self._now = 0.0
         self._asked_at = 0.0
         self._acked_at = float("-inf")
@@ -244,12 +248,21 @@ class ClientState:
             self._try_later(event.error.message)
 
     def _logged_in(self, event: ev.LoggedIn) -> None:
+        if self.stage is Stage.STOPPED:
+            return
+        self.token, self._fresh = event.token, self.stage is Stage.LOGIN
+        self._lifetime = event.seconds or 0.0
+        self._refresh_at = self._now + REFRESH_AT * event.seconds if event.seconds else None
         if self.stage is Stage.LOGIN:
-            self.token, self._fresh = event.token, True
             self._go()
+        for connection in self.connections:
+            if connection.online:
+                connection.send(wire.Authenticate(event.token))
 
     def _login_failed(self, event: ev.LoginFailed) -> None:
         if self.stage is not Stage.LOGIN:
+            if not isinstance(event.error, UserError):  # otherwise the broker says so when the token has expired
+                self._refresh_at = self._now + max(REFRESH_AGAIN * self._lifetime, 1.0)
             return
         self._same = False
         if isinstance(event.error, UserError):
@@ -337,7 +350,7 @@ class ClientState:
         ):
             self._backoff.reset()  # the connection lasted longer than the wait for it
         if code == close_codes.UNAUTHORIZED.code and self._login and not self._fresh:
-            self.token = None
+            self.token = self._refresh_at = None
             self._same = True
             self._try()
         elif code == close_codes.BAD_TICKET.code and connection.candidate.ticket is not None:
@@ -393,7 +406,7 @@ class ClientState:
             self._drop(connection, close_codes.NORMAL.code)
         self.current = self.joining = self.leaving = None
         self._stage = Stage.STOPPED
-        self._wake = None
+        self._wake = self._refresh_at = None
         if error is not None:
             self.problem = error.message
         self.subscriptions.stop(error)
@@ -538,6 +551,9 @@ class ClientState:
             self._try()
         elif self.stage is Stage.PLACING and self._now >= self._asked_at + TIMEOUT:
             self._not_placed(ev.PlacementFailed(self._placements, Unreachable("the coordinator does not answer")))
+        if self._refresh_at is not None and self._now >= self._refresh_at:
+            self._refresh_at = None
+            self._do(ev.Refresh(self.url))
         for connection in self.connections:
             if connection in self.connections:  # the one before may have ended this one too
                 self._check(connection)
@@ -569,7 +585,7 @@ class ClientState:
             else:
                 ack_at = self._acked_at + ACK_EVERY
         self._flush()
-        times = [self._wake, ack_at]
+        times = [self._wake, ack_at, self._refresh_at]
         if self.stage is Stage.PLACING:
             times.append(self._asked_at + TIMEOUT)
         for connection in self.connections:
