@@ -11,10 +11,10 @@ import pytest
 from broker_harness import at
 from broker_lab import Broker, broker
 from rest_user import RestUser, events, rows
+from tocsin.broker.user_store import UserStore
 
 from sparkless import Sparkless, sparkless
 from tocsin.broker.core import instructions as do
-from tocsin.broker.user_store import UserStore
 from tocsin.wire.messages import DurableSubscription
 
 ARGS = ["fire"]

@@ -57,7 +57,7 @@ def connect(
     client measure its round trips to the brokers with ``nearest``. ``subscriber`` is the client's identity on all
     brokers: random unless given; pass the same one again after a restart.
 
-    With ``user`` and ``password`` the client logs in first, at the coordinator if there is one, and brokers get only its
+    With ``user`` and ``password`` the client logs in first, at the coordinator if there is one: brokers get only its
     token, which it refreshes before it expires. ``wait_for_broker`` retries until a broker answers; without it, the
     first failure raises Unreachable. Once connected, the client reconnects by itself.
     """
