@@ -13,7 +13,7 @@ from scripted_broker import ScriptedBroker
 
 from tocsin.client import Client, Gap, Unauthorized, Uncertain, Unreachable, connect
 from tocsin.client import client as module
-from tocsin.client.http_post import Credentials
+from tocsin.client.http_post import Credentials, Tokens
 from tocsin.config import LEAST_FRAME
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire
@@ -345,9 +345,9 @@ async def test_a_malformed_message_breaks_only_the_connection():
 async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
     logins: list[tuple[str, Credentials]] = []
 
-    async def login(url: str, credentials: Credentials) -> str:
+    async def login(url: str, credentials: Credentials) -> Tokens:
         logins.append((url, credentials))
-        return f"t{len(logins)}"
+        return Tokens(f"t{len(logins)}")
 
     monkeypatch.setattr(module, "login", login)
     async with ScriptedBroker() as broker, connect(broker.url, user="ann", password="secret", device="phone") as client:

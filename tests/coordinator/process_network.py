@@ -152,5 +152,3 @@ async def network(folder: Path, *names: str, **settings: Any) -> AsyncIterator[N
             yield found
         finally:
             await found.end()
-
-

@@ -4,6 +4,7 @@ is durable. While the store is away, users that this broker serves go on, and wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count, islice
 from random import Random
 from typing import Any
 
@@ -20,7 +21,6 @@ from tocsin.identity.revocations import Revocations
 from tocsin.identity.tokens import Claims, Provider, UnknownKey, Verifier, session_prefix
 from tocsin.wire.backoff import Backoff
 from tocsin.wire.messages import DurableSubscription
-from tocsin.wire.position import Position
 from tocsin.wire.remote_errors import remote_error
 
 #: Seconds between two exchanges while there is nothing to store: within this time a revocation is known here.
@@ -79,8 +79,9 @@ class UserExchange:
         self.wall_clock, self.wake, self.rng = wall_clock, wake, rng
         self.revocations = Revocations()
         self.away = False
-        self._queue: list[Entry] = []
-        self._acks: dict[str, dict[int, Position]] = {}
+        self._queue: dict[int, Entry] = {}  # in the order of their numbers
+        self._numbers = count(1)
+        self._acks: dict[str, int] = {}  # by user, of those that are not being sent
         self._unknown_key = ""
         self._served: dict[str, dict[int, DurableSubscription]] = {}
         self._issued: dict[str, float] = {}
@@ -139,26 +140,32 @@ class UserExchange:
     def acknowledge(self, command: it.Acknowledge) -> None:
         """Only the last of each subscription is of interest: what waits does not grow."""
         self._apply(command)
-        acks = self._acks.setdefault(command.user, {})
-        for id, position in command.positions.items():
-            acks[id] = max(position, acks.get(id, position))
+        waiting = self._queue.pop(self._acks.get(command.user, 0), None)
+        positions = dict(command.positions)
+        if waiting is not None and isinstance(waiting.command, it.Acknowledge):
+            for id, position in waiting.command.positions.items():
+                positions[id] = max(position, positions.get(id, position))
+        self._acks[command.user] = self._add(Entry(it.Acknowledge(command.user, positions)))
 
     def written(self, done: Callable[[], None]) -> None:
         """Calls it when everything that was to be stored before is durable."""
         self._put(Entry(None, lambda outcome: done()))
 
+    def _add(self, entry: Entry) -> int:
+        number = next(self._numbers)
+        self._queue[number] = entry
+        return number
+
     def _put(self, entry: Entry) -> None:
-        self._queue.append(entry)
+        self._add(entry)
         self.wake()
 
     def _serve(self, session: str, durable: Durable) -> None:
         """As the store has it, with what is still to be stored."""
         self._served[session] = {each.subscription: each for each in durable}
-        for entry in self._queue:
+        for entry in self._queue.values():
             if entry.command is not None:
                 self._apply(entry.command, session)
-        if session in self._acks:
-            self._apply(it.Acknowledge(session, self._acks[session]))
 
     def _apply(self, command: it.AnyCommand, session: str | None = None) -> None:
         if not isinstance(command, it.Remember | it.ChangeId | it.Forget | it.Acknowledge):
@@ -188,63 +195,53 @@ class UserExchange:
 
     def run(self) -> Effects[None]:
         waits = Backoff(self.rng, *RETRY)
-        self._queue.insert(0, Entry(it.Served(), self._restored))
+        self._queue[0] = Entry(it.Served(), self._restored)
         while True:
             batch = self._batch()
-            exchange = Exchange(
-                self.revocations.last, self._unknown_key, [each.command for each in batch if each.command is not None]
-            )
-            acks, self._acks = self._acks, {}
-            exchange.commands.extend(it.Acknowledge(user, positions) for user, positions in acks.items())
+            commands = [each.command for each in batch.values() if each.command is not None]
             try:
-                found: Exchanged = yield SendExchange(exchange)
+                found: Exchanged = yield SendExchange(Exchange(self.revocations.last, self._unknown_key, commands))
             except (Lost, Refused) as error:
                 self.away = True
-                if isinstance(error, Lost) or error.status == 401:
-                    self._put_back(acks)
                 self._failed(batch, error)
                 yield Pause(waits.next())
                 continue
             waits.reset()
             self.away, self._unknown_key, self._most = False, "", MOST
             self._done(batch, found)
-            if not self._queue:
+            if all(isinstance(each.command, it.Acknowledge) for each in self._queue.values()):
                 yield UntilWoken(INTERVAL)
 
     def flush(self) -> Exchange:
         """What is left at the end, for one last try."""
-        commands: list[it.AnyCommand] = [each.command for each in self._queue if each.command is not None]
-        commands += [it.Acknowledge(user, positions) for user, positions in self._acks.items()]
+        commands = [each.command for each in self._queue.values() if each.command is not None and each.waits]
         return Exchange(self.revocations.last, "", commands)
 
-    def _batch(self) -> list[Entry]:
+    def _batch(self) -> dict[int, Entry]:
         now = self.sessions.context.now
         if now - self._used_at >= USE_EVERY:
             self._used_at = now
             use = it.Use(sorted(self.sessions.present()), self.sessions.offline())
-            self._queue.append(Entry(use, self._used, waits=False))
-        return self._queue[: self._most]
+            self._add(Entry(use, self._used, waits=False))
+        self._acks.clear()
+        return dict(islice(sorted(self._queue.items()), self._most))
 
-    def _put_back(self, acks: dict[str, dict[int, Position]]) -> None:
-        newer, self._acks = self._acks, acks
-        for user, positions in newer.items():
-            mine = self._acks.setdefault(user, {})
-            mine |= {id: max(position, mine.get(id, position)) for id, position in positions.items()}
-
-    def _failed(self, batch: list[Entry], error: Lost | Refused) -> None:
+    def _failed(self, batch: dict[int, Entry], error: Lost | Refused) -> None:
         if isinstance(error, Refused) and error.status != 401:
             # One of the commands cannot be stored: the others must not wait for it.
             self._most = max(1, len(batch) // 2)
             if len(batch) == 1:
-                self._queue.remove(batch[0])
-                batch[0].done(Outcome(error=error.error))
+                (number,) = batch
+                self._queue.pop(number).done(Outcome(error=error.error))
                 return
-        for entry in batch:
+        for number, entry in batch.items():
             if not entry.waits:
-                self._queue.remove(entry)
+                del self._queue[number]
                 entry.done(None)
+            elif isinstance(entry.command, it.Acknowledge):
+                self._acks.setdefault(entry.command.user, number)
 
-    def _done(self, batch: list[Entry], found: Exchanged) -> None:
+    def _done(self, batch: dict[int, Entry], found: Exchanged) -> None:
         for each in found.issuers:
             self.verifier.trust(Provider(each.issuer, each.audience, each.roles))
             self.verifier.learn(each.issuer, each.jwks)
@@ -252,9 +249,10 @@ class UserExchange:
             if self.revocations.add(revocation, self.wall_clock()):
                 self._revoke(revocation)
         self.revocations.expire(self.wall_clock())
-        del self._queue[: len(batch)]
+        for number in batch:
+            del self._queue[number]
         outcomes = iter(found.outcomes)
-        for entry in batch:
+        for entry in batch.values():
             entry.done(Outcome() if entry.command is None else next(outcomes))
 
     def _restored(self, outcome: Outcome | None) -> None:

@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count, islice
 from random import Random
-from string import ascii_letters, digits
 from typing import Any
 
 from tocsin.client.core import events as ev
+from tocsin.client.core.access_token import AccessToken
 from tocsin.client.core.broker_candidates import Candidate, Candidates
 from tocsin.client.core.connection_state import LATE, TIMEOUT, ConnectionState, Stage
 from tocsin.client.core.publications import Publications
 from tocsin.client.core.session import Role
+from tocsin.client.core.subscriber_id import new_subscriber
 from tocsin.client.core.subscriptions import Subscriptions
 from tocsin.client.notification import Status
 from tocsin.errors import Conflict, ConnectionLost, TocsinError, Unauthorized, Unreachable, UserError
@@ -32,8 +33,6 @@ from tocsin.wire.backoff import Backoff
 MIGRATION = 30.0
 #: Seconds for the last answers of the broker that the client has left.
 LINGER = 10.0
-#: The shares of a token's lifetime after which the client gets the next one, and tries again if there was no answer.
-REFRESH_AT, REFRESH_AGAIN = 0.75, 0.02
 #: Seconds between two acks.
 ACK_EVERY = 1.0
 #: Positions in one ack; the protocol allows no more.
@@ -46,11 +45,6 @@ TRIES = 3
 ELSEWHERE = (close_codes.MIGRATED.code, close_codes.TRY_LATER.code)
 
 SHOWN = {Stage.READY: "connected", Stage.WAITING: "waiting", Stage.STOPPED: "closed"}
-_LETTERS = ascii_letters + digits + "-_"
-
-
-def new_subscriber(random: Random) -> str:
-    return "".join(random.choices(_LETTERS, k=22))
 
 
 class ClientState:
@@ -74,7 +68,7 @@ class ClientState:
     ) -> None:
         self.subscriber = new_subscriber(random) if subscriber is None else subscriber
         self.candidates = Candidates(urls, coordinator=coordinator)
-        self.token = token
+        self.access = AccessToken(token)
         self.current: ConnectionState | None = None
         self.joining: ConnectionState | None = None
         self.leaving: ConnectionState | None = None
@@ -88,17 +82,13 @@ class ClientState:
         self._stage = Stage.IDLE  # while there is no connection
         self._same = False  # try the same broker again, without the coordinator
         self._returning = False  # to the broker whose connection broke
-        self._fresh = False  # the token is newer than the last welcome
-        self._lifetime = 0.0  # of the token, in seconds
-        self._refresh_at: float | None = None
         self._now = 0.0
         self._asked_at = 0.0
         self._acked_at = float("-inf")
         self._wake: float | None = None
         self._timer: float | None = None
         self._out: list[ev.Instruction] = []
-        self._ids = count(1)
-        self._numbers = count(1)
+        self._ids, self._numbers = count(1), count(1)
         self._placements = 0
         self.subscriptions = Subscriptions(self._do, Backoff(random))
         self.publications = Publications(self._do, self._ids)
@@ -150,6 +140,10 @@ class ClientState:
     @property
     def connections(self) -> list[ConnectionState]:
         return [connection for connection in (self.current, self.joining, self.leaving) if connection is not None]
+
+    @property
+    def token(self) -> str | None:
+        return self.access.value
 
     @property
     def url(self) -> str:
@@ -250,9 +244,7 @@ class ClientState:
     def _logged_in(self, event: ev.LoggedIn) -> None:
         if self.stage is Stage.STOPPED:
             return
-        self.token, self._fresh = event.token, self.stage is Stage.LOGIN
-        self._lifetime = event.seconds or 0.0
-        self._refresh_at = self._now + REFRESH_AT * event.seconds if event.seconds else None
+        self.access.renew(event.token, event.seconds, self._now, fresh=self.stage is Stage.LOGIN)
         if self.stage is Stage.LOGIN:
             self._go()
         for connection in self.connections:
@@ -262,7 +254,7 @@ class ClientState:
     def _login_failed(self, event: ev.LoginFailed) -> None:
         if self.stage is not Stage.LOGIN:
             if not isinstance(event.error, UserError):  # otherwise the broker says so when the token has expired
-                self._refresh_at = self._now + max(REFRESH_AGAIN * self._lifetime, 1.0)
+                self.access.retry(self._now)
             return
         self._same = False
         if isinstance(event.error, UserError):
@@ -300,7 +292,7 @@ class ClientState:
         self.welcome = message
         self.problem = ""
         self.connects += 1
-        self._fresh = False
+        self.access.fresh = False
         self.candidates.welcomed(message.broker)
         if self.connects == 1:
             self._do(ev.Opened())
@@ -349,8 +341,8 @@ class ClientState:
             max(1, len(self.candidates.urls))
         ):
             self._backoff.reset()  # the connection lasted longer than the wait for it
-        if code == close_codes.UNAUTHORIZED.code and self._login and not self._fresh:
-            self.token = self._refresh_at = None
+        if code == close_codes.UNAUTHORIZED.code and self._login and not self.access.fresh:
+            self.access.refused()
             self._same = True
             self._try()
         elif code == close_codes.BAD_TICKET.code and connection.candidate.ticket is not None:
@@ -406,7 +398,7 @@ class ClientState:
             self._drop(connection, close_codes.NORMAL.code)
         self.current = self.joining = self.leaving = None
         self._stage = Stage.STOPPED
-        self._wake = self._refresh_at = None
+        self._wake = self.access.refresh_at = None
         if error is not None:
             self.problem = error.message
         self.subscriptions.stop(error)
@@ -551,8 +543,7 @@ class ClientState:
             self._try()
         elif self.stage is Stage.PLACING and self._now >= self._asked_at + TIMEOUT:
             self._not_placed(ev.PlacementFailed(self._placements, Unreachable("the coordinator does not answer")))
-        if self._refresh_at is not None and self._now >= self._refresh_at:
-            self._refresh_at = None
+        if self.access.due(self._now):
             self._do(ev.Refresh(self.url))
         for connection in self.connections:
             if connection in self.connections:  # the one before may have ended this one too
@@ -585,7 +576,7 @@ class ClientState:
             else:
                 ack_at = self._acked_at + ACK_EVERY
         self._flush()
-        times = [self._wake, ack_at, self._refresh_at]
+        times = [self._wake, ack_at, self.access.refresh_at]
         if self.stage is Stage.PLACING:
             times.append(self._asked_at + TIMEOUT)
         for connection in self.connections:
