@@ -110,6 +110,19 @@ def test_a_previous_id_is_kept_until_its_results_are_acknowledged(store: UserSto
     assert attach(store).sessions == {"ann/phone": [durable(12, 21, _9=30)]}
 
 
+def test_a_position_ahead_of_the_channel_is_reset_to_the_channels(store: UserStore) -> None:
+    attach(store)
+    run(store, remember(7, 3), it.ChangeId("ann/phone", 7, 9, Position(1, 2), Position(1, 2)))
+    assert attach(store).sessions == {"ann/phone": [durable(9, 2, _7=2)]}
+
+
+def test_a_deleted_subscription_has_no_previous_ids(store: UserStore) -> None:
+    attach(store)
+    run(store, remember(7, 3), it.ChangeId("ann/phone", 7, 9, Position(1, 12), Position(1, 20)))
+    run(store, it.Forget("ann/phone", 9), remember(9, 30))
+    assert attach(store).sessions == {"ann/phone": [durable(9, 30)]}
+
+
 def test_a_session_belongs_to_the_broker_that_served_it_last(store: UserStore) -> None:
     attach(store)
     use = it.Use([], ["ann/phone"])

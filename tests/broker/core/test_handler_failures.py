@@ -56,6 +56,7 @@ EVENTS: list[Any] = [
     ev.UserEnded("ann"),
     ev.UserRevoked("ann", 5.0),
     ev.UsersRestored(),
+    ev.UsersAway(True),
     ev.UserElsewhere("ann"),
     ev.Notified("D", 10, [line(7, 10)]),
     ev.Pulled("C", at(10), [line(7, 10)]),

@@ -149,6 +149,11 @@ class BESubscriptions:
             channel.deferred[subscription] = None
             return
         session.unanswered -= 1
+        if self.durable.refuses(session.user, subscription.id):
+            problem = Problem("unreachable", "the store of users does not answer", "subscribe again in a moment")
+            self.context.refuse(session, request.request.id, problem, out)
+            self.idle_if_unused(subscription)
+            return
         self._attach_session(subscription, session, request.request, out)
 
     def _attach_session(

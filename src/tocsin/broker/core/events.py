@@ -128,6 +128,12 @@ class UsersRestored(Event, frozen=True):
     """All sessions of before the start are restored: BE subscriptions without subscribers may expire."""
 
 
+class UsersAway(Event, frozen=True):
+    """Whether the store of users does not answer: until it does, nothing new can be made durable."""
+
+    away: bool
+
+
 class UserElsewhere(Event, frozen=True):
     """Another broker serves the user's durable subscriptions."""
 

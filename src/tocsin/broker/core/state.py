@@ -59,6 +59,7 @@ class BrokerState:
             ev.Restored: self.users.restored,
             ev.UserEnded: self.users.ended,
             ev.UserRevoked: self.users.revoked,
+            ev.UsersAway: self.be_subscriptions.durable.set_away,
             ev.UsersRestored: self.be_subscriptions.users_restored,
             ev.UserElsewhere: self.users.elsewhere,
             ev.Notified: self.delivery.notified,

@@ -202,15 +202,21 @@ class UserExchange:
             try:
                 found: Exchanged = yield SendExchange(Exchange(self.revocations.last, self._unknown_key, commands))
             except (Lost, Refused) as error:
-                self.away = True
+                self._set_away(True)
                 self._failed(batch, error)
                 yield Pause(waits.next())
                 continue
             waits.reset()
-            self.away, self._unknown_key, self._most = False, "", MOST
+            self._unknown_key, self._most = "", MOST
+            self._set_away(False)
             self._done(batch, found)
             if all(isinstance(each.command, it.Acknowledge) for each in self._queue.values()):
                 yield UntilWoken(INTERVAL)
+
+    def _set_away(self, away: bool) -> None:
+        if away is not self.away:
+            self.away = away
+            self.handle(ev.UsersAway(away))
 
     def flush(self) -> Exchange:
         """What is left at the end, for one last try."""
