@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from broker_lab import Speaker
 from process_network import Network, counts, looped, network, states
 from rest_user import PASSWORD, RestUser, rows
+from websockets.exceptions import ConnectionClosed
 
 ANN = {"user": "ann", "password": PASSWORD}
 
@@ -134,3 +136,84 @@ async def test_users_go_on_while_the_coordinator_is_away(tmp_path: Path) -> None
 def by_order(durable: dict[str, Any]) -> dict[str, Any]:
     args = durable["args"]
     return durable | {"args": list(args.values()) if isinstance(args, dict) else args}
+
+
+@looped
+async def test_revoked_and_logged_out_users_are_disconnected_at_every_broker_within_seconds(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b") as net:
+        await registered(net)
+
+        def check() -> None:
+            http = httpx.Client(base_url=net.coordinator.url, timeout=60)
+            tokens = [http.post("/login", json=ANN | {"device": f"d{n}"}).json()["token"] for n in range(3)]
+            a, b = net.brokers["a"].url, net.brokers["b"].url
+            speakers = [Speaker(a, token=tokens[0]), Speaker(b, token=tokens[1]), Speaker(b, token=tokens[2])]
+            assert http.post("/logout", headers={"authorization": f"Bearer {tokens[0]}"}).status_code == 200
+            assert closed(speakers[0]) == 4005
+            new = {"user": "ann", "password": PASSWORD, "new_password": "another horse"}
+            assert httpx.post(f"{a}/changepassword", json=new, timeout=60).status_code == 200
+            assert [closed(each) for each in speakers[1:]] == [4001, 4001]
+            for url, token in ((a, tokens[0]), (a, tokens[1]), (b, tokens[2])):
+                headers = {"authorization": f"Bearer {token}"}
+                assert httpx.get(f"{url}/listsubscriptions", headers=headers, timeout=60).status_code == 401
+            assert httpx.post(f"{b}/login", json=ANN, timeout=60).status_code == 401
+            fresh = httpx.post(f"{b}/login", json=ANN | {"password": "another horse"}, timeout=60).json()["token"]
+            Speaker(a, token=fresh).close()
+            anonymous = Speaker(a)
+            gone = {"user": "ann", "password": "another horse"}
+            user = Speaker(b, token=fresh)
+            assert httpx.post(f"{a}/deleteuser", json=gone, timeout=60).status_code == 200
+            assert closed(user) == 4005
+            anonymous.send({"type": "ping"})
+            anonymous.next("pong")
+
+        await asyncio.to_thread(check)
+
+
+def closed(speaker: Speaker) -> int:
+    """The code with which the broker closes the connection."""
+    with pytest.raises(ConnectionClosed) as caught:
+        while True:
+            speaker.socket.recv(60)
+    assert caught.value.rcvd is not None
+    return caught.value.rcvd.code
+
+
+@looped
+async def test_a_client_refreshes_its_token_and_a_token_alone_ends_with_its_time(tmp_path: Path) -> None:
+    identity = {"token_seconds": 3, "clock_skew": 0}
+    async with network(tmp_path, "a", identity=identity, of_brokers={"identity": {"clock_skew": 0}}) as net:
+        await registered(net)
+        await net.join(1, **ANN)
+        (client,) = net.clients
+        first = client.token
+
+        def alone() -> int:
+            tokens = httpx.post(f"{net.coordinator.url}/login", json=ANN, timeout=60).json()
+            assert tokens["seconds"] == 3
+            return closed(Speaker(net.brokers["a"].url, token=tokens["token"]))
+
+        assert await asyncio.to_thread(alone) == 4001
+        net.execute(3)
+        await net.check_all_received()
+        assert client.token != first and client.status.connects == 1  # the connection stayed
+
+
+@looped
+async def test_a_flood_of_logins_does_not_keep_users_from_connecting(tmp_path: Path) -> None:
+    async with network(tmp_path, "a") as net:
+        await registered(net)
+        at_a = await user_at(net, "a")
+        url = net.brokers["a"].url
+        limits = httpx.Limits(max_connections=200)
+        async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as http:
+            guesses = [
+                asyncio.create_task(http.post("/login", json={"user": f"bot-{n}", "password": "wrong horse"}))
+                for n in range(200)
+            ]
+            speaker = await asyncio.to_thread(Speaker, url, token=at_a.token)
+            waiting = sum(not each.done() for each in guesses)
+            speaker.close()
+            answers = await asyncio.gather(*guesses)
+        assert waiting > 20  # the welcome did not wait for them
+        assert {each.status_code for each in answers} <= {401, 429, 503}
