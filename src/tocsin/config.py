@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, field
 from tocsin.errors import UserError
 
 #: Bytes of a message that every broker accepts: a client sends no larger frames before the welcome.
-LEAST_FRAME = 4 * 1024
+LEAST_FRAME = 8 * 1024
 
 
 def about(meaning: str, **bounds: Any) -> Meta:
