@@ -1,11 +1,17 @@
-"""Seeds of random histories: a few in every run, more in ``make test-slow``."""
+"""Examples of tests that take long: a few in every run, all of them in ``make test-slow``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 
-def seeds(few: int, many: int) -> list[Any]:
-    return [*range(few), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(few, many))]
+def few(items: Sequence[Any], count: int) -> list[Any]:
+    """The first ``count`` in every run, the others in ``make test-slow`` only."""
+    return [*items[:count], *(pytest.param(item, marks=pytest.mark.slow) for item in items[count:])]
+
+
+def seeds(count: int, many: int) -> list[Any]:
+    return few(range(many), count)

@@ -16,7 +16,7 @@ import typer
 import yaml
 
 from tocsin import __version__, config
-from tocsin.cli.main import app
+from tocsin.cli.main import application
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
@@ -40,7 +40,7 @@ SETTINGS = {row[1] for variables, model in MODELS.items() for row in config.rows
 def configured(words: list[str], env: dict[str, str]) -> Any:
     """The configuration of a part, from the real command line and the real loader of variables."""
     name, *options = words
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(application())
     parsed = command.commands[name].make_context(name, options).params
     assert set(env) <= SETTINGS, set(env) - SETTINGS
     return LOADERS[name](None, env, **{key: value for key, value in parsed.items() if key not in ("log", "json")})

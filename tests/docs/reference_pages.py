@@ -11,7 +11,7 @@ import typer
 
 from tocsin import config as settings
 from tocsin.cli.config import PARTS
-from tocsin.cli.main import app
+from tocsin.cli.main import application
 from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
 from tocsin.cluster.query import allow_list
@@ -34,7 +34,7 @@ def pages() -> dict[str, str]:
 
 
 def cli() -> str:
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(application())
     out = [
         "# Command line",
         NOTE,

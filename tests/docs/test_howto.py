@@ -13,7 +13,7 @@ from shell import Shell
 from tocsin import config
 from tocsin.broker.core.state import BrokerState
 from tocsin.broker.metrics import BrokerMetrics
-from tocsin.cli.main import app
+from tocsin.cli.main import application
 from tocsin.cluster.ops.metrics import Metrics
 
 ELSEWHERE = [ROOT / "README.md", ROOT / "examples" / "README.md", ROOT / "src/tocsin/cli/project/README.md"]
@@ -30,7 +30,7 @@ def test_every_command_has_only_options_that_exist(page: Path) -> None:
     for line in commands(page):
         plain = re.sub(r"'[^']*'|\"[^\"]*\"", "quoted", line)
         _, *words = re.split(r"['\"|<>&;#]", plain)[0].split()
-        command = typer.main.get_command(app)
+        command = typer.main.get_command(application())
         while words and hasattr(command, "commands"):
             assert words[0] in command.commands, line
             command = command.commands[words.pop(0)]

@@ -27,13 +27,13 @@ READ = 10_000
 #: Seconds between two updates of the progress bar.
 UPDATE = 0.2
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Seconds = Annotated[float, typer.Option(min=0.1, max=86_400, help="How long to measure.")]
 
 
-@app.callback()
-def bench() -> None:
+@bench.callback()
+def root() -> None:
     """Measure what subscribers receive from a running system, or what publishers send to it.
 
     Uses the system like any client, with its existing channels and feeds. This process is Python on one core: if it is
@@ -45,7 +45,7 @@ def bench() -> None:
     """
 
 
-@app.command()
+@bench.command()
 def sub(
     channel: Annotated[str, typer.Argument(help="The channel to subscribe to.")],
     parameters: Parameters = None,
@@ -93,7 +93,7 @@ def sub(
         show_sub(found)
 
 
-@app.command()
+@bench.command()
 def pub(
     feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
     file: RecordFile = "-",
