@@ -18,6 +18,7 @@ from tocsin.config import LEAST_FRAME
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire
 from tocsin.wire.position import Position
+from tocsin.wire.reports import Placement
 
 
 def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -355,6 +356,49 @@ async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
         assert (await broker.until(wire.Hello, 2)).token == "t2"
         assert logins == [(broker.url, Credentials("ann", "secret", "phone"))] * 2
         assert client.token == "t2" and "secret" not in repr(logins[0])
+
+
+@looped
+async def test_a_password_goes_to_the_coordinator_and_only_the_token_to_brokers(monkeypatch):
+    logins: list[str] = []
+
+    async def login(url: str, credentials: Credentials) -> Tokens:
+        logins.append(url)
+        return Tokens("t")
+
+    async with ScriptedBroker() as broker:
+
+        async def place(url: str, request: Any) -> Placement:
+            return Placement("b", broker.url, "ticket")
+
+        monkeypatch.setattr(module, "login", login)
+        monkeypatch.setattr(module, "request_broker", place)
+        async with connect(coordinator="http://127.0.0.1:1", user="ann", password="secret"):
+            assert (await broker.until(wire.Hello)).token == "t"
+    assert logins == ["http://127.0.0.1:1"]
+
+
+@looped
+async def test_a_token_is_refreshed_without_the_password_and_by_it_if_the_session_has_ended(monkeypatch):
+    calls: list[str] = []
+
+    async def login(url: str, credentials: Credentials) -> Tokens:
+        calls.append("login")
+        return Tokens(f"t{len(calls)}", refresh="r")
+
+    async def refresh(url: str, token: str) -> Tokens:
+        calls.append(token)
+        if len(calls) > 2:
+            raise Unauthorized("the session has ended")
+        return Tokens(f"t{len(calls)}", refresh="r")
+
+    monkeypatch.setattr(module, "login", login)
+    monkeypatch.setattr(module, "refresh", refresh)
+    async with ScriptedBroker() as broker, connect(broker.url, user="ann", password="secret"):
+        for number, token in ((2, "t2"), (3, "t4")):
+            await broker.sockets[-1].close(4001)
+            assert (await broker.until(wire.Hello, number)).token == token
+    assert calls == ["login", "r", "r", "login"]
 
 
 @looped

@@ -320,8 +320,8 @@ class Client:
 
     async def _login(self, url: str) -> None:
         assert self._credentials is not None
-        # A coordinator was given by the application, while brokers were named by others: they get no password.
-        server = self._coordinator or address(url).http
+        server = address(url).http if url else self._coordinator
+        assert server is not None
         try:
             found = await self._tokens(server, self._credentials)
         except TocsinError as error:

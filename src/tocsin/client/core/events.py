@@ -132,7 +132,8 @@ class Instruction(Struct, frozen=True):
 
 
 class Login(Instruction, frozen=True):
-    """Get a token with user and password. Answered by LoggedIn or LoginFailed."""
+    """Get a token with user and password, of the broker at ``url`` or, '', of the coordinator: where there is one,
+    brokers get no passwords. Answered by LoggedIn or LoginFailed."""
 
     url: str
 

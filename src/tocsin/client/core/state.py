@@ -212,7 +212,7 @@ class ClientState:
     def _go(self) -> None:
         if self._login and self.token is None:
             self._stage = Stage.LOGIN
-            self._do(ev.Login(self.url))
+            self._do(ev.Login("" if self._coordinator else self.url))
         else:
             self._same = False
             self.current = self._connect(self.candidates.use(), Role.CURRENT)
@@ -544,7 +544,7 @@ class ClientState:
         elif self.stage is Stage.PLACING and self._now >= self._asked_at + TIMEOUT:
             self._not_placed(ev.PlacementFailed(self._placements, Unreachable("the coordinator does not answer")))
         if self.access.due(self._now):
-            self._do(ev.Refresh(self.url))
+            self._do(ev.Refresh("" if self._coordinator else self.url))
         for connection in self.connections:
             if connection in self.connections:  # the one before may have ended this one too
                 self._check(connection)
