@@ -20,7 +20,8 @@ class Broker:
     def __init__(self, home: Path, cluster: str, name: str = "b", *options: str, **settings: Any) -> None:
         self._command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--name", name, "--cluster", cluster]
         self._command += ["--home", str(home), *options]
-        variables = {f"TOCSIN_BROKER_{key.upper()}": json.dumps(value) for key, value in settings.items()}
+        texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
+        variables = {f"TOCSIN_BROKER_{key.upper()}": text for key, text in texts.items()}
         self._env = environment(**variables)
         self.facts: dict[str, Any] = {}
         self.killed = False

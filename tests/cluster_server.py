@@ -17,7 +17,7 @@ def serving(cluster: Any, config: ClusterConfig) -> Iterator[str]:
     """Yields the address; the caller starts and closes the cluster."""
     up = threading.Event()
     sock = bind(config.host, config.port)
-    url = address(sock)
+    url = address(sock, tls=bool(config.tls_certificate))
     server = Server(cluster, config, sock, up.set)
     thread = threading.Thread(target=server.serve_until_stopped, name="tocsin-server", daemon=True)
     thread.start()

@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 import typer
 import yaml
+from cryptography import x509
 
 from tocsin import __version__, config
 from tocsin.cli.main import application
+from tocsin.http.tls import Tls
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
@@ -35,6 +37,8 @@ MODELS: dict[str, Any] = {
     "TOCSIN_COORDINATOR_": config.CoordinatorConfig,
 }
 SETTINGS = {row[1] for variables, model in MODELS.items() for row in config.rows(model, variables=variables)}
+# Of the commands that talk to the data cluster.
+SETTINGS.add("TOCSIN_TOKEN")
 
 
 def configured(words: list[str], env: dict[str, str]) -> Any:
@@ -147,14 +151,14 @@ def test_every_variable_of_the_compose_file_is_in_the_example():
 
 def test_the_parts_find_each_other():
     cluster, coordinator = configured_service("cluster"), configured_service("coordinator")
-    at_cluster, at_coordinator = f"http://cluster:{cluster.port}", f"http://coordinator:{coordinator.port}"
+    at_cluster, at_coordinator = f"https://cluster:{cluster.port}", f"https://coordinator:{coordinator.port}"
     assert coordinator.cluster == at_cluster
-    assert coordinator.secret and coordinator.admin_token
+    assert coordinator.join_secret == cluster.join_secret and coordinator.admin_token
     for name in ("north", "south"):
         broker = configured_service(name)
         assert (broker.name, broker.cluster, broker.coordinator) == (name, at_cluster, at_coordinator)
-        assert broker.inside_url == f"http://{name}:{broker.inside_port}"
-        assert broker.secret == coordinator.secret
+        assert broker.inside_url == f"https://{name}:{broker.inside_port}"
+        assert broker.join_secret == coordinator.join_secret and broker.inside_host == "0.0.0.0"
         outside, inside = COMPOSE["services"][name]["ports"][0].split(":")
         assert (int(inside), urlsplit(broker.public_url).port) == (broker.port, int(outside))
 
@@ -163,7 +167,7 @@ def test_the_parts_find_each_other():
 def test_each_service_has_a_health_check_and_a_volume(name: str):
     service, found = COMPOSE["services"][name], configured_service(name)
     assert service["image"] == f"tocsin:{__version__}"
-    assert f"http://127.0.0.1:{found.port}/healthz" in service["healthcheck"]["test"][-1]
+    assert f"https://127.0.0.1:{found.port}/healthz" in service["healthcheck"]["test"][-1]
     compile(service["healthcheck"]["test"][-1], "healthcheck", "exec")
     volume, folder = service["volumes"][0].split(":")
     assert volume in COMPOSE["volumes"] and found.home.startswith(folder + "/")
@@ -175,9 +179,28 @@ def test_the_data_cluster_is_reached_from_this_machine_only():
     assert COMPOSE["services"]["cluster"]["ports"] == ["127.0.0.1:8480:8480"]
 
 
-def test_the_proxy_forwards_to_the_coordinator_and_the_brokers():
-    upstreams = re.findall(r"reverse_proxy (\w+):(\d+)", (DEPLOY / "Caddyfile").read_text())
-    assert upstreams == [(name, str(configured_service(name).port)) for name in ("coordinator", "north", "south")]
+@pytest.mark.parametrize("name", PARTS)
+def test_no_service_publishes_a_port_without_tls(name: str):
+    found = configured_service(name)
+    assert sorted(COMPOSE["services"]) == sorted(PARTS)
+    assert "./tls:/tls:ro" in COMPOSE["services"][name]["volumes"]
+    files = (found.tls_certificate, found.tls_key, found.tls_ca)
+    assert files == ("/tls/tocsin.crt", "/tls/tocsin.key", "/tls/ca.crt")
+
+
+def test_the_script_makes_certificates_that_the_parts_accept_and_renews_them(tmp_path: Path):
+    for _ in range(2):
+        passes("sh", str(DEPLOY / "certificates.sh"), str(tmp_path), "north", "10.1.2.3", "::1", "tocsin.example.org")
+        files = [str(tmp_path / name) for name in ("tocsin.crt", "tocsin.key", "ca.crt")]
+        context = Tls(files[0], files[1], files[2]).server()
+        assert context is not None
+    authority = x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes())
+    made = x509.load_pem_x509_certificate((tmp_path / "tocsin.crt").read_bytes())
+    made.verify_directly_issued_by(authority)
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost", "north", "tocsin.example.org"]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "10.1.2.3", "::1"]
+    assert (tmp_path / "ca.key").stat().st_mode & 0o077 == 0
 
 
 # -- systemd -----------------------------------------------------------------------------------------------------------
@@ -219,14 +242,15 @@ def test_the_units_find_each_other():
     cluster, coordinator, broker = (
         unit_settings(f"tocsin-{part}.service") for part in ("cluster", "coordinator", "broker@")
     )
-    assert broker.cluster == coordinator.cluster == f"http://127.0.0.1:{cluster.port}"
-    assert broker.coordinator == f"http://127.0.0.1:{coordinator.port}"
-    assert broker.secret == coordinator.secret
+    assert broker.cluster == coordinator.cluster == f"https://127.0.0.1:{cluster.port}"
+    assert broker.coordinator == f"https://127.0.0.1:{coordinator.port}"
+    assert broker.join_secret == coordinator.join_secret == cluster.join_secret
+    assert broker.tls_certificate == coordinator.tls_certificate == cluster.tls_certificate != ""
     assert broker.name == "north" and urlsplit(broker.public_url).port == broker.port
 
 
 def test_the_documented_commands_generate_secrets(tmp_path: Path):
-    for name in ("coordinator.env", "broker-north.env"):
+    for name in ("cluster.env", "coordinator.env", "broker-north.env"):
         shutil.copy(DEPLOY / "systemd" / name, tmp_path)
     lines = re.findall(r"^sed -i .+$", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.MULTILINE)
     assert len(lines) == 2
@@ -234,7 +258,7 @@ def test_the_documented_commands_generate_secrets(tmp_path: Path):
         passes("sh", "-ec", line.replace("/etc/tocsin", str(tmp_path)))
     text = "".join(path.read_text() for path in tmp_path.iterdir())
     made = re.findall(r"^\w+_(?:SECRET|ADMIN_TOKEN)=([0-9a-f]{64})$", text, re.MULTILINE)
-    assert len(made) == 3 and len(set(made)) == 2 and "change-me" not in text
+    assert len(made) == 4 and len(set(made)) == 2 and "change-me" not in text
 
 
 def test_all_units_have_the_same_hardening():

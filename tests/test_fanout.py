@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.fanout import __main__ as driver
-from benchmarks.fanout import compiler, servers
+from benchmarks.fanout import compiler, encrypted, servers
 from benchmarks.fanout.cases import MARKER, PAYLOAD, Case
 from benchmarks.fanout.counter import Counter, Endpoint, Opening
 from benchmarks.fanout.server import Server
@@ -66,6 +66,19 @@ def test_every_delivery_of_programs_in_python_is_counted(kind, case, counter):
 @pytest.mark.parametrize("case", [ONE, DENSE], ids=lambda case: case.name)
 def test_every_delivery_of_redis_is_counted(case, counter):
     expected, deliveries, _ = delivered(servers.Redis(core=None), case, counter)
+    assert deliveries == expected > 0
+
+
+@pytest.fixture(scope="module")
+def tls_counter(tmp_path_factory) -> Path:
+    flags = [*compiler.FLAGS, "-Werror", *compiler.TLS]
+    return compiler.compile_to("counter", tmp_path_factory.mktemp("tls-counter"), flags)
+
+
+@pytest.mark.parametrize("case", [ONE, DENSE], ids=lambda case: case.name)
+@pytest.mark.parametrize("kind", [encrypted.TlsRedis, encrypted.TlsTocsin])
+def test_every_delivery_over_tls_is_counted(kind, case, tls_counter):
+    expected, deliveries, _ = delivered(kind(core=None), case, tls_counter)
     assert deliveries == expected > 0
 
 

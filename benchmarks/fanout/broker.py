@@ -21,15 +21,68 @@ from tocsin.broker.transport.handshake import PATH
 from tocsin.cluster.model import Channel
 from tocsin.http.client import Address
 from tocsin.wire import SUBPROTOCOL
+from tocsin.wire.join import PART
 from tocsin.wire.messages import notify_template
 from tocsin.wire.notify_headers import ANSWER, LATER, UNANSWERED
 
 # The data cluster that needs no Spark is the tests'.
 sys.path.insert(0, str(ROOT / "tests"))
 
-_ADDRESS = Address("http://bench")
+_ADDRESS = Address("http://localhost")
 #: The counter is mute, so there are no heartbeats; unused subscriptions are kept.
-SETTINGS: dict[str, float] = {"heartbeat": 0, "grace": 3600}
+SETTINGS: dict[str, Any] = {"heartbeat": 0, "grace": 3600}
+
+
+class Notifier:
+    """Notifies a broker as the data cluster does: on one connection, waiting for answers only if too many are due."""
+
+    def __init__(self, port: int, token: str) -> None:
+        # The first request on a connection proves who sends.
+        self._fields = f"{PART}: {token}\r\n".encode()
+        self._socket = self.connect(port)
+        self._due, self._read = 0, b""
+        self._window = 1
+
+    def notify(self, body: bytes) -> None:
+        # Answers to earlier notifications must not pile up.
+        while self._due and self._take(wait=self._due >= self._window):
+            pass
+        later = b"%b: %b\r\n" % (ANSWER, LATER) if self._window > 1 else b""
+        # In one piece, as the data cluster sends it.
+        self._socket.sendall(_ADDRESS.post("/notify", body, self._fields + later))
+        self._fields = b""
+        self._due += 1
+        while self._window == 1 and self._due:
+            self._take(wait=True)
+
+    def connect(self, port: int) -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", port))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
+
+    def receive(self, wait: bool) -> bytes:
+        return self._socket.recv(65_536, 0 if wait else socket.MSG_DONTWAIT)
+
+    def _take(self, *, wait: bool) -> bool:
+        """Reads answers; whether any bytes arrived."""
+        try:
+            data = self.receive(wait)
+        except BlockingIOError:
+            return False
+        *answers, self._read = (self._read + data).split(b"\r\n\r\n")
+        for answer in answers:
+            status, _, fields = answer.partition(b"\r\n")
+            if not status.startswith(b"HTTP/1.1 204"):
+                raise RuntimeError(f"the broker answered {answer[:500]!r}")
+            if fields:
+                self._window = int(fields.partition(UNANSWERED + b": ")[2])
+            self._due -= 1
+        if not data:
+            raise RuntimeError("the broker ended the connection")
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class Tocsin(Server):
@@ -43,6 +96,7 @@ class Tocsin(Server):
         "Tocsin: the broker as it is; its 300 bytes name channel, subscription and execution; "
         "a burst to one topic is 16 executions notified in one request, one to 16 topics is the result of one execution"
     )
+    notifier = Notifier
 
     def __init__(
         self,
@@ -51,12 +105,13 @@ class Tocsin(Server):
         channel: str = "Above",
         members: int = 1,
         cluster: str = "",
-        **settings: float,
+        **settings: Any,
     ) -> None:
         super().__init__(core)
         self.channel = channel
         self.settings = SETTINGS | settings
         self._members = members
+        self.cluster: Any = None
         self._url = cluster
 
     def start(self) -> None:
@@ -78,7 +133,8 @@ class Tocsin(Server):
             if said["event"] == "ready":
                 self.facts.append(said)
         self._port = int(self.facts[0]["url"].rpartition(":")[2])
-        self._notifier = Notifier(int(self.facts[0]["inside"].rpartition(":")[2]))
+        token = self.cluster.token_for(self.facts[0]["name"]) if self.cluster is not None else ""
+        self._notifier = self.notifier(int(self.facts[0]["inside"].rpartition(":")[2]), token)
         self._template = notify_template(self.channel)
         self.executions = 0
         self._numbers: dict[int, int] = {}
@@ -143,45 +199,3 @@ class Tocsin(Server):
         if hasattr(self, "_stack"):
             self._notifier.close()
             self._stack.close()
-
-
-class Notifier:
-    """Notifies a broker as the data cluster does: on one connection, waiting for answers only if too many are due."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._due, self._read = 0, b""
-        self._window = 1
-
-    def notify(self, body: bytes) -> None:
-        # Answers to earlier notifications must not pile up.
-        while self._due and self._take(socket.MSG_DONTWAIT if self._due < self._window else 0):
-            pass
-        later = b"%b: %b\r\n" % (ANSWER, LATER) if self._window > 1 else b""
-        # In one piece, as the data cluster sends it.
-        self._socket.sendall(_ADDRESS.post("/notify", body, later))
-        self._due += 1
-        while self._window == 1 and self._due:
-            self._take(0)
-
-    def _take(self, flags: int) -> bool:
-        """Reads answers; whether any bytes arrived."""
-        try:
-            data = self._socket.recv(65_536, flags)
-        except BlockingIOError:
-            return False
-        *answers, self._read = (self._read + data).split(b"\r\n\r\n")
-        for answer in answers:
-            status, _, fields = answer.partition(b"\r\n")
-            if not status.startswith(b"HTTP/1.1 204"):
-                raise RuntimeError(f"the broker answered {answer[:500]!r}")
-            if fields:
-                self._window = int(fields.partition(UNANSWERED + b": ")[2])
-            self._due -= 1
-        if not data:
-            raise RuntimeError("the broker ended the connection")
-        return True
-
-    def close(self) -> None:
-        self._socket.close()

@@ -45,6 +45,7 @@ struct marker {
 
 struct connection {
     int fd;
+    void *tls;                 /* NULL without TLS */
     uint8_t state;
     uint8_t opcode;
     uint8_t had;               /* bytes of a frame's header so far */
@@ -87,6 +88,8 @@ static void fail(const char *what, const char *detail)
     fflush(stdout);
     exit(1);
 }
+
+#include "counter_tls.h"
 
 static uint64_t now(void)
 {
@@ -172,7 +175,7 @@ static void payload(struct connection *c, const uint8_t *p, size_t n)
 static void transmit(struct connection *c, const uint8_t *p, size_t n)
 {
     while (n) {
-        ssize_t sent = send(c->fd, p, n, MSG_NOSIGNAL);
+        ssize_t sent = send_some(c->tls, c->fd, p, n);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             fail("send", strerror(errno));
         if (sent < 0)
@@ -375,6 +378,7 @@ static void connected(struct connection *c)
     if (error)
         fail("connect", strerror(error));
     watch(c, EPOLL_CTL_MOD, EPOLLIN);
+    c->tls = secure(c->fd);
     if (given.path)
         upgrade(c);
     else
@@ -404,7 +408,7 @@ static void met(void)
 
 static void readable(struct connection *c)
 {
-    ssize_t got = recv(c->fd, buffer, READ / 2, 0);
+    ssize_t got = receive_some(c->tls, c->fd, buffer, READ / 2);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.fanout import processes
-from benchmarks.fanout.compiler import program
+from benchmarks.fanout.compiler import TLS, program
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Endpoint:
     path: str = ""
     subprotocol: str = ""
     binary: bool = False
+    tls: bool = False
     #: Count bytes, this number for each delivery, instead of markers.
     frame: int = 0
 
@@ -70,7 +71,8 @@ class Counter:
             "frame": endpoint.frame,
         }
         words = [f"{name}={value}" for name, value in given.items() if value]
-        self._command = processes.bound([str(executable or program("counter")), *words], core)
+        chosen = executable or program("counter", TLS if endpoint.tls else ())
+        self._command = processes.bound([str(chosen), *words], core)
         self._process: subprocess.Popen[bytes] | None = None
         self._read = b""
 

@@ -6,7 +6,7 @@ import os
 import tomllib
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -22,6 +22,69 @@ def about(meaning: str, **bounds: Any) -> Meta:
     return Meta(description=meaning, **bounds)
 
 
+#: What clients without a token may do.
+Anonymous = Literal["", "all", "none"]
+
+
+class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all parts that listen have in common."""
+
+    join_secret: Annotated[
+        str,
+        about(
+            "a secret that all parts of a network have in common, with which they exchange their keys; required when "
+            "the part listens beyond loopback"
+        ),
+    ] = ""
+    tls_certificate: Annotated[
+        str, about("file with the certificate (PEM, with its chain); '' for no TLS; read again when it changes")
+    ] = ""
+    tls_key: Annotated[str, about("file with the private key; '' if it is in the file of the certificate")] = ""
+    tls_ca: Annotated[
+        str, about("file with the authorities that other parts are verified with; '' for the system's")
+    ] = ""
+    tls_client_ca: Annotated[
+        str,
+        about(
+            "file with the authorities of client certificates: the data cluster and the inner port of a broker then "
+            "accept only clients with a certificate of theirs"
+        ),
+    ] = ""
+    hosts: Annotated[
+        tuple[str, ...],
+        about(
+            "names in the Host header that are accepted besides those of loopback; empty: any name if `host` is not "
+            "loopback"
+        ),
+    ] = ()
+    origins: Annotated[
+        tuple[str, ...],
+        about("origins (`https://app.example.org`) of web pages that may send requests; `*` for all"),
+    ] = ()
+
+
+class HttpLimits(Struct, frozen=True, forbid_unknown_fields=True):
+    """How long a server waits for its clients, and for how many of them."""
+
+    head_seconds: Annotated[float, about("seconds for the head of a request", gt=0)] = 20.0
+    body_seconds: Annotated[float, about("seconds for the body of a request, beside `body_rate`", gt=0)] = 30.0
+    body_rate: Annotated[float, about("bytes of a body that must come in a second, on average", gt=0)] = 4096.0
+    idle_seconds: Annotated[int, about("seconds that a connection without a request is kept", gt=0)] = 75
+    write_seconds: Annotated[float, about("seconds in which a client must read some of a response", gt=0)] = 30.0
+    waiting: Annotated[
+        int,
+        about(
+            "most connections that wait for a request or its body; beyond them, or if files are few, the one that "
+            "waits longest is closed",
+            ge=1,
+        ),
+    ] = 4_096
+    requests: Annotated[
+        int,
+        about("most requests that are answered at the same time; fewer if the process may open few files", ge=1),
+    ] = 10_000
+
+
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of a request."""
 
@@ -34,10 +97,14 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     columns: Annotated[int, about("maximum number of columns of a dataset")] = 1_000
     statement_bytes: Annotated[int, about("maximum length of a script")] = 4 * 1024 * 1024
     subscriptions_per_request: Annotated[int, about("maximum number of subscriptions in one request")] = 50_000
+    argument_bytes: Annotated[int, about("maximum bytes of the arguments of one subscription, as JSON")] = 4 * 1024
+    channel_argument_bytes: Annotated[
+        int, about("maximum bytes of the arguments of all subscriptions of a channel; they are in Spark's memory")
+    ] = 64 * 1024 * 1024
     query_rows: Annotated[int, about("maximum number of rows of a query")] = 1_000_000
 
 
-class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """One data cluster."""
 
     home: Annotated[str, about("folder of the SQLite catalog and, by default, of the segments")] = "tocsin-data"
@@ -63,6 +130,9 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
     collect_rows: Annotated[int, about("results with more rows are written by the executors")] = 500_000
     retention: Annotated[float, about("seconds that results are stored, unless the channel says otherwise")] = 86_400.0
     idempotency: Annotated[float, about("seconds that an Idempotency-Key is stored")] = 86_400.0
+    clock_grace: Annotated[
+        float, about("seconds that a clock which has jumped must last until results and keys expire by it", ge=0)
+    ] = 3_600.0
     execution_threads: Annotated[int, about("executions that may run in parallel")] = 4
     execution_seconds: Annotated[
         float, about("seconds after which an execution is cancelled; it is repeated later", gt=0)
@@ -81,7 +151,29 @@ class ClusterConfig(Struct, frozen=True, forbid_unknown_fields=True):
             "if `host` is not loopback"
         ),
     ] = ()
+    anonymous: Annotated[
+        Anonymous,
+        about(
+            "what clients without a token may do beyond the grants of the role `anonymous`: `all` or `none`; '' is all "
+            "if `host` is loopback, else none"
+        ),
+    ] = ""
+    admin_token: Annotated[
+        str,
+        about("token of operators, who may do everything; '' for the one in home/admin.token", pattern="^[!-~]*$"),
+    ] = ""
+    token_keys: Annotated[
+        str,
+        about(
+            "file or address of the keys of users' tokens (JWKS), such as http://127.0.0.1:8482/jwks.json of the "
+            "coordinator; '' accepts no users' tokens"
+        ),
+    ] = ""
+    token_issuer: Annotated[str, about("`iss` of users' tokens, if an identity provider makes them")] = ""
+    token_audience: Annotated[str, about("`aud` of the identity provider's tokens")] = "tocsin"
+    token_roles: Annotated[str, about("claim with the user's roles in the identity provider's tokens")] = "roles"
     limits: Limits = field(default_factory=Limits)
+    http: HttpLimits = field(default_factory=HttpLimits)
 
     @property
     def segment_root(self) -> str:
@@ -101,6 +193,9 @@ class IdentityConfig(Struct, frozen=True, forbid_unknown_fields=True):
     session_seconds: Annotated[float, about("seconds a user who is away keeps subscriptions and position", gt=0)] = (
         604_800.0
     )
+    clock_grace: Annotated[
+        float, about("seconds that a clock which has jumped must last until users expire by it", ge=0)
+    ] = 3_600.0
     users: Annotated[int, about("most users that may register", ge=0)] = 1_000_000
     registrations: Annotated[float, about("most registrations in a minute from one address", gt=0)] = 60.0
     guesses: Annotated[float, about("most wrong passwords in a minute for one user", gt=0)] = 20.0
@@ -111,16 +206,35 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """What a subscriber may not exceed."""
 
     frame_bytes: Annotated[int, about("largest message a subscriber may send", ge=LEAST_FRAME)] = 1024 * 1024
-    subscriptions: Annotated[int, about("most subscriptions of one subscriber")] = 1_000
-    connections: Annotated[int, about("most connections at the same time")] = 100_000
-    connections_per_address: Annotated[int, about("most connections from one address")] = 100_000
+    subscriptions: Annotated[
+        int, about("most subscriptions of one connection, and of one user on all devices and connections")
+    ] = 1_000
+    argument_bytes: Annotated[int, about("most bytes of the arguments of one subscription, as JSON")] = 4 * 1024
+    connection_argument_bytes: Annotated[
+        int, about("most bytes of the arguments of all subscriptions of a connection")
+    ] = 1024 * 1024
+    user_argument_bytes: Annotated[int, about("most bytes of the arguments of all subscriptions of a user")] = (
+        1024 * 1024
+    )
+    channel_argument_bytes: Annotated[
+        int, about("most bytes of the arguments of all subscriptions of a channel on this broker")
+    ] = 64 * 1024 * 1024
+    connections: Annotated[
+        int, about("most subscribers at the same time; at most what requests leave of the files that may be open")
+    ] = 100_000
+    connections_per_address: Annotated[
+        int, about("most connections from one address; 0 for 1,000, and for any number from this machine", ge=0)
+    ] = 0
+    long_polls: Annotated[int, about("most long polls at the same time")] = 4_000
+    event_streams: Annotated[int, about("most streams of events at the same time")] = 4_000
+    requests_per_user: Annotated[int, about("most requests of one device of a user at the same time")] = 64
     unanswered: Annotated[int, about("most requests of one subscriber that wait for an answer")] = 4_096
     publish_bytes: Annotated[int, about("most bytes of records that wait for the data cluster")] = 64 * 1024 * 1024
     cache_bytes: Annotated[int, about("most bytes of recent results kept for those who come back")] = 64 * 1024 * 1024
     cache_results: Annotated[int, about("most recent results kept of one subscription")] = 64
 
 
-class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """One broker."""
 
     name: Annotated[str, about("unique among the brokers of a data cluster")] = "broker"
@@ -129,21 +243,34 @@ class BrokerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     host: Annotated[str, about("address to listen on")] = "127.0.0.1"
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8481
     processes: Annotated[int, about("processes that share the port")] = 1
+    inside_host: Annotated[str, about("address on which the data cluster notifies the broker")] = "127.0.0.1"
     inside_port: Annotated[int, about("port on which the data cluster notifies the broker; 0 takes a free one")] = 0
     inside_url: Annotated[str, about("how the data cluster reaches that port; '' for host and port")] = ""
-    heartbeat: Annotated[float, about("seconds between two pings to a subscriber; 0 for none")] = 25.0
+    heartbeat: Annotated[
+        float, about("seconds between two pings to a subscriber, which reconnects after three missed ones; 0 for none")
+    ] = 3.0
+    silence: Annotated[
+        float, about("seconds without any message after which a subscriber's connection is closed", gt=0)
+    ] = 75.0
     hello_timeout: Annotated[float, about("seconds a new connection has for its first message")] = 10.0
     grace: Annotated[float, about("seconds that a BE subscription without subscribers is kept")] = 60.0
     buffer_bytes: Annotated[int, about("bytes on their way to a subscriber before it counts as slow")] = 256 * 1024
     coordinator: Annotated[str, about("address of the coordinator; '' for none")] = ""
-    secret: Annotated[str, about("what the coordinator knows its brokers by")] = ""
     public_url: Annotated[str, about("how subscribers reach the broker; '' for host and port")] = ""
     capacity: Annotated[float, about("how much it carries, compared with other brokers")] = 1.0
     latitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
     longitude: Annotated[float | None, about("where it is, for placing subscribers near")] = None
+    anonymous: Annotated[
+        Anonymous,
+        about(
+            "what clients without a token may do beyond the grants of the role `anonymous`: `all` or `none`; '' is "
+            "none, or as the data cluster has it if `host` and `public_url` are loopback"
+        ),
+    ] = ""
     fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
     identity: IdentityConfig = field(default_factory=IdentityConfig)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
+    http: HttpLimits = field(default_factory=HttpLimits)
 
 
 class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -158,16 +285,18 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
         float, about("seconds after which a migration without an arrival has failed", gt=0)
     ] = 45.0
     report_bytes: Annotated[int, about("largest report of a broker", ge=1)] = 64 * 1024 * 1024
+    event_streams: Annotated[int, about("most streams of events and long polls at the same time", ge=1)] = 1_000
+    forwarded_polls: Annotated[int, about("most long polls that are passed on to the data cluster", ge=1)] = 32
+    forwarded_polls_per_address: Annotated[int, about("the same from one address", ge=1)] = 8
 
 
-class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """The coordinator."""
 
     home: Annotated[str, about("folder of its store and of the users")] = "tocsin-coordinator"
     store: Annotated[str, about("'' for SQLite in home, or a postgresql:// address")] = ""
     host: Annotated[str, about("address to listen on")] = "127.0.0.1"
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8482
-    secret: Annotated[str, about("secret that brokers register with; '' lets any broker register")] = ""
     admin_token: Annotated[
         str,
         about("token for drain, undrain and other changes; '' lets only this machine make them", pattern="^[!-~]*$"),
@@ -182,6 +311,7 @@ class CoordinatorConfig(Struct, frozen=True, forbid_unknown_fields=True):
     history: Annotated[int, about("evaluations of the balance that are kept", ge=1)] = 2_000
     identity: IdentityConfig = field(default_factory=IdentityConfig)
     limits: CoordinatorLimits = field(default_factory=CoordinatorLimits)
+    http: HttpLimits = field(default_factory=HttpLimits)
 
 
 Config = TypeVar("Config", ClusterConfig, BrokerConfig, CoordinatorConfig)

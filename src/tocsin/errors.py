@@ -13,6 +13,7 @@
     │   ├── RecordsRefused        an all-or-nothing post has records that do not fit
     │   ├── Conflict              the request contradicts the current state
     │   ├── LimitExceeded         the request is larger, longer or deeper than allowed
+    │   ├── RequestTimeout        the request did not arrive in time
     │   ├── Malformed             the request cannot be decoded (JSON, UTF-8, numbers, types, parameters)
     │   │   ├── NotJson           the body is not JSON (position)
     │   │   └── BrokenEncoding    the compressed body cannot be decompressed
@@ -22,7 +23,8 @@
     │   ├── UnsupportedMedia      the media type of the body is not supported
     │   │   └── UnsupportedEncoding   the content encoding of the body is not supported
     │   ├── CrossOrigin           a web page of another site made the browser send the request
-    │   └── Unauthorized          the user, password or token is unknown
+    │   ├── Unauthorized          the user, password or token is unknown
+    │   └── Forbidden             the user is known, but no grant allows it (privilege, name)
     └── SystemFailure             the request is valid, but the system cannot serve it (HTTP 5xx)
         ├── NotReady              Spark is starting or dead
         ├── Busy                  too many requests at once
@@ -31,6 +33,7 @@
         ├── ConnectionLost        the connection of a client ended and will not be opened again (close)
         ├── Uncertain             the answer to a request was lost: it may have been done or not (accepted)
         ├── StorageError          the segment path, the catalog or a store cannot be read or written
+        │   └── Damaged           a stored file is damaged or missing (path)
         └── LeaseHeld             another process serves this catalog or store
 
 Each error has a stable ``code`` for programs, a message for people, a ``hint`` that says what to do, and ``fields``.
@@ -38,7 +41,11 @@ Each error has a stable ``code`` for programs, a message for people, a ``hint`` 
 
 from __future__ import annotations
 
+import errno
 from typing import Any, ClassVar
+
+#: Errors of the system that mean that there is no room.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class TocsinError(Exception):
@@ -141,6 +148,11 @@ class LimitExceeded(UserError):
     status = 413
 
 
+class RequestTimeout(UserError):
+    code = "request_timeout"
+    status = 408
+
+
 class Malformed(UserError):
     code = "malformed"
 
@@ -193,6 +205,11 @@ class Unauthorized(UserError):
     status = 401
 
 
+class Forbidden(UserError):
+    code = "forbidden"
+    status = 403
+
+
 class SystemFailure(TocsinError):
     code = "failure"
     status = 503
@@ -232,6 +249,17 @@ class Uncertain(SystemFailure):
 class StorageError(SystemFailure):
     code = "storage"
     status = 507
+
+
+def disk_full(error: BaseException) -> StorageError | None:
+    """The error for a file that could not be written because there is no room; None for other errors."""
+    if not isinstance(error, OSError) or error.errno not in FULL:
+        return None
+    return StorageError(f"the disk is full: {error}", hint="free some space and try again")
+
+
+class Damaged(StorageError):
+    code = "damaged"
 
 
 class LeaseHeld(SystemFailure):

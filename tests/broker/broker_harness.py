@@ -28,6 +28,8 @@ class BrokerHarness:
     """``sent`` keeps the messages to each peer, ``done`` every other instruction, until the test takes them."""
 
     def __init__(self, limits: BrokerLimits | None = None, **settings: Any) -> None:
+        settings.setdefault("anonymous", "all")
+        settings.setdefault("silence", 3 * (settings.get("heartbeat") or 25.0))
         self.state = BrokerState(BrokerConfig(name="b", limits=limits or BrokerLimits(), **settings))
         self.now = 0.0
         self.sent: dict[Any, list[Any]] = {}

@@ -25,7 +25,7 @@ class Speaker:
         address = url.replace("http", "ws", 1) + "/v1/ws"
         options: Any = {"proxy": None, "max_size": None, "open_timeout": 120, "ping_interval": None}
         self.socket = self._held.enter_context(connect(address, subprotocols=[Subprotocol(SUBPROTOCOL)], **options))
-        self._waiting: list[dict[str, Any]] = []
+        self.waiting: list[dict[str, Any]] = []
         self._frames: list[dict[str, Any]] = []
         self._id = 0
         if hello:
@@ -41,7 +41,7 @@ class Speaker:
         for message in self._all():
             if message.get("id") == self._id:
                 return message
-            self._waiting.append(message)
+            self.waiting.append(message)
         raise AssertionError
 
     def _all(self, timeout: float = 120.0) -> Iterator[dict[str, Any]]:
@@ -53,13 +53,13 @@ class Speaker:
 
     def next(self, type: str | None = None, timeout: float = 120.0) -> dict[str, Any]:
         """The next message of this type; others wait for their turn."""
-        for place, message in enumerate(self._waiting):
+        for place, message in enumerate(self.waiting):
             if type in (None, message["type"]):
-                return self._waiting.pop(place)
+                return self.waiting.pop(place)
         for message in self._all(timeout):
             if type in (None, message["type"]):
                 return message
-            self._waiting.append(message)
+            self.waiting.append(message)
         raise AssertionError
 
     def close(self) -> None:

@@ -23,7 +23,9 @@ CONFIG = BrokerConfig(
     name="b",
     grace=GRACE,
     heartbeat=2.0,
+    silence=6.0,
     hello_timeout=90.0,
+    anonymous="all",
     fetches=2,
     limits=BrokerLimits(cache_results=2, cache_bytes=1_000),
 )

@@ -10,6 +10,7 @@ import msgspec
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Line, Problem
+from tocsin.errors import NotFound
 from tocsin.simulation.reference_cluster import Channel, ReferenceCluster, Subscription, canonical
 from tocsin.wire.position import Position
 
@@ -179,6 +180,11 @@ class Cluster:
         log = self.logs.get(asked.channel)
         if log is None:
             return ev.Fetched(asked.job, [])
+        if asked.same_as is not None:
+            try:
+                self.data.results(asked.channel, asked.subscription, log.last, same_as=asked.same_as)
+            except NotFound:
+                return ev.Fetched(asked.job, [])
         if asked.find_begin and asked.subscription in log.late:
             return ev.FetchEarly(asked.job)
         if asked.position.execution < log.first - 1:

@@ -23,7 +23,7 @@ def test_a_good_token_is_not_refused_while_the_store_fails(data: tuple[Sparkless
             other.execute("ALTER TABLE sessions RENAME TO hidden")
             with pytest.raises(ConnectionClosed) as caught:
                 Speaker(running.url, token=user.token)
-            assert caught.value.rcvd is not None and caught.value.rcvd.code == close_codes.USERS_AWAY.code
+            assert caught.value.rcvd is not None and caught.value.rcvd.code == close_codes.UNVERIFIED.code
             answer = httpx.get(f"{running.url}/listsubscriptions", headers=user.http.headers, timeout=60)
             assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unreachable")
             other.execute("ALTER TABLE hidden RENAME TO sessions")

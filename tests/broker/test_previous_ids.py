@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from broker_lab import Broker, broker
+from broker_lab import Broker, Speaker, broker
 from rest_user import RestUser, events, rows
 
 from sparkless import Sparkless, sparkless
@@ -32,7 +32,7 @@ class DurableUser:
 
     def release(self) -> None:
         self.broker.kill()
-        (held,) = self.cluster.subscriptions("OfKind", None, 0, 100)
+        (held,) = self.cluster.subscriptions("OfKind", "b", 0, 100)
         self.cluster.execute(f'UNSUBSCRIBE "{held["subscription"]}" FROM OfKind; DROP BROKER b;')
 
     def listed(self) -> dict[str, Any]:
@@ -120,6 +120,31 @@ def test_a_users_stream_resumes_with_a_position_of_the_previous_id(user):
         found = [(event, data) for _, event, data in _until_live(stream)]
     assert [data["results"] for event, data in found if event == "notify"] == [[{"n": 2}]]
     assert [event for event, _ in found if event == "gap"] == ["gap"]
+
+
+def test_a_previous_id_of_other_arguments_gives_nothing_of_it(user):
+    """An id is easy to guess: only a subscription with the same arguments gets its results."""
+    user.find(1, 2)
+    with broker(user.home / "other", user.url, "other") as other:
+        for first in (user.first, 999_999):  # one that exists, and one that never did
+            attacker = Speaker(other.url)
+            attacker.ask("subscribe", channel="OfKind", args=["guess"], after=0, subscription=first)
+            assert attacker.next("live") and attacker.next("gap")["reason"] == "released"
+            assert [each for each in attacker.waiting if each["type"] == "notify"] == []
+            attacker.close()
+        query, mark = {"channel": "OfKind", "kind": "guess"}, {"last-event-id": f"{user.first}:0"}
+        with httpx.stream("GET", f"{other.url}/events", params=query, headers=mark, timeout=120) as stream:
+            assert "notify" not in [event for _, event, _ in _until_live(stream)]
+        user.release()
+        attacker = Speaker(other.url)
+        attacker.ask("subscribe", channel="OfKind", args=["another guess"], after=0, subscription=user.first)
+        assert attacker.next("live")
+        assert [each for each in attacker.waiting if each["type"] == "notify"] == []
+        attacker.close()
+        owner = Speaker(other.url)
+        owner.ask("subscribe", channel="OfKind", args=ARGS, after=0, subscription=user.first)
+        assert [owner.next("notify")["results"] for _ in range(2)] == [[{"n": 1}], [{"n": 2}]]
+        owner.close()
 
 
 def test_an_anonymous_stream_resumes_within_its_previous_id(tmp_path):

@@ -19,7 +19,8 @@ from eventually import eventually
 from served import environment, tocsin
 from sparkless import sparkless
 from tocsin.cluster import service
-from tocsin.errors import Conflict
+from tocsin.errors import Conflict, Unauthorized
+from tocsin.identity.part_keys import PartKey, Peer
 
 
 def test_two_brokers_share_one_be_subscription(tmp_path):
@@ -138,6 +139,7 @@ def test_a_second_broker_with_the_name_of_a_running_one_is_refused_and_the_first
             "ready": False,
             "registered": False,
             "cluster": f"another broker has the name 'b', at {address}",
+            "users": "known",
         }
         cluster.found("OfKind", (["fire"], [{"n": 1}]))
         assert speaker.next("notify")["results"] == [{"n": 1}]
@@ -168,12 +170,14 @@ def test_a_broker_that_was_killed_registers_again_with_another_port(tmp_path):
 def test_the_name_of_a_broker_is_free_when_it_has_stopped_registering(tmp_path, monkeypatch):
     with sparkless(tmp_path / "data") as (cluster, _):
         one, two = "http://127.0.0.1:1/notify", "http://127.0.0.1:2/notify"
-        cluster.register_broker("b", one, identity="first")
-        for identity in ("", "second"):
-            with pytest.raises(Conflict, match=f"another broker has the name 'b', at {one}"):
-                cluster.register_broker("B", two, identity=identity)
+        first, second = (Peer("data cluster", PartKey(key * 32, "b"), "") for key in (b"1", b"2"))
+        cluster.register_broker("b", one, join=first.join(one))
+        with pytest.raises(Conflict, match=f"another broker has the name 'b', at {one}"):
+            cluster.register_broker("b", two, join=second.join(two))
+        with pytest.raises(Unauthorized):
+            cluster.register_broker("B", two)
         monkeypatch.setattr(service, "NAME_SECONDS", 0.0)
-        assert cluster.register_broker("b", two, identity="second")["url"] == two
+        assert cluster.register_broker("b", two, join=second.join(two))["url"] == two
         monkeypatch.undo()
         with pytest.raises(Conflict):
-            cluster.register_broker("b", one, identity="first")
+            cluster.register_broker("b", one, join=first.join(one))

@@ -346,7 +346,7 @@ async def test_a_malformed_message_breaks_only_the_connection():
 async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
     logins: list[tuple[str, Credentials]] = []
 
-    async def login(url: str, credentials: Credentials) -> Tokens:
+    async def login(url: str, credentials: Credentials, context: object) -> Tokens:
         logins.append((url, credentials))
         return Tokens(f"t{len(logins)}")
 
@@ -362,13 +362,13 @@ async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
 async def test_a_password_goes_to_the_coordinator_and_only_the_token_to_brokers(monkeypatch):
     logins: list[str] = []
 
-    async def login(url: str, credentials: Credentials) -> Tokens:
+    async def login(url: str, credentials: Credentials, context: object) -> Tokens:
         logins.append(url)
         return Tokens("t")
 
     async with ScriptedBroker() as broker:
 
-        async def place(url: str, request: Any) -> Placement:
+        async def place(url: str, request: Any, context: object) -> Placement:
             return Placement("b", broker.url, "ticket")
 
         monkeypatch.setattr(module, "login", login)
@@ -382,11 +382,11 @@ async def test_a_password_goes_to_the_coordinator_and_only_the_token_to_brokers(
 async def test_a_token_is_refreshed_without_the_password_and_by_it_if_the_session_has_ended(monkeypatch):
     calls: list[str] = []
 
-    async def login(url: str, credentials: Credentials) -> Tokens:
+    async def login(url: str, credentials: Credentials, context: object) -> Tokens:
         calls.append("login")
         return Tokens(f"t{len(calls)}", refresh="r")
 
-    async def refresh(url: str, token: str) -> Tokens:
+    async def refresh(url: str, token: str, context: object) -> Tokens:
         calls.append(token)
         if len(calls) > 2:
             raise Unauthorized("the session has ended")

@@ -13,6 +13,10 @@ import pyarrow as pa
 from tocsin.cluster.model import Post
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.errors import NotFound, ParseError, RecordsRefused
+from tocsin.http.tls import Tls
+from tocsin.identity.grants import Policy
+from tocsin.identity.part_keys import PartGate, PartKey
+from tocsin.wire.join import Join
 
 
 class Outcome(msgspec.Struct):
@@ -46,8 +50,13 @@ def failed(error: Exception) -> Future[Any]:
 class StandIn:
     """One feed ``reports`` and one channel ``alarms``. Statements are the words of a script between semicolons."""
 
+    tls = Tls()
+    gate = PartGate("data cluster", PartKey(b"k" * 32, "data cluster"), "")
+
     def __init__(self) -> None:
         self.metrics = Metrics()
+        self.admin_token = "secret"
+        self.policy = Policy(open=True)
         self.state: dict[str, Any] = {"ready": True, "spark": "up", "reason": "", "committer": True}
         self.posts: list[Post] = []
         self.ran: list[str] = []
@@ -68,7 +77,9 @@ class StandIn:
         self._break("status")
         return self.state
 
-    def run(self, script: str, progress: Callable[[Any], None] | None = None) -> Iterator[Outcome]:
+    def run(
+        self, script: str, progress: Callable[[Any], None] | None = None, principal: Any = None
+    ) -> Iterator[Outcome]:
         for number, statement in enumerate(word.strip() for word in script.split(";")):
             if statement == "wrong":
                 raise ParseError("unexpected wrong", line=1, column=script.index("wrong") + 1, statement=number)
@@ -83,7 +94,7 @@ class StandIn:
             table = pa.table({"a": [1, 2], "b": ["x", None]}) if statement == "select" else None
             yield Outcome(number, "query" if table else "word", f"{statement} done", 2 if table else None, {}, table)
 
-    def query(self, sql: str) -> pa.Table:
+    def query(self, sql: str, principal: Any = None) -> pa.Table:
         self._break("query")
         if sql == "empty":
             return pa.table({"a": pa.array([], pa.int64())})
@@ -115,8 +126,17 @@ class StandIn:
     def brokers(self) -> list[dict[str, Any]]:
         return []
 
-    def register_broker(self, name: str, url: str, matched: bool = False, identity: str = "") -> dict[str, Any]:
+    def register_broker(self, name: str, url: str, matched: bool = False, join: Join | None = None) -> dict[str, Any]:
         return {"name": name, "url": url, "state": "up"}
+
+    def key_of(self, name: str) -> str:
+        return ""
+
+    def sender(self, headers: Any) -> None:
+        return None
+
+    def join(self, name: str, join: Join) -> Any:
+        return self.gate.admit(name, "", join, "")
 
     def epoch(self, channel: str) -> int:
         self.channel(channel)

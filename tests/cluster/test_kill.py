@@ -78,7 +78,7 @@ def check_executions(home: Path, notified: set[object], posted: set[object]) -> 
     catalog = open_catalog("", str(home))
     channel = catalog.get(Channel, "OfKind")
     assert channel is not None
-    results = ResultStore(SegmentStore(str(home / "segments")))
+    results = ResultStore(SegmentStore(str(home / "segments")), pytest.fail)
     executions = catalog.executions(channel.id, limit=100_000)
     seen: Counter[int] = Counter()
     for execution in executions:

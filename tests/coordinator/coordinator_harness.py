@@ -11,6 +11,7 @@ from tocsin.config import CoordinatorConfig, CoordinatorLimits
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.wire import reports
+from tocsin.wire.join import Join
 from tocsin.wire.tickets import TicketVerifier
 
 SECRET = b"s" * 32
@@ -81,6 +82,8 @@ class CoordinatorHarness:
 
     def register(self, broker: str, **fields: Any) -> reports.Registered:
         url = fields.pop("url", f"http://{broker}")
+        if "key" in fields:
+            fields["join"] = Join(fields.pop("key"), 0.0, "")
         found: reports.Registered = self.handle(ev.Register(0, reports.Registration(broker, url, **fields)))
         self._tokens[broker], self._numbers[broker] = found.token, 0
         return found

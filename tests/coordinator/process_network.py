@@ -51,7 +51,9 @@ class Network:
         for name in names:
             port = str(self.brokers[name].port) if name in self.brokers else "0"
             options = ("--coordinator", self.coordinator.url, "--port", port)
-            self.brokers[name] = Broker(self.folder / name, self.cluster_url, name, *options, **self.of_brokers)
+            self.brokers[name] = Broker(
+                self.folder / name, self.cluster_url, name, *options, heartbeat=1.0, **self.of_brokers
+            )
         for name in names:
             await asyncio.to_thread(self.brokers[name].event, "ready")
         state = "draining" if draining else "up"
@@ -110,6 +112,11 @@ class Network:
         async with httpx.AsyncClient(timeout=60) as http:
             answer = await http.post(self.coordinator.url + path)
             assert answer.status_code == 200, answer.text
+
+    async def know_alternatives(self) -> None:
+        """Waits until every client knows another broker."""
+        while not all(len(client._state.candidates.urls) > 1 for client in self.clients):
+            await self.topology()
 
     async def check_all_received(self, since: int = 0) -> None:
         """Every subscription got each execution once, in order."""

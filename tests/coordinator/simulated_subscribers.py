@@ -16,6 +16,7 @@ from coordinator_harness import CoordinatorHarness
 from tocsin.coordinator.core import events as ev
 from tocsin.errors import Busy, Unauthorized
 from tocsin.wire import reports
+from tocsin.wire.join import Join
 from tocsin.wire.tickets import TicketVerifier
 
 SUBSCRIPTIONS = 6
@@ -84,7 +85,9 @@ class ModelBroker:
     def _register(self, fate: str) -> bool:
         if fate in ("lost", "late"):
             return False
-        registration = reports.Registration(self.name, f"http://{self.name}", identity=self.name, max_subscribers=MOST)
+        registration = reports.Registration(
+            self.name, f"http://{self.name}", Join(self.name, 0.0, ""), max_subscribers=MOST
+        )
         found = self.simulated.harness.handle(ev.Register(0, registration))
         if fate == "reply lost":
             return False

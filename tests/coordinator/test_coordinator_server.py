@@ -10,20 +10,28 @@ import sys
 
 import httpx
 import jwt
+import msgspec
 import pytest
 from broker_lab import Broker, Speaker, broker
 from coordinator_lab import Coordinator, coordinator
+from websockets.exceptions import ConnectionClosed
 
 from eventually import eventually
 from served import environment, tocsin
 from sparkless import sparkless
+from tocsin.identity.part_keys import PartKey, Peer
+from tocsin.wire import close_codes
+from tocsin.wire.join import Joined
 from tocsin.wire.tickets import Ticket, sign
+
+SECRET = "open sesame"
+SUBSCRIBER = "subscriber-with-22-char"
 
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory):
     limits = {"report_bytes": 10_000}
-    with coordinator(tmp_path_factory.mktemp("coordinator"), secret="open sesame", limits=limits) as found:
+    with coordinator(tmp_path_factory.mktemp("coordinator"), join_secret=SECRET, limits=limits) as found:
         yield found
 
 
@@ -33,12 +41,25 @@ def http(process):
         yield found
 
 
-def register(http, name, secret="open sesame", **fields):
-    return http.post("/registerbroker", json={"broker": name, "url": "http://x", "secret": secret, **fields})
+def peer(name, secret=SECRET):
+    return Peer("coordinator", PartKey(name.encode().ljust(32), name), secret)
 
 
-def report(http, name, token, **fields):
-    headers = {"authorization": f"Bearer {token}"}
+def register(http, name, secret=SECRET, **fields):
+    join = msgspec.to_builtins(peer(name, secret).join("http://x"))
+    return http.post("/registerbroker", json={"broker": name, "url": "http://x", "join": join, **fields})
+
+
+def signed(http, name):
+    """The header with which the broker of this name signs its requests."""
+    own, join = peer(name), peer(name).join("http://x")
+    answer = http.post("/registerbroker", json={"broker": name, "url": "http://x", "join": msgspec.to_builtins(join)})
+    own.joined(join, msgspec.convert(answer.json()["joined"], Joined))
+    return answer.json()["token"], own.headers
+
+
+def report(http, name, token, headers=None, **fields):
+    headers = {"authorization": f"Bearer {token}"} | (headers or {})
     return http.post(f"/brokers/{name}/report", json={"number": 1, "full": True, **fields}, headers=headers)
 
 
@@ -78,21 +99,35 @@ def test_a_body_that_cannot_be_decoded_is_refused(http, path, body):
     ],
 )
 def test_an_invalid_registration_is_refused(http, fields):
-    body = {"broker": "odd", "url": "http://x", "secret": "open sesame"} | fields
+    body = {"broker": "odd", "url": "http://x"} | fields
     assert http.post("/registerbroker", json=body).status_code == 400
 
 
 @pytest.mark.parametrize("secret", ["", "close sesame", "öffne dich"])
 def test_a_broker_with_a_wrong_secret_is_refused(http, secret):
-    refused(register(http, "stranger", secret), 401, "unauthorized")
+    error = refused(register(http, "stranger", secret), 401, "unauthorized")
+    assert "join_secret" in error["hint"]
 
 
-def test_a_report_needs_the_token_of_its_broker(http):
-    own, other = (register(http, name).json()["token"] for name in ("own", "other"))
-    assert report(http, "own", own).status_code == 200
-    refused(report(http, "own", other), 401, "unauthorized")
-    refused(report(http, "own", "guessed"), 401, "unauthorized")
-    refused(report(http, "unknown", own), 401, "unauthorized")
+def test_a_broker_without_a_key_is_refused(http):
+    refused(http.post("/registerbroker", json={"broker": "keyless", "url": "http://x"}), 401, "unauthorized")
+
+
+def test_a_report_needs_the_key_and_the_token_of_its_broker(http):
+    (own, key), (other, other_key) = signed(http, "own"), signed(http, "other")
+    assert report(http, "own", own, key).status_code == 200
+    refused(report(http, "own", other, key), 401, "unauthorized")
+    refused(report(http, "own", "guessed", key), 401, "unauthorized")
+    refused(report(http, "own", own), 401, "unauthorized")
+    refused(report(http, "own", own, other_key), 401, "unauthorized")
+    refused(report(http, "unknown", own, key), 401, "unauthorized")
+
+
+def test_a_ticket_of_one_coordinator_does_not_sign_for_another(http):
+    """A token is only valid for the receiver that it names."""
+    token, _ = signed(http, "own")
+    elsewhere = {"tocsin-part": peer("own").own.token("another receiver")}
+    refused(report(http, "own", token, elsewhere), 401, "unauthorized")
 
 
 def test_a_token_that_is_not_utf8_is_refused(http):
@@ -101,15 +136,15 @@ def test_a_token_that_is_not_utf8_is_refused(http):
 
 
 def test_a_report_that_is_too_long_is_refused(http):
-    token = register(http, "chatty").json()["token"]
-    answer = report(http, "chatty", token, left=["x" * 20_000])
+    token, key = signed(http, "chatty")
+    answer = report(http, "chatty", token, key, left=["x" * 20_000])
     assert answer.status_code == 413
 
 
 @pytest.mark.parametrize("rates", [{"1": -5.0}, {"1": "much"}, {"one": 1.0}])
 def test_an_invalid_report_is_refused(http, rates):
-    token = register(http, "odd").json()["token"]
-    assert report(http, "odd", token, rates=rates).status_code == 400
+    token, key = signed(http, "odd")
+    assert report(http, "odd", token, key, rates=rates).status_code == 400
 
 
 @pytest.mark.parametrize("fields", [{"subscriber": "short"}, {"subscriber": "with spaces"}, {}, {"lat": 100}])
@@ -260,7 +295,7 @@ def until(running: Coordinator, condition):
     return eventually(lambda: httpx.get(running.url + "/topology", timeout=60).json(), condition)
 
 
-def say_hello(found: Broker, ticket: str, subscriber: str = "subscriber") -> str:
+def say_hello(found: Broker, ticket: str, subscriber: str = SUBSCRIBER) -> str:
     speaker = Speaker(found.url, hello=False)
     try:
         return str(speaker.ask("hello", subscriber=subscriber, ticket=ticket)["type"])
@@ -270,7 +305,7 @@ def say_hello(found: Broker, ticket: str, subscriber: str = "subscriber") -> str
         speaker.close()
 
 
-def place(running: Coordinator, subscriber: str = "subscriber") -> str:
+def place(running: Coordinator, subscriber: str = SUBSCRIBER) -> str:
     placed = httpx.post(running.url + "/requestbroker", json={"subscriber": subscriber}, timeout=60)
     return str(placed.json()["ticket"])
 
@@ -290,25 +325,25 @@ def test_a_broker_refuses_a_forged_ticket(network, change):
 
 def test_a_broker_refuses_a_ticket_signed_with_another_key(network):
     _, found = network
-    forged = sign(Ticket("subscriber", "a", 1e12, "nonce"), b"k" * 32)
+    forged = sign(Ticket(SUBSCRIBER, "a", 1e12, "nonce"), b"k" * 32)
     assert "signature" in say_hello(found, forged)
 
 
 def test_a_broker_refuses_the_ticket_of_another_subscriber(network):
     running, found = network
-    assert "another subscriber or broker" in say_hello(found, place(running, "another-one"))
+    assert "another subscriber or broker" in say_hello(found, place(running, "another-" + SUBSCRIBER))
 
 
 def test_sessions_and_tickets_survive_a_restart_of_the_coordinator(network):
     running, found = network
-    speaker = Speaker(found.url, subscriber="subscriber-1")
+    speaker = Speaker(found.url, subscriber=SUBSCRIBER)
     until(running, lambda top: top["subscribers"] == 1)
-    ticket = place(running, "latecomer")
+    ticket = place(running, "latecomer-" + SUBSCRIBER)
     running.kill()
     assert speaker.ask("subscribe", channel="OfKind", args=["fire"])["type"] == "subscribed"
     running.start()
     until(running, lambda top: top["subscribers"] == 1 and top["brokers"][0]["state"] == "up")
-    assert say_hello(found, ticket, "latecomer") == "welcome"
+    assert say_hello(found, ticket, "latecomer-" + SUBSCRIBER) == "welcome"
     speaker.close()
     until(running, lambda top: top["subscribers"] == 0)
 
@@ -372,3 +407,49 @@ def test_draining_an_unknown_broker_lists_the_known_ones(network):
 def test_the_commands_report_an_unreachable_coordinator(words, json_too):
     ran = tocsin(*words, *json_too, "--coordinator", "http://127.0.0.1:9")
     assert ran.returncode == 1 and ran.stdout == b"" and b"http://127.0.0.1:9" in ran.stderr
+
+
+def test_what_everybody_reads_does_not_let_a_stranger_replace_a_connection(network):
+    running, found = network
+    ids = [f"{SUBSCRIBER}-{n}" for n in range(3)]
+    victims = [Speaker(found.url, subscriber=each, ticket=place(running, each)) for each in ids]
+    until(running, lambda top: top["subscribers"] == 3)
+    log = httpx.get(running.url + "/balance/log", timeout=60).text
+    with httpx.stream("GET", running.url + "/events?backlog=1000", timeout=60) as stream:
+        feed = next(stream.iter_text())
+    plan = httpx.get(running.url + "/balance/plan", timeout=60).text
+    assert not any(each in text for each in ids for text in (log, feed, plan))
+    shown = {each["subscriber"] for each in json.loads(log)["log"]} - {""}
+    assert len(shown) >= 3
+    for each in shown:
+        for fields in ({}, {"token": "made-up"}):
+            attacker = Speaker(found.url, hello=False)
+            attacker.send({"type": "hello", "id": 1, "subscriber": each, **fields})
+            attacker.close()
+    attacker = Speaker(found.url, hello=False)  # even a token that is not valid, with an id that is
+    attacker.send({"type": "hello", "id": 1, "subscriber": ids[0], "token": "made-up"})
+    with pytest.raises(ConnectionClosed) as refused:
+        attacker.next("welcome")
+    assert refused.value.rcvd is not None and refused.value.rcvd.code == close_codes.UNAUTHORIZED.code
+    attacker.close()
+    for each in victims:
+        each.send({"type": "ping"})
+        assert each.next("pong")
+        each.close()
+
+
+def test_a_thousand_placements_of_strangers_do_not_fill_the_log(network):
+    running, _ = network
+    with httpx.Client(base_url=running.url, timeout=60) as stranger:
+        for n in range(1_000):
+            stranger.post("/requestbroker", json={"subscriber": f"{SUBSCRIBER}-{n}"})
+        log = stranger.get("/balance/log?limit=1000").json()["log"]
+    assert len([each for each in log if each["kind"] == "placed"]) < 150
+
+
+def test_a_stranger_reads_a_limited_part_of_the_log(tmp_path):
+    with coordinator(tmp_path, admin_token="operator") as running:
+        assert httpx.get(running.url + "/balance/log?limit=1000", timeout=60).status_code == 200
+        assert httpx.get(running.url + "/balance/log?limit=1001", timeout=60).status_code == 401
+        operator = {"authorization": "Bearer operator"}
+        assert httpx.get(running.url + "/history?limit=100000", headers=operator, timeout=60).status_code == 200

@@ -17,7 +17,7 @@ from tocsin.coordinator.store import Changes, Store, open_store
 from tocsin.errors import LeaseHeld, StorageError, UserError
 
 CHOICE = Choice("gsh", {"alpha": 0.2}, "random", ("peal", {}, "two-choices"))
-NORTH = BrokerRow("north", "http://north", 2.0, 10, 1.0, 2.0, True, "identity")
+NORTH = BrokerRow("north", "http://north", 2.0, 10, 1.0, 2.0, True, "key")
 
 Open = Callable[..., Store]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -198,6 +199,30 @@ def test_only_files_of_the_page_are_served(standalone: Coordinator, path: str) -
 def test_channels_come_from_the_data_cluster(network: Coordinator) -> None:
     names = [each["name"] for each in httpx.get(f"{network.url}/cluster/channels", timeout=60).json()["channels"]]
     assert "OfKind" in names
+
+
+def test_the_queries_of_channels_are_not_shown(network: Coordinator) -> None:
+    text = httpx.get(f"{network.url}/cluster/channels", timeout=60).text
+    assert "OfKind" in text and "SELECT" not in text and "Reports" not in text
+
+
+def test_long_polls_through_the_coordinator_leave_those_of_the_data_cluster_to_others(network: Coordinator) -> None:
+    cluster = network.settings["cluster"]
+    path = "/channels/OfKind/executions?after=999&wait=60"
+
+    async def attack() -> tuple[list[int], int]:
+        async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=None)) as client:
+            polls = [asyncio.create_task(client.get(f"{network.url}/cluster{path}")) for _ in range(140)]
+            while sum(poll.done() for poll in polls) < 132:
+                await asyncio.wait([poll for poll in polls if not poll.done()], return_when=asyncio.FIRST_COMPLETED)
+            refused = [poll.result().status_code for poll in polls if poll.done()]
+            other = await client.get(f"{cluster}/channels/OfKind/executions?after=999&wait=1")
+            for poll in polls:
+                poll.cancel()
+            return refused, other.status_code
+
+    refused, other = asyncio.run(attack())
+    assert set(refused) == {503} and other == 200
 
 
 def test_no_other_path_of_the_data_cluster_is_forwarded(network: Coordinator) -> None:

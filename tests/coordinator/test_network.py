@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 from process_network import counts, looped, network, states
@@ -73,3 +74,29 @@ async def test_subscribers_get_everything_while_the_coordinator_is_down(tmp_path
         net.coordinator.start()
         await net.flow(lambda top: counts(top) == {"b": 8})
         await net.check_all_received()
+
+
+@looped
+async def test_clients_connect_to_another_broker_while_theirs_and_the_coordinator_are_dead(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b") as net:
+        await net.join(6)
+        await net.know_alternatives()
+        net.coordinator.kill()
+        net.brokers["a"].kill()
+        await net.check_all_received()
+        assert {client.status.broker for client in net.clients} == {"b"}
+
+
+@looped
+async def test_clients_leave_a_broker_that_hangs_within_seconds(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b") as net:
+        await net.join(6)
+        await net.know_alternatives()
+        assert {client.status.broker for client in net.clients} == {"a", "b"}
+        net.brokers["a"].process.send_signal(signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(20):  # three heartbeats of a second, and the coordinator still calls it up
+                await net.check_all_received()
+        finally:
+            net.brokers["a"].process.send_signal(signal.SIGCONT)
+        assert {client.status.broker for client in net.clients} == {"b"}

@@ -51,7 +51,7 @@ def network(folder: Path, *, people: int = 24, crowd: int = 0, brokers: int = 3,
             coordinator(folder / "coordinator", cluster=url, **FAST | settings) as running,
         ):
             city = do(make(folder, cluster, url, running.url, people, crowd, sock))
-            server = Server(city, sock)
+            server = Server(city, sock, "127.0.0.1")
             do(start(server, city, brokers))
             try:
                 yield Network(running, city, address(sock), loop)

@@ -170,8 +170,7 @@ class SmallCity(LocalApp):
         self.tasks += [asyncio.create_task(self.walk()), asyncio.create_task(self.measure())]
 
     async def join(self, person: Person) -> None:
-        name = f"person-{person.number:05}"
-        person.client = connect(coordinator=self.coordinator, wait_for_broker=True, subscriber=name)
+        person.client = connect(coordinator=self.coordinator, wait_for_broker=True)
         await person.client.open()
         subscription = person.client.subscribe("OfKind", kind=person.kind)
         await subscription.confirmed()

@@ -63,10 +63,10 @@ def test_a_network_without_a_city_can_be_operated_on_the_page(
     west = page.locator("[data-broker=west]")
     west.locator(".state.up").wait_for()
     page.wait_for_selector("[data-channel=OfKind]")
-    client = connect(coordinator=running.url, subscriber="subscriber")
+    client = connect(coordinator=running.url)
     shared_network.do(client.open())
     west.get_by_text("1 subscriber", exact=True).wait_for()
-    page.locator("#log-list li.placed", has_text="subscriber to west").wait_for()
+    page.locator("#log-list li.placed", has_text="to west").wait_for()
     assert west.get_by_role("button").all_inner_texts() == ["west", "Drain"], (
         "the page cannot kill a process that it did not start"
     )

@@ -189,17 +189,18 @@ def describe(operation: dict[str, Any]) -> list[str]:
         rows.append([f"`{item['name']}`", item["in"], typed(item["schema"]), meaning])
     if rows:
         out.append(table(["parameter", "in", "type", "meaning"], rows))
+    lines = []
     if "requestBody" in operation:
         kinds = [f"`{media}`: {typed(each['schema'])}" for media, each in operation["requestBody"]["content"].items()]
-        out.append("Body: " + ", ".join(kinds) + ".")
+        lines.append("- Body: " + ", ".join(kinds) + ".")
     errors = []
     for status, answer in operation["responses"].items():
         if int(status) >= 400:
             errors.append(f"{status} " + " ".join(f"`{word}`" for word in answer["description"].split(", ")))
         else:
             bodies = [f"`{media}`{shape(each)}" for media, each in answer["content"].items()]
-            out.append(f"{status}: {answer['description']}. {', '.join(bodies)}.")
-    out.append(f"Errors: {', '.join(errors)}.")
+            lines.append(f"- {status}: {answer['description']}. {', '.join(bodies)}.")
+    out.append("\n".join([*lines, f"- Errors: {', '.join(errors)}."]))
     return [part for part in out if part]
 
 

@@ -10,6 +10,7 @@ import typer
 from pages import DOCS, ROOT, commands
 from shell import Shell
 
+from served import Process
 from tocsin import config
 from tocsin.broker.core.state import BrokerState
 from tocsin.broker.metrics import BrokerMetrics
@@ -23,6 +24,24 @@ PAGES = sorted([*DOCS.rglob("*.md"), *ELSEWHERE])
 @pytest.mark.parametrize("name", ["add-a-channel", "feed-files", "operate", "run-brokers", "subscribe-from-python"])
 def test_every_command_does_what_the_page_says(shell: Shell, name: str) -> None:
     assert shell.run_page(DOCS / "how-to" / f"{name}.md") > 2
+
+
+def test_the_page_about_grants_does_what_it_says_where_anonymous_has_none(tmp_path: Path) -> None:
+    running = Process(
+        *("--home", str(tmp_path / "home"), "--brokers", "1", "--anonymous", "none"),
+        part="up",
+        TOCSIN_MASTER="local[2]",
+        TOCSIN_DRIVER_MEMORY="1g",
+    )
+    try:
+        found = running.event("ready")
+        (broker,) = found["brokers"].values()
+        with Shell(found["cluster"], broker, tmp_path) as shell:
+            shell.env["TOCSIN_TOKEN"] = f"@{tmp_path}/home/cluster/admin.token"
+            assert shell.run_page(DOCS / "how-to" / "decide-who-may.md") > 4
+    finally:
+        code = running.end()
+    assert code == 0, running.errors()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

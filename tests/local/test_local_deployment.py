@@ -111,6 +111,14 @@ def test_a_broker_is_added_and_killed_over_http_and_stays_dead(deployment: Local
         deployment.kill_broker(name)
 
 
+def test_a_strange_broker_cannot_join(deployment: LocalDeployment) -> None:
+    body = {"broker": "evil", "url": "http://evil", "capacity": 1e9}
+    assert httpx.post(f"{deployment.coordinator}/registerbroker", json=body, timeout=60).status_code == 401
+    body = {"url": "http://127.0.0.1:9/notify"}
+    assert httpx.put(f"{deployment.cluster}/brokers/evil", json=body, timeout=60).status_code == 401
+    assert "evil" not in states(deployment)
+
+
 OTHER_SITE, REBOUND = {"origin": "http://elsewhere.example"}, {"host": "elsewhere.example"}
 
 
@@ -124,6 +132,9 @@ OTHER_SITE, REBOUND = {"origin": "http://elsewhere.example"}, {"host": "elsewher
         ("POST", "/local/brokers/broker-1/kill", REBOUND, 403),
         ("POST", "/brokers/broker-1/drain", OTHER_SITE, 403),
         ("POST", "/brokers/broker-1/drain", REBOUND, 403),
+        ("GET", "/topology", REBOUND, 403),
+        ("GET", "/ui/", REBOUND, 403),
+        ("GET", "/topology", OTHER_SITE, 403),
         ("PUT", "/placement", REBOUND, 403),
         ("DELETE", "/brokers/broker-1", OTHER_SITE, 403),
         ("GET", "/city", {}, 404),

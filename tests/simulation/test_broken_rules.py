@@ -20,7 +20,7 @@ from tocsin.broker.upstream.protocol import UpstreamProtocol
 from tocsin.client.core.session import Session, SubscribeRequest
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.notification import Notification
-from tocsin.cluster.model import Broker
+from tocsin.cluster.model import Broker, OutboxEntry
 from tocsin.cluster.notify.dispatch import Answered, Delete, Disconnected, Dispatch, Instruction, OutboxRead, Post
 from tocsin.cluster.notify.retry_policy import RetryPolicy
 from tocsin.simulation.campaign import attempt, command, shrink
@@ -188,6 +188,24 @@ def the_notifier_gives_up_silently_at_the_first_failure(patch: pytest.MonkeyPatc
     patch.setattr(ReferenceCluster, "give_up", give_up)
 
 
+def the_broker_does_not_announce_damaged_results(patch: pytest.MonkeyPatch) -> None:
+    pulled = Delivery.pulled
+
+    def silent(self: Delivery, event: Any, out: Any) -> None:
+        kept = [line for line in event.lines if not line.gap]
+        pulled(self, msgspec.structs.replace(event, lines=kept), out)
+
+    patch.setattr(Delivery, "pulled", silent)
+
+
+def the_outbox_is_read_channel_by_channel(patch: pytest.MonkeyPatch) -> None:
+    def entries(self: ReferenceCluster, broker: int, limit: int, known: Any = ()) -> list[OutboxEntry]:
+        mine = [entry for entry in self.outbox if entry.broker == broker and entry not in known]
+        return sorted(mine, key=lambda entry: (entry.channel, entry.execution))[:limit]
+
+    patch.setattr(ReferenceCluster, "entries", entries)
+
+
 def a_recreated_channel_has_the_epoch_of_the_previous_one(patch: pytest.MonkeyPatch) -> None:
     create = ReferenceCluster.create_channel
 
@@ -231,6 +249,8 @@ BROKEN = [
     (the_notifier_forgets_the_request_that_waits_for_the_window, "nothing is lost", 30),
     (the_notifier_treats_a_refusal_as_success, "nothing is lost", 0),
     (the_notifier_gives_up_silently_at_the_first_failure, "nothing is lost", 0),
+    (the_broker_does_not_announce_damaged_results, "nothing is lost", 0),
+    (the_outbox_is_read_channel_by_channel, "no channel waits for another", 0),
     (a_recreated_channel_has_the_epoch_of_the_previous_one, "subscriptions agree", 0),
     (a_recreated_channel_serves_the_results_of_the_previous_one, "its own", 0),
     (a_client_continues_in_a_recreated_channel, "epochs are announced", 20),

@@ -21,7 +21,7 @@ FROM_CLIENT = [
     wire.Subscribe(1, "OfKind", {"kind": "fire"}, 7, 3),
     wire.Unsubscribe(1, 3),
     wire.Ack({3: 7, 4: 0}),
-    wire.Hello(1, subscriber="abcdefgh", ticket="a.b"),
+    wire.Hello(1, subscriber="abcdefghijklmnopqrstuv", ticket="a.b"),
     wire.MigrationFailed("a.b", "no room"),
     wire.Ping(),
     wire.Ping({"OfKind": 3}),

@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import gc
 import os
-import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -30,10 +30,15 @@ from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.broker.upstream.users import CoordinatorUsers, LocalUsers, Users
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath, StorageError, UserError
+from tocsin.http.access import Access, host_of
+from tocsin.http.budgets import LEAST, file_limit
+from tocsin.http.loopback import is_loopback_url
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import read_body
 from tocsin.http.responses import answer
 from tocsin.http.server import Protocol, WebServer, address, no_such_path
+from tocsin.http.tls import Tls
+from tocsin.identity.part_keys import PartKey, Peer
 from tocsin.wire import asyncapi
 from tocsin.wire.tickets import TicketVerifier
 
@@ -50,24 +55,27 @@ def make_home(home: Path) -> None:
 
 
 @contextlib.contextmanager
-def identity(home: Path, name: str) -> Iterator[str]:
-    """Made once, and only for this broker to read. Processes that share a home have one each, by their names."""
-    with os.fdopen(os.open(home / f"{quote(name, safe='')}.identity", os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+def part_key(home: Path, name: str) -> Iterator[PartKey]:
+    """Locked while the broker runs. Processes that share a home have one each, by their names."""
+    path = home / f"{quote(name, safe='')}.key"
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UserError(f"a broker {name!r} already uses {home}", hint="choose another --name") from error
-        if not (secret := file.read()):
-            secret = secrets.token_urlsafe(32)
-            file.write(secret)
-            file.flush()
-        yield secret
+        yield PartKey.load(path, name)
+
+
+def _only_here(config: BrokerConfig, public: socket.socket) -> bool:
+    """Whether only this machine reaches the broker, also by another address, such as a proxy's."""
+    return is_loopback_url(address(public)) and (not config.public_url or is_loopback_url(config.public_url))
 
 
 class HandOver(Protocol):
     """Hands a connection that becomes a WebSocket over, and keeps nothing of it."""
 
     def handle_websocket_upgrade(self) -> None:
+        self._stop_waiting()
         super().handle_websocket_upgrade()
         # The parser and the protocol hold each other: 10 kB a connection until they are collected.
         self.parser = self.scope = self.headers = None  # type: ignore[assignment]
@@ -80,7 +88,7 @@ class App:
         self.driver = driver
         self.upstream = upstream
         self.inside = inside
-        self.receiver = NotificationReceiver(driver, upstream.settled)
+        self.receiver = NotificationReceiver(driver, upstream.settled, upstream.peer)
         self.metrics = BrokerMetrics(driver.state, driver.loop.time)
         self.rest = Rest(driver, upstream.channels, users)
         self.router = Router(
@@ -108,8 +116,9 @@ class App:
             raise NoSuchPath("there is nothing at /notify", hint="GET / lists all routes")
         if scope["method"] != "POST":
             raise MethodNotAllowed(scope["method"], "/notify", ["POST"])
-        body = await read_body(scope["headers"], receive, NOTIFY_BYTES)
         await self.upstream.settled.wait()
+        self.receiver.check(scope["headers"])
+        body = await read_body(scope["headers"], receive, NOTIFY_BYTES)
         self.receiver.on_notify(body)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
@@ -123,11 +132,14 @@ class App:
 
     async def ready(self, request: Request) -> Response:
         upstream = self.upstream
-        ready = upstream.registered.is_set() and upstream.last_error is None
+        problem, known = self.driver.store_problem, self.driver.state.access.known
+        ready = upstream.registered.is_set() and upstream.last_error is None and known and not problem
         facts = {
             "ready": ready,
             "registered": upstream.registered.is_set(),
+            "grants": known,
             "cluster": upstream.last_error or "answers",
+            "users": problem or "known",
         }
         return answer(facts, 200 if ready else 503)
 
@@ -144,6 +156,8 @@ class App:
 class Server(WebServer):
     """One broker on two sockets."""
 
+    request_part = 40  # most files are for subscribers
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -151,12 +165,26 @@ class Server(WebServer):
         inside: socket.socket,
         tell: Callable[[str], None] = lambda event: None,
     ) -> None:
+        if not config.anonymous and not _only_here(config, public):
+            config = structs.replace(config, anonymous="none")
         self.settings = config
         self.public, self.inside = public, inside
         self.tell = tell
         self.driver: Driver
         self.reporter: HeartbeatClient | None = None
-        super().__init__(self.answer, grace=GRACE, protocol=HandOver, websocket=self.websocket)
+        own = [config.host, host_of(config.public_url)]
+        access = Access(public, config.hosts, config.origins, own=own)
+        self.inside_access = Access(inside, own=[config.inside_host, host_of(config.inside_url)])
+        self.tls = Tls.of(config)
+        super().__init__(
+            self.answer,
+            access,
+            grace=GRACE,
+            limits=config.http,
+            tls=self.tls.server(),
+            protocol=HandOver,
+            websocket=self.websocket,
+        )
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
@@ -164,24 +192,31 @@ class Server(WebServer):
     def websocket(self, config: Any, server_state: Any, app_state: Any) -> WebSocket:
         return WebSocket(self.driver)
 
+    def subscribers(self) -> int:
+        return len(self.driver.state.context.sessions)
+
     def web(self) -> asyncio.Protocol:
         """What answers requests on the inner port that are not notifications."""
-        return HandOver(self.config, self.server_state, self.lifespan.state)
+        return HandOver(self.config, self.server_state, self.lifespan.state, access=self.inside_access)
 
     async def main(self) -> None:
         config = self.settings
+        connections = min(config.limits.connections, file_limit() - self.requests - LEAST)
+        config = structs.replace(config, limits=structs.replace(config.limits, connections=connections))
         loop = asyncio.get_running_loop()
         held = contextlib.ExitStack()
         try:
             make_home(Path(config.home))
-            own = held.enter_context(identity(Path(config.home), config.name))
+            own = held.enter_context(part_key(Path(config.home), config.name))
+            data_cluster = Peer("data cluster", own, config.join_secret)
             tickets = TicketVerifier(config.name, time.time)
             self.driver = Driver(config, loop, tickets)
-            url = config.inside_url or address(self.inside)
-            upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify", own)
+            url = config.inside_url or address(self.inside, tls=bool(config.tls_certificate))
+            upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify", data_cluster, self.tls)
             if config.coordinator:
-                public = config.public_url or address(self.public)
-                self.reporter = HeartbeatClient(self.driver, tickets, public, own)
+                public = config.public_url or address(self.public, tls=bool(config.tls_certificate))
+                coordinator = Peer("coordinator", own, config.join_secret)
+                self.reporter = HeartbeatClient(self.driver, tickets, public, coordinator, self.tls)
                 users = Users(self.driver, CoordinatorUsers(self.reporter))
             else:
                 users = Users(self.driver, held.enter_context(LocalUsers.opened(config)))
@@ -211,7 +246,11 @@ class Server(WebServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
-        self.inner = await loop.create_server(lambda: NotifyEndpoint(self.app.receiver, self.web), sock=self.inside)
+        self.inner = await loop.create_server(
+            lambda: NotifyEndpoint(self.app.receiver, self.web, self.inside_access),
+            sock=self.inside,
+            ssl=self.tls.server(mutual=True),
+        )
         self.tell("listening")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

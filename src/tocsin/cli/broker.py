@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tocsin import config as settings
-from tocsin.cli.cluster import Level, announcer, start_logging
+from tocsin.cli.cluster import Anonymous, Level, announcer, start_logging
 from tocsin.cli.output import Json
 from tocsin.cli.starter import STARTED, end_with_starter
 from tocsin.errors import SystemFailure, UserError
@@ -26,11 +26,13 @@ def broker(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     home: Annotated[str | None, typer.Option(help="Folder of its identity, and of users without coordinator.")] = None,
+    inside_host: Annotated[str | None, typer.Option(help="Address to listen on for the data cluster.")] = None,
     inside_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port for the data cluster; 0 takes a free one.")
     ] = None,
     inside_url: Annotated[str | None, typer.Option(help="Address of that port for the data cluster.")] = None,
     coordinator: Annotated[str | None, typer.Option(help="Address of the coordinator, if there is one.")] = None,
+    anonymous: Anonymous = None,
     processes: Annotated[int | None, typer.Option(min=1, max=256, help="Processes that share the port.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --broker`.")] = None,
     log: Annotated[Level, typer.Option(help="How much to log, to standard error.")] = Level.warning,
@@ -56,12 +58,15 @@ def broker(
         port=port,
         host=host,
         home=home,
+        inside_host=inside_host,
         inside_port=inside_port,
         inside_url=inside_url,
         coordinator=coordinator,
         processes=processes,
+        anonymous=anonymous,
     )
     from tocsin.http.server import address, bind, raise_file_limit
+    from tocsin.identity.part_keys import require_join_secret
 
     raise_file_limit()
     member = "TOCSIN_BROKER_MEMBER" in os.environ
@@ -72,9 +77,10 @@ def broker(
             run_several(options, held.getsockname()[1], config, json)
         return
     public = bind(options.host, options.port, shared=member)
-    url = address(public)
-    inside = bind(options.host, options.inside_port)
-    inner = address(inside)
+    url = address(public, tls=bool(options.tls_certificate))
+    inside = bind(options.inside_host, options.inside_port)
+    inner = address(inside, tls=bool(options.tls_certificate))
+    require_join_secret(options.join_secret, "TOCSIN_BROKER_JOIN_SECRET", "broker", public, inside)
     from tocsin.broker.server import Server
 
     texts = {"listening": f"{options.name} listens on {url}", "ready": f"{options.name} is ready"}
@@ -112,7 +118,9 @@ def run_several(options: settings.BrokerConfig, port: int, config: str | None, j
     for place in range(1, options.processes + 1):
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--name", f"{options.name}-{place}"]
         command += ["--port", str(port), "--host", options.host, "--cluster", options.cluster, "--home", options.home]
-        command += ["--processes", "1", *(["--config", config] if config else []), *(["--json"] if json else [])]
+        command += ["--anonymous", options.anonymous] if options.anonymous else []
+        command += ["--inside-host", options.inside_host, "--processes", "1"]
+        command += [*(["--config", config] if config else []), *(["--json"] if json else [])]
         # In another process group: Ctrl-C reaches only this process, which passes it on once.
         members.append(
             subprocess.Popen(

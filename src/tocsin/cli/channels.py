@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.http import Client, path
-from tocsin.cli.output import URL, Json, Url, print_json, print_line, print_table
+from tocsin.cli.output import URL, Json, Token, Url, print_json, print_line, print_table
 
 
 def channels(
     name: Annotated[str | None, typer.Argument(help="Show this channel, with its body and last executions.")] = None,
     url: Url = URL,
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """List channels, or show one.
@@ -21,7 +22,7 @@ def channels(
     Example:
       tocsin channels EmergenciesNearMe
     """
-    with Client(url) as client:
+    with Client(url, token) as client:
         if name is None:
             show_all(client.call("GET", "/channels")["channels"], json)
             return

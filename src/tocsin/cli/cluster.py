@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -24,6 +24,15 @@ class Level(StrEnum):
     info = "info"
     warning = "warning"
     error = "error"
+
+
+Anonymous = Annotated[
+    Literal["all", "none"] | None,
+    typer.Option(
+        help="What clients without a token may do, beyond the grants of the role anonymous. "
+        "Without this option: all if only this machine can connect, else none."
+    ),
+]
 
 
 def start_logging(level: Level) -> None:
@@ -50,6 +59,7 @@ def cluster(
     master: Annotated[str | None, typer.Option(help="Spark master, such as spark://host:7077.")] = None,
     catalog: Annotated[str | None, typer.Option(help="A postgresql:// address instead of SQLite.")] = None,
     segments: Annotated[str | None, typer.Option(help="Any path or URL that Spark can read.")] = None,
+    anonymous: Anonymous = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config`.")] = None,
     ready_file: Annotated[
         Path | None, typer.Option(help="Write the address here, as JSON, once queries can run.")
@@ -70,14 +80,17 @@ def cluster(
     # These log a user's mistake with a stack trace; the command prints the error anyway.
     for name, least in (("SQLQueryContextLogger", "CRITICAL"), ("sqlglot", "ERROR"), ("py4j", "WARNING")):
         logging.getLogger(name).setLevel(least)
-    options = settings.load(config, home=home, port=port, host=host, master=master, catalog=catalog, segments=segments)
+    given: dict[str, Any] = {"home": home, "port": port, "host": host, "master": master, "anonymous": anonymous}
+    options = settings.load(config, None, catalog=catalog, segments=segments, **given)
     # Importing these takes a second; other commands shouldn't pay for it.
     from tocsin.cluster.http.server import serve
     from tocsin.http.server import address, bind
+    from tocsin.identity.part_keys import require_join_secret
 
     end_with_starter()
     sock = bind(options.host, options.port)
-    url = address(sock)
+    require_join_secret(options.join_secret, "TOCSIN_JOIN_SECRET", "data cluster", sock)
+    url = address(sock, tls=bool(options.tls_certificate))
     texts = {"listening": f"listening on {url}", "ready": "ready: queries and channels run"}
     announce = announcer(json, texts, url=url)
     from tocsin.cluster.service import DataCluster

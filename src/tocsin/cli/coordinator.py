@@ -47,11 +47,13 @@ def coordinator(
     options = settings.load_coordinator(config, None, **given)
     from tocsin.coordinator.server import Server
     from tocsin.http.server import address, bind, raise_file_limit
+    from tocsin.identity.part_keys import require_join_secret
 
     raise_file_limit()
     end_with_starter()
     sock = bind(options.host, options.port)
-    url = address(sock)
+    require_join_secret(options.join_secret, "TOCSIN_COORDINATOR_JOIN_SECRET", "coordinator", sock)
+    url = address(sock, tls=bool(options.tls_certificate))
     announce = announcer(json, {"listening": f"the coordinator listens on {url}"}, url=url)
     try:
         Server(options, sock, announce).serve_until_stopped()

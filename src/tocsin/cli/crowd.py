@@ -17,6 +17,7 @@ from websockets.typing import Subprotocol
 from tocsin.cli.spread import Spread
 from tocsin.client.addresses import address
 from tocsin.errors import ConnectionLost, TocsinError, Unreachable, UserError
+from tocsin.http.client import trust
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.remote_errors import remote_error
@@ -124,6 +125,7 @@ class Crowd:
                 self.address.socket,
                 subprotocols=[Subprotocol(wire.SUBPROTOCOL)],
                 compression=None,
+                ssl=trust() if self.address.socket.startswith("wss:") else None,
                 max_size=None,
                 ping_interval=None,
             )

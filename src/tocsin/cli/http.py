@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ import httpx
 import msgspec
 
 from tocsin.errors import TocsinError, Unreachable, UserError
+from tocsin.http.client import trust
 from tocsin.wire.backoff import ceiling
 
 #: Posts answer when the data is durable, queries when Spark is done: only connecting has a limit.
@@ -43,13 +45,26 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"} if token else {}
 
 
+def read_token(text: str) -> str:
+    """``text`` itself, or the content of a file if it begins with @."""
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the token in {text[1:]}: {error}") from error
+
+
 class Client:
-    def __init__(self, url: str) -> None:
+    """``token``: see ``read_token``; it is sent with every request."""
+
+    def __init__(self, url: str, token: str = "") -> None:
         self.url = url.rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise UserError(f"{url!r} is not the address of a server", hint="give one like http://127.0.0.1:8480")
         try:
-            self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT)
+            headers = bearer(read_token(token))
+            self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, headers=headers, verify=trust())
         except httpx.InvalidURL as error:
             raise UserError(f"{url!r} is not the address of a server: {error}") from error
 

@@ -21,6 +21,14 @@ from rich.text import Text
 from tocsin.errors import TocsinError, UserError
 
 Url = Annotated[str, typer.Option("--url", envvar="TOCSIN_URL", help="Address of the data cluster.")]
+Token = Annotated[
+    str,
+    typer.Option(
+        "--token",
+        envvar="TOCSIN_TOKEN",
+        help="Token of an operator or a user; @FILE reads it from a file, such as @tocsin-data/admin.token.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 URL = "http://127.0.0.1:8480"
 

@@ -15,7 +15,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 from tocsin.cli.http import Client, path
-from tocsin.cli.output import URL, Json, Url, clean, err, print_json, print_line, progress
+from tocsin.cli.output import URL, Json, Token, Url, clean, err, print_json, print_line, progress
 from tocsin.cli.records import Counted, Post, posts
 from tocsin.cli.relay import relay
 from tocsin.errors import Malformed, UserError
@@ -65,6 +65,7 @@ def pub(
         bool, typer.Option("--retry", help="With --broker: records have keys, so repeat posts without an answer.")
     ] = False,
     url: Url = URL,
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Publish records to a feed.
@@ -88,7 +89,7 @@ def pub(
             with opened(file) as (source, size), relay(broker, feed, retry) as send:
                 send_all(send, feed, source, size, batch, total)
         else:
-            with Client(url) as client, opened(file) as (source, size):
+            with Client(url, token) as client, opened(file) as (source, size):
                 send = poster(client, feed, {"atomic": atomic, "unknown": unknown}, key, total)
                 send_all(send, feed, source, size, batch, total)
     finally:

@@ -16,6 +16,7 @@ from msgspec import Raw
 from tocsin.cli.http import TIMEOUT, Client, path, unreachable
 from tocsin.cli.records import NDJSON
 from tocsin.cli.spread import Spread
+from tocsin.http.client import trust
 
 Sender = Callable[[list[Raw]], Awaitable[int]]
 
@@ -96,7 +97,7 @@ async def to_cluster(url: str, feed: str, clients: int) -> Any:
     route, headers = path("feeds", feed), {"content-type": NDJSON}
     limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
     with Client(url) as checked:
-        async with httpx.AsyncClient(base_url=checked.url, timeout=TIMEOUT, limits=limits) as http:
+        async with httpx.AsyncClient(base_url=checked.url, timeout=TIMEOUT, limits=limits, verify=trust()) as http:
 
             async def send(records: list[Raw]) -> int:
                 try:

@@ -11,7 +11,7 @@ import httpx
 import typer
 
 from tocsin.cli.http import Client
-from tocsin.cli.output import URL, Json, Url, print_table, report
+from tocsin.cli.output import URL, Json, Token, Url, print_table, report
 from tocsin.cli.sql import is_number, read
 from tocsin.errors import TocsinError, UserError
 
@@ -29,6 +29,7 @@ def query(
     format: Annotated[Format | None, typer.Option("--format", "-f", help="Output format (default: table).")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     url: Url = URL,
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Query datasets, results and the catalog.
@@ -45,7 +46,7 @@ def query(
     wanted = Format.json if json else format or Format.table
     text = read("-") if sql == "-" else sql
     try:
-        with Client(url) as client:
+        with Client(url, token) as client:
             fetch(client, text, wanted, output)
     except TocsinError as error:
         report(error, json=json, script=text)

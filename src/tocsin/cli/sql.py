@@ -12,7 +12,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from tocsin.cli.http import Client, Remote
-from tocsin.cli.output import URL, Json, Url, clean, print_json, print_line, print_table, progress, report
+from tocsin.cli.output import URL, Json, Token, Url, clean, print_json, print_line, print_table, progress, report
 from tocsin.errors import TocsinError, UserError
 
 
@@ -20,6 +20,7 @@ def sql(
     file: Annotated[str | None, typer.Argument(help="A file of statements; - is standard input.")] = None,
     execute: Annotated[str | None, typer.Option("--execute", "-e", help="The statements themselves.")] = None,
     url: Url = URL,
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Run statements: CREATE, LOAD, INSERT, SUBSCRIBE, SELECT, ...
@@ -36,7 +37,7 @@ def sql(
     script, name = (execute, "") if execute is not None else (read(str(file)), "" if file == "-" else str(file))
     assert script is not None
     try:
-        with Client(url) as client:
+        with Client(url, token) as client:
             run(client, script, json)
     except TocsinError as error:
         report(error, json=json, script=script, name=name)

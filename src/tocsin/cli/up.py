@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from tocsin.cli.cluster import Anonymous
 from tocsin.cli.http import Client
 from tocsin.cli.output import Json, print_json, print_line, report, write_json
 from tocsin.cli.sql import events, read
@@ -46,6 +47,7 @@ def up(
             "brokers. 0 takes free ones.",
         ),
     ] = PORT,
+    anonymous: Anonymous = None,
     config: Annotated[str | None, typer.Option(help="A TOML file for the data cluster; see `tocsin config`.")] = None,
     ready_file: Annotated[Path | None, typer.Option(help="Write the addresses here, as JSON, once all is up.")] = None,
     json: Json = False,
@@ -67,7 +69,7 @@ def up(
     console = Console(highlight=False, soft_wrap=True)
     with terminable(), Progress(console, json) as progress:
         try:
-            options = Options(home=home, brokers=brokers, port=port, config=config)
+            options = Options(home=home, brokers=brokers, port=port, config=config, anonymous=anonymous or "")
             with LocalDeployment(options, progress.show) as deployment:
                 for name, text in scripts:
                     run_script(deployment, name, text, progress, json)
@@ -179,7 +181,7 @@ def run_script(deployment: LocalDeployment, name: str, text: str, progress: Prog
     try:
         if left.marks:
             marks = iter(left.marks)
-            with Client(deployment.cluster) as client:
+            with Client(deployment.cluster, deployment.cluster_token) as client:
                 for event in events(client, left.text):
                     if "outcome" in event:
                         scripts.done(next(marks))

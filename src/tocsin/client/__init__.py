@@ -12,12 +12,13 @@ from __future__ import annotations
 from tocsin.client.client import Client, connect
 from tocsin.client.notification import Gap, Notification, Receipt, Status
 from tocsin.client.subscription import Subscription
-from tocsin.errors import ConnectionLost, TocsinError, Unauthorized, Uncertain, Unreachable
+from tocsin.errors import ConnectionLost, Forbidden, TocsinError, Unauthorized, Uncertain, Unreachable
 from tocsin.wire.position import Position
 
 __all__ = [
     "Client",
     "ConnectionLost",
+    "Forbidden",
     "Gap",
     "Notification",
     "Position",

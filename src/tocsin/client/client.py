@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import count
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from tocsin import __version__
 from tocsin.client.addresses import address
 from tocsin.client.connection import Connection
 from tocsin.client.core import events as ev
+from tocsin.client.core.broker_candidates import is_encrypted
 from tocsin.client.core.state import ClientState
 from tocsin.client.core.subscription_state import SubscriptionState
 from tocsin.client.http_post import Credentials, Tokens, login, refresh, request_broker
@@ -22,7 +24,8 @@ from tocsin.client.notification import Receipt, Status
 from tocsin.client.round_trips import measure_round_trips
 from tocsin.client.subscription import Subscription
 from tocsin.errors import Malformed, TocsinError, UserError
-from tocsin.wire.messages import DurableSubscription, frames
+from tocsin.http.client import Context, trust
+from tocsin.wire.messages import LEAST_SUBSCRIBER, DurableSubscription, frames
 from tocsin.wire.position import Position
 from tocsin.wire.reports import BrokerRequest
 
@@ -31,7 +34,7 @@ MAX_PENDING = 1_000
 #: Seconds for connections to close.
 CLOSE_TIMEOUT = 3.0
 
-_SUBSCRIBER = re.compile("[A-Za-z0-9_-]{8,64}")
+_SUBSCRIBER = re.compile(f"[A-Za-z0-9_-]{{{LEAST_SUBSCRIBER},64}}")
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -47,6 +50,7 @@ def connect(
     password: str | None = None,
     device: str | None = None,
     wait_for_broker: bool = False,
+    tls_ca: str | None = None,
     agent: str = f"tocsin-python/{__version__}",
     random: Random | None = None,
 ) -> Client:
@@ -55,11 +59,14 @@ def connect(
     A ``coordinator`` chooses the broker; the client uses ``urls`` when the coordinator does not answer. For a
     coordinator that places subscribers at the nearest broker, give ``location`` (latitude and longitude), or let the
     client measure its round trips to the brokers with ``nearest``. ``subscriber`` is the client's identity on all
-    brokers: random unless given; pass the same one again after a restart.
+    brokers: random and secret, chosen unless given; pass the same one again after a restart.
 
     With ``user`` and ``password`` the client logs in first, at the coordinator if there is one: brokers get only its
     token, which it refreshes before it expires. ``wait_for_broker`` retries until a broker answers; without it, the
     first failure raises Unreachable. Once connected, the client reconnects by itself.
+
+    ``tls_ca`` is a file with the authorities that brokers and coordinator are verified with on TLS; the default is that
+    of TOCSIN_TLS_CA, or the system's. A client that reached a coordinator or broker with TLS goes to none without it.
     """
     if (user is None) != (password is None):
         raise UserError("give both user and password, or neither")
@@ -68,8 +75,9 @@ def connect(
     if not brokers and coordinator is None:
         raise UserError("give the address of a broker or of a coordinator")
     if subscriber is not None and _SUBSCRIBER.fullmatch(subscriber) is None:
-        raise UserError(f"{subscriber!r} is not a subscriber id", hint="use 8 to 64 letters, digits, - and _")
-    random = random or Random()
+        hint = f"use {LEAST_SUBSCRIBER} to 64 random letters, digits, - and _"
+        raise UserError(f"{subscriber!r} is not a subscriber id", hint=hint)
+    random = random or SystemRandom()
     state = ClientState(
         list(dict.fromkeys(each.http for each in brokers)),
         random,
@@ -79,9 +87,11 @@ def connect(
         wait_for_broker=wait_for_broker,
         subscriber=subscriber,
         coordinator=coordinator is not None,
+        encrypted=coordinator is not None and is_encrypted(address(coordinator).http),
         nearest=nearest,
     )
-    return Client(state, credentials, coordinator and address(coordinator).http, location, agent, random)
+    context = partial(trust, tls_ca)
+    return Client(state, credentials, coordinator and address(coordinator).http, location, agent, random, context)
 
 
 class Client:
@@ -95,9 +105,10 @@ class Client:
         location: tuple[float, float] | None,
         agent: str,
         random: Random,
+        context: Context = trust,
     ) -> None:
         self._state, self._credentials, self._coordinator = state, credentials, coordinator
-        self._location, self._agent, self._random = location, agent, random
+        self._location, self._agent, self._random, self._context = location, agent, random, context
         self._subscriptions: dict[int, Subscription] = {}
         self._requests: dict[int, asyncio.Future[Receipt]] = {}
         self._numbers = count(1)
@@ -298,12 +309,13 @@ class Client:
         except UserError as error:  # from a broker or a coordinator
             asyncio.get_running_loop().call_soon(self.dispatch, ev.Disconnected(number, None, error.message))
             return
-        connection = self._connections[number] = Connection(number, found.socket, self._agent, self.dispatch)
+        connection = Connection(number, found.socket, self._agent, self.dispatch, self._context)
+        self._connections[number] = connection
         connection.task.add_done_callback(lambda _: self._connections.pop(number, None))
 
     async def _measure(self, request: int) -> None:
         assert self._coordinator is not None
-        found = await measure_round_trips(self._coordinator, self._location, self._random)
+        found = await measure_round_trips(self._coordinator, self._location, self._random, context=self._context)
         self.dispatch(ev.RoundTripsMeasured(request, found))
 
     async def _request_broker(self, it: ev.RequestBroker) -> None:
@@ -311,7 +323,7 @@ class Client:
         lat, lon = self._location or (None, None)
         try:
             request = BrokerRequest(self.subscriber, lat, lon, it.distances, it.avoid)
-            found = await request_broker(self._coordinator, request)
+            found = await request_broker(self._coordinator, request, self._context)
             url = address(found.url).http
         except TocsinError as error:
             self.dispatch(ev.PlacementFailed(it.request, error))
@@ -333,10 +345,10 @@ class Client:
     async def _tokens(self, server: str, credentials: Credentials) -> Tokens:
         if self._refresh:
             try:
-                return await refresh(server, self._refresh)
+                return await refresh(server, self._refresh, self._context)
             except UserError:  # the session has ended
                 self._refresh = ""
-        return await login(server, credentials)
+        return await login(server, credentials, self._context)
 
     def _answer(self, request: int, answer: Receipt | TocsinError) -> None:
         future = self._requests.pop(request, None)

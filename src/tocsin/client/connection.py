@@ -14,7 +14,7 @@ from websockets.typing import Subprotocol
 
 from tocsin.client.core.events import Connected, Disconnected, Event, Received
 from tocsin.errors import Malformed
-from tocsin.http.client import trust
+from tocsin.http.client import Context, trust
 from tocsin.wire.messages import SUBPROTOCOL, decode_answers
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,10 @@ CLOSE_TIMEOUT = 2.0
 
 
 class Connection:
-    def __init__(self, number: int, url: str, agent: str, dispatch: Callable[[Event], None]) -> None:
+    def __init__(
+        self, number: int, url: str, agent: str, dispatch: Callable[[Event], None], context: Context = trust
+    ) -> None:
+        self._context = context
         self.number = number
         self._url = url
         self._agent = agent
@@ -67,7 +70,7 @@ class Connection:
                 subprotocols=[Subprotocol(SUBPROTOCOL)],
                 compression=None,
                 user_agent_header=self._agent,
-                ssl=trust() if self._url.startswith("wss:") else None,
+                ssl=self._context() if self._url.startswith("wss:") else None,
                 ping_interval=None,  # the protocol has heartbeats of its own, which carry positions
                 open_timeout=None,  # the state machine has one
                 close_timeout=CLOSE_TIMEOUT,

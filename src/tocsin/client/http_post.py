@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from tocsin.errors import SystemFailure, TocsinError, Unauthorized, Unreachable, UserError
-from tocsin.http.client import HttpClient, trust
+from tocsin.http.client import Context, HttpClient, trust
 from tocsin.wire.remote_errors import remote_error
 from tocsin.wire.reports import BrokerRequest, Placement
 
@@ -62,29 +62,36 @@ class _Refusal(Struct):
     error: _Problem
 
 
-async def login(server: str, credentials: Credentials) -> Tokens:
+async def login(server: str, credentials: Credentials, context: Context = trust) -> Tokens:
     """A token of the coordinator, or of a broker without one. A UserError is final; the caller may retry after other
     errors."""
-    return await _ask(server, "/login", credentials, Tokens, "server", LOGIN_TIMEOUT, UserError)
+    return await _ask(server, "/login", credentials, Tokens, "server", LOGIN_TIMEOUT, UserError, context)
 
 
-async def refresh(server: str, token: str) -> Tokens:
+async def refresh(server: str, token: str, context: Context = trust) -> Tokens:
     """The next token, without the password. Raises Unauthorized if the session has ended."""
-    return await _ask(server, "/refresh", _Refresh(token), Tokens, "server", LOGIN_TIMEOUT, UserError)
+    return await _ask(server, "/refresh", _Refresh(token), Tokens, "server", LOGIN_TIMEOUT, UserError, context)
 
 
-async def request_broker(coordinator: str, request: BrokerRequest) -> Placement:
+async def request_broker(coordinator: str, request: BrokerRequest, context: Context = trust) -> Placement:
     """A UserError is final; the caller may retry after other errors."""
     return await _ask(
-        coordinator, "/requestbroker", request, Placement, "coordinator", PLACEMENT_TIMEOUT, SystemFailure
+        coordinator, "/requestbroker", request, Placement, "coordinator", PLACEMENT_TIMEOUT, SystemFailure, context
     )
 
 
 async def _ask(
-    url: str, path: str, body: Struct, kind: type[T], server: str, timeout: float, unreadable: type[TocsinError]
+    url: str,
+    path: str,
+    body: Struct,
+    kind: type[T],
+    server: str,
+    timeout: float,
+    unreadable: type[TocsinError],
+    context: Context,
 ) -> T:
     try:
-        status, content = await post(url, path, body, timeout)
+        status, content = await post(url, path, body, timeout, context)
     except OSError as error:
         raise Unreachable(f"no {server} answers at {url}: {str(error) or type(error).__name__}") from error
     if not 200 <= status < 300:
@@ -106,13 +113,13 @@ def _refusal(status: int, content: bytes, url: str) -> TocsinError:
         return SystemFailure(text) if status >= 500 else UserError(text)
 
 
-async def post(url: str, path: str, body: Struct, seconds: float) -> tuple[int, bytes]:
+async def post(url: str, path: str, body: Struct, seconds: float, context: Context = trust) -> tuple[int, bytes]:
     """The status and the answer. Raises OSError if there is none in time."""
     data = msgspec.json.encode(body)
     send = _directly if url.isascii() and not _proxied(url) else _by_library
     try:
         async with asyncio.timeout(seconds):
-            return await send(url, path, data)
+            return await send(url, path, data, context)
     except (UnicodeError, httpx.HTTPError, httpx.InvalidURL) as error:
         raise OSError(str(error) or type(error).__name__) from error
 
@@ -122,8 +129,8 @@ def _proxied(url: str) -> bool:
     return bool(proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.netloc)
 
 
-async def _directly(url: str, path: str, data: bytes) -> tuple[int, bytes]:
-    caller, found = HttpClient(url), bytearray()
+async def _directly(url: str, path: str, data: bytes, context: Context) -> tuple[int, bytes]:
+    caller, found = HttpClient(url, context), bytearray()
 
     def take(piece: bytes) -> None:
         found.extend(piece)
@@ -137,7 +144,7 @@ async def _directly(url: str, path: str, data: bytes) -> tuple[int, bytes]:
     return status, bytes(found) or refusal
 
 
-async def _by_library(url: str, path: str, data: bytes) -> tuple[int, bytes]:
-    async with httpx.AsyncClient(timeout=None, verify=trust()) as client:
+async def _by_library(url: str, path: str, data: bytes, context: Context) -> tuple[int, bytes]:
+    async with httpx.AsyncClient(timeout=None, verify=context()) as client:
         answer = await client.post(url + path, content=data, headers={"content-type": "application/json"})
     return answer.status_code, answer.content

@@ -13,7 +13,7 @@ import msgspec
 
 from tocsin.client.addresses import address
 from tocsin.errors import UserError
-from tocsin.http.client import HttpClient
+from tocsin.http.client import Context, HttpClient, trust
 from tocsin.wire.reports import BrokerAddress, BrokerList
 
 #: Seconds for the list of brokers, and again for all measurements together.
@@ -33,10 +33,11 @@ async def measure_round_trips(
     *,
     measure: Callable[[str], Awaitable[float]] | None = None,
     timeout: float = TIMEOUT,
+    context: Context = trust,
 ) -> dict[str, float]:
     """Broker: milliseconds. Brokers that do not answer in time are left out; empty without a list of brokers."""
     try:
-        brokers = select(await list_brokers(coordinator, timeout), location, random)
+        brokers = select(await list_brokers(coordinator, timeout, context), location, random)
     except (OSError, UserError, msgspec.DecodeError):
         return {}
     tasks = {
@@ -50,8 +51,8 @@ async def measure_round_trips(
     return {name: task.result() for name, task in tasks.items() if not task.cancelled() and task.exception() is None}
 
 
-async def list_brokers(coordinator: str, timeout: float) -> list[BrokerAddress]:
-    client, body = HttpClient(coordinator), bytearray()
+async def list_brokers(coordinator: str, timeout: float, context: Context = trust) -> list[BrokerAddress]:
+    client, body = HttpClient(coordinator, context), bytearray()
     try:
         async with asyncio.timeout(timeout):
             status, _ = await client.get("/brokers", body.extend, timeout)

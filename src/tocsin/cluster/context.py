@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tocsin.cluster.model import Channel, Dataset
+from tocsin.cluster.model import Channel, Dataset, Execution
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.query.compiler import Relation, Use
 from tocsin.cluster.spark.analysis_cache import AnalysisCache
@@ -17,13 +18,19 @@ from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.committer import Committer
 from tocsin.cluster.storage.dataset import DatasetSnapshot, DatasetStore
 from tocsin.cluster.storage.definition_index import DefinitionIndex
+from tocsin.cluster.storage.grant_index import GrantIndex
 from tocsin.cluster.storage.results import ResultStore
 from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.config import ClusterConfig
+from tocsin.errors import Damaged
+from tocsin.http.loopback import is_loopback
+from tocsin.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
 
 _views = count(1)
 
@@ -36,14 +43,19 @@ class ClusterContext:
         self.config = config
         self.catalog = catalog
         self.definitions = DefinitionIndex(catalog)
+        open = config.anonymous == "all" or (not config.anonymous and is_loopback(config.host))
+        self.grants = GrantIndex(self.definitions, open=open)
         self.segments = SegmentStore(config.segment_root)
-        self.results = ResultStore(self.segments)
+        self.results = ResultStore(self.segments, self._damaged)
+        #: Executions whose results cannot be read, with the reason.
+        self.damaged: dict[tuple[int, int], str] = {}
         self.metrics = Metrics()
         self.runtime = runtime
         self.analysis_cache = AnalysisCache(runtime.dialect)
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
-        self.committer = Committer(catalog, self.segments, self.metrics, self._appended)
+        self.clock = SteadyClock(config.clock_grace, catalog.kept_time())
+        self.committer = Committer(catalog, self.segments, self.metrics, self._appended, now=lambda: self.clock.now())
         self.on_append: list[Callable[[dict[int, int]], None]] = []
         self.frames: Callable[[Relation], DataFrame] | None = None
         self.executed = threading.Condition()
@@ -52,11 +64,35 @@ class ClusterContext:
         for callback in self.on_append:
             callback(heads)
 
+    def _damaged(self, execution: Execution, error: Damaged) -> None:
+        """Subscribers get a gap. Results that have expired meanwhile are not damaged: their files are deleted."""
+        key = (execution.channel, execution.number)
+        if self.catalog.execution(*key) is None:
+            raise error
+        channel = self.definitions.by_id(execution.channel)
+        if channel is not None and key not in self.damaged:
+            self.damaged[key] = text = f"the results of {channel.name}/{execution.number} are lost: {error}"
+            self.metrics.results_damaged.labels(channel.name).inc()
+            log.error("%s; subscribers get a gap", text)
+
     def open_dataset(self, dataset: Dataset) -> DatasetStore:
         store = DatasetStore(dataset, self.segments, resident_rows=self.config.tail_rows)
-        store.load(self.catalog.head(dataset.id), self.catalog.segments(dataset.id))
+        self.load_dataset(store)
         self.stores[dataset.id] = store
         return store
+
+    def load_dataset(self, store: DatasetStore) -> None:
+        """Read the segments, at the start or after a repair. A dataset with damaged ones is failing."""
+        id, before = store.dataset.id, set(store.damaged)
+        with self.committer.lock:
+            store.load(self.catalog.head(id), self.catalog.segments(id))
+        if store.damaged and set(store.damaged) != before:
+            try:
+                store.check()
+            except Damaged as error:
+                log.error("%s", error)
+        elif before and not store.damaged:
+            log.warning("dataset %s can be read again", store.dataset.name)
 
     def open_channel(self, channel: Channel) -> SubscriptionTable:
         table = SubscriptionTable(channel, self.segments)
@@ -79,6 +115,8 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         self._views: dict[Use, str] = {}
         names = {use.relation.name for use in uses if use.relation.kind == "dataset"}
         stores = {name: context.stores[context.definitions.get(Dataset, name).id] for name in names}
+        for store in stores.values():
+            store.check()
         with context.committer.lock:  # no commit is partly visible in the datasets
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()

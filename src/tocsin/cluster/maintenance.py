@@ -25,9 +25,17 @@ SLOW = 3.0
 
 
 class Maintenance:
-    """``spark_up`` is called in the thread that watches Spark, each time Spark is up."""
+    """``spark_up`` is called in the thread that watches Spark, each time Spark is up, and ``repaired`` when a dataset
+    that was failing can be read again."""
 
-    def __init__(self, context: ClusterContext, compactor: Compactor, spark_up: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        context: ClusterContext,
+        compactor: Compactor,
+        spark_up: Callable[[], None],
+        repaired: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.repaired = repaired
         self.context = context
         self.compactor = compactor
         self.spark_up = spark_up
@@ -62,6 +70,7 @@ class Maintenance:
                 if time.monotonic() - last > HOUSEKEEPING:
                     last = time.monotonic()
                     self.expire()
+                    self.reload()
             except TocsinError as error:
                 log.warning("housekeeping failed, and is tried again: %s", error)
             except Exception:
@@ -75,7 +84,7 @@ class Maintenance:
         runtime = self.context.runtime if self.context.runtime.state == "up" else None
         done = 0
         for store in list(self.context.stores.values()):
-            if self.compactor.due(store) and store.dataset.id in self.context.stores:
+            if not store.damaged and self.compactor.due(store) and store.dataset.id in self.context.stores:
                 try:
                     done += self.compactor.run(store, runtime)
                     self.context.metrics.compactions.labels(store.dataset.name, "ok").inc()
@@ -84,15 +93,28 @@ class Maintenance:
                     log.warning("compaction of %s failed: %s", store.dataset.name, error)
         return done
 
+    def reload(self) -> None:
+        """Read the datasets again that are failing: their files may have been restored."""
+        for store in [store for store in list(self.context.stores.values()) if store.damaged]:
+            with store.maintenance:
+                self.context.load_dataset(store)
+            if not store.damaged:
+                self.repaired()
+
     def expire(self, now: float | None = None) -> int:
         """Delete expired results and idempotency keys; return the number of deleted result files."""
-        now = time.time() if now is None else now
+        if now is None:
+            now = self.context.clock.expiry()
+            self.context.catalog.keep_time(now)
         deleted = 0
         for channel in self.context.definitions.all(Channel):
             retention = channel.retention if channel.retention is not None else self.context.config.retention
             paths = self.context.catalog.expire(channel.id, now - retention)
             self.context.segments.delete(paths)
             deleted += len(paths)
+            first = self.context.catalog.first_execution(channel.id)
+            for key in [key for key in list(self.context.damaged) if key[0] == channel.id and key[1] < first]:
+                del self.context.damaged[key]
         self.context.catalog.forget_keys(now - self.context.config.idempotency)
         return deleted
 

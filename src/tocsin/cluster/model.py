@@ -76,7 +76,7 @@ class Channel(Struct, frozen=True):
 class Broker(Struct, frozen=True):
     """``matched``: its notifications list the subscriptions that an execution has results for.
 
-    ``identity``: the hash of a secret that only the broker knows; '' if none has registered under this name.
+    ``key``: its public key; '' if no broker with a key has registered under this name.
     """
 
     id: int
@@ -84,7 +84,7 @@ class Broker(Struct, frozen=True):
     url: str
     state: Literal["up", "gone"] = "up"
     matched: bool = False
-    identity: str = ""
+    key: str = ""
 
 
 class Procedure(Struct, frozen=True):
@@ -93,6 +93,13 @@ class Procedure(Struct, frozen=True):
     parameters: tuple[Parameter, ...]
     body: str
     period: float | None = None
+
+
+class Role(Struct, frozen=True):
+    """Holds grants. ``anonymous`` and ``user`` are built in; their ids are negative."""
+
+    id: int
+    name: str
 
 
 class Schedule(Struct, frozen=True):
@@ -104,7 +111,7 @@ class Schedule(Struct, frozen=True):
     started: float
 
 
-Definition = Dataset | Feed | Function | Channel | Broker | Procedure
+Definition = Dataset | Feed | Function | Channel | Broker | Procedure | Role
 
 
 class Segment(Struct, frozen=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,17 +25,30 @@ from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, Post, Receipt, Subscription
+from tocsin.cluster.ops.admin_token import admin_token
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.statements.ast import CreateBroker
-from tocsin.cluster.storage.catalog import open_catalog
+from tocsin.cluster.storage.catalog import digest, open_catalog
 from tocsin.cluster.storage.compaction import Compactor
+from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.cluster.storage.segments import OURS
 from tocsin.config import ClusterConfig
-from tocsin.errors import Conflict, NotFound, NotReady, TocsinError
+from tocsin.errors import Conflict, NotFound, NotReady, StorageError, TocsinError
+from tocsin.http.requests import Headers
+from tocsin.http.tls import Tls
+from tocsin.identity.grants import OPERATOR, GrantTable, Policy, Principal
+from tocsin.identity.part_keys import Part, PartGate, PartKey
+from tocsin.wire.join import Join, Joined
 
 #: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
 NAME_SECONDS = 20.0
+#: What brokers call this part when they join it.
+DATA_CLUSTER = "data cluster"
+#: Seconds between two checks whether there is room on the disk.
+ROOM_SECONDS = 2.0
+#: Damaged executions that ``/brokers`` shows of one broker.
+SHOWN = 10
 
 
 class DataCluster:
@@ -53,9 +64,12 @@ class DataCluster:
         self._closed = False
         self._up = threading.Event()
         self._started = time.monotonic()
+        self._room_lock, self._room_checked, self._room_problem = threading.Lock(), -ROOM_SECONDS, ""
         #: When each broker registered last, by its id.
         self._registered: dict[int, float] = {}
+        self._parts: dict[str, str] = {}  # keys of parts that are not brokers, by name
         Path(config.home).mkdir(parents=True, exist_ok=True)
+        self.admin_token = config.admin_token or admin_token(Path(config.home))
         catalog = open_catalog(config.catalog, config.home)
         try:
             catalog.acquire_lease()
@@ -66,7 +80,10 @@ class DataCluster:
         self.gateway = Gateway(self.context)
         self.subscription_service = SubscriptionService(self.context)
         self.retrospection = Retrospection(self.context)
-        self.channel_manager = ChannelManager(self.context)
+        self.tls = Tls.of(config)
+        self.key = PartKey.load(Path(config.home) / "part.key", DATA_CLUSTER)
+        self.gate = PartGate(DATA_CLUSTER, self.key, config.join_secret)
+        self.channel_manager = ChannelManager(self.context, self.token_for, self.tls)
         self.feeds = FeedManager(self.context)
         self.compactor = Compactor(catalog, tail_rows=config.tail_rows, tail_segments=config.tail_segments)
         self.dml = DmlExecutor(self.context, self.gateway, self.compactor)
@@ -82,7 +99,9 @@ class DataCluster:
             query=self.query,
             wait_ready=lambda seconds: self.wait_ready(seconds),
         )
-        self.maintenance = Maintenance(self.context, self.compactor, self._spark_is_up)
+        self.maintenance = Maintenance(
+            self.context, self.compactor, self._spark_is_up, self.channel_manager.check_datasets
+        )
         self.context.metrics.on_read(self._read_gauges)
 
     # -- lifecycle ---------------------------------------------------------------------------------------------------
@@ -102,6 +121,7 @@ class DataCluster:
         for schedule in context.catalog.schedules():
             self.procedures.resume(schedule)
         context.committer.start()
+        self.channel_manager.check_datasets()
         self.channel_manager.start()
         self.maintenance.start(spark)
 
@@ -134,9 +154,24 @@ class DataCluster:
         self.close()
 
     @property
+    def storage_problem(self) -> str:
+        """Why nothing can be stored; tried again after some seconds."""
+        with self._room_lock:
+            if time.monotonic() >= self._room_checked + ROOM_SECONDS:
+                try:
+                    self.context.segments.check_room()
+                    self.context.catalog.keep_time(self.context.clock.expiry())
+                    self._room_problem = ""
+                except StorageError as error:
+                    self._room_problem = str(error)
+                self._room_checked = time.monotonic()
+            return self._room_problem
+
+    @property
     def ready(self) -> bool:
         return (
             self._up.is_set()
+            and not self.storage_problem
             and self.context.runtime.state == "up"
             and self.context.runtime.answers
             and self.context.committer.alive
@@ -154,11 +189,12 @@ class DataCluster:
         return {
             "ready": self.ready,
             "spark": runtime.state if runtime.answers else "silent",
-            "reason": runtime.reason,
+            "reason": self.storage_problem or runtime.reason,
             "master": self.config.master,
             "committer": self.context.committer.alive and not self._closed,
             "datasets": len(self.context.stores),
             "channels": len(self.context.tables),
+            "clock": self.context.clock.problem,
         }
 
     @property
@@ -169,6 +205,7 @@ class DataCluster:
         metrics, context = self.context.metrics, self.context
         for store in list(context.stores.values()):
             metrics.dataset_rows.labels(store.dataset.name).set(store.base_rows + store.recent_rows)
+            metrics.dataset_failing.labels(store.dataset.name).set(bool(store.damaged))
             metrics.dataset_segments.labels(store.dataset.name).set(len(store.base) + len(store.log))
         for runner in list(self.channel_manager.runners.values()):
             name = runner.channel.name
@@ -179,28 +216,39 @@ class DataCluster:
                 job.late_reported = job.late
             metrics.channel_failing.labels(name).set(runner.channel.state == "failing")
             metrics.subscriptions.labels(name).set(len(context.tables[runner.channel.id]))
+        metrics.clock_jump.set(context.clock.jump)
         metrics.notifications_pending.set(
             sum(line["pending"] for line in self.channel_manager.notifier.status().values())
         )
 
     # -- statements --------------------------------------------------------------------------------------------------
 
-    def run(self, script: str, progress: Callable[[Progress], None] | None = None) -> Iterator[Outcome]:
+    def run(
+        self, script: str, progress: Callable[[Progress], None] | None = None, principal: Principal = OPERATOR
+    ) -> Iterator[Outcome]:
         """Yield one outcome for each statement; the first error ends the script."""
-        return self.scripts.run(script, progress)
+        return self.scripts.run(script, progress, principal)
 
     def execute(self, script: str) -> list[Outcome]:
         return list(self.run(script))
 
-    def query(self, sql: str) -> pa.Table:
+    def query(self, sql: str, principal: Principal = OPERATOR) -> pa.Table:
         self.wait_ready(0.0)
         try:
-            table = self.retrospection.query(sql)
+            table = self.retrospection.query(sql, principal=principal)
         except TocsinError:
             self.context.metrics.queries.labels("failed").inc()
             raise
         self.context.metrics.queries.labels("ok").inc()
         return table
+
+    @property
+    def grants(self) -> GrantTable:
+        return self.context.grants.table
+
+    @property
+    def policy(self) -> Policy:
+        return self.context.grants.policy
 
     # -- publishers --------------------------------------------------------------------------------------------------
 
@@ -209,27 +257,49 @@ class DataCluster:
 
     # -- brokers and their subscriptions -----------------------------------------------------------------------------
 
-    def register_broker(self, name: str, url: str, matched: bool = False, identity: str = "") -> dict[str, Any]:
+    def register_broker(self, name: str, url: str, matched: bool = False, join: Join | None = None) -> dict[str, Any]:
         """Create the broker or change its address; a broker that was declared gone is up again.
 
-        ``matched``: its notifications list the subscriptions that have results. ``identity``: a secret of the broker;
-        while it registers again and again, no other broker can take its name.
+        ``matched``: its notifications list the subscriptions that have results. ``join`` has the broker's key; while
+        it registers again and again, no broker with another key can take its name.
         """
         self.ddl.broker_addresses.check(url)
-        owner = hashlib.sha256(identity.encode()).hexdigest() if identity else ""
+        joined, key = self.gate.admit(name, url, join, self.key_of(name)), "" if join is None else join.key
         with self.context.definitions.lock:
             known = self.context.definitions.find(Broker, name)
-            if known is not None and known.identity and not hmac.compare_digest(known.identity, owner):
+            if known is not None and known.key and known.key != key:
                 self._check_free(known)
             returned = known is not None and known.state == "gone"
             if known is None:
                 known = self.ddl.broker(CreateBroker(name, url))
-            broker = msgspec.structs.replace(known, url=url, state="up", matched=matched, identity=owner)
+            broker = msgspec.structs.replace(known, url=url, state="up", matched=matched, key=key)
             if broker != known:
                 self.context.definitions.replace(broker)
             self._registered[broker.id] = time.monotonic()
         self.channel_manager.notifier.wake([broker.id], returned=True)
-        return self._broker(broker) | {"returned": returned}
+        return self._broker(broker) | {"returned": returned, "joined": joined}
+
+    def key_of(self, name: str) -> str:
+        """The public key of a broker or another part; '' if it has none or does not exist."""
+        if name in self._parts:
+            return self._parts[name]
+        known = self.context.definitions.find(Broker, name)
+        return known.key if known is not None else ""
+
+    def join(self, name: str, join: Join) -> Joined | None:
+        """A part that is not a broker. It is known until this process ends, and then joins again."""
+        joined = self.gate.admit(name, "", join, self._parts.get(name, ""))
+        self._parts[name] = join.key
+        return joined
+
+    def sender(self, headers: Headers) -> Part | None:
+        """The broker or other part whose key signed the request."""
+        return self.gate.sender(headers, self.key_of)
+
+    def token_for(self, broker: str) -> str:
+        """For notifications to this broker; '' if it has no key that a token could be meant for."""
+        key = self.key_of(broker)
+        return self.key.token(key) if key else ""
 
     def _check_free(self, broker: Broker) -> None:
         """Refuse a name whose owner has registered a short time ago."""
@@ -254,7 +324,14 @@ class DataCluster:
             "pending": line.get("pending", 0),
             "failures": line.get("failures", 0),
             "last_error": line.get("last_error"),
+            "damaged": self._damaged_for(broker.id),
         }
+
+    def _damaged_for(self, broker: int) -> list[str]:
+        """Of the executions whose results are lost, the newest in channels that the broker has subscriptions to."""
+        tables = self.context.tables
+        mine = {id for id, table in tables.items() if len(table.of_broker(broker))}
+        return [text for (channel, _), text in self.context.damaged.items() if channel in mine][-SHOWN:]
 
     def subscribe(
         self, channel: str, broker: str, args: Sequence[Sequence[Any] | Mapping[str, Any]]
@@ -279,6 +356,29 @@ class DataCluster:
 
     def _broker_names(self) -> dict[int, str]:
         return {item.id: item.name for item in self.context.definitions.all(Broker)}
+
+    # -- datasets ----------------------------------------------------------------------------------------------------
+
+    def datasets(self) -> list[dict[str, Any]]:
+        return [self._dataset(store) for store in list(self.context.stores.values())]
+
+    def dataset(self, name: str) -> dict[str, Any]:
+        return self._dataset(self.context.stores[self.context.definitions.get(Dataset, name).id])
+
+    def _dataset(self, store: DatasetStore) -> dict[str, Any]:
+        errors = {path: error.message for path, error in store.damaged.items()}
+        return {
+            "name": store.dataset.name,
+            "active": store.dataset.active,
+            "key": list(store.dataset.key),
+            "columns": [{"name": item.name, "type": item.type} for item in store.dataset.columns],
+            "rows": store.base_rows + sum(segment.rows for segment in store.log),
+            "segments": len(store.base) + len(store.log),
+            "commits": store.head,
+            "state": "failing" if errors else "ready",
+            "error": next(iter(errors.values()), None),
+            "damaged": sorted(errors),
+        }
 
     # -- channels and results ----------------------------------------------------------------------------------------
 
@@ -357,17 +457,33 @@ class DataCluster:
         return self._counted(definition.name, self.context.results.pull(execution, ids))
 
     def results(
-        self, channel: str, subscription: int, after: int = 0, limit: int = 100, strict: bool = False
+        self,
+        channel: str,
+        subscription: int,
+        after: int = 0,
+        limit: int = 100,
+        strict: bool = False,
+        same_as: int | None = None,
     ) -> Iterator[bytes]:
         """getresults: the results of one subscription in the executions after ``after``, in order.
 
-        0 means from the oldest stored execution, unless ``strict``.
+        0 means from the oldest stored execution, unless ``strict``. ``same_as``: only if the subscription has, or had
+        before it ended, the arguments of this one: an id alone proves nothing.
         """
         definition = self.context.definitions.get(Channel, channel)
+        if same_as is not None and same_as != subscription:
+            known = self._digest(definition, subscription)
+            if known is None or known != self._digest(definition, same_as):
+                raise self.context.tables[definition.id].missing(subscription)
         first = self.context.catalog.first_execution(definition.id)
         if after < first - 1 and (after or strict):
             raise self._no_execution(definition, after + 1)
         return self._counted(definition.name, self._of_subscription(definition, subscription, after, limit))
+
+    def _digest(self, channel: Channel, id: int) -> bytes | None:
+        """Of the arguments; None if they are not known any more."""
+        args = self.context.tables[channel.id].text(id)
+        return self.context.catalog.ended(channel.id, id) if args is None else digest(args)
 
     def _of_subscription(self, channel: Channel, subscription: int, after: int, limit: int) -> Iterator[bytes]:
         """``limit`` counts the executions that have results for the subscription."""

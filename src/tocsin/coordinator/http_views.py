@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,16 +20,24 @@ from tocsin.coordinator.core import reconfiguration
 from tocsin.coordinator.event_feed import TOPOLOGY
 from tocsin.coordinator.routes import route
 from tocsin.dashboard.files import Page
-from tocsin.errors import NoSuchPath
-from tocsin.http.forwarder import Forwarder
+from tocsin.errors import CrossOrigin, NoSuchPath, Unauthorized
+from tocsin.http.budgets import Budget, counted_elsewhere, file_limit
+from tocsin.http.forwarder import ForwardedResponse, Forwarder
 from tocsin.http.requests import from_query, header
-from tocsin.http.responses import encoder, stream
+from tocsin.http.responses import HeldStream, answer, encoder
+from tocsin.http.tls import Tls
+from tocsin.identity.part_keys import Peer
+from tocsin.wire.join import Joined
 
 if TYPE_CHECKING:
     from tocsin.coordinator.server import Coordinator
 
+log = logging.getLogger("tocsin.server")
+
 #: Seconds for which a request may wait for a change.
 LONGEST_WAIT = 25.0
+#: What everybody may see of a channel.
+CHANNEL = ("name", "kind", "parameters", "period", "state", "last_execution", "last_seconds", "subscriptions")
 SSE = {"cache-control": "no-store"}
 
 
@@ -40,13 +51,18 @@ class Following(Struct, forbid_unknown_fields=True):
 
 
 class Viewing:
-    def __init__(self, coordinator: Coordinator, admin: Admin) -> None:
+    def __init__(self, coordinator: Coordinator, admin: Admin, tls: Tls | None) -> None:
         self.coordinator = coordinator
         self.admin = admin
         self.watch = coordinator.feed
         self._page = Page()
         hint = f"is it running? The coordinator was given --cluster {coordinator.config.cluster}"
-        self.cluster = Forwarder("data cluster", hint)
+        self.cluster = Forwarder("data cluster", hint, tls)
+        self.peer = Peer("data cluster", coordinator.key, coordinator.config.join_secret)
+        limits = coordinator.config.limits
+        self._polls = Budget("long polls", limits.forwarded_polls, limits.forwarded_polls_per_address)
+        most = min(limits.event_streams, file_limit() // 4)
+        self.streams = Budget("streams of events", most, -(-most // 4))
         self._topology: tuple[tuple[int, float], bytes] = ((0, 0.0), b"")
 
     async def close(self) -> None:
@@ -62,7 +78,8 @@ class Viewing:
     async def topology(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Wait)
         if query.wait is not None:
-            await self.watch.until_not(query.wait, LONGEST_WAIT)
+            with self.streams.one(client_of(request)), counted_elsewhere(request.scope):
+                await self.watch.until_not(query.wait, LONGEST_WAIT)
         return Response(self.topology_json(), media_type="application/json")
 
     def topology_json(self) -> bytes:
@@ -81,7 +98,10 @@ class Viewing:
     async def events(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Following)
         last = request.headers.get("last-event-id", query.after)
-        return stream(self.watch.events(last, query.backlog, self.topology_json), "text/event-stream", SSE)
+        held = ExitStack()
+        held.enter_context(self.streams.one(client_of(request)))
+        held.enter_context(counted_elsewhere(request.scope))
+        return HeldStream(held, self.watch.events(last, query.backlog, self.topology_json), "text/event-stream", SSE)
 
     @route("GET /strategy", "how load is balanced", "`strategy`, `settings`, `known`")
     async def strategy(self, request: Request) -> Any:
@@ -95,14 +115,53 @@ class Viewing:
         config = self.coordinator.state.config
         return {"placement": config.placement, "known": list(placement.PLACEMENTS)}
 
-    @route("GET /cluster/channels", "the channels of the data cluster", "what that answers")
-    @route("GET /cluster/channels/{channel}/executions", "what a channel has found", "what that answers")
+    @route("GET /cluster/channels", "the channels of the data cluster, without their queries", "`channels`")
     async def channels(self, request: Request) -> Response:
-        """Also the executions of one: the page needs both, and may only talk to its own origin."""
-        url = self.coordinator.config.cluster
-        if not url:
+        """The page may only talk to its own origin. Queries and errors, which quote them, are not for everybody."""
+        url = await self._cluster_url()
+        status, found = await self.cluster.read(url, "/channels", self.peer.headers)
+        self._joined(status)
+        if status == 200:
+            shown: tuple[str, ...] = CHANNEL
+            with suppress(Unauthorized, CrossOrigin):
+                self.admin.check(request.scope["headers"])
+                shown = (*CHANNEL, "error")
+            found = {"channels": [{name: each.get(name) for name in shown} for each in found["channels"]]}
+        return answer(found, status)
+
+    @route("GET /cluster/channels/{channel}/executions", "what a channel has found", "what that answers")
+    async def executions(self, request: Request) -> Response:
+        path = request.scope["raw_path"].removeprefix(b"/cluster")
+        async with AsyncExitStack() as held:
+            if "wait" in request.query_params:
+                held.enter_context(self._polls.one(client_of(request)))
+            url = await self._cluster_url()
+            response = await self.cluster.forward(request, url, path, self.peer.headers)
+            self._joined(response.status_code)
+            if isinstance(response, ForwardedResponse):
+                await response.stack.enter_async_context(held.pop_all())
+        return response
+
+    async def _cluster_url(self) -> str:
+        if not self.coordinator.config.cluster:
             raise NoSuchPath("no data cluster", hint="start the coordinator with --cluster ADDRESS")
-        return await self.cluster.forward(request, url, request.scope["raw_path"].removeprefix(b"/cluster"))
+        url = self.coordinator.config.cluster
+        if not self.peer.key:
+            await self._join_cluster(url)
+        return url
+
+    async def _join_cluster(self, url: str) -> None:
+        join = self.peer.join("")
+        body = encoder.encode({"name": self.peer.own.name, "join": join})
+        found = await self.cluster.post(f"{url.rstrip('/')}/join", body)
+        try:
+            self.peer.joined(join, msgspec.json.decode(found, type=Joined))
+        except (Unauthorized, msgspec.DecodeError) as error:
+            log.warning("the coordinator cannot join the data cluster: %s", error)
+
+    def _joined(self, status: int) -> None:
+        if status == 401:
+            self.peer.key = ""  # the data cluster has restarted: the next request joins it again
 
     @route("GET /ui", "sends a browser to the page", "")
     async def to_page(self, request: Request) -> Response:
@@ -111,6 +170,10 @@ class Viewing:
     @route("GET /ui/{path:path}", "the page for watching and operating", "a file")
     async def page(self, request: Request) -> Response:
         return self._page.respond(request, request.path_params["path"])
+
+
+def client_of(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def shown(parameters: dict[str, Any]) -> dict[str, float | str]:

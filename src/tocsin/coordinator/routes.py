@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from msgspec import Struct
 
-BROKER = "the broker, with its token"
+BROKER = "the broker, with its key and the token of its registration"
 ADMIN = "the admin token; without one only this machine"
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])

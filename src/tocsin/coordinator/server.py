@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import random
 import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,20 +31,32 @@ from tocsin.coordinator.planner import Planner
 from tocsin.coordinator.routes import ADMIN, BROKER, Described, all_routes, route
 from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.write_behind import WriteBehind
-from tocsin.errors import LeaseHeld, NotReady, SystemFailure, Unauthorized
+from tocsin.errors import LeaseHeld, NotReady, SystemFailure, Unauthorized, UserError
+from tocsin.http.access import Access
 from tocsin.http.request_handler import handle
-from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
+from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer
 from tocsin.http.server import WebServer, no_such_path
+from tocsin.http.tls import Tls
 from tocsin.identity import messages as it
+from tocsin.identity.part_keys import PartGate, PartKey
 from tocsin.identity.service import IdentityService
 from tocsin.identity.user_store import UserStore
+from tocsin.steady_clock import SteadyClock
 from tocsin.wire import reports
 
 log = logging.getLogger("tocsin.server")
 
 GRACE = 5
+#: What brokers call this part when they join it.
+COORDINATOR = "coordinator"
+#: Characters of a subscriber in the log and in plans.
+PUBLIC_ID = 12
+#: Entries of the log or the history that everybody may read at once; the operator may read more.
+PUBLIC_ENTRIES = 1_000
 BODY_BYTES = 64 * 1024
+#: What brokers ask for users.
+OF_USERS = (it.Exchange, it.PassedOn)
 #: Notes and samples from before the start that the event feed offers.
 PAST = 2_000
 
@@ -63,6 +77,9 @@ class Coordinator:
         lost: Callable[[LeaseHeld], None] = lambda error: None,
     ) -> None:
         self.config = config
+        # From the store's secret, so that another machine that takes over has the same key.
+        self.key = PartKey(hmac.digest(store.secret, b"part key", "sha256"), f"/{COORDINATOR}")
+        self._secret = store.secret
         self.persister = WriteBehind(store, lost)
         self.clock = clock
         self.state = CoordinatorState(
@@ -103,8 +120,9 @@ class Coordinator:
                 case ev.SaveChoice():
                     queued.choice = (instruction.choice,)
                 case ev.Note():
-                    queued.notes.append((time.time(), instruction))
-                    self.feed.publish("note", {"time": time.time(), **structs.asdict(instruction)})
+                    note = structs.replace(instruction, subscriber=self.public_id(instruction.subscriber))
+                    queued.notes.append((time.time(), note))
+                    self.feed.publish("note", {"time": time.time(), **structs.asdict(note)})
                 case ev.Sample():
                     queued.samples.append((time.time(), instruction))
                     self.feed.publish("sample", {"time": time.time(), **structs.asdict(instruction)})
@@ -113,6 +131,11 @@ class Coordinator:
         if refused is not None:
             raise refused
         return found
+
+    def public_id(self, subscriber: str) -> str:
+        """Tells subscribers apart in what everybody may read; their ids are secrets."""
+        digest = hmac.new(self._secret, f"public\0{subscriber}".encode(), "sha256").hexdigest()
+        return subscriber and digest[:PUBLIC_ID]
 
     async def call(self, event: Callable[[ev.Call], ev.Event]) -> Any:
         """The reply of an event that may take long."""
@@ -130,7 +153,8 @@ class Coordinator:
         self.handle(ev.PlanReady(instruction.number, plan))
 
     async def handle_durably(self, event: ev.Event) -> Any:
-        """The reply, once the store has all changes."""
+        """The reply, once the store has all changes. A store that cannot be written is an error before any of them."""
+        await self.persister.check()
         found = self.handle(event)
         await self.persister.flush()
         return found
@@ -143,8 +167,11 @@ class Coordinator:
 
 
 class App(Viewing):
-    def __init__(self, coordinator: Coordinator, admin: Admin, identity: IdentityService) -> None:
-        super().__init__(coordinator, admin)
+    def __init__(
+        self, coordinator: Coordinator, admin: Admin, identity: IdentityService, tls: Tls | None = None
+    ) -> None:
+        super().__init__(coordinator, admin, tls)
+        self.gate = PartGate(COORDINATOR, coordinator.key, coordinator.config.join_secret)
         self.identity = identity
         self.router = Router(
             [Route(each.path, self._endpoint(each), methods=[each.method]) for each in ROUTES],
@@ -165,6 +192,11 @@ class App(Viewing):
         async def endpoint(request: Request) -> Response:
             if each.who == ADMIN:
                 self.admin.check(request.scope["headers"])
+            elif each.who == BROKER:
+                try:
+                    self._check_broker(request)
+                except Unauthorized as error:  # a user must not take it for a refusal of its own
+                    raise (NotReady(error.message, hint=error.hint) if each.body in OF_USERS else error) from None
             arguments = {} if each.body is None else {"body": await read(request, each.body, limit)}
             found = await handler(request, **arguments)
             return found if isinstance(found, Response) else answer(found)
@@ -178,13 +210,36 @@ class App(Viewing):
         return {"coordinator": True, "paths": sorted(each.path for each in ROUTES)}
 
     @route("GET /healthz", "whether it is alive", "`status`")
-    @route("GET /readyz", "whether it is ready", "`status`")
     async def health(self, request: Request) -> Any:
         return {"status": "alive"}
 
-    @route("POST /registerbroker", "a broker registers", reports.Registered, "who knows the secret")
+    @route("GET /readyz", "whether it is ready: its store can be written", "`status`")
+    async def readiness(self, request: Request) -> Any:
+        try:
+            await self.coordinator.persister.check()
+        except SystemFailure as error:
+            raise NotReady(f"the store cannot be written: {error.message}", hint=error.hint) from error
+        return {"status": "ready"}
+
+    @route("POST /registerbroker", "a broker registers", reports.Registered, "brokers that know the join secret")
     async def registerbroker(self, request: Request, body: reports.Registration) -> Any:
-        return await self.coordinator.handle_durably(ev.Register(None, body))
+        if self.coordinator.config.tls_certificate and not body.url.startswith(("https:", "wss:")):
+            hint = "set tls_certificate at the broker, or its public_url to the https address of its proxy"
+            raise UserError("this coordinator sends subscribers only to brokers with TLS", hint=hint)
+        joined = self.gate.admit(body.broker, body.url, body.join, self._key_of(body.broker))
+        found = await self.coordinator.handle_durably(ev.Register(None, body))
+        return structs.replace(found, joined=joined)
+
+    def _key_of(self, broker: str) -> str:
+        member = self.coordinator.state.members.get(broker)
+        return member.row.key if member is not None else ""
+
+    def _check_broker(self, request: Request) -> None:
+        """A broker that has a key signs its requests with it."""
+        key = self._key_of(request.path_params["broker"])
+        sender = self.gate.sender(request.scope["headers"], self._key_of) if key else None
+        if key and (sender is None or sender.key != key):
+            raise Unauthorized("the broker's key did not sign this request", hint="POST /registerbroker")
 
     @route("POST /requestbroker", "choose the broker of a subscriber", reports.Placement)
     async def requestbroker(self, request: Request, body: reports.BrokerRequest) -> Any:
@@ -212,7 +267,6 @@ class App(Viewing):
 
     @route("POST /logout", "end the session of the token, with its durable subscriptions", it.Changed, "the user")
     async def logout(self, request: Request) -> Any:
-        check_origin(request.scope["headers"])
         return await self._person(request, it.LogOut(token(request)))
 
     @route("GET /jwks.json", "the public keys of the tokens (RFC 7517)", "`keys`")
@@ -295,9 +349,15 @@ class App(Viewing):
     async def put_placement(self, request: Request, body: PlacementRequest) -> Any:
         return await self.coordinator.handle_durably(ev.Reconfigure(None, placement=body.placement))
 
-    @route("GET /history", "the newest `limit` samples of the balance", "`samples`")
-    async def history(self, request: Request) -> Any:
+    def _entries(self, request: Request) -> Since:
         query = from_query(request.scope["query_string"], Since)
+        if query.limit > PUBLIC_ENTRIES:
+            self.admin.check(request.scope["headers"])
+        return query
+
+    @route("GET /history", "the newest `limit` samples of the balance (above 1,000: as an operator)", "`samples`")
+    async def history(self, request: Request) -> Any:
+        query = self._entries(request)
         await self.coordinator.persister.flush()
         return {"samples": await self.coordinator.persister.read(lambda store: store.samples(query.limit))}
 
@@ -307,11 +367,18 @@ class App(Viewing):
         "`strategy`, `before`, `after`, `bound`, `migrations`, `refused`, `deferred`",
     )
     async def plan(self, request: Request) -> Any:
-        return await self.coordinator.call(ev.ShowPlan)
+        plan, public_id = await self.coordinator.call(ev.ShowPlan), self.coordinator.public_id
+        lists = {
+            name: [each | {"subscriber": public_id(each["subscriber"])} for each in plan[name]]
+            for name in ("migrations", "refused")
+        }
+        return plan | lists
 
-    @route("GET /balance/log", "the newest `limit` decisions after number `after`", "`log`")
+    @route(
+        "GET /balance/log", "the newest `limit` decisions after number `after` (above 1,000: as an operator)", "`log`"
+    )
     async def log(self, request: Request) -> Any:
-        query = from_query(request.scope["query_string"], Since)
+        query = self._entries(request)
         await self.coordinator.persister.flush()
         return {"log": await self.coordinator.persister.read(lambda store: store.log(query.after, query.limit))}
 
@@ -325,7 +392,6 @@ def token(request: Request) -> str:
 
 async def read(request: Request, kind: type[Any], limit: int) -> Any:
     headers = request.scope["headers"]
-    check_origin(headers)
     media_type(headers, ["application/json"], "application/json")
     return from_json(await read_body(headers, request.receive, limit), kind)
 
@@ -337,10 +403,18 @@ class Server(WebServer):
         self.settings = config
         self.sock = sock
         self._lost: LeaseHeld | None = None
-        super().__init__(self.answer, grace=GRACE, listening=lambda: announce("listening"))
+        access = Access(sock, config.hosts, config.origins, own=[config.host])
+        self.tls = Tls.of(config)
+        listening = partial(announce, "listening")
+        super().__init__(
+            self.answer, access, grace=GRACE, limits=config.http, listening=listening, tls=self.tls.server()
+        )
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
+
+    def subscribers(self) -> int:
+        return self.app.streams.taken
 
     async def main(self) -> None:
         config = self.settings
@@ -349,13 +423,21 @@ class Server(WebServer):
         held.callback(store.close)
         try:
             file = Path(config.home) / "users.db"
-            users = UserStore(config.store, file, config.identity, time.time, lease=True)
+            users = UserStore(
+                config.store,
+                file,
+                config.identity,
+                time.time,
+                expiry=SteadyClock(config.identity.clock_grace).expiry,
+                lease=True,
+            )
             held.callback(users.close)
             identity = IdentityService(users)
             held.callback(identity.close)
             loop = asyncio.get_running_loop()
             coordinator = Coordinator(config, store, loop.time, self._end)
-            self.app = App(coordinator, Admin(config.admin_token, self.sock, [config.host]), identity)
+            admin = Admin(config.admin_token, self.sock, [config.host])
+            self.app = App(coordinator, admin, identity, self.tls)
             tasks = [asyncio.create_task(self._tick(coordinator)), asyncio.create_task(identity.maintain())]
             await self.serve([self.sock])
             for task in tasks:

@@ -99,6 +99,12 @@ class Store:
         except msgspec.DecodeError:
             return None  # use the configuration
 
+    def check(self) -> None:
+        """Write something, to find out whether that is possible."""
+        sql = "INSERT INTO meta VALUES ('checks', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1"
+        with self._db.writing() as session:
+            session.run(sql)
+
     def write(self, changes: Changes) -> None:
         with self._db.writing() as session:
             for name, row in changes.brokers.items():

@@ -37,6 +37,7 @@ class WriteBehind:
         self.queued = Changes()
         self._calls, self._room = 0, asyncio.Semaphore(AT_ONCE)
         self._writing: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._last_error = ""
 
     async def flush(self) -> None:
@@ -50,6 +51,18 @@ class WriteBehind:
             if self._writing is None:
                 self._writing = _started(self._write())
             await asyncio.shield(self._writing)
+
+    async def check(self) -> None:
+        """Raise what prevents writing. One write for all that ask at the same time."""
+        if self._checking is None:
+            self._checking = _started(self.read(lambda store: store.check()))
+            self._checking.add_done_callback(self._checked)
+        await asyncio.shield(self._checking)
+
+    def _checked(self, task: asyncio.Task[None]) -> None:
+        self._checking = None
+        if not task.cancelled() and isinstance(error := task.exception(), LeaseHeld):
+            self._lost(error)
 
     async def retry(self) -> None:
         """Called regularly; an error is logged once."""

@@ -99,9 +99,7 @@ class ClientPool:
     async def _live(self, member: Member, coordinator: str) -> None:
         person, began = member.person, time.monotonic()
         await asyncio.sleep(person.login)
-        member.client = connect(
-            coordinator=coordinator, location=(person.lat, person.lon), subscriber=person.user, wait_for_broker=True
-        )
+        member.client = connect(coordinator=coordinator, location=(person.lat, person.lon), wait_for_broker=True)
         async with self._connecting:
             await member.client.open()
         await asyncio.sleep(max(0.0, began + person.subscribe - time.monotonic()))
@@ -175,8 +173,7 @@ class ClientPool:
     # -- publishers ----------------------------------------------------------------------------------------------------
 
     async def _open_publisher(self, kind: str, coordinator: str) -> None:
-        name = f"publisher-{kind.replace(' ', '-')}"
-        client = connect(coordinator=coordinator, subscriber=name, wait_for_broker=True)
+        client = connect(coordinator=coordinator, wait_for_broker=True)
         self.publishers[kind] = await client.open()
 
     def _report(self, records: list[dict[str, Any]]) -> None:

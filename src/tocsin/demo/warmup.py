@@ -25,7 +25,7 @@ TIMEOUT = 180.0
 async def warm_up(coordinator: str, channels: Mapping[str, Sequence[str]]) -> None:
     """Returns when each channel has delivered a notification."""
     values = {"kind": KIND, "location": PLACE, "user": USER}
-    async with connect(coordinator=coordinator, subscriber=USER, wait_for_broker=True) as client:
+    async with connect(coordinator=coordinator, wait_for_broker=True) as client:
         made = [client.subscribe(name, {each: values[each] for each in names}) for name, names in channels.items()]
         waiting = [asyncio.create_task(each.get()) for each in made]
         where = {"lat": LAT, "lon": LON, "time": datetime.now(UTC).isoformat()}

@@ -6,27 +6,40 @@ Connections are reused, one request at a time on each. Every failure is an OSErr
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httptools
 
+from tocsin.errors import UserError
+
 #: Most idle connections that are kept.
 IDLE = 16
 CONNECT_SECONDS = 5.0
 #: Most bytes that are kept of the body of an error.
 REFUSAL_BYTES = 64 * 1024
+NONE: Mapping[str, str] = {}
 
 Take = Callable[[bytes], None]
+Context = Callable[[], ssl.SSLContext]
+
+
+def trust(ca: str | None = None) -> ssl.SSLContext:
+    """The authorities to verify servers with: those of a file, of the file in TOCSIN_TLS_CA, or the system's."""
+    return _trust(os.environ.get("TOCSIN_TLS_CA", "") if ca is None else ca)
 
 
 @cache
-def trust() -> ssl.SSLContext:
-    """The certificates to verify servers with. Read once: reading them takes longer than a call."""
-    return ssl.create_default_context()
+def _trust(ca: str) -> ssl.SSLContext:
+    """Read once: reading them takes longer than a call."""
+    try:
+        return ssl.create_default_context(cafile=ca or None)
+    except (OSError, ssl.SSLError) as error:
+        raise UserError(f"cannot read the authorities for TLS in {ca}: {error}") from error
 
 
 class Unreadable(OSError):
@@ -105,17 +118,21 @@ P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class Address:
-    """Connects to the server of a URL and encodes requests; the URL's path is a prefix of theirs."""
+    """Connects to the server of a URL and encodes requests; the URL's path is a prefix of theirs.
 
-    def __init__(self, url: str) -> None:
+    ``context`` is asked for when a connection is made with TLS."""
+
+    def __init__(self, url: str, context: Context = trust) -> None:
+        self._context = context
         parts = urlsplit(url)
         self._host, self._tls = parts.hostname or "", parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else 80)
         self._path = parts.path.rstrip("/")
         self._head = f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\n"
 
-    def get(self, path: str) -> bytes:
-        return f"GET {self._path}{path}{self._head}\r\n".encode("ascii")
+    def get(self, path: str, headers: Mapping[str, str] = NONE) -> bytes:
+        fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"GET {self._path}{path}{self._head}{fields}\r\n".encode("ascii")
 
     def post(self, path: str, body: bytes, fields: bytes = b"") -> bytes:
         """A JSON body, in one piece with its head."""
@@ -123,7 +140,7 @@ class Address:
         return f"POST {self._path}{path}{self._head}{kind}".encode("ascii") + fields + b"\r\n" + body
 
     async def connect(self, protocol: Callable[[], P]) -> P:
-        context = trust() if self._tls else None
+        context = self._context() if self._tls else None
         async with asyncio.timeout(CONNECT_SECONDS):
             loop = asyncio.get_running_loop()
             _, made = await loop.create_connection(protocol, self._host, self._port, ssl=context)
@@ -133,13 +150,13 @@ class Address:
 class HttpClient:
     """``timeout`` bounds the time between two pieces of an answer, not the whole answer."""
 
-    def __init__(self, url: str) -> None:
-        self._address = Address(url)
+    def __init__(self, url: str, context: Context = trust) -> None:
+        self._address = Address(url, context)
         self._idle: list[Connection] = []
 
-    async def get(self, path: str, take: Take, timeout: float) -> tuple[int, bytes]:
+    async def get(self, path: str, take: Take, timeout: float, headers: Mapping[str, str] = NONE) -> tuple[int, bytes]:
         """The status, and the body if the status is not 2xx."""
-        return await self._call(self._address.get(path), take, timeout)
+        return await self._call(self._address.get(path, headers), take, timeout)
 
     async def post(self, path: str, body: bytes, take: Take, timeout: float) -> tuple[int, bytes]:
         """May send the request twice: use it only where that is harmless."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import msgspec
 
-from tocsin.errors import CrossOrigin, LimitExceeded, Malformed, NotAcceptable, NotJson, UnsupportedMedia
+from tocsin.errors import LimitExceeded, Malformed, NotAcceptable, NotJson, UnsupportedMedia
 
 #: Several servers share this module, and each has its own reference page.
 REFERENCE = "docs/reference describes the parameters of each path"
@@ -136,17 +136,3 @@ def check_text(value: str, what: str) -> str:
     if not value.isprintable() and any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) < 0xE000 for c in value):
         raise Malformed(f"{what} has a control character in it")
     return value
-
-
-def check_origin(headers: Headers) -> None:
-    """Refuses requests from pages of other sites (a browser sends text/plain without a preflight)."""
-    origin = header(headers, b"origin")
-    if origin is None:
-        return
-    host = header(headers, b"host") or b""
-    try:
-        of = urlsplit(origin.decode("latin-1")).netloc.lower()
-    except ValueError:
-        of = ""  # not an address
-    if not of or of != host.decode("latin-1").lower():
-        raise CrossOrigin("requests from pages of another site are refused", hint="send no Origin header")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from tocsin.errors import Busy, MethodNotAllowed, NotReady, TocsinError
+from tocsin.errors import Busy, MethodNotAllowed, NotReady, TocsinError, disk_full
 
 log = logging.getLogger("tocsin.server")
 
@@ -34,8 +35,23 @@ def stream(chunks: AsyncIterator[bytes], media: str, headers: dict[str, str] | N
     return StreamingResponse(chunks, 200, headers, media)
 
 
+class HeldStream(StreamingResponse):
+    """A stream that closes ``held`` when it ends, even if it never began."""
+
+    def __init__(
+        self, held: ExitStack, chunks: AsyncIterator[bytes], media: str, headers: dict[str, str] | None = None
+    ) -> None:
+        self.held = held
+        super().__init__(chunks, 200, headers, media)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        with self.held:
+            await super().__call__(scope, receive, send)
+
+
 def error_body(error: Exception, where: str = "") -> tuple[int, dict[str, Any]]:
     """(status, body) of an error. Unexpected errors are logged under an id, and the client gets only the id."""
+    error = disk_full(error) or error
     if isinstance(error, TocsinError):
         if error.status >= 500 and not isinstance(error, Busy | NotReady):
             log.warning("%s: %s: %s", where, error.code, error)

@@ -9,24 +9,27 @@ import logging
 import resource
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tocsin.errors import LimitExceeded, Malformed, NoSuchPath, TocsinError, UserError
+from tocsin.config import HttpLimits
+from tocsin.errors import LimitExceeded, Malformed, NoSuchPath, RequestTimeout, TocsinError, UserError
+from tocsin.http.access import Access
+from tocsin.http.budgets import LEAST, BoundedApp, WaitingConnections, file_limit
 from tocsin.http.responses import error_answer
 
 #: Connections that the kernel queues while the loop is busy.
 BACKLOG = 2048
 #: Request line and headers together.
 HEAD_BYTES = 64 * 1024
-#: Seconds that an idle connection is kept: parts send requests to each other all the time.
-KEEP_ALIVE = 75
-#: Seconds that a connection has for the head of its first request.
-HEAD_SECONDS = 20.0
+#: Seconds after which a connection that is closed is aborted: the client may not read what is still to be written.
+CLOSING = 5.0
 
 
 class Sent:
@@ -83,47 +86,162 @@ def raise_file_limit() -> int:
     return hard
 
 
-def address(sock: socket.socket) -> str:
+def address(sock: socket.socket, *, tls: bool = False) -> str:
     host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+class ServerConfig(uvicorn.Config):
+    """uvicorn's, with what its connections share."""
+
+    limits: HttpLimits
+    waiting: WaitingConnections
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's, with a limit for the head of a request, and JSON answers to malformed requests."""
+    """uvicorn's, with a deadline for every phase, a limit for the head, and JSON answers to malformed requests.
 
-    in_head = False
+    Every request passes ``access``, also one that becomes a WebSocket. Most requests arrive in one piece, head and
+    body, and need no timer.
+    """
+
+    config: ServerConfig
+    in_head = in_body = False
     head = 0
-    head_timer: asyncio.TimerHandle | None = None
+    _received, _since = 0, 0.0  # bytes of the body, and when it began
+    _timer: asyncio.TimerHandle | None = None  # of head or body
+    _counted = False  # among the bodies
+    _write_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, access: Access, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.access = access
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        # A client that sends nothing, or byte by byte, must not hold a connection for long.
-        self.head_timer = self.loop.call_later(HEAD_SECONDS, transport.close)
+        self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.head_timer is not None:
-            self.head_timer.cancel()
+        self._stop_waiting()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
         super().connection_lost(exc)
+
+    # -- reading
 
     def on_message_begin(self) -> None:
         self.in_head, self.head = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self.in_head = False
-        if self.head_timer is not None:
-            self.head_timer.cancel()
-            self.head_timer = None
+        self.in_head, self.in_body = False, True
+        self.app = self.access.guard(self.config.loaded_app, self.headers)
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        self.in_body = False
+        super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        error = self.access.refusal(self.headers)
+        if error is None:
+            super().handle_websocket_upgrade()
+        else:
+            self.refuse(b"403 Forbidden", error)
+
     def data_received(self, data: bytes) -> None:
+        was_body = self.in_body
         super().data_received(data)
-        if self.in_head and not self.transport.is_closing():
+        if self.parser is None or self.transport.is_closing():
+            return  # it is another protocol's now, or ends
+        if self.in_body:
+            self._wait_for_body(len(data), continues=was_body)
+        elif self.in_head or (self.timeout_keep_alive_task is None and self._is_idle()):
             self.head += len(data)
             if self.head > HEAD_BYTES:
                 self.refuse(
                     b"431 Request Header Fields Too Large", LimitExceeded("the head of the request is too long")
                 )
+            elif self._timer is None or was_body:
+                self._wait_for_head()
+        else:
+            self._stop_waiting()
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait_for_head(self) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(self.config.limits.head_seconds, self._too_slow)
+        self.config.waiting.add(self)
+
+    def _wait_for_body(self, size: int, *, continues: bool) -> None:
+        if continues and self._timer is not None:
+            self._received += size
+            return
+        self._stop_waiting()
+        self._received, self._since = size, self.loop.time()
+        self._counted = True
+        self.config.waiting.bodies += 1
+        self._timer = self.loop.call_later(self.config.limits.body_seconds, self._check_body)
+        self.config.waiting.add(self)
+
+    def _check_body(self) -> None:
+        limits, now = self.config.limits, self.loop.time()
+        if self.flow.read_paused:
+            self._since, self._received = now, 0  # the application does not read it
+        due = self._since + limits.body_seconds + self._received / limits.body_rate
+        if due <= now:
+            self._too_slow()
+        else:
+            self._timer = self.loop.call_at(due, self._check_body)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._counted:
+            self._counted = False
+            self.config.waiting.bodies -= 1
+        self.config.waiting.discard(self)
+
+    def _too_slow(self) -> None:
+        if self.in_body and not self.cycle.response_started:
+            self.refuse(b"408 Request Timeout", RequestTimeout("the body of the request comes too slowly"))
+        else:
+            self._close()
+
+    # -- writing
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self.loop.call_later(self.config.limits.write_seconds, self.abort)
+        elif self.timeout_keep_alive_task is not None and not self.in_body:
+            self.config.waiting.add(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self.config.limits.write_seconds, self.abort)
+
+    def resume_writing(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+        super().resume_writing()
+
+    # -- the end
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self.transport.close()
+        self.loop.call_later(CLOSING, self.abort)
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(b"400 Bad Request", Malformed("this is not HTTP/1.1"))
@@ -132,7 +250,7 @@ class Protocol(HttpToolsProtocol):
         body = error_answer(error).body
         head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(head % (status, len(body)) + bytes(body))
-        self.transport.close()
+        self._close()
 
 
 class Quiet(logging.Filter):
@@ -146,22 +264,32 @@ class Quiet(logging.Filter):
 class WebServer(uvicorn.Server):
     """uvicorn's, for an owner that cleans up after it. ``listening`` is called when the port is open."""
 
+    request_part = 4  # of the files, for requests that are being answered
+
     def __init__(
         self,
         app: Any,
+        access: Access,
         *,
         grace: int,
+        limits: HttpLimits,
+        tls: ssl.SSLContext | None = None,
         protocol: Any = Protocol,
         websocket: Any = "none",
         listening: Callable[[], None] = lambda: None,
     ) -> None:
-        self._listening = listening
+        self._listening, self._tls = listening, tls
+        requests = min(limits.requests, max(LEAST, file_limit() // self.request_part))
+        waiting = WaitingConnections(
+            lambda: min(limits.waiting, max(LEAST, file_limit() - requests - self.subscribers()))
+        )
+        self.requests = requests
         super().__init__(
-            uvicorn.Config(
-                app,
+            ServerConfig(
+                BoundedApp(app, requests, waiting),
                 interface="asgi3",
                 loop="uvloop",
-                http=protocol,
+                http=partial(protocol, access=access),  # type: ignore[arg-type]
                 ws=websocket,
                 lifespan="off",
                 access_log=False,
@@ -169,10 +297,16 @@ class WebServer(uvicorn.Server):
                 server_header=False,
                 backlog=BACKLOG,
                 timeout_graceful_shutdown=grace,
-                timeout_keep_alive=KEEP_ALIVE,
+                timeout_keep_alive=limits.idle_seconds,
             )
         )
+        self.config: ServerConfig
+        self.config.limits, self.config.waiting = limits, waiting
         logging.getLogger("uvicorn.error").addFilter(Quiet())
+
+    def subscribers(self) -> int:
+        """Connections of another kind."""
+        return 0
 
     async def main(self) -> None:
         """What the process does; a part that prepares and cleans up around ``serve`` overrides it."""
@@ -182,6 +316,7 @@ class WebServer(uvicorn.Server):
             runner.run(self.main())
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.ssl = self._tls
         await super().startup(sockets)
         self._listening()
 

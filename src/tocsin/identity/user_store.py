@@ -112,14 +112,24 @@ def in_thread(
 
 
 class UserStore:
-    """Every call runs in the store's own thread; those that come at once share a commit. Hashes of passwords are
+    """``expiry`` is the clock by which sessions expire, where that is another one.
+
+    Every call runs in the store's own thread; those that come at once share a commit. Hashes of passwords are
     computed elsewhere: nothing here takes long."""
 
     def __init__(
-        self, address: str, file: Path, config: IdentityConfig, clock: Callable[[], float], *, lease: bool = False
+        self,
+        address: str,
+        file: Path,
+        config: IdentityConfig,
+        clock: Callable[[], float],
+        *,
+        expiry: Callable[[], float] | None = None,
+        lease: bool = False,
     ) -> None:
         self.config = config
         self.clock = clock
+        self._expiry = expiry or clock
         self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._db = open_database(address, file, LAYOUT)
         if lease:
@@ -205,7 +215,7 @@ class UserStore:
     def refresh(self, refresh: str) -> Session:
         rows = self._open.rows(
             "UPDATE sessions SET expires = ? WHERE refresh = ? AND expires > ? RETURNING name, device",
-            (self._expires(), _digest(refresh), self.clock()),
+            (self._expires(), _digest(refresh), self._expiry()),
         )
         roles = self._roles(rows[0][0]) if rows else None
         if roles is None:
@@ -243,13 +253,13 @@ class UserStore:
             self._open.run(f"UPDATE sessions SET refresh = NULL WHERE {which} = ?", (value,))
 
     def _expires(self) -> float:
-        return self.clock() + self.config.session_seconds
+        return self._expiry() + self.config.session_seconds
 
     @in_thread
     def expire(self) -> None:
         """Ends the sessions that were not used for too long, and the revocations whose tokens have expired."""
         now = self.clock()
-        for (session,) in self._open.rows("SELECT session FROM sessions WHERE expires <= ?", (now,)):
+        for (session,) in self._open.rows("SELECT session FROM sessions WHERE expires <= ?", (self._expiry(),)):
             self._end(session)
         # The newest stays: its number is what brokers know.
         text = "DELETE FROM revocations WHERE until <= ? AND number < (SELECT max(number) FROM revocations)"
@@ -304,7 +314,7 @@ class UserStore:
                 self._acknowledge(command)
             case it.Served():
                 rows = self._open.rows(
-                    "SELECT session FROM sessions WHERE broker = ? AND expires > ?", (broker, self.clock())
+                    "SELECT session FROM sessions WHERE broker = ? AND expires > ?", (broker, self._expiry())
                 )
                 return Outcome({session: self._durable(session) for (session,) in rows})
             case it.Use():

@@ -109,7 +109,7 @@ class LocalDeployment:
         self.url = address(sock)
         self._supervisor = Supervisor(options, self.home, self._notify, janitor.watch, self._location)
         admin = Admin(self._supervisor.admin_token, sock, [options.host])
-        self._server = Server(self._app(self._supervisor, admin), sock)
+        self._server = Server(self._app(self._supervisor, admin), sock, options.host)
         await self._supervisor.start()
         self._server.start()
         self._notify(Status("up", "page", self.page))
@@ -173,6 +173,10 @@ class LocalDeployment:
     @property
     def cluster(self) -> str:
         return self.supervisor.cluster
+
+    @property
+    def cluster_token(self) -> str:
+        return self.supervisor.cluster_token
 
     @property
     def coordinator(self) -> str:

@@ -6,7 +6,7 @@ import sys
 
 from msgspec import Struct
 
-from tocsin.config import CoordinatorConfig
+from tocsin.config import Anonymous, CoordinatorConfig
 
 CLUSTER = (sys.executable, "-m", "tocsin.cli", "cluster")
 
@@ -16,7 +16,8 @@ class Options(Struct, frozen=True, kw_only=True):
     the first broker, the coordinator, the page and the further brokers; 0 takes free ones.
 
     ``settings`` are the coordinator's; ``placement`` and ``strategy`` override them unless they are None.
-    ``cluster``: the command that starts a data cluster; ``config``: a file with its settings. ``brief``: the
+    ``cluster``: the command that starts a data cluster; ``config``: a file with its settings.
+    ``anonymous``: what clients without a token may do; '' leaves it to the parts. ``brief``: the
     deployment will run for minutes only, so Spark's JVM compiles quickly instead of well.
     """
 
@@ -29,4 +30,5 @@ class Options(Struct, frozen=True, kw_only=True):
     settings: CoordinatorConfig = CoordinatorConfig()
     cluster: tuple[str, ...] = CLUSTER
     config: str | None = None
+    anonymous: Anonymous = ""
     brief: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 import sys
 import time
@@ -15,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 from msgspec import Struct
 
-from tocsin.config import variables
+from tocsin.config import load, variables
 from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemFailure, TocsinError
 from tocsin.local.options import Options
 from tocsin.local.process import GRACE, ChildProcess
@@ -68,6 +69,10 @@ class Supervisor:
         self._spark: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
+        # Its own parts exchange keys with this secret, so that no other broker can join them.
+        secret = options.settings.join_secret or os.environ.get("TOCSIN_JOIN_SECRET") or secrets.token_urlsafe(32)
+        parts = ("TOCSIN_", "TOCSIN_BROKER_", "TOCSIN_COORDINATOR_")
+        self._secrets = {f"{part}JOIN_SECRET": secret for part in parts}
         (home / "logs").mkdir(parents=True, exist_ok=True)
 
     @property
@@ -82,6 +87,11 @@ class Supervisor:
     def admin_token(self) -> str:
         """The coordinator's, from the same place where that process finds it."""
         return self.options.settings.admin_token or os.environ.get("TOCSIN_COORDINATOR_ADMIN_TOKEN", "")
+
+    @property
+    def cluster_token(self) -> str:
+        """The operators' token of the data cluster, from the same place where that process finds it."""
+        return load(self.options.config).admin_token or (self.home / "cluster" / "admin.token").read_text().strip()
 
     def url(self, broker: str) -> str:
         return self.processes[broker].url
@@ -101,7 +111,8 @@ class Supervisor:
         await self._until_listening(cluster)
         self._spark = asyncio.create_task(self._start_spark(cluster, began))
         self._tasks.add(self._spark)
-        await self._start(self._process(COORDINATOR, self._coordinator_command(), variables(self.options.settings)))
+        env = variables(self.options.settings) | self._secrets
+        await self._start(self._process(COORDINATOR, self._coordinator_command(), env))
         names = [f"broker-{n}" for n in range(1, self.options.brokers + 1)]
         brokers = [await self._broker(name) for name in names]
         self.brokers += names
@@ -187,7 +198,10 @@ class Supervisor:
     def _cluster_command(self) -> list[str]:
         where = ["--home", str(self.home / "cluster"), "--host", self.options.host, "--port", self._port(0)]
         config = [] if self.options.config is None else ["--config", self.options.config]
-        return [*self.options.cluster, *config, *where, "--json"]
+        return [*self.options.cluster, *config, *where, *self._anonymous(), "--json"]
+
+    def _anonymous(self) -> list[str]:
+        return ["--anonymous", self.options.anonymous] if self.options.anonymous else []
 
     def _cluster_env(self) -> dict[str, str]:
         """Spark's temporary files are in the home; the next start removes those of a killed JVM."""
@@ -196,7 +210,9 @@ class Supervisor:
         scratch.mkdir()
         options = f'"-Djava.io.tmpdir={scratch}" {os.environ.get("SPARK_SUBMIT_OPTS", "")}'.rstrip()
         env = {"SPARK_LOCAL_DIRS": os.environ.get("SPARK_LOCAL_DIRS", str(scratch)), "SPARK_SUBMIT_OPTS": options}
-        return env | ({"TOCSIN_BRIEF": "true"} if self.options.brief else {})
+        if self.options.port and "TOCSIN_TOKEN_KEYS" not in os.environ:
+            env["TOCSIN_TOKEN_KEYS"] = f"http://{self.options.host}:{self._port(2)}/jwks.json"
+        return env | self._secrets | ({"TOCSIN_BRIEF": "true"} if self.options.brief else {})
 
     def _coordinator_command(self) -> list[str]:
         command = [*TOCSIN, "coordinator", "--home", str(self.home / "coordinator"), "--host", self.options.host]
@@ -208,11 +224,11 @@ class Supervisor:
         number = int(name.rpartition("-")[2])
         command = [*TOCSIN, "broker", "--name", name, "--home", str(self.home / "brokers" / name)]
         command += ["--host", self.options.host, "--port", self._port(1 if number == 1 else number + 2)]
-        command += ["--cluster", self.cluster, "--coordinator", self.coordinator, "--json"]
-        env = {}
+        command += ["--cluster", self.cluster, "--coordinator", self.coordinator, *self._anonymous(), "--json"]
+        env = self._secrets
         if self._location is not None:
             latitude, longitude = await self._location(number)
-            env = {"TOCSIN_BROKER_LATITUDE": str(latitude), "TOCSIN_BROKER_LONGITUDE": str(longitude)}
+            env = env | {"TOCSIN_BROKER_LATITUDE": str(latitude), "TOCSIN_BROKER_LONGITUDE": str(longitude)}
         return self._process(name, command, env)
 
     # -- brokers -------------------------------------------------------------------------------------------------------

@@ -302,6 +302,16 @@ def surge(world: Deployment, fault: Fault) -> None:
         workload.size[kind] = rng.choice((60, 300, 3_000))
 
 
+@kind(weight=3)
+def damage_results(world: Deployment, fault: Fault) -> None:
+    """The files of a channel's newest executions become unreadable."""
+    channels = list(world.cluster.data.channels.values())
+    if channels:
+        channel = channels[fault.who % len(channels)]
+        for execution in channel.executions[-1 - int(3 * fault.how) :]:
+            execution.damaged = True
+
+
 def _workload(world: Deployment, who: int) -> ChannelPlan:
     return list(world.cluster.workloads.values())[who % len(world.cluster.workloads)]
 

@@ -48,6 +48,8 @@ def promises(world: Deployment, *, whole: bool) -> Iterator[Violation]:
     yield from _published(world, whole)
     for complaint in world.coordinator.complaints:
         yield Violation("a plan lowers the maximum", complaint)
+    for complaint in world.cluster.notifier.complaints:
+        yield Violation("no channel waits for another", complaint)
 
 
 def _kept(cluster: DataCluster, client: ClientNode, it: Interest, span: Span, whole: bool) -> Iterator[Violation]:
@@ -91,9 +93,9 @@ def _excused(cluster: DataCluster, it: Interest, span: Span, who: str, execution
 
 
 def _justified(gap: RecordedGap, numbers: list[int], execution: Execution) -> bool:
-    """It was kept no longer, or under a number of which neither side could know."""
+    """It was kept no longer, is damaged, or was kept under a number of which neither side could know."""
     expired = execution.expired is not None and execution.expired <= gap.time
-    return expired or not {gap.subscription, gap.known} & set(numbers)
+    return expired or execution.damaged or not {gap.subscription, gap.known} & set(numbers)
 
 
 def _published(world: Deployment, whole: bool) -> Iterator[Violation]:

@@ -7,8 +7,9 @@ time it is. ``tests/cluster/contract`` runs the same scripts against this and ag
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import count, zip_longest
 from typing import Any
 
 import msgspec
@@ -16,16 +17,18 @@ from msgspec import Struct, field, structs
 
 from tocsin.cluster.model import Broker, OutboxEntry
 from tocsin.errors import AlreadyExists, NotFound, TypeMismatch
+from tocsin.identity.grants import ANONYMOUS_ROLE, USER_ROLE, Condition, Grant, GrantTable, Privilege
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 
 
 class Result(Struct, frozen=True):
-    """What one subscription got in one execution: ``results`` is a JSON array."""
+    """What one subscription got in one execution: ``results`` is a JSON array. ``gap``: why they are lost."""
 
     subscription: int
     execution: int
     results: bytes
+    gap: str = ""
 
 
 class Message(Struct, frozen=True):
@@ -54,6 +57,13 @@ class Execution(Struct, eq=False):
     found: dict[str, bytes]
     stored: dict[int, bytes]
     expired: float | None = None
+    damaged: bool = False  # its results cannot be read
+
+    def of(self, id: int) -> list[Result]:
+        """What a subscription gets of it. Of damaged results it is not known whose they are."""
+        if self.damaged:
+            return [Result(id, self.number, b"[]", "damaged")]
+        return [Result(id, self.number, self.stored[id])] if id in self.stored else []
 
 
 class Subscription(Struct, eq=False):
@@ -78,6 +88,7 @@ class Channel(Struct, eq=False):
     executions: list[Execution] = field(default_factory=list)
     first: int = 1  # the oldest execution that is kept
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    ended: dict[int, str] = field(default_factory=dict)  # arguments of subscriptions that have ended
     seen: dict[str, int] | None = None  # by the execution under way: arguments, subscription
     late: set[int] = field(default_factory=set)  # subscribed after the execution under way began
 
@@ -114,6 +125,8 @@ class ReferenceCluster:
         self.outbox: dict[OutboxEntry, None] = {}
         self.feeds: dict[str, Callable[[Any], bool]] = {}
         self.records: dict[str, list[Any]] = {}
+        self.roles = {ANONYMOUS_ROLE, USER_ROLE}
+        self.grants: list[Grant] = []
         self._posts: dict[tuple[str, str], Receipt] = {}
         self._ids = count(1)
 
@@ -143,8 +156,9 @@ class ReferenceCluster:
         return channel
 
     def drop_channel(self, name: str) -> None:
-        """Its subscriptions, its results and its part of the outbox go with it."""
+        """Its subscriptions, its results, its part of the outbox and its grants go with it."""
         channel = self.channel(name)
+        self.grants = [each for each in self.grants if (each.privilege, each.name) != ("subscribe", channel.name)]
         del self.channels[name.lower()]
         self.dropped.append(channel)
         self.outbox = {entry: None for entry in self.outbox if entry.channel != channel.id}
@@ -208,6 +222,7 @@ class ReferenceCluster:
             subscription.brokers.pop(broker, None)
         if not subscription.brokers:
             channel.subscriptions.pop(subscription.id, None)
+            channel.ended[subscription.id] = subscription.args
             channel.late.discard(subscription.id)
         return had
 
@@ -265,17 +280,33 @@ class ReferenceCluster:
         at = self.channel(channel)
         if not at.first <= number <= at.last:
             raise self._no_execution(at, number)
-        stored = at.executions[number - 1].stored
+        execution = at.executions[number - 1]
         mine = [each.id for each in self.subscriptions(channel, self.broker(broker).name, limit=len(at.subscriptions))]
-        return [Result(id, number, stored[id]) for id in sorted(mine) if id in stored]
+        return [result for id in sorted(mine) for result in execution.of(id)]
 
-    def results(self, channel: str, id: int, after: int, limit: int = 100, *, strict: bool = False) -> list[Result]:
-        """What one subscription got after an execution; 0 means from the oldest that is kept, unless ``strict``."""
+    def results(
+        self,
+        channel: str,
+        id: int,
+        after: int,
+        limit: int = 100,
+        *,
+        strict: bool = False,
+        same_as: int | None = None,
+    ) -> list[Result]:
+        """What one subscription got after an execution; 0 means from the oldest that is kept, unless ``strict``.
+
+        ``same_as``: only if it has the arguments of this one, or had them before it ended.
+        """
         at = self.channel(channel)
+        if same_as is not None and same_as != id:
+            every = at.ended | {each.id: each.args for each in at.subscriptions.values()}
+            if id not in every or every[id] != every.get(same_as):
+                raise NotFound("subscription", str(id))
         if after < at.first - 1 and (after or strict):
             raise self._no_execution(at, after + 1)
         kept = at.executions[max(after, at.first - 1) :]
-        return [Result(id, each.number, each.stored[id]) for each in kept if id in each.stored][:limit]
+        return [result for each in kept for result in each.of(id)][:limit]
 
     @staticmethod
     def _no_execution(channel: Channel, number: int) -> NotFound:
@@ -285,10 +316,16 @@ class ReferenceCluster:
 
     # -- notifications
 
-    def entries(self, broker: int, limit: int) -> list[OutboxEntry]:
-        """In order of channel and execution."""
-        mine = [entry for entry in self.outbox if entry.broker == broker]
-        return sorted(mine, key=lambda entry: (entry.channel, entry.execution))[:limit]
+    def entries(self, broker: int, limit: int, known: Collection[OutboxEntry] = ()) -> list[OutboxEntry]:
+        """Without the known ones: the oldest of each channel, then the second of each. Channels with the fewest known
+        entries come first, then those that have waited longest."""
+        held = Counter(entry.channel for entry in known)
+        channels: dict[int, list[OutboxEntry]] = {}
+        for entry in self.outbox:  # by age
+            if entry.broker == broker and entry not in known:
+                channels.setdefault(entry.channel, []).append(entry)
+        ranks = zip_longest(*(channels[channel] for channel in sorted(channels, key=held.__getitem__)))
+        return [entry for rank in ranks for entry in rank if entry is not None][:limit]
 
     def delete(self, entries: Sequence[OutboxEntry]) -> None:
         """The broker has answered."""
@@ -305,6 +342,64 @@ class ReferenceCluster:
             return message
         found = self.pull(channel.name, entry.execution, broker.name)
         return structs.replace(message, results=found) if found else None
+
+    # -- grants
+
+    def create_role(self, name: str) -> None:
+        if name.lower() in self.roles:
+            raise AlreadyExists("role", name)
+        self.roles.add(name.lower())
+
+    def drop_role(self, name: str) -> None:
+        """Its grants go with it."""
+        self.roles.remove(self._role(name))
+        self.grants = [each for each in self.grants if each.role != name.lower()]
+
+    def grant(
+        self, privilege: Privilege, name: str | None, role: str, conditions: Mapping[str, tuple[str | None, Any]]
+    ) -> None:
+        """``conditions``: by parameter, the name of a claim, or None and a value."""
+        made = self._grant(privilege, name, role, conditions)
+        if made.key not in [each.key for each in self.grants]:
+            self.grants.append(made)
+
+    def revoke(
+        self, privilege: Privilege, name: str | None, role: str, conditions: Mapping[str, tuple[str | None, Any]]
+    ) -> None:
+        """Without conditions: all grants of the role on the object."""
+        gone = self._grant(privilege, name, role, conditions)
+        kept = [
+            each
+            for each in self.grants
+            if (each.role, each.privilege, each.name) != (gone.role, gone.privilege, gone.name)
+            or (conditions and each.key != gone.key)
+        ]
+        if len(kept) == len(self.grants):
+            raise NotFound("grant", str(gone))
+        self.grants = kept
+
+    def grant_table(self) -> GrantTable:
+        return GrantTable(tuple(self.grants), tuple(channel.name for channel in self.channels.values()))
+
+    def _role(self, name: str) -> str:
+        if name.lower() not in self.roles:
+            raise NotFound("role", name)
+        return name.lower()
+
+    def _grant(
+        self, privilege: Privilege, name: str | None, role: str, conditions: Mapping[str, tuple[str | None, Any]]
+    ) -> Grant:
+        if name is None or privilege != "subscribe":
+            return Grant(self._role(role), privilege, name)
+        channel = self.channel(name)
+        for parameter in conditions:
+            if parameter.lower() not in channel.parameters:
+                raise NotFound("parameter", parameter)
+        found = [
+            Condition(parameter.lower(), channel.parameters.index(parameter.lower()), claim, value)
+            for parameter, (claim, value) in conditions.items()
+        ]
+        return Grant(self._role(role), privilege, channel.name, tuple(found))
 
     # -- publications
 

@@ -23,10 +23,12 @@ STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
 #: What every drawn network begins with: small buffers and short waits, so that much happens.
 BROKER = BrokerConfig(
     heartbeat=3.0,
+    silence=9.0,
     hello_timeout=5.0,
     grace=12.0,
     buffer_bytes=4_096,
     coordinator="http://coordinator",
+    anonymous="all",
     fetches=2,
     limits=BrokerLimits(cache_bytes=4_096, cache_results=4),
 )
@@ -102,7 +104,8 @@ def draw(rng: Random) -> Scenario:
     capacities = [rng.choice((1.0, 1.0, 1.0, 2.0)) for _ in range(brokers + spare)]
     broker = structs.replace(
         BROKER,
-        heartbeat=rng.choice((2.0, 3.0, 5.0)),
+        heartbeat=(heartbeat := rng.choice((2.0, 3.0, 5.0))),
+        silence=3 * heartbeat,
         grace=rng.choice((4.0, 12.0, 30.0)),
         buffer_bytes=rng.choice((2_048, 8_192)),
         limits=BrokerLimits(

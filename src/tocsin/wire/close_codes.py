@@ -40,8 +40,8 @@ BAD_TICKET = Close(
 
 SILENT = Close(4100, "silent", True, "The client sent nothing for too long.")
 HELLO_TIMEOUT = Close(4101, "hello_timeout", True, "No `hello` came in time.")
-USERS_AWAY = Close(4103, "users_away", True, "The token cannot be looked up now. Try again, here or at another broker.")
 MIGRATED = Close(4102, "migrated", True, "Another broker serves the subscriber now.")
+UNVERIFIED = Close(4103, "unverified", True, "The token could not be checked, because a store fails. Reconnect later.")
 
 CLOSES: dict[int, Close] = {each.code: each for each in tuple(vars().values()) if isinstance(each, Close)}
 

@@ -18,6 +18,8 @@ from tocsin.wire.position import Position
 SUBPROTOCOL = "tocsin.v1.json"
 #: Records in one ``publish``.
 MOST_RECORDS = 1_000
+#: Characters of a subscriber id: 128 random bits need as many.
+LEAST_SUBSCRIBER = 22
 
 RequestId = Annotated[int, Meta(ge=0, le=2**53 - 1, description="chosen by the client; the answer repeats it")]
 SubscriptionId = Annotated[int, Meta(ge=1, le=2**53 - 1, description="id of a BE subscription in the data cluster")]
@@ -49,10 +51,11 @@ class Hello(Message, frozen=True, tag="hello"):
         Annotated[
             str,
             Meta(
-                min_length=8,
+                min_length=LEAST_SUBSCRIBER,
                 max_length=64,
                 pattern="^[A-Za-z0-9_-]+$",
-                description="the client's identity on all brokers: random, chosen once and kept",
+                description="the client's identity on all brokers: random, chosen once, kept, and secret; a client "
+                "that connects with it replaces the connection that has it",
             ),
         ]
         | None
@@ -112,12 +115,18 @@ class Ack(Message, frozen=True, tag="ack"):
 
 
 class Ping(Message, frozen=True, tag="ping"):
-    """Tests the connection. Answered by ``pong``. A broker's ping carries its position in each channel.
+    """Tests the connection. Answered by ``pong``, if asked to. A broker's ping carries its position in each channel.
 
     A client has received everything up to that execution for those of its subscriptions that are live.
     """
 
     positions: Annotated[dict[str, Execution], Meta(description="channel: execution")] = field(default_factory=dict)
+    answer: Annotated[
+        bool, Meta(description="whether to send `pong`; most of a broker's pings only show that it lives")
+    ] = True
+    alternatives: Annotated[
+        dict[str, str], Meta(description="as in `welcome`, when they have changed; empty: as before")
+    ] = field(default_factory=dict)
 
 
 class MigrationFailed(Message, frozen=True, tag="migration_failed"):
@@ -164,6 +173,10 @@ class Welcome(Message, frozen=True, tag="welcome"):
         float,
         Meta(ge=0, description="if the connection breaks, reconnect after a random delay of up to this many seconds"),
     ] = 1.0
+    alternatives: Annotated[
+        dict[str, str],
+        Meta(description="other brokers and their addresses, for when this broker and the coordinator are away"),
+    ] = field(default_factory=dict)
 
 
 class Subscribed(Message, frozen=True, tag="subscribed"):
@@ -243,7 +256,11 @@ class Gap(Message, frozen=True, tag="gap"):
     after: Execution
     next: Execution
     reason: Annotated[
-        str, Meta(description="`retention`: they have expired; `released`: no broker held the subscription meanwhile")
+        str,
+        Meta(
+            description="`retention`: they have expired; `released`: no broker held the subscription meanwhile; "
+            "`damaged`: their file cannot be read"
+        ),
     ]
 
 
@@ -260,7 +277,7 @@ class Migrate(Message, frozen=True, tag="migrate"):
 
 
 class Ended(Message, frozen=True, tag="ended"):
-    """The subscription has ended: its channel no longer exists."""
+    """The subscription has ended: its channel no longer exists, or it is not granted any more."""
 
     subscription: SubscriptionId
     code: Annotated[str, Meta(description="stable, for programs")]

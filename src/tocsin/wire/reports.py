@@ -6,19 +6,21 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from tocsin.wire.join import Join, Joined
+from tocsin.wire.messages import LEAST_SUBSCRIBER
+
 #: Part of a path, so without a slash.
 Name = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[^/]+$")]
 
 
 class Registration(Struct, frozen=True, forbid_unknown_fields=True):
-    """``registerbroker``. ``secret``: the operator gives the same one to brokers and coordinator."""
+    """``registerbroker``. ``join``: required if the coordinator has a join secret."""
 
     broker: Name
     url: Annotated[str, Meta(min_length=1, max_length=2_000)]
-    secret: str = ""
-    identity: Annotated[
-        str, Meta(max_length=128, description="a secret of this broker: only it can register its name again")
-    ] = ""
+    join: Annotated[
+        Join | None, Meta(description="the broker's key: only a broker with this key can register its name again")
+    ] = None
     capacity: Annotated[float, Meta(gt=0)] = 1.0
     max_subscribers: Annotated[int, Meta(ge=1)] = 2**31 - 1
     lat: Annotated[float, Meta(ge=-90, le=90)] | None = None
@@ -27,14 +29,19 @@ class Registration(Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(max_length=128, description="changes with each start of the broker: earlier tickets become void")
     ] = ""
 
+    @property
+    def key(self) -> str:
+        return self.join.key if self.join is not None else ""
+
 
 class Registered(Struct, frozen=True):
-    """``key`` (hex) verifies tickets; ``token`` authenticates the broker's reports."""
+    """``key`` (hex) verifies tickets; ``token`` belongs to this registration, and every report has it."""
 
     broker: str
     key: str
     token: str
     interval: Annotated[float, Meta(description="seconds between two reports")]
+    joined: Annotated[Joined | None, Meta(description="the coordinator's own key, if the broker sent one")] = None
 
 
 class FailedMigration(Struct, frozen=True):
@@ -86,12 +93,24 @@ class ReportReply(Struct, frozen=True):
     drop: Annotated[
         list[str], Meta(description="subscribers that are at another broker; close their outdated connection")
     ] = field(default_factory=list)
+    alternatives: Annotated[
+        dict[str, str],
+        Meta(description="addresses of other brokers, for the clients; where nothing is said, as before"),
+    ] = field(default_factory=dict)
 
 
 class BrokerRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """``requestbroker``."""
 
-    subscriber: Annotated[str, Meta(min_length=8, max_length=64, pattern="^[A-Za-z0-9_-]+$")]
+    subscriber: Annotated[
+        str,
+        Meta(
+            min_length=LEAST_SUBSCRIBER,
+            max_length=64,
+            pattern="^[A-Za-z0-9_-]+$",
+            description="as in `hello`: a secret of the client",
+        ),
+    ]
     lat: Annotated[float, Meta(ge=-90, le=90)] | None = None
     lon: Annotated[float, Meta(ge=-360, le=360)] | None = None
     distances: Annotated[

@@ -7,7 +7,7 @@ from broker_harness import BrokerHarness, at, executions
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
-from tocsin.broker.core.be_subscriptions import MOST_IN_REQUEST
+from tocsin.broker.core.be_subscriptions import MOST_IN_REQUEST, SPELLINGS
 from tocsin.broker.core.events import Problem
 from tocsin.config import BrokerLimits
 from tocsin.wire import messages as wire
@@ -144,6 +144,64 @@ def test_a_refused_subscription_does_not_count_towards_the_limit():
     harness.took("p")
     harness.subscribe("p", "y")
     assert harness.took("p") == []
+
+
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        (BrokerLimits(argument_bytes=20), "at most 20"),
+        (BrokerLimits(connection_argument_bytes=50), "at most 50 bytes of arguments of all subscriptions of a conn"),
+        (BrokerLimits(channel_argument_bytes=50), "at most 50 bytes of arguments of all subscriptions of C"),
+    ],
+)
+def test_arguments_have_a_limited_size(limits, message):
+    harness = BrokerHarness(limits)
+    harness.open("p")
+    harness.subscribe("p", "x" * 8)
+    harness.confirm(7)
+    harness.subscribe("p", "y" * 40, id=2)
+    *_, error = harness.took("p")
+    assert error.code == "limit_exceeded" and message in error.message
+    assert len(harness.did(do.Subscribe)) == 1
+
+
+def test_arguments_count_until_their_subscription_ends():
+    harness = BrokerHarness(BrokerLimits(connection_argument_bytes=50), heartbeat=0.0)
+    harness.open("p")
+    for turn in range(3):
+        harness.subscribed("p", 7 + turn, kind=f"{turn}" * 40)
+        harness.say("p", wire.Unsubscribe(9, 7 + turn))
+    assert not [each for each in harness.took("p") if isinstance(each, wire.Error)]
+    harness.tick(100)
+    harness.handle(ev.Unsubscribed("C"))
+    assert harness.state.be_subscriptions.channels == {}
+
+
+def test_refused_and_expired_arguments_do_not_count_for_the_channel():
+    harness = BrokerHarness(BrokerLimits(channel_argument_bytes=50), grace=10.0, heartbeat=0.0)
+    harness.open("p", "q")
+    harness.subscribed("p", 7)
+    for turn in range(3):
+        harness.subscribe("q", f"{turn}" * 30)
+        harness.did(do.Subscribe)
+        harness.confirm(Problem("type_mismatch", "no"))
+    harness.subscribed("q", 8, kind="y" * 30)
+    harness.close("q")
+    harness.tick(11)
+    harness.handle(ev.Unsubscribed("C"))
+    assert harness.state.be_subscriptions.channels["c"].argument_bytes == len(b'["fire"]')
+
+
+def test_a_be_subscription_keeps_a_limited_number_of_spellings(harness):
+    harness.subscribed("p")
+    for turn in range(100):
+        harness.say("q", wire.Subscribe(turn, "C", {"k" * turn: "fire"}))
+        harness.confirm(7)
+    assert len(harness.state.be_subscriptions._by_key) == SPELLINGS
+    harness.close("p")
+    harness.close("q")
+    harness.tick(100)
+    assert harness.state.be_subscriptions._by_key == {}
 
 
 def test_a_subscriber_that_disconnects_before_the_confirmation_receives_nothing(harness):

@@ -105,11 +105,11 @@ def test_peers_that_wait_for_expired_results_continue_after_them():
 def test_a_previous_id_is_fetched_for_one_peer_alone():
     fetches, be = FetchQueue(2), subscription()
     fetches.fetch_previous(be, "p", (4,), 3)
-    assert fetches.start() == [Fetch(1, "C", 4, at(3))] and fetches.current(fetches.jobs[1])
+    assert fetches.start() == [Fetch(1, "C", 4, at(3), same_as=7)] and fetches.current(fetches.jobs[1])
 
 
 def test_only_the_latest_request_for_a_previous_id_is_carried_out():
     fetches, be = FetchQueue(2), subscription()
     fetches.fetch_previous(be, "p", (4,), 3)
     fetches.fetch_previous(be, "p", (4,), 2)
-    assert fetches.start() == [Fetch(2, "C", 4, at(2))]
+    assert fetches.start() == [Fetch(2, "C", 4, at(2), same_as=7)]

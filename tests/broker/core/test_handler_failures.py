@@ -11,6 +11,7 @@ from msgspec import Raw
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Problem
+from tocsin.identity.grants import GrantTable
 from tocsin.wire import messages as wire
 from tocsin.wire.reports import MigrationOrder, ReportReply
 
@@ -70,6 +71,7 @@ EVENTS: list[Any] = [
     ev.FetchEarly(1),
     ev.Published("F"),
     ev.PublishFailed("F", Problem("not_found", "no")),
+    ev.GrantsChanged(GrantTable((), ("C", "Other"))),
     ev.Ordered(ReportReply(1, migrations=[ORDER])),
     ev.Tick(),
     ev.Stopping(),

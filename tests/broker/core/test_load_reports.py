@@ -91,14 +91,15 @@ def test_a_user_with_a_websocket_is_reported_once():
     assert subscribers(harness) == ({"b:1": [7]}, ["ann"])
 
 
-def test_a_lost_report_is_repeated_in_the_next_one():
+def test_after_a_lost_report_the_next_one_is_full():
     harness = polling()
     reports = harness.state.load_reports
     reports.put_back(reports.changes(1, harness.now, full=False))
     assert subscribers(harness) == ({"ann": [7]}, [])
     harness.handle(ev.UserEnded("ann"))
     reports.put_back(reports.changes(2, harness.now, full=False))
-    assert subscribers(harness) == ({}, ["ann"])
+    report = reports.changes(3, harness.now, full=False)
+    assert report.full and report.subscribers == {}
 
 
 def test_a_user_over_rest_migrates_with_its_next_request():
@@ -139,3 +140,26 @@ def test_the_migration_of_an_unknown_user_fails():
     harness.handle(order("bob"))
     (failed,) = harness.state.load_reports.changes(1, harness.now, full=False).outcomes
     assert failed.ticket == "ticket"
+
+
+def test_without_a_coordinator_nothing_is_kept_of_past_connections():
+    harness = BrokerHarness()
+    for n in range(100):
+        harness.open(n)
+        harness.close(n)
+        harness.log_in(n, f"user-{n}")
+        harness.handle(ev.UserEnded(f"user-{n}"))
+    assert harness.state.context.changed == harness.state.context.changed_users == {}
+
+
+def test_while_the_coordinator_is_away_nothing_is_kept_of_past_connections():
+    harness = BrokerHarness()
+    reports = harness.state.load_reports
+    reports.changes(1, harness.now, full=True)
+    harness.open("p")
+    reports.put_back(reports.changes(2, harness.now, full=False))
+    for n in range(100):
+        harness.open(n)
+        harness.close(n)
+    assert harness.state.context.changed == {}
+    assert list(reports.changes(3, harness.now, full=False).subscribers) == ["b:1"]

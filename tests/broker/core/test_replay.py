@@ -393,6 +393,24 @@ def test_the_previous_id_is_not_fetched_for_a_subscriber_that_has_left(harness):
     assert harness.took("q") == [] and harness.did(do.Fetch) == []
 
 
+def test_results_of_a_claimed_id_are_asked_for_as_those_of_the_present_one(harness):
+    """The data cluster gives nothing of an id with other arguments: then a gap is announced."""
+    harness.close("p")
+    harness.tick(100)
+    harness.did(do.Unsubscribe)
+    harness.handle(ev.Unsubscribed("C"))
+    harness.subscribe("q", after=3, previous_id=4)
+    harness.confirm(9, position=20)
+    request = fetch(harness)
+    assert (request.subscription, request.same_as) == (4, 9)
+    harness.handle(ev.Fetched(request.job, []))
+    request = fetch(harness)
+    assert (request.subscription, request.same_as, request.find_begin) == (9, None, True)
+    harness.handle(ev.Fetched(request.job, [], begins_after=at(20)))
+    _, gap, live = harness.took("q")
+    assert (gap.after, gap.next, gap.reason) == (3, 21, "released") and live == wire.Live(9, 20)
+
+
 # -- lost notifications ------------------------------------------------------------------------------------------------
 
 

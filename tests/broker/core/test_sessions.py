@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from broker_harness import BrokerHarness
 
 from tocsin.broker.core import events as ev
@@ -9,6 +10,9 @@ from tocsin.broker.core import instructions as do
 from tocsin.config import BrokerLimits
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
+from tocsin.wire.reports import ReportReply
+
+SUBSCRIBER = "subscriber-with-22-char"
 
 
 def closed(harness: BrokerHarness) -> list[tuple[object, str]]:
@@ -76,6 +80,14 @@ def test_a_connection_over_the_limit_of_its_address_is_closed():
     harness.handle(ev.Opened("q", "a"))
     harness.handle(ev.Opened("r", "b"))
     assert closed(harness) == [("q", "try_later")]
+
+
+def test_one_address_has_a_thousand_connections_by_default_and_this_machine_any_number():
+    harness = BrokerHarness()
+    for n in range(1_001):
+        harness.handle(ev.Opened(n, "192.0.2.1"))
+        harness.handle(ev.Opened(-1 - n, "127.0.0.1"))
+    assert closed(harness) == [(1_000, "try_later")]
 
 
 def test_a_closed_connection_does_not_count_towards_the_limit():
@@ -155,6 +167,54 @@ def test_the_close_of_the_old_connection_does_not_affect_the_new_one():
     harness.close("p")
     harness.log_in("r", "ann/phone")
     assert closed(harness) == [("p", "replaced"), ("q", "replaced")]
+
+
+def test_a_hello_has_no_effect_before_its_token_is_verified():
+    harness = BrokerHarness()
+    harness.handle(ev.Opened("p"))
+    harness.say("p", wire.Hello(0, subscriber=SUBSCRIBER))
+    harness.handle(ev.Opened("q"))
+    harness.say("q", wire.Hello(0, "made-up", subscriber=SUBSCRIBER))
+    assert closed(harness) == []
+    harness.handle(ev.Authenticated("q", None))
+    assert closed(harness) == [("q", "unauthorized")]
+
+
+def test_a_subscriber_that_connects_again_replaces_its_connection():
+    harness = BrokerHarness()
+    for peer in "pq":
+        harness.handle(ev.Opened(peer))
+        harness.say(peer, wire.Hello(0, subscriber=SUBSCRIBER))
+    assert closed(harness) == [("p", "replaced")]
+
+
+@pytest.mark.parametrize("user", [None, "bob/phone"])
+def test_the_connection_of_a_user_is_replaced_by_the_same_user_only(user):
+    harness = BrokerHarness()
+    for peer, name in (("p", "ann/phone"), ("q", user)):
+        harness.handle(ev.Opened(peer))
+        harness.say(peer, wire.Hello(0, name and "token", subscriber=SUBSCRIBER))
+        if name:
+            harness.handle(ev.Authenticated(peer, name))
+    assert closed(harness) == [("q", "unauthorized")]
+
+
+def test_a_bad_ticket_replaces_no_connection():
+    harness = BrokerHarness()
+    harness.log_in("p", "ann/phone")
+    harness.handle(ev.Opened("q"))
+    harness.say("q", wire.Hello(0, "token", ticket="forged"))
+    harness.handle(ev.Authenticated("q", "ann/phone"))
+    assert closed(harness) == [("q", "bad_ticket")]
+
+
+def test_many_bytes_during_the_token_lookup_close_the_connection():
+    harness = BrokerHarness(BrokerLimits(frame_bytes=5_000, connection_argument_bytes=5_000))
+    harness.handle(ev.Opened("p"))
+    harness.say("p", wire.Hello(3, "secret"))
+    for _ in range(5):
+        harness.say("p", wire.Subscribe(4, "C", ["x" * 4_500]))
+    assert closed(harness) == [("p", "flood")]
 
 
 # -- malformed messages ------------------------------------------------------------------------------------------------
@@ -250,6 +310,38 @@ def test_every_connection_is_pinged_once_a_heartbeat():
     for _ in range(5):
         harness.tick()
     assert [harness.took(peer) for peer in range(10)] == [[wire.Ping()]] * 10
+
+
+def test_an_answer_is_asked_for_three_times_before_a_connection_counts_as_silent():
+    harness = BrokerHarness(heartbeat=2.0, silence=30.0)
+    harness.open("p")
+    asked = []
+    for second in range(29):
+        harness.tick()
+        asked += [second for message in harness.took("p") if message.answer]
+    assert len(asked) == 3 and not harness.did(do.Close)
+    for _ in range(4):
+        harness.tick()
+    assert [it.peer for it in harness.did(do.Close)] == ["p"]
+
+
+def test_a_welcome_names_the_other_brokers_and_a_ping_those_that_came_later():
+    harness = BrokerHarness(heartbeat=1.0)
+    orders = [ReportReply(number, alternatives={"c": f"http://c{number}"}) for number in (1, 1, 2)]
+    harness.handle(ev.Ordered(orders[0]))
+    harness.handle(ev.Opened("p"))
+    harness.say("p", wire.Hello(1))
+    (welcome,) = harness.took("p")
+    assert welcome.alternatives == {"c": "http://c1"}
+    harness.handle(ev.Ordered(orders[1]))
+    harness.tick()
+    assert harness.took("p") == [wire.Ping()]
+    harness.handle(ev.Ordered(orders[2]))
+    harness.tick()
+    assert wire.Ping(answer=False, alternatives={"c": "http://c2"}) in harness.took("p")
+    harness.handle(ev.Ordered(ReportReply(3)))
+    harness.tick()
+    assert harness.took("p") == [wire.Ping()]
 
 
 def test_a_ping_contains_the_positions_of_the_channels():

@@ -9,6 +9,7 @@ from broker_harness import BrokerHarness, at, executions
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Problem
+from tocsin.config import BrokerLimits
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import DurableSubscription
@@ -270,8 +271,90 @@ def test_the_subscriptions_of_a_migrated_user_expire():
     assert harness.done == [do.Unsubscribe("C", [7])]
 
 
+# -- limits of a user --------------------------------------------------------------------------------------------------
+
+
+def asked_over_rest(harness: BrokerHarness, user: str, kind: str, id: int) -> list[wire.Error]:
+    """Subscribes in a request of its own; returns the errors."""
+    peer = f"{user} {kind}"
+    harness.handle(ev.OpenedForUser(peer, user))
+    harness.subscribe(peer, kind)
+    if harness.did(do.Subscribe):
+        harness.confirm(id)
+    harness.close(peer)
+    return [each for each in harness.took(peer) if isinstance(each, wire.Error)]
+
+
+def test_the_limit_of_subscriptions_holds_over_all_requests_and_devices_of_a_user():
+    harness = BrokerHarness(BrokerLimits(subscriptions=3))
+    assert [asked_over_rest(harness, "ann/phone", str(n), n + 7) for n in range(3)] == [[], [], []]
+    for user in ("ann/phone", "ann/laptop"):
+        (error,) = asked_over_rest(harness, user, "more", 20)
+        assert error.code == "limit_exceeded" and "at most 3" in error.message
+    harness.log_in("p", "ann/phone")
+    harness.took("p")
+    harness.subscribe("p", "more")
+    (error,) = harness.took("p")
+    assert error.code == "limit_exceeded"
+    assert asked_over_rest(harness, "bob/phone", "more", 20) == []
+
+
+def test_a_user_at_the_limit_resumes_what_is_durable():
+    harness = BrokerHarness(BrokerLimits(subscriptions=1))
+    assert asked_over_rest(harness, "ann/phone", "fire", 7) == []
+    assert asked_over_rest(harness, "ann/phone", "fire", 7) == []
+
+
+def test_what_is_being_restored_counts_for_the_user_and_can_be_resumed():
+    harness = BrokerHarness(BrokerLimits(subscriptions=1))
+    harness.log_in("p", "ann", DurableSubscription(7, "C", ["fire"], 3))
+    harness.took("p")
+    harness.subscribe("p", "flood", id=2)
+    (error,) = harness.took("p")
+    assert error.code == "limit_exceeded"
+    harness.subscribe("p", "fire", id=3)
+    harness.confirm(7)
+    assert [type(each) for each in harness.took("p")] == [wire.Subscribed]
+
+
+def test_the_arguments_of_a_user_have_a_limited_size_over_all_requests():
+    harness = BrokerHarness(BrokerLimits(user_argument_bytes=50))
+    assert asked_over_rest(harness, "ann/phone", "x" * 30, 7) == []
+    (error,) = asked_over_rest(harness, "ann/laptop", "y" * 30, 8)
+    assert error.code == "limit_exceeded" and "50 bytes" in error.message
+
+
+def test_what_a_user_ends_does_not_count_any_more():
+    harness = BrokerHarness(BrokerLimits(subscriptions=1))
+    for turn in range(3):
+        harness.log_in("p", "ann")
+        harness.took("p")
+        harness.subscribe("p", str(turn))
+        harness.close("p")
+        harness.did(do.Subscribe)
+        harness.confirm(7 + turn)
+        harness.log_in("p", "ann")
+        harness.subscribe("p", str(turn))
+        harness.say("p", wire.Unsubscribe(9, 7 + turn))
+        assert [each for each in harness.took("p") if isinstance(each, wire.Error)] == []
+        harness.close("p")
+    asked_over_rest(harness, "ann", "more", 20)
+    harness.handle(ev.UserEnded("ann"))
+    assert harness.state.be_subscriptions.durable.quotas.by_user == {}
+
+
+def test_a_restore_that_is_repeated_counts_once():
+    harness = BrokerHarness()
+    durable = [DurableSubscription(7, "C", ["fire"], 3)]
+    for _ in range(5):
+        harness.handle(ev.Restored("ann", durable))
+    assert harness.state.be_subscriptions.durable.quotas.by_user["ann"].subscriptions == 1
+    harness.confirm(7)
+    assert harness.state.be_subscriptions.durable.quotas.by_user["ann"].subscriptions == 1
+
+
 def authenticated(peer: str, user: str | None = "ann", issued: float = 5.0, expires: float = 100.0, **more: Any) -> Any:
-    return ev.Authenticated(peer, user, [], issued, expires, **more)
+    return ev.Authenticated(peer, user, [], issued=issued, expires=expires, **more)
 
 
 def connect(harness: BrokerHarness, event: Any) -> None:
@@ -314,10 +397,10 @@ def test_a_token_of_another_session_ends_the_connection():
 
 def test_a_token_that_cannot_be_looked_up_ends_a_new_connection_for_now_and_keeps_others():
     harness = BrokerHarness()
-    away = authenticated("p", None, problem="away", retry=True)
+    away = authenticated("p", None, problem="away", failed=True)
     connect(harness, away)
-    assert closes(harness) == [("p", close_codes.USERS_AWAY.code)]
-    assert close_codes.USERS_AWAY.reconnect and not close_codes.UNAUTHORIZED.reconnect
+    assert closes(harness) == [("p", close_codes.UNVERIFIED.code)]
+    assert close_codes.UNVERIFIED.reconnect and not close_codes.UNAUTHORIZED.reconnect
     connect(harness, authenticated("p"))
     harness.handle(away)
     assert closes(harness) == []
@@ -333,8 +416,8 @@ def test_a_revocation_ends_the_connections_and_requests_of_older_tokens():
     harness = BrokerHarness()
     connect(harness, authenticated("p", issued=5.0))
     harness.subscribed("p")
-    harness.handle(ev.OpenedForUser("old", "ann", 4.0))
-    harness.handle(ev.OpenedForUser("new", "ann", 7.0))
+    harness.handle(ev.OpenedForUser("old", "ann", issued=4.0))
+    harness.handle(ev.OpenedForUser("new", "ann", issued=7.0))
     harness.handle(ev.UserRevoked("ann", 6.0))
     assert sorted(closes(harness)) == [("old", close_codes.UNAUTHORIZED.code), ("p", close_codes.UNAUTHORIZED.code)]
     assert harness.state.users.durable.has("ann", 7)

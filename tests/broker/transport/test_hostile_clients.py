@@ -12,8 +12,10 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from broker_lab import Broker, Speaker, broker
+from rest_user import RestUser
 from websockets.exceptions import ConnectionClosed
 
 from tocsin.wire import SUBPROTOCOL, close_codes
@@ -244,7 +246,7 @@ def test_a_silent_connection_is_closed_after_the_hello_timeout(short_timeout):
     raw.close()
 
 
-@pytest.mark.parametrize("short_timeout", [{"heartbeat": 1.0}], indirect=True)
+@pytest.mark.parametrize("short_timeout", [{"heartbeat": 1.0, "silence": 3.0}], indirect=True)
 def test_a_client_that_does_not_answer_pings_is_closed(short_timeout):
     raw = Raw(short_timeout.port)
     raw.send(HELLO)
@@ -272,4 +274,47 @@ def test_a_flood_of_subscriptions_ends_at_the_limit(served_broker):
         speaker.send(*flood[start : start + 500])
     answers = [speaker.next("subscribed") for _ in range(1000)] + [speaker.next("error") for _ in range(500)]
     assert {each.get("code") for each in answers} == {None, "limit_exceeded"}
+    speaker.close()
+
+
+@pytest.mark.usefixtures("witness")
+def test_hundreds_of_large_arguments_are_refused_and_another_channel_goes_on(served_broker, cluster):
+    """320 subscriptions with 900 kB each would fill Spark's memory."""
+    other, attacker = Speaker(served_broker.url), Speaker(served_broker.url)
+    other.ask("subscribe", channel="Above", args=[77])
+    for n in range(320):
+        refused = attacker.ask("subscribe", channel="OfKind", args=[f"{n}" + "A" * 900_000])
+        assert (refused["code"], "4096" in refused["message"]) == ("limit_exceeded", True)
+    cluster.found("Above", ([77], [{"n": 78}]))
+    assert other.next("notify")["results"] == [{"n": 78}]
+    kinds_of = {str(each["args"][0])[:5] for each in cluster.subscriptions("OfKind", None, 0, 10_000)}
+    assert not any("AAA" in kind for kind in kinds_of)
+    attacker.close()
+    other.close()
+
+
+def test_the_arguments_of_a_connection_have_a_limited_size(served_broker):
+    attacker = Speaker(served_broker.url)
+    answers = [attacker.ask("subscribe", channel="OfKind", args=[f"{n:06}" + "B" * 4_000]) for n in range(300)]
+    refused = [each for each in answers if each["type"] == "error"]
+    assert len(refused) == 300 - 1024 * 1024 // 4_010 and {each["code"] for each in refused} == {"limit_exceeded"}
+    attacker.close()
+
+
+def test_large_arguments_are_refused_over_rest_and_in_a_stream(served_broker):
+    user = RestUser(served_broker.url)
+    large = "C" * 5_000
+    found = user.post("/subscribe", channel="OfKind", args=[large])
+    assert (found.status_code, found.json()["error"]["code"]) == (413, "limit_exceeded")
+    found = httpx.get(f"{served_broker.url}/events", params={"channel": "OfKind", "kind": large}, timeout=120)
+    assert (found.status_code, found.json()["error"]["code"]) == (413, "limit_exceeded")
+
+
+def test_the_limit_of_subscriptions_holds_for_a_user_over_rest(strict):
+    user = RestUser(strict.url)
+    answers = [user.post("/subscribe", channel="OfKind", args=[f"{n}"]) for n in range(5)]
+    assert [each.status_code for each in answers] == [201, 201, 201, 413, 413]
+    speaker = Speaker(strict.url, token=user.token)
+    assert speaker.ask("subscribe", channel="OfKind", args=["more"])["code"] == "limit_exceeded"
+    assert speaker.ask("subscribe", channel="OfKind", args=["0"])["type"] == "subscribed"
     speaker.close()

@@ -16,7 +16,10 @@ from broker_lab import broker
 from rest_user import RestUser, events, rows
 
 from sparkless import Sparkless
-from tocsin.wire.reports import LoadReport, MigrationOrder, Registered, ReportReply
+from tocsin.identity.part_keys import PartGate, PartKey
+from tocsin.wire.reports import LoadReport, MigrationOrder, Registered, Registration, ReportReply
+
+GATE = PartGate("coordinator", PartKey(b"c" * 32, "/coordinator"), "")
 
 kinds = (f"migrating{n}" for n in itertools.count(1))
 
@@ -66,7 +69,9 @@ def serve(coordinator: Coordinator) -> Iterator[str]:
             if self.path.endswith("/report"):
                 answer: object = coordinator.report(msgspec.json.decode(body, type=LoadReport))
             else:
-                answer = Registered("migrating", "00", "token", 0.02)
+                asked = msgspec.json.decode(body, type=Registration)
+                joined = GATE.admit(asked.broker, asked.url, asked.join, "")
+                answer = Registered("migrating", "00", "token", 0.02, joined)
             data = msgspec.json.encode(answer)
             self.send_response(200)
             self.send_header("content-length", str(len(data)))

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from tocsin.broker.core import events as ev
@@ -19,6 +20,9 @@ from tocsin.broker.core import instructions as do
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.http_client import UpstreamClient
 from tocsin.config import BrokerConfig
+from tocsin.http.tls import Tls
+from tocsin.identity.part_keys import PartGate, PartKey, Peer
+from tocsin.wire.join import Join
 from tocsin.wire.position import Position
 
 
@@ -76,7 +80,9 @@ class Rig:
             state=SimpleNamespace(be_subscriptions=SimpleNamespace(channels={})),
             handle=self.handle,
         )
-        self.upstream = UpstreamClient(driver, "http://broker/notify", "own")
+        self.peer = Peer("data cluster", PartKey(b"k" * 32, "b"), "the secret")
+        self.gate = PartGate("data cluster", PartKey(b"c" * 32, "data cluster"), "the secret")
+        self.upstream = UpstreamClient(driver, "http://broker/notify", self.peer, Tls())
         self.upstream._client = httpx.AsyncClient(
             transport=httpx.MockTransport(self.answer), base_url="http://cluster", timeout=60
         )
@@ -89,6 +95,10 @@ class Rig:
         if isinstance(answer, asyncio.Future):
             answer = await answer
         status, body = answer if isinstance(answer, tuple) else (200, answer)
+        if request.method == "PUT" and status == 200:
+            given = json.loads(request.content)
+            joined = self.gate.admit("b", given["url"], msgspec.convert(given["join"], Join), "")
+            body = {"joined": msgspec.to_builtins(joined)} | body
         return httpx.Response(status, content=body if isinstance(body, bytes) else json.dumps(body))
 
     def later(self, what: str) -> asyncio.Future[Any]:

@@ -43,7 +43,14 @@ class Site:
         self.start()
 
     def start(self) -> None:
-        config = BrokerConfig(name=self.name, heartbeat=3.0, grace=5.0, limits=BrokerLimits(cache_results=3))
+        config = BrokerConfig(
+            name=self.name,
+            heartbeat=3.0,
+            silence=9.0,
+            grace=5.0,
+            anonymous="all",
+            limits=BrokerLimits(cache_results=3),
+        )
         self.state = BrokerState(config, lambda ticket, subscriber: None if subscriber in ticket else "not yours")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 from client_harness import ClientHarness
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.broker_candidates import MEASURE_EVERY, Candidate
+from tocsin.client.core.broker_candidates import MEASURE_EVERY, Candidate, Candidates
 from tocsin.errors import Malformed, NotReady, Unauthorized, Unreachable
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
@@ -45,6 +46,26 @@ def opened(*urls: str, **options: Any) -> ClientHarness:
 def wait(harness: ClientHarness) -> None:
     while harness.state.stage.value == "waiting":
         harness.tick()
+
+
+def test_a_broker_without_tls_is_refused_when_the_coordinator_is_on_tls():
+    harness = new(encrypted=True)
+    place(harness, url="http://evil.example")
+    (stopped,) = harness.did(ev.Stopped)
+    assert harness.tried == [] and isinstance(stopped.error, Unreachable)
+    assert "without TLS" in stopped.error.message
+
+
+def test_a_broker_with_tls_is_accepted_from_a_coordinator_on_tls():
+    harness = new(encrypted=True)
+    place(harness, url="https://north.example")
+    assert harness.tried == ["https://north.example"]
+
+
+def test_after_a_refused_placement_the_client_tries_the_brokers_it_knows():
+    harness = new("https://known.example", encrypted=True)
+    place(harness, url="http://evil.example")
+    assert harness.tried == ["https://known.example"]
 
 
 def test_a_client_requests_a_broker_first_and_sends_its_ticket():
@@ -263,3 +284,57 @@ def test_the_number_of_remembered_brokers_is_limited_and_given_ones_are_kept():
     for number in range(100):
         harness.state.candidates.assign(Candidate(f"url {number}", f"name {number}"))
     assert harness.state.candidates.urls[0] == "spare" and len(harness.state.candidates.urls) == 33
+
+
+def tried_without_coordinator(harness: ClientHarness, count: int) -> list[str]:
+    """The brokers that a client tries after its own, while the coordinator is down."""
+    before = len(harness.tried)
+    harness.cut()
+    while len(harness.tried) < before + count:
+        wait(harness)
+        if harness.state.stage.value == "placing":
+            fail(harness)
+        harness.cut()
+    return harness.tried[before:]
+
+
+def test_a_client_tries_the_alternatives_of_its_broker_while_the_coordinator_is_down():
+    harness = new()
+    place(harness)
+    harness.connect()
+    harness.welcome(broker="first", alternatives={"second": "two", "third": "three"})
+    tried = tried_without_coordinator(harness, 4)
+    assert tried[0] == "one" and set(tried[1:3]) == {"two", "three"}
+
+
+def test_alternatives_that_change_replace_those_before():
+    harness = new()
+    place(harness)
+    harness.connect()
+    harness.welcome(broker="first", alternatives={"second": "two"})
+    harness.receive(wire.Ping(answer=False, alternatives={"third": "three"}))
+    assert set(tried_without_coordinator(harness, 4)) == {"one", "three"}
+
+
+def test_clients_spread_over_the_alternatives():
+    first = set()
+    for seed in range(40):
+        candidates = Candidates(["one"])
+        candidates.learn({name: f"to {name}" for name in "abcd"}, Random(seed))
+        candidates.next()
+        first.add(candidates.here.url)
+    assert first == {"to a", "to b", "to c", "to d"}
+
+
+def test_a_client_on_an_encrypted_connection_ignores_unencrypted_alternatives():
+    candidates = Candidates(["https://one"])
+    candidates.learn({"a": "http://a", "b": "https://b"}, Random(1))
+    assert candidates.urls == ["https://one", "https://b"]
+
+
+def test_a_ping_is_answered_only_if_it_asks_for_it():
+    harness = opened()
+    harness.receive(wire.Ping(answer=False))
+    assert harness.sent_of(wire.Pong) == []
+    harness.receive(wire.Ping())
+    assert harness.sent_of(wire.Pong) == [wire.Pong()]

@@ -103,3 +103,31 @@ def test_foreign_files_in_the_segment_path_are_not_deleted(tmp_path: Path) -> No
     made.start(spark=False)
     made.close()
     assert (home / "precious.txt").read_text() == "not ours"
+
+
+def test_arguments_have_a_limited_size(tmp_path: Path) -> None:
+    limits = Limits(argument_bytes=20, channel_argument_bytes=50)
+    made = ManualCluster(ClusterConfig(home=str(tmp_path), limits=limits))
+    catalog = made.context.catalog
+    made.context.definitions.add(Broker(catalog.new_id(), "a", "http://127.0.0.1:9/"))
+    channel = Channel(catalog.new_id(), "c", "continuous", (Parameter("k", "string"),), "SELECT k AS k")
+    catalog.add_channel(channel, {})
+    made.context.definitions.add(channel, stored=True)
+    made.start(spark=False)
+    try:
+        with pytest.raises(LimitExceeded, match="at most 20") as caught:
+            made.subscribe("c", "a", [["x"], ["é" * 9]])
+        assert caught.value.fields["limit"] == 20
+        ids = made.subscribe("c", "a", [[f"{n}" * 16] for n in range(2)]).result(120)
+        with pytest.raises(LimitExceeded, match="more than 50 bytes") as caught:
+            made.subscribe("c", "a", [["x" * 16]])
+        assert caught.value.fields["limit"] == 50
+        assert made.subscribe("c", "a", [["0" * 16]]).result(120) == ids[:1]
+        with pytest.raises(LimitExceeded):
+            made.migrate("c", ids[0], ["y" * 16], None, "a")
+        made.unsubscribe("c", ids[:1]).result(120)
+        made.subscribe("c", "a", [["x" * 16]]).result(120)
+        table = made.context.tables[channel.id]
+        assert table.argument_bytes == 40 and not made.subscription_service._reserved_bytes
+    finally:
+        made.close()

@@ -16,10 +16,15 @@ from tocsin.cluster.notify import dispatch as on
 from tocsin.cluster.notify.dispatch import Dispatch, make_batch
 from tocsin.cluster.notify.retry_policy import RetryPolicy
 from tocsin.errors import Conflict
+from tocsin.identity.grants import GrantTable
 from tocsin.simulation.reference_cluster import ReferenceCluster, canonical
 
 RETENTION = 60.0
 NOWHERE = "http://127.0.0.1:9/notify"
+
+
+#: The name of a claim, or None and a value.
+Required = tuple[str | None, Any]
 
 
 class Subject(Protocol):
@@ -39,9 +44,14 @@ class Subject(Protocol):
     def execute(self, channel: str) -> None: ...
     def expire(self) -> None: ...
     def pull(self, channel: str, execution: int, broker: str) -> list[tuple[int, list[int]]]: ...
-    def results(self, channel: str, id: int, after: int) -> list[tuple[int, list[int]]]: ...
+    def results(self, channel: str, id: int, after: int, same_as: int | None = None) -> list[tuple[int, list[int]]]: ...
     def outbox(self, broker: str) -> list[tuple[str, int]]: ...
     def notify(self, broker: str, count: int, *statuses: int) -> list[dict[str, Any]]: ...
+    def create_role(self, name: str) -> None: ...
+    def drop_role(self, name: str) -> None: ...
+    def grant(self, channel: str | None, role: str, **conditions: Required) -> None: ...
+    def revoke(self, channel: str | None, role: str, **conditions: Required) -> None: ...
+    def grants(self) -> GrantTable: ...
 
 
 class Reference:
@@ -111,8 +121,8 @@ class Reference:
     def pull(self, channel: str, execution: int, broker: str) -> list[tuple[int, list[int]]]:
         return [(each.subscription, numbers(each.results)) for each in self.cluster.pull(channel, execution, broker)]
 
-    def results(self, channel: str, id: int, after: int) -> list[tuple[int, list[int]]]:
-        found = self.cluster.results(channel, id, after, strict=True)
+    def results(self, channel: str, id: int, after: int, same_as: int | None = None) -> list[tuple[int, list[int]]]:
+        found = self.cluster.results(channel, id, after, strict=True, same_as=same_as)
         return [(each.execution, numbers(each.results)) for each in found]
 
     def outbox(self, broker: str) -> list[tuple[str, int]]:
@@ -129,7 +139,7 @@ class Reference:
                 match it:
                     case on.ReadOutbox():
                         found = self.cluster.broker(broker)
-                        handle(on.OutboxRead(self.cluster.entries(found.id, it.limit), found))
+                        handle(on.OutboxRead(self.cluster.entries(found.id, it.limit, it.known), found))
                     case on.MakeBatch():
                         handle(make_batch(it.entries, lambda entry, it=it: self._message(it.broker, entry)))
                     case on.Connect():
@@ -149,6 +159,21 @@ class Reference:
         handle(on.Wake())
         assert len(received) == count
         return received
+
+    def create_role(self, name: str) -> None:
+        self.cluster.create_role(name)
+
+    def drop_role(self, name: str) -> None:
+        self.cluster.drop_role(name)
+
+    def grant(self, channel: str | None, role: str, **conditions: Required) -> None:
+        self.cluster.grant("subscribe", channel, role, conditions)
+
+    def revoke(self, channel: str | None, role: str, **conditions: Required) -> None:
+        self.cluster.revoke("subscribe", channel, role, conditions)
+
+    def grants(self) -> GrantTable:
+        return self.cluster.grant_table()
 
     def _message(self, broker: Broker, entry: Any) -> bytes | None:
         found = self.cluster.message(broker, entry)
@@ -224,8 +249,8 @@ class Real:
         lines = json_lines(self.cluster.pull(channel, execution, broker))
         return [(each["subscription"], [row["n"] for row in each["results"]]) for each in lines]
 
-    def results(self, channel: str, id: int, after: int) -> list[tuple[int, list[int]]]:
-        lines = json_lines(self.cluster.results(channel, id, after, strict=True))
+    def results(self, channel: str, id: int, after: int, same_as: int | None = None) -> list[tuple[int, list[int]]]:
+        lines = json_lines(self.cluster.results(channel, id, after, strict=True, same_as=same_as))
         return [(each["execution"], [row["n"] for row in each["results"]]) for each in lines]
 
     def outbox(self, broker: str) -> list[tuple[str, int]]:
@@ -241,6 +266,30 @@ class Real:
             return listener.wait(count)
         finally:
             listener.close()
+
+    def create_role(self, name: str) -> None:
+        self.run(f"CREATE ROLE {name}")
+
+    def drop_role(self, name: str) -> None:
+        self.run(f"DROP ROLE {name}")
+
+    def grant(self, channel: str | None, role: str, **conditions: Required) -> None:
+        self.run(f"GRANT {self._subject(channel, conditions)} TO {role}")
+
+    def revoke(self, channel: str | None, role: str, **conditions: Required) -> None:
+        self.run(f"REVOKE {self._subject(channel, conditions)} FROM {role}")
+
+    @staticmethod
+    def _subject(channel: str | None, conditions: dict[str, Required]) -> str:
+        pairs = [
+            f"{name} = {f'claim({claim!r})' if claim is not None else repr(value)}"
+            for name, (claim, value) in conditions.items()
+        ]
+        on = "ALL CHANNELS" if channel is None else f"CHANNEL {channel}"
+        return f"SUBSCRIBE ON {on}" + (f" WITH ({', '.join(pairs)})" if pairs else "")
+
+    def grants(self) -> GrantTable:
+        return self.cluster.grants
 
 
 def numbers(text: bytes) -> list[int]:

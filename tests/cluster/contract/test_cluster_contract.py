@@ -9,7 +9,8 @@ import pytest
 from cluster_harness import running_cluster
 from subjects import RETENTION, Real, Reference, Subject
 
-from tocsin.errors import Conflict, NotFound, TypeMismatch, UserError
+from tocsin.errors import AlreadyExists, Conflict, NotFound, TypeMismatch, UserError
+from tocsin.identity.grants import ANONYMOUS, Policy, Principal, user
 
 _names = count(1)
 
@@ -151,6 +152,30 @@ def test_a_channel_that_is_created_again_begins_another_epoch(subject, channel):
     assert (message["channel"], message["execution"], message["epoch"]) == (channel, 1, subject.epoch(channel))
 
 
+def test_results_of_an_ended_id_belong_to_subscriptions_with_its_arguments(subject, channel):
+    (old,) = subject.subscribe(channel, "east", ["fire"])
+    executed(subject, channel, report(1))
+    subject.unsubscribe(channel, old, "east")
+    (new,) = subject.subscribe(channel, "west", ["fire"])
+    (other,) = subject.subscribe(channel, "west", ["flood"])
+    assert subject.results(channel, old, 0, same_as=new) == [(1, [1])]
+    for id, same_as in ((old, other), (old, 999_999), (new, other), (999_999, new)):
+        with pytest.raises(NotFound) as caught:
+            subject.results(channel, id, 0, same_as=same_as)
+        assert caught.value.fields["kind"] == "subscription"
+
+
+def test_an_id_of_an_earlier_epoch_gives_no_results(subject, channel):
+    (old,) = subject.subscribe(channel, "east", ["fire"])
+    executed(subject, channel, report(1))
+    subject.unsubscribe(channel, old, "east")
+    subject.drop(channel)
+    subject.create(channel)
+    (new,) = subject.subscribe(channel, "east", ["fire"])
+    with pytest.raises(NotFound):
+        subject.results(channel, old, 0, same_as=new)
+
+
 def test_a_subscription_changes_its_broker_and_keeps_its_id(subject, channel):
     (id,) = subject.subscribe(channel, "east", ["fire"])
     assert subject.change_broker(channel, id, None, "west") == id
@@ -187,3 +212,75 @@ def test_a_name_is_unique_in_any_case(subject, channel):
     with pytest.raises(UserError):
         subject.create(channel.lower())
     assert subject.position(channel.lower()) == subject.position(channel)
+
+
+# -- grants
+
+ANN = user({"sub": "ann"}, ["nurses"])
+OWN = {"kind": ("sub", None)}
+
+
+def may(subject: Subject, principal: Principal, channel: str, kind: str) -> bool:
+    return Policy(subject.grants().grants).refusal(principal, "subscribe", channel, [kind]) is None
+
+
+def test_a_role_exists_once_and_two_are_built_in(subject):
+    subject.create_role("Nurses")
+    for name in ("nurses", "anonymous", "USER"):
+        with pytest.raises(AlreadyExists):
+            subject.create_role(name)
+    subject.drop_role("NURSES")
+    with pytest.raises(NotFound):
+        subject.drop_role("nurses")
+
+
+def test_a_grant_is_in_force_until_it_is_revoked(subject, channel):
+    subject.grant(channel.lower(), "USER", **OWN)
+    subject.grant(channel, "user", **OWN)
+    assert may(subject, ANN, channel, "ann")
+    assert not may(subject, ANN, channel, "bob")
+    assert not may(subject, ANONYMOUS, channel, "ann")
+    version = subject.grants().version
+    subject.revoke(channel, "user", **OWN)
+    assert not may(subject, ANN, channel, "ann")
+    assert subject.grants().version != version
+    with pytest.raises(NotFound):
+        subject.revoke(channel, "user", **OWN)
+
+
+def test_a_revoke_without_conditions_takes_all_grants_on_the_channel_but_not_those_on_all_channels(subject, channel):
+    subject.grant(channel, "user", **OWN)
+    subject.grant(channel, "user", kind=(None, "fire"))
+    subject.grant(None, "anonymous")
+    assert may(subject, ANN, channel, "fire")
+    subject.revoke(channel, "user")
+    assert not [each for each in subject.grants().grants if each.role == "user"]
+    assert may(subject, ANN, channel, "fire")
+    subject.revoke(None, "anonymous")
+    assert not may(subject, ANN, channel, "fire")
+
+
+def test_grants_end_with_their_channel_and_their_role(subject, channel):
+    subject.create_role("nurses")
+    subject.grant(channel, "nurses")
+    subject.grant(None, "nurses")
+    subject.drop(channel)
+    assert [each.name for each in subject.grants().grants] == [None]
+    assert channel not in subject.grants().channels
+    subject.create(channel)
+    assert len(subject.grants().grants) == 1 and channel in subject.grants().channels
+    subject.drop_role("nurses")
+    assert subject.grants().grants == ()
+
+
+def test_a_grant_of_something_unknown_says_what_it_is(subject, channel):
+    for call, kind in (
+        (lambda: subject.grant("Nothing", "user"), "channel"),
+        (lambda: subject.grant(channel, "doctors"), "role"),
+        (lambda: subject.grant(channel, "user", colour=("sub", None)), "parameter"),
+        (lambda: subject.revoke(channel, "user"), "grant"),
+    ):
+        with pytest.raises(NotFound) as caught:
+            call()
+        assert caught.value.fields["kind"] == kind
+    assert subject.grants().grants == ()

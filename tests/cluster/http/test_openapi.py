@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
@@ -19,6 +20,7 @@ from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
 from tocsin.cluster.http.server import App
 from tocsin.config import ClusterConfig
+from tocsin.identity.part_keys import PartKey, Peer
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(OPERATIONS)))
 OPEN = {"Problem"}  # its further fields depend on the code
@@ -32,10 +34,17 @@ CREATE REPETITIVE CHANNEL Often USING Kinds@1 PERIOD duration("PT1H") RETENTION 
 RECORDS = [{"id": "1", "kind": "fire", "n": 1}, {"id": "2", "kind": "flood", "n": 2}, {"id": 3}]
 TEXT = {"content-type": "text/plain"}
 LINES = {"accept": "application/x-ndjson"}
+WRONG = {"key": "", "time": 0.0, "signature": ""}
 
 
 def call(operation: str, path: str, *, status: int = 200, **request: Any) -> Any:
     return operation, path, request, status
+
+
+def join() -> dict[str, Any]:
+    """Made when it is sent, because it is valid for a minute."""
+    own = PartKey(b"k" * 32, "/coordinator")
+    return {"name": own.name, "join": msgspec.to_builtins(Peer("data cluster", own, "").join(""))}
 
 
 #: In this order. ``{id}`` is the subscription of the third call.
@@ -94,6 +103,12 @@ CALLS = [
         headers={"content-type": "application/json"},
         status=413,
     ),
+    call("list_grants", "/grants"),
+    call("list_grants", "/grants?wait=61", status=400),
+    call("list_grants", "/grants", headers={"authorization": "Bearer wrong"}, status=401),
+    call("put_broker", "/brokers/west", json={"url": "http://127.0.0.1:9/notify", "join": WRONG}, status=401),
+    call("join", "/join", json=join),
+    call("join", "/join", json={"name": "/coordinator", "join": WRONG}, status=401),
     call("list_brokers", "/brokers"),
     call("list_brokers", "/brokers?x=1", status=400),
     call("migrate_subscription", "/channels/Alarms/subscriptions/{id}/migrate", json={"from": "east", "to": "west"}),
@@ -214,6 +229,7 @@ def test_every_answer_matches_the_document(server):
     number = ""
     for place, (name, path, request, status) in enumerate(CALLS):
         method, template, operation = operations()[name]
+        request = {key: value() if callable(value) else value for key, value in request.items()}
         answer = server.request(method, path.replace("{id}", number), **request)
         assert answer.status_code == status, f"{place}: {method} {path} {request}: {answer.text[:500]}"
         assert len(path.partition("?")[0].split("/")) == len(template.split("/"))

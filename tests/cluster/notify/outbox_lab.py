@@ -6,7 +6,7 @@ import json
 import random
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -167,9 +167,9 @@ class Watched:
         self.transactions = 0
         self.gate = threading.Lock()
 
-    def outbox(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
+    def outbox(self, broker: int, limit: int = 100, known: Collection[OutboxEntry] = ()) -> list[OutboxEntry]:
         with self.gate:
-            return self.catalog.outbox(broker, limit)
+            return self.catalog.outbox(broker, limit, known)
 
     def all(self, kind: type[Broker]) -> list[Broker]:
         return self.catalog.all(kind)

@@ -8,8 +8,8 @@ import threading
 import pytest
 from outbox_lab import WAIT, OutboxLab, encode
 
-from tocsin.cluster.model import Broker, OutboxEntry
-from tocsin.cluster.notify.dispatch import BATCH, BATCH_BYTES
+from tocsin.cluster.model import Broker, Channel, Execution, OutboxEntry
+from tocsin.cluster.notify.dispatch import BATCH, BATCH_BYTES, READ
 from tocsin.errors import StorageError
 
 
@@ -295,3 +295,22 @@ def test_waking_an_unknown_broker_does_nothing(lab: OutboxLab) -> None:
         notifier.wake([999_999, broker.id])
         listener.wait(1)
         assert lab.gone == []
+
+
+def test_a_quiet_channel_reaches_a_lagging_broker_while_a_busy_one_goes_on(lab: OutboxLab) -> None:
+    busy, quiet = lab.channel, Channel(lab.catalog.new_id(), "Quiet", "continuous", (), "SELECT 1")
+    lab.catalog.add_channel(quiet, {})
+
+    def go_on() -> int:
+        for _ in range(2 * BATCH):  # faster than the broker takes them
+            lab.execute(broker)
+        return 200
+
+    broker, listener = lab.listen("b", *[go_on] * 20)
+    for _ in range(3 * READ):
+        lab.execute(broker)
+    lab.catalog.record(Execution(quiet.id, 1, 2.0, 2.0, 1, 1, 1, None), {}, [broker.id])
+    with lab.notifier():
+        notified = listener.wait(20 * BATCH)
+    assert notified.index((quiet.id, 1)) < READ
+    assert [number for id, number in notified if id == busy.id][: 3 * READ] == list(range(1, 3 * READ + 1))

@@ -18,7 +18,7 @@ WRONG: list[tuple[str, int, int, str, str]] = [
         "did you mean SELECT?",
     ),
     ("UPDATE d SET a = 1", 1, 1, "no statement 'UPDATE'", "UPSERT INTO"),
-    ("SHOW DATASETS", 1, 1, "no statement 'SHOW'", "catalog.datasets"),
+    ("DESCRIBE d", 1, 1, "no statement 'DESCRIBE'", "catalog.columns"),
     ("42", 1, 1, "no statement '42'", ""),
     ("CREATE", 1, 7, "cannot create the end of the statement", ""),
     ("CREATE TABLE d (id int)", 1, 8, "cannot create 'TABLE'", "DATASET"),

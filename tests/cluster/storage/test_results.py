@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tocsin.cluster.model import Execution
 from tocsin.cluster.storage.results import CHUNK, SCHEMA, ResultStore, group
 from tocsin.cluster.storage.segments import SegmentStore
-from tocsin.errors import StorageError
+from tocsin.errors import Damaged, StorageError
 
 
 def found(*rows: tuple[int, Any], rank: list[int] | None = None) -> pa.Table:
@@ -33,7 +33,10 @@ def found(*rows: tuple[int, Any], rank: list[int] | None = None) -> pa.Table:
 
 @pytest.fixture
 def results(tmp_path: Path) -> ResultStore:
-    return ResultStore(SegmentStore(str(tmp_path)))
+    def raise_it(execution: Execution, error: Damaged) -> None:
+        raise error
+
+    return ResultStore(SegmentStore(str(tmp_path)), raise_it)
 
 
 def executed(results: ResultStore, number: int, table: pa.Table) -> Execution:

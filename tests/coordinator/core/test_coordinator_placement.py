@@ -165,7 +165,7 @@ def test_the_nearest_broker_has_the_shortest_round_trip_in_milliseconds():
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan")])
 def test_a_distance_below_zero_is_refused(wrong):
-    body = msgspec.json.encode({"subscriber": "subscriber", "distances": {"near": wrong}})
+    body = msgspec.json.encode({"subscriber": "subscriber".ljust(22, "-"), "distances": {"near": wrong}})
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(body, type=reports.BrokerRequest)
 
@@ -191,3 +191,17 @@ def test_the_broker_list_omits_brokers_whose_report_is_overdue():
     harness.join("b")
     harness.run(7, "b")
     assert [each.broker for each in harness.handle(ev.ListBrokers(0)).brokers] == ["b"]
+
+
+def test_a_flood_of_placements_does_not_fill_the_log():
+    harness = CoordinatorHarness(placement="random")
+    harness.join("a")
+    for n in range(1_000):
+        harness.place(f"subscriber-{n}")
+    harness.tick()
+    notes = [note for note in harness.notes if note.kind == "placed"]
+    assert len(notes) == 101 and "900 more subscribers" in notes[-1].text and not notes[-1].subscriber
+    for n in range(1_000):
+        harness.place(f"subscriber-{n}")
+    harness.tick()
+    assert len([note for note in harness.notes if note.kind == "placed"]) <= 102

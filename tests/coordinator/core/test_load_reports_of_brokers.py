@@ -24,6 +24,25 @@ def test_a_full_report_removes_subscribers_that_it_omits():
     assert harness.at("one") is None and harness.at("two") == "a"
 
 
+def test_a_reply_names_other_brokers_that_accept_subscribers():
+    harness = CoordinatorHarness()
+    for name in "abcd":
+        harness.join(name)
+    harness.drain("c")
+    assert set(harness.report("b").alternatives) == {"a", "d"}
+    assert harness.report("d").alternatives == {name: harness.state.members[name].row.url for name in "ab"}
+
+
+def test_brokers_of_a_large_network_get_different_alternatives():
+    harness = CoordinatorHarness()
+    names = [f"b{number:02}" for number in range(20)]
+    for name in names:
+        harness.join(name)
+    found = {name: set(harness.report(name).alternatives) for name in names}
+    assert {len(each) for each in found.values()} == {8}
+    assert all(sum(name in each for each in found.values()) == 8 for name in names)
+
+
 def test_a_subscriber_without_subscriptions_is_counted():
     harness = CoordinatorHarness()
     harness.join("a", {"one": []})

@@ -56,7 +56,7 @@ class Network:
                 for n in range(subscribers)
             }
             most = max(1, subscribers + room)
-            key = self.harness.register(name, identity=name, max_subscribers=most, capacity=capacity).key
+            key = self.harness.register(name, key=name, max_subscribers=most, capacity=capacity).key
             verifier = TicketVerifier(name, lambda: 1e9 + self.harness.now)
             verifier.key = bytes.fromhex(key)
             self.brokers[name] = Broker(name, most, capacity, here, fate, verifier)
@@ -189,7 +189,7 @@ def test_a_broker_cannot_act_for_another(strategy, drawn):
             with pytest.raises(Unauthorized):
                 harness.report(other, full=True, token=harness._tokens[mine], number=99)
             with pytest.raises(Unauthorized):
-                harness.register(other, identity=mine)
+                harness.register(other, key=mine)
             # It claims all subscribers of the other, which were not placed there.
             harness.report(mine, network.brokers[other].here)
     assert {name: harness.at(name) for name in truth} == truth

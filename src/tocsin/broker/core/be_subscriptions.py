@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from tocsin.broker.core import events as ev
+from tocsin.broker.core.access import Access
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.durable_subscriptions import DurableSubscriptions
 from tocsin.broker.core.events import Args, Peer, Problem
@@ -13,13 +16,21 @@ from tocsin.broker.core.model.be_subscription import BESubscription, Channel, Du
 from tocsin.broker.core.model.cache import Recent
 from tocsin.broker.core.model.rate import Rate
 from tocsin.broker.core.model.session import LIVE, Session
+from tocsin.broker.core.quotas import limit_exceeded
 from tocsin.broker.core.replay import Replay
 from tocsin.wire import messages as wire
 
 #: BE subscriptions in one request to the data cluster.
 MOST_IN_REQUEST = 10_000
+#: Spellings of its arguments that are kept of a BE subscription.
+SPELLINGS = 16
 
 _encode_args = msgspec.json.Encoder(order="sorted").encode
+
+
+def _restores(subscription: BESubscription, user: str) -> bool:
+    """Whether it is being restored for the user."""
+    return any(isinstance(each, DurableRequest) and each.user == user for each in subscription.requests)
 
 
 class BESubscriptions:
@@ -28,14 +39,16 @@ class BESubscriptions:
     A BE subscription without a subscriber expires after ``config.grace``, and ends with its channel.
     """
 
-    def __init__(self, context: Context, durable: DurableSubscriptions) -> None:
+    def __init__(self, context: Context, durable: DurableSubscriptions, access: Access) -> None:
         self.context = context
+        self.access = access
         self.durable = durable
         self.by_id: dict[int, BESubscription] = {}
         self.channels: dict[str, Channel] = {}
         self.replay = Replay(context, self.by_id)
         self._by_key: dict[Key, BESubscription] = {}
         self._idle: dict[BESubscription, float] = {}
+        self._ungranted: list[tuple[Peer, wire.Subscribe, int]] = []  # until the grants are known
         self.restoring_users = False  # those that are idle may be theirs
 
     def users_restored(self, event: ev.UsersRestored, out: Out) -> None:
@@ -72,7 +85,7 @@ class BESubscriptions:
             return
         for session in self.context.sessions.values():
             for id in [id for id in session.subscriptions if id in channel.be_subscriptions]:
-                session.not_live -= session.subscriptions.pop(id) != LIVE
+                self._drop(session, self.by_id[id])
                 message = f"the channel {channel.name} was dropped"
                 self.context.send(session, wire.Ended(id, "not_found", message), out)
         for subscription in list(channel.be_subscriptions.values()):
@@ -95,32 +108,121 @@ class BESubscriptions:
 
     def _remove(self, subscription: BESubscription) -> None:
         self._idle.pop(subscription, None)
-        for key in subscription.keys:
-            self._by_key.pop(key, None)
+        self._forget_keys(subscription)
         self.by_id.pop(subscription.id, None)
         subscription.channel.be_subscriptions.pop(subscription.id, None)
         self.context.ledger.cache.forget(subscription.recent)
 
+    def _forget_keys(self, subscription: BESubscription) -> None:
+        for key in subscription.keys:
+            self._by_key.pop(key, None)
+            subscription.channel.argument_bytes -= len(key[1])
+
     # -- requests of subscribers
 
     def subscribe(self, session: Session, message: wire.Subscribe, out: Out) -> None:
-        most = self.context.limits.subscriptions
-        if len(session.subscriptions) + session.unanswered >= most:
-            hint = "unsubscribe from something first"
-            problem = Problem("limit_exceeded", f"at most {most} subscriptions", hint)
+        text = _encode_args(message.args)
+        problem = self._limit(session, message.channel, text)
+        if problem is not None:
             self.context.refuse(session, message.id, problem, out)
             return
+        if not self.access.known:
+            session.unanswered += 1
+            session.argument_bytes += len(text)
+            self._ungranted.append((session.peer, message, len(text)))
+            return
+        problem = self.access.refuses(session, "subscribe", message.channel, message.args)
+        if problem is not None:
+            self._forbid(session, message, problem, out)
+            return
         session.unanswered += 1
-        self.request(message.channel, message.args, SessionRequest(session.peer, message), out)
+        session.argument_bytes += len(text)
+        request = SessionRequest(session.peer, message, session.user, len(text))
+        self._request(message.channel, message.args, text, request, out)
 
-    def request(self, name: str, args: Args, request: SessionRequest | DurableRequest, out: Out) -> None:
-        channel = self.channel(name)
+    def granted(self, out: Out) -> None:
+        """The grants are known now: what waited for them is asked for or refused."""
+        ungranted, self._ungranted = self._ungranted, []
+        for peer, message, size in ungranted:
+            session = self.context.sessions.get(peer)
+            if session is not None:
+                session.unanswered -= 1
+                session.argument_bytes -= size
+                self.subscribe(session, message, out)
+
+    def _forbid(self, session: Session, message: wire.Subscribe, problem: Problem, out: Out) -> None:
+        """What was durable for the user is not any more."""
+        self.context.refuse(session, message.id, problem, out)
+        subscription = self._by_key.get((message.channel.lower(), _encode_args(message.args)))
+        if session.user is not None and subscription is not None:
+            self._end_durable(session.user, subscription, out)
+
+    def _end_durable(self, user: str, subscription: BESubscription, out: Out) -> None:
+        if self.durable.has(user, subscription.id):
+            self.durable.remove(user, subscription)
+            out.append(Forget(user, subscription.id))
+        for request in list(subscription.requests):
+            if isinstance(request, DurableRequest) and request.user == user:
+                subscription.requests.remove(request)
+                self._answered(request)
+                subscription.channel.restored(user)
+                out.append(Forget(user, request.subscription))
+        self.idle_if_unused(subscription)
+
+    def narrow(self, channels: Collection[str | None], out: Out) -> None:
+        """Ends the subscriptions to these channels, None: to all of them, that are not granted any more."""
+        for session in list(self.context.sessions.values()):
+            for id in list(session.subscriptions):
+                name = self.by_id[id].channel.name
+                # A channel that was dropped, and its grants with it, ends by itself.
+                if self.access.exists(name) and (None in channels or name.lower() in channels):
+                    self._check_again(session, self.by_id[id], out)
+
+    def _check_again(self, session: Session, subscription: BESubscription, out: Out) -> None:
+        problem = self.access.refuses(session, "subscribe", subscription.channel.name, subscription.args)
+        if problem is None:
+            return
+        self._drop(session, subscription)
+        self.detach(subscription, session.peer)
+        if session.user is not None:
+            self._end_durable(session.user, subscription, out)
+        self.context.touch(session)
+        self.context.send(session, wire.Ended(subscription.id, problem.code, problem.message), out)
+
+    def _limit(self, session: Session, name: str, text: bytes) -> Problem | None:
+        """The limit that one more subscription would exceed."""
+        limits, size = self.context.limits, len(text)
+        if size > limits.argument_bytes:
+            return limit_exceeded(f"arguments of {size} bytes, at most {limits.argument_bytes} are allowed")
+        if len(session.subscriptions) + session.unanswered >= limits.subscriptions:
+            return limit_exceeded(f"at most {limits.subscriptions} subscriptions")
+        most = limits.connection_argument_bytes
+        if session.argument_bytes + size > most:
+            return limit_exceeded(f"at most {most} bytes of arguments of all subscriptions of a connection")
+        known = self._by_key.get((name.lower(), text))
+        channel, most = self.channels.get(name.lower()), limits.channel_argument_bytes
+        if known is None and channel is not None and channel.argument_bytes + size > most:
+            return limit_exceeded(f"at most {most} bytes of arguments of all subscriptions of {channel.name} here")
+        user = session.user
+        if user is None or (known is not None and (self.durable.has(user, known.id) or _restores(known, user))):
+            return None
+        return self.durable.quotas.problem(user, size)
+
+    def restore(self, name: str, args: Args, request: DurableRequest, out: Out) -> None:
+        """Subscribes to what is durable for a user."""
         text = _encode_args(args)
+        known = self._by_key.get((name.lower(), text))
+        if known is None or not _restores(known, request.user):
+            self._request(name, args, text, request._replace(size=len(text)), out)
+
+    def _request(self, name: str, args: Args, text: bytes, request: SessionRequest | DurableRequest, out: Out) -> None:
+        if request.user is not None:
+            self.durable.quotas.add(request.user, request.size)
+        channel = self.channel(name)
         key = (channel.name.lower(), text)
         subscription = self._by_key.get(key)
         if subscription is None:
-            subscription = BESubscription(channel, args, [key], Recent(0), Rate(self.context.now))
-            self._by_key[key] = subscription
+            subscription = self._make(channel, args, key)
             channel.to_subscribe[text] = subscription
         if subscription.id:
             self._attach(subscription, request, out)
@@ -130,6 +232,27 @@ class BESubscriptions:
                 channel.restoring[request.user] = channel.restoring.get(request.user, 0) + 1
             self._send_next(channel, out)
 
+    def _make(self, channel: Channel, args: Args, key: Key) -> BESubscription:
+        subscription = BESubscription(channel, args, [key], Recent(0), Rate(self.context.now))
+        self._by_key[key] = subscription
+        channel.argument_bytes += len(key[1])
+        return subscription
+
+    def _answered(self, request: SessionRequest | DurableRequest) -> Session | None:
+        """The request does not count any more. Returns its session, if it has one that is still there."""
+        if request.user is not None:
+            self.durable.quotas.remove(request.user, request.size)
+        session = self.context.sessions.get(request.peer) if isinstance(request, SessionRequest) else None
+        if session is not None:
+            session.unanswered -= 1
+            session.argument_bytes -= request.size
+        return session
+
+    def _drop(self, session: Session, subscription: BESubscription) -> None:
+        """The session does not have it any more."""
+        session.not_live -= session.subscriptions.pop(subscription.id) != LIVE
+        session.argument_bytes -= subscription.size
+
     def _attach(self, subscription: BESubscription, request: SessionRequest | DurableRequest, out: Out) -> None:
         """The BE subscription exists: the request gets it."""
         self._idle.pop(subscription, None)
@@ -137,24 +260,30 @@ class BESubscriptions:
         for expiring in (channel.to_unsubscribe, channel.to_unsubscribe_next):
             expiring.pop(subscription.id, None)
         if isinstance(request, DurableRequest):
+            self._answered(request)
             self.durable.restore(subscription, request, out)
             return
-        session = self.context.sessions.get(request.peer)
-        if session is None:
-            self.idle_if_unused(subscription)
-            return
-        if session.user in channel.restoring:
+        if request.user in channel.restoring and request.peer in self.context.sessions:
             # One of these may be the same subscription, written in another way and with results under a previous id.
             subscription.requests.append(request)
             channel.deferred[subscription] = None
             return
-        session.unanswered -= 1
-        if self.durable.refuses(session.user, subscription.id):
-            problem = Problem("unreachable", "the store of users does not answer", "subscribe again in a moment")
-            self.context.refuse(session, request.request.id, problem, out)
+        session = self._answered(request)
+        if session is None:
             self.idle_if_unused(subscription)
             return
-        self._attach_session(subscription, session, request.request, out)
+        message = request.request
+        problem = self.access.refuses(session, "subscribe", message.channel, message.args)
+        if problem is not None:  # the grants have changed meanwhile
+            self._forbid(session, message, problem, out)
+            self.idle_if_unused(subscription)
+            return
+        if self.durable.refuses(session.user, subscription.id):
+            away = Problem("unreachable", "the store of users does not answer", "subscribe again in a moment")
+            self.context.refuse(session, message.id, away, out)
+            self.idle_if_unused(subscription)
+            return
+        self._attach_session(subscription, session, message, out)
 
     def _attach_session(
         self, subscription: BESubscription, session: Session, request: wire.Subscribe, out: Out
@@ -172,7 +301,7 @@ class BESubscriptions:
             execution = min(execution, at)  # both requests get all of theirs
             self.detach(subscription, session.peer)
             self._idle.pop(subscription, None)
-            session.not_live -= session.subscriptions.pop(subscription.id) != LIVE
+            self._drop(session, subscription)
         # A subscriber that is ahead of this broker gets some of it twice, and drops it by its execution.
         execution = min(execution, delivered)
         self._confirm(subscription, session, request, execution, out)
@@ -180,6 +309,7 @@ class BESubscriptions:
             self.durable.add(subscription, session.user, execution, out)
         session.subscriptions[subscription.id] = execution
         session.not_live += 1
+        session.argument_bytes += subscription.size
         self.context.touch(session)
         ids: tuple[int, ...] = ()
         if request.after is not None and not other_epoch:
@@ -216,7 +346,7 @@ class BESubscriptions:
             self.context.refuse(session, message.id, problem, out)
             return
         if attached:
-            session.not_live -= session.subscriptions.pop(subscription.id) != LIVE
+            self._drop(session, subscription)
             self.context.touch(session)
         if session.user is not None and durable:
             self.durable.remove(session.user, subscription)
@@ -237,9 +367,13 @@ class BESubscriptions:
         """This broker does not serve the user's durable subscriptions any more."""
         for channel in self.channels.values():
             for subscription in [*channel.to_subscribe.values(), *channel.subscribing]:
-                subscription.requests = [
-                    each for each in subscription.requests if not isinstance(each, DurableRequest) or each.user != user
-                ]
+                kept: list[SessionRequest | DurableRequest] = []
+                for each in subscription.requests:
+                    if isinstance(each, DurableRequest) and each.user == user:
+                        self._answered(each)
+                    else:
+                        kept.append(each)
+                subscription.requests = kept
             channel.restoring.pop(user, None)
         for subscription in self.durable.release(user):
             self.idle_if_unused(subscription)
@@ -284,15 +418,17 @@ class BESubscriptions:
             if ended:
                 outcome = Problem("not_found", f"the channel {channel.name} was dropped")
             if isinstance(outcome, Problem):
-                for key in subscription.keys:
-                    self._by_key.pop(key, None)
+                self._forget_keys(subscription)
                 self._refuse_all(requests, outcome, out)
                 continue
             known = self.by_id.get(outcome)
             if known is not None:  # the same subscription, written in another way
-                for key in subscription.keys:
-                    self._by_key[key] = known
-                known.keys += subscription.keys
+                if len(known.keys) < SPELLINGS:
+                    for key in subscription.keys:
+                        self._by_key[key] = known
+                    known.keys += subscription.keys
+                else:
+                    self._forget_keys(subscription)
                 subscription = known
             else:
                 self._add(subscription, outcome, event.position.execution)
@@ -312,12 +448,10 @@ class BESubscriptions:
 
     def _refuse_all(self, requests: list[SessionRequest | DurableRequest], problem: Problem, out: Out) -> None:
         for request in requests:
+            session = self._answered(request)
             if isinstance(request, DurableRequest):
                 out.append(Forget(request.user, request.subscription))
-                continue
-            session = self.context.sessions.get(request.peer)
-            if session is not None:
-                session.unanswered -= 1
+            elif session is not None:
                 self.context.refuse(session, request.request.id, problem, out)
 
     def _add(self, subscription: BESubscription, id: int, execution: int) -> None:
@@ -342,8 +476,7 @@ class BESubscriptions:
         for id, args in event.subscriptions:
             key = (channel.name.lower(), _encode_args(args))
             if id not in self.by_id and id not in channel.unsubscribing and key not in self._by_key:
-                subscription = BESubscription(channel, list(args), [key], Recent(0), Rate(self.context.now))
-                self._by_key[key] = subscription
+                subscription = self._make(channel, list(args), key)
                 self._add(subscription, id, event.position.execution)
                 self.idle_if_unused(subscription)
         self.remove_unused(channel)

@@ -17,19 +17,27 @@ Out = list[Instruction]
 
 
 class Context:
-    """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks."""
+    """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks. ``reporting``:
+    the coordinator has a full report; otherwise the next one is full, and changes need not be noted.
+    ``alternatives``: other brokers and their addresses, for the clients."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config, self.limits = config, config.limits
         self.now = 0.0
         self.sessions: dict[Peer, Session] = {}
         self.ledger = Ledger(Cache(self.limits.cache_bytes, self.limits.cache_results))
+        self.reporting = False
+        self.alternatives: dict[str, str] = {}
         self.changed: dict[str, None] = {}
         self.changed_users: dict[str, None] = {}
 
     def touch(self, session: Session) -> None:
-        if session.subscriber:
+        if session.subscriber and self.reporting:
             self.changed[session.subscriber] = None
+
+    def touch_user(self, user: str) -> None:
+        if self.reporting:
+            self.changed_users[user] = None
 
     def send(self, session: Session, message: Message, out: Out) -> None:
         self.send_all((session.peer,), message, out)
@@ -52,7 +60,7 @@ class Context:
 
     def deliver_lines(self, subscription: BESubscription, peers: tuple[Peer, ...], lines: list[Line], out: Out) -> None:
         """Results that were fetched, under the id that the subscription has now."""
-        template, id = subscription.channel.template, subscription.id
-        self.ledger.counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
-        messages = tuple(template % (id, line.execution, line.rows, line.results) for line in lines)
-        self.deliver(peers, messages, out)
+        counters = self.ledger.counters
+        counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
+        counters.gaps += len(peers) * sum(bool(line.gap) for line in lines)
+        self.deliver(peers, tuple(subscription.message(line) for line in lines), out)

@@ -86,8 +86,13 @@ class Delivery:
                 ledger.ignored(results)
                 continue
             subscription.last_delivered = execution
-            message = subscription.channel.template % (id, execution, line.rows, results)
             peers = subscription.audience or subscription.targets()
+            if line.gap:
+                message = subscription.message(line)
+                ledger.counters.gaps += len(peers)
+                entries = ledger.entries
+            else:
+                message = subscription.channel.template % (id, execution, line.rows, results)
             entries.append((subscription, execution, message, results, len(peers), now))
             if peers:
                 out.append(Send(peers, (message,)))

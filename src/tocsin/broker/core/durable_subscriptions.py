@@ -8,6 +8,7 @@ from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import UsersAway
 from tocsin.broker.core.instructions import ChangeId, Remember
 from tocsin.broker.core.model.be_subscription import BESubscription, DurableRequest
+from tocsin.broker.core.quotas import Quotas
 
 
 class DurableSubscriptions:
@@ -16,6 +17,7 @@ class DurableSubscriptions:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.by_user: dict[str, dict[int, BESubscription]] = {}
+        self.quotas = Quotas(context.limits)
         self._away = False
 
     def set_away(self, event: UsersAway, out: Out) -> None:
@@ -50,21 +52,26 @@ class DurableSubscriptions:
         subscription.users[user] = subscription.users.get(user, {}) | previous_ids
 
     def _put(self, user: str, subscription: BESubscription) -> None:
-        self.by_user.setdefault(user, {})[subscription.id] = subscription
-        self.context.changed_users[user] = None
+        mine = self.by_user.setdefault(user, {})
+        if subscription.id not in mine:
+            self.quotas.add(user, subscription.size)
+        mine[subscription.id] = subscription
+        self.context.touch_user(user)
 
     def remove(self, user: str, subscription: BESubscription) -> None:
         subscription.users.pop(user, None)
         mine = self.by_user.get(user, {})
-        mine.pop(subscription.id, None)
+        if mine.pop(subscription.id, None) is not None:
+            self.quotas.remove(user, subscription.size)
         if not mine:
             self.by_user.pop(user, None)
-        self.context.changed_users[user] = None
+        self.context.touch_user(user)
 
     def release(self, user: str) -> Iterable[BESubscription]:
         """All of a user, which another broker serves or which have ended."""
         mine = self.by_user.pop(user, {}).values()
         for subscription in mine:
+            self.quotas.remove(user, subscription.size)
             subscription.users.pop(user, None)
-        self.context.changed_users[user] = None
+        self.context.touch_user(user)
         return mine

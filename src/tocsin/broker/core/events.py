@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from tocsin.identity.grants import ANONYMOUS, GrantTable, Principal
 from tocsin.wire.messages import DurableSubscription, FromClient
 from tocsin.wire.position import START, Position
 from tocsin.wire.reports import ReportReply
@@ -17,12 +18,16 @@ Args = list[Any] | dict[str, Any]
 
 
 class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
-    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread."""
+    """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread.
+
+    ``gap``: why they are lost, if there were any.
+    """
 
     subscription: int
     execution: int
     rows: int
     results: Raw
+    gap: str = ""
 
 
 class Problem(Struct, frozen=True):
@@ -51,6 +56,7 @@ class OpenedForUser(Event, frozen=True):
 
     peer: Peer
     user: str
+    principal: Principal = ANONYMOUS
     issued: float = inf
     expires: float = inf
 
@@ -91,17 +97,18 @@ class Drained(Event, frozen=True):
 
 class Authenticated(Event, frozen=True):
     """Answers Authenticate. ``user`` is the session of the token. Without one, ``problem`` says why the token is not
-    valid; with ``retry``, the token could not be looked up.
+    valid; ``failed``: it could not be checked.
 
     ``issued`` is the wall-clock time of the token, ``expires`` the time of this clock at which it ends."""
 
     peer: Peer
     user: str | None
     durable: list[DurableSubscription] = []
+    principal: Principal = ANONYMOUS
+    failed: bool = False
     issued: float = inf
     expires: float = inf
-    problem: str = ""
-    retry: bool = False
+    problem: str = "the token is not valid"
 
 
 class Restored(Event, frozen=True):
@@ -235,6 +242,12 @@ class PublishFailed(Event, frozen=True):
 
     feed: str
     problem: Problem
+
+
+class GrantsChanged(Event, frozen=True):
+    """Who may do what from now on; the first one ends the wait of requests that came before."""
+
+    table: GrantTable
 
 
 class Ordered(Event, frozen=True):

@@ -104,7 +104,10 @@ class FetchQueue:
             job.delivered = subscription.delivered
             self.jobs[job.id] = job
             channel = subscription.channel
-            found.append(Fetch(job.id, channel.name, job.source, channel.position(job.execution), job.find_begin))
+            # A client may claim any id as its previous one.
+            same_as = None if job.source == subscription.id else subscription.id
+            position = channel.position(job.execution)
+            found.append(Fetch(job.id, channel.name, job.source, position, job.find_begin, same_as))
         return found
 
     def current(self, job: Job) -> bool:

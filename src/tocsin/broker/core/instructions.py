@@ -72,7 +72,8 @@ class Pull(Command, frozen=True):
 class Fetch(Command, frozen=True):
     """The results of a BE subscription after a position. Answered by Fetched or FetchGap.
 
-    ``find_begin``: and where its results begin. Answered by FetchEarly too.
+    ``find_begin``: and where its results begin. Answered by FetchEarly too. ``same_as``: nothing, unless it has or had
+    the arguments of this BE subscription.
     """
 
     job: int
@@ -80,6 +81,7 @@ class Fetch(Command, frozen=True):
     subscription: int
     position: Position
     find_begin: bool = False
+    same_as: int | None = None
 
 
 class Publish(Command, frozen=True):

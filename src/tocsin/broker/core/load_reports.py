@@ -48,7 +48,7 @@ class Report(Struct, frozen=True):
 
 
 class LoadReports:
-    """Changes are gathered between two reports; a report that did not arrive is put back."""
+    """Changes are gathered between two reports; after one that did not arrive, the next is full."""
 
     def __init__(
         self, context: Context, sessions: Sessions, be_subscriptions: BESubscriptions, users: UserSessions
@@ -57,11 +57,11 @@ class LoadReports:
         self.be_subscriptions, self.users = be_subscriptions, users
         self._outcomes: list[FailedMigration] = []
         self._reported_users: set[str] = set()  # over REST, as the coordinator knows them
-        self._last_users: list[str] = []  # of whom the last report spoke
 
     def changes(self, number: int, now: float, *, full: bool) -> LoadReport:
-        """What has changed since the report before; ``full`` for everything."""
+        """What has changed since the report before; ``full`` for everything, as after a report that was lost."""
         context = self.context
+        full = full or not context.reporting
         counters = context.ledger.counters  # books the deliveries, which λ needs
         subscribers, left = self._subscribers(full=full)
         rates, fresh = {}, []
@@ -72,7 +72,7 @@ class LoadReports:
                 rates[each.id] = each.reported = rate
                 if each.lam.fresh(now):
                     fresh.append(each.id)
-        context.changed, context.changed_users = {}, {}
+        context.changed, context.changed_users, context.reporting = {}, {}, True
         outcomes, self._outcomes = self._outcomes, []
         sessions, channels = context.sessions.values(), self.be_subscriptions.channels.values()
         return LoadReport(
@@ -94,6 +94,8 @@ class LoadReports:
     def _subscribers(self, *, full: bool) -> tuple[dict[str, list[int]], list[str]]:
         """The BE subscriptions of each that changed, and those that left. Users over REST are subscribers too."""
         subscribers, left = {}, []
+        if full:
+            self._reported_users.clear()
         by_subscriber = self.sessions.by_subscriber
         for name in by_subscriber if full else self.context.changed:
             peer = by_subscriber.get(name)
@@ -101,7 +103,7 @@ class LoadReports:
                 left.append(name)
             else:
                 subscribers[name] = list(self.context.sessions[peer].subscriptions)
-        users = self._last_users = list(self.users.rest_users() if full else self.context.changed_users)
+        users = self.users.rest_users() if full else list(self.context.changed_users)
         for user in users:
             if self.users.served_over_rest(user):
                 subscribers[user] = list(self.users.durable.by_user[user])
@@ -112,20 +114,13 @@ class LoadReports:
         return subscribers, left
 
     def put_back(self, report: LoadReport) -> None:
-        """It did not arrive."""
-        changed = dict.fromkeys([*report.subscribers, *report.left])
-        for user in self._last_users:
-            if user in changed:
-                del changed[user]
-                self._reported_users.add(user)
-                self.context.changed_users[user] = None
-        self.context.changed = changed | self.context.changed
+        """It did not arrive: the next one is full."""
+        self.context.changed, self.context.changed_users, self.context.reporting = {}, {}, False
         self._outcomes = report.outcomes + self._outcomes
-        for id in report.rates:
-            if id in self.be_subscriptions.by_id:
-                self.be_subscriptions.by_id[id].reported = -1.0
 
     def ordered(self, event: ev.Ordered, out: Out) -> None:
+        if event.orders.alternatives not in ({}, self.context.alternatives):
+            self.context.alternatives = event.orders.alternatives
         for order in event.orders.migrations:
             name = order.subscriber
             peer = self.sessions.by_subscriber.get(name)

@@ -6,6 +6,7 @@ from msgspec import Raw, Struct, field
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
+from tocsin.broker.core.access import Access
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Peer, Problem
 from tocsin.broker.core.model.session import Session
@@ -36,12 +37,17 @@ class _Feed(Struct, eq=False):
 class Publications:
     """``waiting_bytes`` counts the records that were received and have no answer yet."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, access: Access) -> None:
         self.context = context
+        self.access = access
         self.waiting_bytes = 0
         self._feeds: dict[str, _Feed] = {}
 
     def publish(self, session: Session, request: Publish, out: Out) -> None:
+        problem = self.access.refuses(session, "publish", request.feed) if self.access.known else None
+        if problem is not None:
+            self.context.refuse(session, request.id, problem, out)
+            return
         size = sum(len(memoryview(record)) + EACH for record in request.records)
         if self.waiting_bytes + size > self.context.limits.publish_bytes:
             hint = "wait for the answers before sending more"
@@ -55,8 +61,27 @@ class Publications:
         # A copy: a piece of the frame would keep the whole frame.
         records = [record.copy() for record in request.records]
         feed.waiting.append((_Entry(session.peer, request.id, len(records), size), records))
-        if not feed.busy:
+        if not feed.busy and self.access.known:
             out.append(self._next(feed))
+
+    def granted(self, out: Out) -> None:
+        """The grants are known now: what waited for them is sent or refused."""
+        for feed in list(self._feeds.values()):
+            allowed: list[tuple[_Entry, list[Raw]]] = []
+            for entry, records in feed.waiting:
+                session = self.context.sessions.get(entry.peer)
+                problem = self.access.refuses(session, "publish", feed.name) if session is not None else None
+                if session is not None and problem is None:
+                    allowed.append((entry, records))
+                    continue
+                self.waiting_bytes -= entry.size
+                if session is not None and problem is not None:
+                    self.context.refuse(session, entry.id, problem, out)
+            feed.waiting = allowed
+            if allowed:
+                out.append(self._next(feed))
+            else:
+                del self._feeds[feed.name]
 
     def published(self, event: ev.Published, out: Out) -> None:
         feed = self._feeds[event.feed]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.context import Context, Out
+from tocsin.broker.core.events import Line
 from tocsin.broker.core.fetch_queue import FetchQueue, Job
 from tocsin.broker.core.model.be_subscription import BESubscription
 from tocsin.broker.core.model.session import LIVE, Session
@@ -121,7 +122,7 @@ class Replay:
         subscription, lines = job.subscription, event.lines
         if job.find_begin:
             begins_after = event.begins_after.execution
-            next = min(lines[0].execution if lines else begins_after + 1, begins_after + 1)
+            next = min(_first(lines) or begins_after + 1, begins_after + 1)
             if next > job.execution + 1:
                 self._gap(session, subscription, job.execution, next, "released", out)
             del subscription.previous[session.peer]
@@ -129,13 +130,15 @@ class Replay:
             return
         ids, _, released = subscription.previous[session.peer]
         execution = lines[-1].execution if lines else job.execution
+        first = _first(lines)
         if lines:
-            if released and lines[0].execution > job.execution + 1:
-                self._gap(session, subscription, job.execution, lines[0].execution, "released", out)
+            if released and first > job.execution + 1:
+                self._gap(session, subscription, job.execution, first, "released", out)
+                lines = [line for line in lines if line.execution >= first]
             self.context.deliver_lines(subscription, (session.peer,), lines, out)
         session.subscriptions[subscription.id] = execution
         if event.more:
-            self.fetches.fetch_previous(subscription, session.peer, ids, execution)
+            self.fetches.fetch_previous(subscription, session.peer, ids, execution, released=released and not first)
         else:
             self.fetches.fetch_next(job, execution)
 
@@ -179,3 +182,8 @@ class Replay:
     ) -> None:
         self.context.ledger.counters.gaps += 1
         self.context.send(session, wire.Gap(subscription.id, execution, next, reason), out)
+
+
+def _first(lines: list[Line]) -> int:
+    """The first execution with results; 0 if there is none. A gap does not show that the subscription existed."""
+    return next((line.execution for line in lines if not line.gap), 0)

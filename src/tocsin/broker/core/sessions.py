@@ -13,6 +13,7 @@ from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.events import Peer, Problem
 from tocsin.broker.core.instructions import Authenticate, Close
 from tocsin.broker.core.model.session import Session
+from tocsin.identity.grants import Principal
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import DurableSubscription
@@ -22,7 +23,15 @@ RETURNING, LONGEST = 100, 10.0
 #: Seconds between two ticks after which the broker must have slept; they come every second.
 LATE = 2.5
 
+#: Connections from one address, unless the configuration says otherwise.
+PER_ADDRESS = 1_000
+
 Requests = dict[type[Any], Callable[[Session, Any, Out], None]]
+
+
+def most_from(address: str) -> float:
+    """All clients of a proxy on this machine come from it."""
+    return inf if address.startswith("127.") or address in ("", "::1") else PER_ADDRESS
 
 
 class Sessions:
@@ -55,8 +64,9 @@ class Sessions:
         context, address = self.context, event.address
         limits, sessions = context.limits, context.sessions
         here = self._addresses.get(address, 0)
-        if len(sessions) >= limits.connections or here >= limits.connections_per_address:
-            what = "connections" if here < limits.connections_per_address else f"connections from {address}"
+        many_here = here >= (limits.connections_per_address or most_from(address))
+        if len(sessions) >= limits.connections or many_here:
+            what = f"connections from {address}" if many_here else "connections"
             self.close(event.peer, close_codes.TRY_LATER, f"too many {what}", out)
             return
         self._addresses[address] = here + 1
@@ -64,9 +74,9 @@ class Sessions:
         self._hello_deadlines[event.peer] = context.now + context.config.hello_timeout
         self._beats[len(sessions) % len(self._beats)][event.peer] = session
 
-    def open_for_user(self, peer: Peer, user: str) -> Session:
+    def open_for_user(self, peer: Peer, user: str, principal: Principal) -> Session:
         """A request over REST, which the driver has authenticated."""
-        session = Session(peer, "", self.context.now, {}, user=user, welcomed=True, rest=True)
+        session = Session(peer, "", self.context.now, {}, user=user, principal=principal, welcomed=True, rest=True)
         self.context.sessions[peer] = session
         self.rest.setdefault(user, {})[peer] = None
         return session
@@ -100,7 +110,7 @@ class Sessions:
                 del self._addresses[session.address]
         if session.user is not None and self.by_user.get(session.user) == session.peer:
             del self.by_user[session.user]
-            self.context.changed_users[session.user] = None
+            self.context.touch_user(session.user)
         for id in session.subscriptions:
             self.be_subscriptions.detach(self.be_subscriptions.by_id[id], session.peer)
         if session.subscriber and self.by_subscriber.get(session.subscriber) == session.peer:
@@ -127,8 +137,11 @@ class Sessions:
         session.last_received = context.now
         for place, message in enumerate(event.messages):
             if session.queued is not None:
-                session.queued += event.messages[place:]
-                if len(session.queued) > context.limits.unanswered + context.limits.subscriptions:
+                queued, limits = event.messages[place:], context.limits
+                session.queued += queued
+                session.queued_bytes += sum(len(wire.encode(each)) for each in queued)
+                most_bytes = 2 * (limits.frame_bytes + limits.connection_argument_bytes)
+                if len(session.queued) > limits.unanswered + limits.subscriptions or session.queued_bytes > most_bytes:
                     self.close(peer, close_codes.FLOOD, "too many requests before the welcome", out)
                 return
             if session.welcomed is isinstance(message, wire.Hello):
@@ -151,42 +164,56 @@ class Sessions:
             self.context.refuse(session, event.id, Problem("malformed", event.problem), out)
 
     def hello(self, session: Session, message: wire.Hello, out: Out) -> None:
-        if message.ticket is not None:
-            problem = self.refuses_ticket(message.ticket, message.subscriber or "")
-            if problem is not None:
-                self.close(session.peer, close_codes.BAD_TICKET, problem, out)
-                return
-        self._identify(session, message.subscriber, out)
-        if message.token is None:
-            self.welcome(session, message.id, [], out)
-        else:
+        """Nothing happens before the token is verified."""
+        if message.token is not None:
             session.queued = [message]
             out.append(Authenticate(session.peer, message.token))
+        elif self.admit(session, message, out):
+            self.welcome(session, message.id, [], out)
 
     def authenticate(self, session: Session, message: wire.Authenticate, out: Out) -> None:
         """Another token of the same session; the answer is that the connection stays."""
         if session.user is not None:
             out.append(Authenticate(session.peer, message.token))
 
-    def _identify(self, session: Session, name: str | None, out: Out) -> None:
-        """A subscriber has one session: one that connects again has lost the connection that it had."""
+    def admit(self, session: Session, hello: wire.Hello, out: Out) -> bool:
+        """Ticket and identity. A subscriber has one session: one that connects again has lost the connection that it
+        had. Its id is a secret of the client; that of a user's session needs the user's token too."""
+        name = hello.subscriber
+        before = None if name is None else self.by_subscriber.get(name)
+        if hello.ticket is not None:
+            problem = self.refuses_ticket(hello.ticket, name or "")
+            if problem is not None:
+                self.close(session.peer, close_codes.BAD_TICKET, problem, out)
+                return False
+        if before is not None and self.by_peer[before].user not in (None, session.user):
+            self.close(session.peer, close_codes.UNAUTHORIZED, "this subscriber belongs to a user", out)
+            return False
+        if before is not None:
+            self.close(before, close_codes.REPLACED, "connected again", out)
         if name is None:
             self._anonymous += 1
             name = f"{self.context.config.name}:{self._anonymous}"
-        before = self.by_subscriber.get(name)
-        if before is not None:
-            self.close(before, close_codes.REPLACED, "connected again", out)
         session.subscriber = name
         self.by_subscriber[name] = session.peer
         self.context.touch(session)
+        return True
 
     def welcome(self, session: Session, id: int, durable: list[DurableSubscription], out: Out) -> None:
         session.welcomed = True
+        session.alternatives = self.context.alternatives
         self._hello_deadlines.pop(session.peer, None)
         config, limits = self.context.config, self.context.limits
         reconnect_within = min(LONGEST, ceil(len(self.context.sessions) / RETURNING) / 10)
         message = wire.Welcome(
-            id, config.name, config.heartbeat, limits.frame_bytes, session.user, durable, reconnect_within
+            id,
+            config.name,
+            config.heartbeat,
+            limits.frame_bytes,
+            session.user,
+            durable,
+            reconnect_within,
+            self.context.alternatives,
         )
         self.context.send(session, message, out)
 
@@ -214,22 +241,30 @@ class Sessions:
                 self.close(session.peer, close_codes.UNAUTHORIZED, "the token has expired", out)
 
     def beat(self, out: Out) -> None:
-        """Pings a part of the connections at each tick, so that the load is even."""
-        beat = self.context.config.heartbeat
+        """Pings a part of the connections at each tick, so that the load is even. An answer is asked for in time."""
+        beat, silence = self.context.config.heartbeat, self.context.config.silence
         if beat <= 0:
             return
-        self._beat = (self._beat + 1) % len(self._beats)
-        sessions = self._beats[self._beat]
-        limit = self.context.now - 3 * beat
-        silent = [each for each in sessions.values() if max(each.last_received, self._woke - 2 * beat) < limit]
+        self._beat += 1
+        round, part = divmod(self._beat, len(self._beats))
+        sessions = self._beats[part]
+        answer = round % max(1, int(silence / 3 / beat)) == 0
+        limit = self.context.now - silence
+        silent = [each for each in sessions.values() if max(each.last_received, self._woke - silence * 2 / 3) < limit]
         for session in silent:
-            self.close(session.peer, close_codes.SILENT, "no message in three heartbeats", out)
+            self.close(session.peer, close_codes.SILENT, f"no message in {silence:g} s", out)
         welcomed = [session for session in sessions.values() if session.welcomed]
+        alternatives = self.context.alternatives
+        if outdated := [session for session in welcomed if session.alternatives is not alternatives]:
+            for session in outdated:
+                session.alternatives = alternatives
+            peers = tuple(session.peer for session in outdated)
+            self.context.send_all(peers, wire.Ping(answer=False, alternatives=alternatives), out)
         channels = self.be_subscriptions.channels.values()
         positions = {channel.name: channel.delivered for channel in channels if channel.delivered}
         for message, peers in (
-            (wire.Ping(positions), tuple(session.peer for session in welcomed if not session.not_live)),
-            (wire.Ping(), tuple(session.peer for session in welcomed if session.not_live)),
+            (wire.Ping(positions, answer), tuple(session.peer for session in welcomed if not session.not_live)),
+            (wire.Ping({}, answer), tuple(session.peer for session in welcomed if session.not_live)),
         ):
             if peers:
                 self.context.send_all(peers, message, out)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocsin.broker.core import events as ev
+from tocsin.broker.core.access import Access
 from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.delivery import Delivery
@@ -40,13 +41,14 @@ class BrokerState:
     ) -> None:
         self.config = config
         self.context = Context(config)
-        self.be_subscriptions = BESubscriptions(self.context, DurableSubscriptions(self.context))
+        self.access = Access(config.anonymous)
+        self.be_subscriptions = BESubscriptions(self.context, DurableSubscriptions(self.context), self.access)
         self.replay = self.be_subscriptions.replay
         self.delivery = Delivery(self.context, self.be_subscriptions, self.replay)
         self.sessions = Sessions(self.context, self.be_subscriptions, refuses_ticket)
         self.users = UserSessions(self.context, self.sessions, self.be_subscriptions)
         self.load_reports = LoadReports(self.context, self.sessions, self.be_subscriptions, self.users)
-        self.publications = Publications(self.context)
+        self.publications = Publications(self.context, self.access)
         self._handlers: dict[type[Any], Callable[[Any, Out], None]] = {
             ev.Opened: self.sessions.opened,
             ev.OpenedForUser: self.users.opened,
@@ -74,6 +76,7 @@ class BrokerState:
             ev.FetchEarly: self.replay.fetch_early,
             ev.Published: self.publications.published,
             ev.PublishFailed: self.publications.failed,
+            ev.GrantsChanged: self._grants_changed,
             ev.Ordered: self.load_reports.ordered,
             ev.Tick: self._tick,
             ev.Stopping: self.sessions.stopping,
@@ -138,6 +141,15 @@ class BrokerState:
         del out[before:]
         out.append(Failed(error))
         self.delivery.recover(event, out)
+
+    def _grants_changed(self, event: ev.GrantsChanged, out: Out) -> None:
+        first = not self.access.known
+        narrowed = self.access.change(event.table)
+        if first:
+            self.be_subscriptions.granted(out)
+            self.publications.granted(out)
+        elif narrowed:
+            self.be_subscriptions.narrow(narrowed, out)
 
     def _tick(self, event: ev.Tick, out: Out) -> None:
         self.sessions.tick(out)

@@ -35,22 +35,26 @@ class UserSessions:
         session = self.context.sessions.get(event.peer)
         if session is None or session.rest:
             return
+        if event.failed:
+            if not session.welcomed:  # a client that is connected tries again
+                self.sessions.close(session.peer, close_codes.UNVERIFIED, "the token cannot be checked now", out)
+            return
         if event.user is None:
-            code = close_codes.USERS_AWAY if event.retry else close_codes.UNAUTHORIZED
-            if not (event.retry and session.welcomed):  # a client that is connected tries again
-                self.sessions.close(session.peer, code, event.problem, out)
+            self.sessions.close(session.peer, close_codes.UNAUTHORIZED, event.problem, out)
             return
         self.sessions.expire_at(session, event.issued, event.expires)
         if session.queued is None:
             if session.user != event.user:
                 self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token is another session's", out)
             return
+        (hello, *queued), session.queued = session.queued, None
+        assert isinstance(hello, wire.Hello)
+        session.user, session.principal = event.user, event.principal
+        if not self.sessions.admit(session, hello, out):
+            return
         before = self.sessions.by_user.get(event.user)
         if before is not None:
             self.sessions.close(before, close_codes.REPLACED, "connected again", out)
-        (hello, *queued), session.queued = session.queued, None
-        assert isinstance(hello, wire.Hello)
-        session.user = event.user
         self.sessions.by_user[event.user] = session.peer
         self._rest_ended(event.user)
         self.restored(event, out)
@@ -58,11 +62,14 @@ class UserSessions:
         self.sessions.received(ev.Received(session.peer, queued), out)
 
     def opened(self, event: ev.OpenedForUser, out: Out) -> None:
-        user = event.user
-        session = self.sessions.open_for_user(event.peer, user)
+        user, limits = event.user, self.context.limits
+        session = self.sessions.open_for_user(event.peer, user, event.principal)
+        if len(self.context.sessions) > limits.connections or len(self.sessions.rest[user]) > limits.requests_per_user:
+            self.sessions.close(event.peer, close_codes.TRY_LATER, "too many requests at the same time", out)
+            return
         self.sessions.expire_at(session, event.issued, event.expires)
         if self._last_request.pop(user, None) is None:
-            self.context.changed_users[user] = None
+            self.context.touch_user(user)
         self._last_request[user] = self.context.now
         if user in self._migrations:
             self.context.send(session, self._migrations[user][1], out)
@@ -72,7 +79,7 @@ class UserSessions:
         for each in event.durable:
             if event.user is not None and not self.durable.has(event.user, each.subscription):
                 request = DurableRequest(event.user, each.subscription, each.after, each.previous_ids)
-                self.be_subscriptions.request(each.channel, each.args, request, out)
+                self.be_subscriptions.restore(each.channel, each.args, request, out)
 
     def ended(self, event: ev.UserEnded, out: Out) -> None:
         for session in self._connected(event.user):
@@ -153,4 +160,4 @@ class UserSessions:
     def _rest_ended(self, user: str) -> None:
         self._migrations.pop(user, None)
         self._last_request.pop(user, None)
-        self.context.changed_users[user] = None
+        self.context.touch_user(user)

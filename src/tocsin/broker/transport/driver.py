@@ -14,12 +14,16 @@ from tocsin.broker.core.state import BrokerState
 from tocsin.broker.transport.frame_writer import FrameWriter
 from tocsin.config import BrokerConfig
 from tocsin.errors import UserError
+from tocsin.identity.grants import user as user_principal
 from tocsin.wire.tickets import TicketVerifier
 
 if TYPE_CHECKING:
     from tocsin.broker.upstream.user_exchange import Found, UserExchange
 
 log = logging.getLogger(__name__)
+
+#: Seconds for which a failed check of a token makes the broker not ready.
+PROBLEM_SECONDS = 10.0
 
 
 class Driver:
@@ -36,6 +40,7 @@ class Driver:
         self.state = BrokerState(config, (tickets or TicketVerifier(config.name, time.time)).refuses)
         self.writer = FrameWriter()
         self._sends: list[do.Send] = []
+        self._store_problem = ("", 0.0)
         self._ticking: asyncio.TimerHandle | None = None
         self._carry_out: dict[type[Any], Callable[[Any], object]] = {
             do.Send: self._send,
@@ -59,16 +64,24 @@ class Driver:
         self._tick()
 
     def _authenticated(self, peer: Peer, found: Found) -> Authenticated:
-        if found.claims is None:
-            problem = found.problem
+        claims, problem = found.claims, found.problem
+        failed = problem is not None and not isinstance(problem, UserError)
+        self._store_problem = (str(problem) if failed else "", self.loop.time())
+        if claims is None:
             assert problem is not None
-            return Authenticated(peer, None, problem=problem.message, retry=not isinstance(problem, UserError))
-        claims = found.claims
-        return Authenticated(peer, claims.sid, found.durable, claims.issued, self.at(claims.expires))
+            return Authenticated(peer, None, problem=problem.message, failed=failed)
+        principal, expires = user_principal(claims.raw, claims.roles), self.at(claims.expires)
+        return Authenticated(peer, claims.sid, found.durable, principal, issued=claims.issued, expires=expires)
 
     def at(self, wall_clock: float) -> float:
         """The time of the loop at which a token that expires then is refused."""
         return self.loop.time() + wall_clock + self.config.identity.clock_skew - time.time()
+
+    @property
+    def store_problem(self) -> str:
+        """Why tokens could not be checked a short time ago."""
+        problem, at = self._store_problem
+        return problem if self.loop.time() < at + PROBLEM_SECONDS else ""
 
     def stop(self) -> None:
         if self._ticking is not None:

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tocsin.broker.core.events import Notified
-from tocsin.errors import Conflict, Malformed
+from tocsin.errors import Conflict, Malformed, Unauthorized
+from tocsin.http.access import Access
+from tocsin.http.budgets import LEAST, WaitingConnections
+from tocsin.http.requests import Headers
 from tocsin.http.responses import error_answer
+from tocsin.identity.part_keys import PartGate, Peer
 from tocsin.wire import notify_headers
 
 if TYPE_CHECKING:
@@ -51,20 +55,34 @@ _notifications = msgspec.json.Decoder(Notification | list[Notification])
 
 
 class Head(NamedTuple):
-    """Of a request: the bytes of its body, and whether its answer may come later."""
+    """Of a request: the bytes of its body, whether its answer may come later, and all its fields."""
 
     size: int
     later: bool
+    fields: list[tuple[bytes, bytes]]
 
 
 class NotificationReceiver:
-    """``settled``: it is known whether an earlier notification was missed."""
+    """``settled``: it is known whether an earlier notification was missed. Only the data cluster that this broker has
+    joined, its ``peer``, may notify it."""
 
-    def __init__(self, driver: Driver, settled: asyncio.Event) -> None:
+    def __init__(self, driver: Driver, settled: asyncio.Event, peer: Peer) -> None:
         self.driver = driver
+        self.limits = driver.config.http
+        #: Those that have not brought a notification yet, or only the begin of one.
+        self.waiting = WaitingConnections(lambda: LEAST)
         self._name = driver.config.name
         self.settled = settled
         self.connections: set[NotifyEndpoint] = set()
+        self._peer = peer
+        self._gate = PartGate("broker", peer.own, "")
+
+    def trusts(self, headers: Headers) -> bool:
+        return self._gate.sender(headers, lambda name: self._peer.key) is not None
+
+    def check(self, headers: Headers) -> None:
+        if not self.trusts(headers):
+            raise Unauthorized("only the data cluster that this broker has joined may notify it")
 
     def on_notify(self, body: bytes | bytearray) -> None:
         """Raises what is wrong with it. What it causes goes out at once."""
@@ -87,9 +105,10 @@ class NotificationReceiver:
 class NotifyEndpoint(asyncio.Protocol):
     """A connection of the data cluster. ``web`` makes the protocol that answers everything unusual."""
 
-    def __init__(self, receiver: NotificationReceiver, web: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, receiver: NotificationReceiver, web: Callable[[], asyncio.Protocol], access: Access) -> None:
         self._receiver = receiver
         self._web = web
+        self._access = access
         self._rest = bytearray()
         self._waiting: asyncio.Task[None] | None = None
         self._heads: dict[bytes, Head] = {}
@@ -98,16 +117,48 @@ class NotifyEndpoint(asyncio.Protocol):
         self._owed = 0  # answers
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        # The first request on a connection proves who sends; those after it come from the same sender.
+        self._fields: list[tuple[bytes, bytes]] | None = []
+        self._deadline: asyncio.TimerHandle | None = None  # for the first notification, or the rest of one
+        self._begun, self._received = 0.0, 0
+        self._partial = False  # a notification has begun
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self._fd = transport.get_extra_info("socket").fileno()
+        plain = transport.get_extra_info("ssl_object") is None
+        self._fd = transport.get_extra_info("socket").fileno() if plain else -1
         self._receiver.connections.add(self)
+        self._expect(self._receiver.limits.head_seconds)
+
+    def _expect(self, seconds: float) -> None:
+        """A notification. A connection that has brought one may be idle for any time."""
+        loop = self._receiver.driver.loop
+        self._begun, self._received = loop.time(), 0
+        self._deadline = loop.call_later(seconds, self._check)
+        self._receiver.waiting.add(self)
+
+    def _check(self) -> None:
+        limits, loop = self._receiver.limits, self._receiver.driver.loop
+        due = self._begun + (limits.body_seconds + self._received / limits.body_rate if self._partial else 0.0)
+        if due <= loop.time():
+            self.abort()
+        else:
+            self._deadline = loop.call_at(due, self._check)
+
+    def _arrived(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline, self._partial = None, False
+            self._receiver.waiting.discard(self)
+
+    def abort(self) -> None:
+        self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fd = -1
         self._closed = True
         self._receiver.connections.discard(self)
+        self._arrived()
         if self._waiting is not None:
             self._waiting.cancel()
         if self._timer is not None:
@@ -123,6 +174,7 @@ class NotifyEndpoint(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._rest or self._waiting is not None or self._closed:
             if not self._closed:
+                self._received += len(data)
                 self._rest += data
                 self._read()
             return
@@ -141,6 +193,13 @@ class NotifyEndpoint(asyncio.Protocol):
 
     def _read(self) -> None:
         """What did not come as one piece, or as more than one."""
+        self._read_whole()
+        if self._rest and not self._partial and self._waiting is None and not self._closed:
+            self._arrived()
+            self._expect(self._receiver.limits.body_seconds)
+            self._partial = True
+
+    def _read_whole(self) -> None:
         rest = self._rest
         while rest and self._waiting is None and not self._closed:
             end = rest.find(b"\r\n\r\n") + 4
@@ -161,6 +220,13 @@ class NotifyEndpoint(asyncio.Protocol):
         found = self._heads.get(head)
         if found is None:
             found = plain_head(head)
+            if found is not None and self._access.refusal(found.fields) is not None:
+                found = None
+            if found is not None and self._fields is not None:
+                self._fields = found.fields
+                # Before its body, which may be long.
+                if self._receiver.settled.is_set() and not self._receiver.trusts(found.fields):
+                    return None
             if found is not None:
                 if len(self._heads) >= HEADS:
                     self._heads.clear()
@@ -168,12 +234,17 @@ class NotifyEndpoint(asyncio.Protocol):
         return found
 
     def _notified(self, body: bytes, later: bool) -> None:
+        if self._deadline is not None:
+            self._arrived()
         if not self._receiver.settled.is_set():
             # What follows waits in the socket: it may be more than is to be kept here.
             self._transport.pause_reading()
             self._waiting = asyncio.get_running_loop().create_task(self._wait(body, later))
             return
         try:
+            if self._fields is not None:
+                self._receiver.check(self._fields)
+                self._fields = None
             self._receiver.on_notify(body)
         except Exception as error:
             self._refuse(error)
@@ -222,9 +293,11 @@ class NotifyEndpoint(asyncio.Protocol):
     def _hand_over(self) -> None:
         self._answer()
         self._fd = -1
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._receiver.connections.discard(self)
+        self._arrived()
         protocol: Any = self._web()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
@@ -238,13 +311,15 @@ def plain_head(head: bytes) -> Head | None:
         return None
     size: int | None = None
     later = False
+    fields = []
     for line in lines[:-2]:
         name, _, value = line.partition(b":")
         name, value = name.lower(), value.strip(b" \t")
+        fields.append((name, value))
         if name == b"content-length" and size is None and value.isdigit():
             size = int(value)
         elif name == b"content-length" or (name in _UNUSUAL and value.lower() != b"keep-alive"):
             return None
         elif name == notify_headers.ANSWER:
             later = value == notify_headers.LATER
-    return Head(size, later) if size is not None and size <= NOTIFY_BYTES else None
+    return Head(size, later, fields) if size is not None and size <= NOTIFY_BYTES else None

@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Restored
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.virtual_peers import EventStream, RestRequest
-from tocsin.errors import Malformed, NotFound, SystemFailure, Unauthorized
-from tocsin.http.requests import check_origin, from_json, from_query, media_type, read_body
-from tocsin.http.responses import answer
+from tocsin.errors import Malformed, NotFound, NotReady, SystemFailure, Unauthorized
+from tocsin.http.budgets import Budget, counted_elsewhere
+from tocsin.http.requests import from_json, from_query, media_type, read_body
+from tocsin.http.responses import HeldStream, answer
 from tocsin.identity import messages as it
+from tocsin.identity.grants import ANONYMOUS
+from tocsin.identity.grants import user as user_principal
 from tocsin.identity.tokens import Claims
 from tocsin.wire import messages as wire
 from tocsin.wire.position import Position
+from tocsin.wire.remote_errors import remote_error
 
 if TYPE_CHECKING:
     from tocsin.broker.upstream.users import Users
@@ -69,6 +74,9 @@ class Rest:
         self.driver = driver
         self.list_channels = list_channels
         self.users = users
+        limits = driver.config.limits
+        self.long_polls = Budget("long polls", limits.long_polls)
+        self.event_streams = Budget("streams of events", limits.event_streams)
         self.routes = [
             Route("/registeruser", self.registeruser, methods=["POST"]),
             Route("/login", self.login, methods=["POST"]),
@@ -104,7 +112,6 @@ class Rest:
         return await self.call(request, await body(request, it.DeleteUser))
 
     async def logout(self, request: Request) -> Response:
-        check_origin(request.scope["headers"])
         return await self.call(request, it.LogOut(bearer(request)))
 
     async def call(self, request: Request, call: it.AnyCall, status: int = 200) -> Response:
@@ -145,8 +152,16 @@ class Rest:
         return answer({"subscriptions": durable})
 
     async def listchannels(self, request: Request) -> Response:
+        """Those that the user, or anonymous, may subscribe to."""
+        principal = ANONYMOUS
+        if "authorization" in request.headers:
+            user, _ = await self.session(request)
+            principal = user_principal(user.raw, user.roles)
+        access = self.driver.state.access
+        if not access.known:
+            raise NotReady("this broker does not know the grants yet", hint="try again in a second")
         shown = ("name", "kind", "parameters", "period", "retention", "columns")
-        channels = await self.list_channels()
+        channels = [each for each in await self.list_channels() if access.may_subscribe(principal, each["name"])]
         return answer({"channels": [{name: each[name] for name in shown} for each in channels]})
 
     # -- results
@@ -155,6 +170,13 @@ class Rest:
         user, all_durable = await self.session(request)
         asked = from_query(request.scope["query_string"], ResultsQuery)
         durable = mine(all_durable, asked.subscription)
+        with ExitStack() as held:
+            if asked.wait:
+                held.enter_context(self.long_polls.one())
+                held.enter_context(counted_elsewhere(request.scope))
+            return await self._results(user, durable, asked)
+
+    async def _results(self, user: Claims, durable: wire.DurableSubscription, asked: ResultsQuery) -> Response:
         after = durable.after if asked.after is None else asked.after
         found: list[msgspec.Raw] = []
         gaps: list[wire.Gap] = []
@@ -178,6 +200,9 @@ class Rest:
                     after = max(after, head.next - 1)
                 elif head.type == "error":
                     peer.decode(text)
+                elif head.type == "ended":
+                    ended: wire.Ended = peer.decode(text)
+                    raise remote_error(ended.code, ended.message)
                 elif head.type == "migrate":
                     migrate = peer.decode(text)
                 elif head.type == "live":
@@ -224,27 +249,24 @@ class Rest:
             previous_id = next(iter(before), None)
             position = None if previous_id is None else before[previous_id]
             requests.append(wire.Subscribe(1, channel, args, position, previous_id))
-        stream = EventStream(self.driver, user)
-        stream.begin()
-        try:
+        with ExitStack() as held:
+            held.enter_context(self.event_streams.one())
+            held.enter_context(counted_elsewhere(request.scope))
+            stream = EventStream(self.driver, user, request.client.host if request.client else "")
+            held.enter_context(stream)
             stream.request(*requests)
             if user is None:
                 first = await stream.answer(1)
                 stream.start(first.subscription, first.after, previous_id)
-        except BaseException:
-            stream.end()
-            raise
+            kept = held.pop_all()
 
         async def all_events() -> Any:
-            try:
-                yield b"retry: 1000\n\n"
-                async for event in stream.events():
-                    yield event
-            finally:
-                stream.end()
+            yield b"retry: 1000\n\n"
+            async for event in stream.events():
+                yield event
 
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(all_events(), 200, headers, "text/event-stream")
+        return HeldStream(kept, all_events(), "text/event-stream", headers)
 
 
 def bearer(request: Request) -> str:
@@ -273,6 +295,5 @@ def last_event(text: str) -> dict[int, int]:
 
 async def body(request: Request, kind: type[Any]) -> Any:
     headers = request.scope["headers"]
-    check_origin(headers)
     media_type(headers, ["application/json"], "application/json")
     return from_json(await read_body(headers, request.receive, BODY_BYTES), kind)

@@ -11,13 +11,20 @@ import msgspec
 
 from tocsin.broker.core.events import Closed, Congested, Drained, Opened, OpenedForUser, Received
 from tocsin.broker.transport.driver import Driver
-from tocsin.errors import Unauthorized, UserError
+from tocsin.errors import Busy, TocsinError, Unauthorized, UserError
+from tocsin.identity.grants import user as user_principal
 from tocsin.identity.tokens import Claims
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.close_codes import Close
 from tocsin.wire.remote_errors import remote_error
 
+#: The errors of requests that the broker closes; all others were wrong themselves.
+KINDS: dict[int, type[TocsinError]] = {
+    close_codes.TRY_LATER.code: Busy,
+    close_codes.UNAUTHORIZED.code: Unauthorized,
+    close_codes.LOGGED_OUT.code: Unauthorized,
+}
 #: Seconds between two comments in a stream without events.
 ALIVE = 15.0
 
@@ -42,9 +49,10 @@ class RestRequest:
 
     fd = -1
 
-    def __init__(self, driver: Driver, user: Claims | None) -> None:
+    def __init__(self, driver: Driver, user: Claims | None, address: str = "") -> None:
         self.driver = driver
         self.user = user
+        self.address = address
         self.closed: Close | None = None
         self._arrived: deque[bytes] = deque()
         self._more = asyncio.Event()
@@ -58,10 +66,12 @@ class RestRequest:
 
     def begin(self) -> None:
         if self.user is not None:
-            user = self.user
-            self.driver.handle(OpenedForUser(self, user.sid, user.issued, self.driver.at(user.expires)))
+            user, expires = self.user, self.driver.at(self.user.expires)
+            self.driver.handle(
+                OpenedForUser(self, user.sid, user_principal(user.raw, user.roles), user.issued, expires)
+            )
         else:
-            self.driver.handle(Opened(self, ""))
+            self.driver.handle(Opened(self, self.address))
             self.driver.handle(Received(self, [wire.Hello(0)]))
 
     def end(self) -> None:
@@ -82,8 +92,7 @@ class RestRequest:
         """The next message, as JSON."""
         while not self._arrived:
             if self.closed is not None:
-                ended = self.closed in (close_codes.UNAUTHORIZED, close_codes.LOGGED_OUT)
-                raise (Unauthorized if ended else UserError)(self.closed.meaning, code_of_close=self.closed.code)
+                raise KINDS.get(self.closed.code, UserError)(self.closed.meaning, code_of_close=self.closed.code)
             self._more.clear()
             await self._more.wait()
         text = self._arrived.popleft()
@@ -107,8 +116,8 @@ class RestRequest:
 class EventStream(RestRequest):
     """Server-Sent Events: bounded like a connection; a slow reader is served by replay later."""
 
-    def __init__(self, driver: Driver, user: Claims | None) -> None:
-        super().__init__(driver, user)
+    def __init__(self, driver: Driver, user: Claims | None, address: str = "") -> None:
+        super().__init__(driver, user, address)
         self._size = 0
         self._slow = False
         self._positions: dict[int, int] = {}
@@ -141,12 +150,13 @@ class EventStream(RestRequest):
             except TimeoutError:
                 yield b": alive\n\n"
                 continue
-            except UserError:
+            except (UserError, Busy):
                 return
             if head.type in ("welcome", "pong"):
                 continue
             if head.type == "ping":
                 self.driver.handle(Received(self, [wire.Pong()]))
+                yield b": alive\n\n"
                 continue
             self._pass(head)
             pairs = [(self._previous_ids.get(id, id), after) for id, after in self._positions.items()]

@@ -92,7 +92,8 @@ class WebSocket(asyncio.Protocol):
     def _open(self) -> None:
         driver = self._driver
         self._decoder = FrameDecoder(driver.config.limits.frame_bytes)
-        self.fd = self._fileno = self._transport.get_extra_info("socket").fileno()
+        if self._transport.get_extra_info("ssl_object") is None:  # else only the loop can encrypt
+            self.fd = self._fileno = self._transport.get_extra_info("socket").fileno()
         self._transport.set_write_buffer_limits(high=driver.config.buffer_bytes)
         name = self._transport.get_extra_info("peername")
         driver.handle(Opened(self, name[0] if isinstance(name, tuple) else ""))

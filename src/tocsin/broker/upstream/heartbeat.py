@@ -32,14 +32,12 @@ class SendReport(Struct, frozen=True):
     token: str
 
 
-def registration(config: BrokerConfig, url: str, identity: str, incarnation: str) -> Registration:
-    """``url`` is for subscribers. ``identity`` is what the broker keeps to itself, so that no other one can register
-    under its name."""
+def registration(config: BrokerConfig, url: str, incarnation: str) -> Registration:
+    """``url`` is for subscribers."""
     return Registration(
         config.name,
         url,
-        config.secret,
-        identity,
+        None,
         config.capacity,
         config.limits.connections,
         config.latitude,
@@ -90,6 +88,6 @@ class Heartbeat:
                 self.load_reports.put_back(report)
                 raise
             full = orders.full
-            if orders.migrations or orders.drop:
+            if orders.migrations or orders.drop or orders.alternatives:
                 self.handle(Ordered(orders))
             yield Pause(0.0 if full else about.interval)

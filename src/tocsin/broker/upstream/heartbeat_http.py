@@ -16,23 +16,32 @@ import msgspec
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream.effects import Lost, Pause, run_effects
 from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker, registration
-from tocsin.wire.reports import Registered, ReportReply
+from tocsin.errors import Unauthorized
+from tocsin.http.tls import Tls
+from tocsin.identity.part_keys import Peer
+from tocsin.wire.join import Joined
+from tocsin.wire.reports import Registered, Registration, ReportReply
 from tocsin.wire.tickets import TicketVerifier
 
 log = logging.getLogger(__name__)
 
 
 class HeartbeatClient:
-    """``identity``: see ``registration``."""
-
     def __init__(
-        self, driver: Driver, tickets: TicketVerifier, url: str, identity: str, rng: random.Random | None = None
+        self,
+        driver: Driver,
+        tickets: TicketVerifier,
+        url: str,
+        peer: Peer,
+        tls: Tls,
+        rng: random.Random | None = None,
     ) -> None:
         self.driver = driver
+        self.peer = peer
         config = driver.config
         self.heartbeat = Heartbeat(
             driver.state.load_reports,
-            registration(config, url, identity, secrets.token_urlsafe(12)),
+            registration(config, url, secrets.token_urlsafe(12)),
             tickets,
             driver.handle,
             driver.loop.time,
@@ -40,7 +49,9 @@ class HeartbeatClient:
         )
         self._silent = False
         self._task: asyncio.Task[None] | None = None
-        self._client = httpx.AsyncClient(base_url=config.coordinator, timeout=httpx.Timeout(10.0), trust_env=False)
+        self._client = httpx.AsyncClient(
+            base_url=config.coordinator, timeout=httpx.Timeout(10.0), trust_env=False, verify=tls.client()
+        )
 
     def start(self) -> None:
         self._task = self.driver.loop.create_task(run_effects(self.heartbeat.run(), self._perform))
@@ -64,17 +75,23 @@ class HeartbeatClient:
             return await asyncio.sleep(effect.seconds)
         try:
             if isinstance(effect, RegisterBroker):
-                body = await self._post("/registerbroker", effect.registration)
-                found: Any = msgspec.json.decode(body, type=Registered)
+                found: Any = await self._register(effect.registration)
             else:
                 body = await self._post(f"{self._path}/report", effect.report, effect.token)
                 found = msgspec.json.decode(body, type=ReportReply)
-        except (httpx.HTTPError, OSError, msgspec.DecodeError) as error:
+        except (httpx.HTTPError, OSError, msgspec.DecodeError, Unauthorized) as error:
             if not self._silent:
-                log.warning("the coordinator does not answer: %s", error or type(error).__name__)
+                log.warning("this broker cannot report to the coordinator: %s", error or type(error).__name__)
             self._silent = True
             raise Lost(str(error)) from error
         self._silent = False
+        return found
+
+    async def _register(self, registration: Registration) -> Registered:
+        join = self.peer.join(registration.url)
+        body = await self._post("/registerbroker", msgspec.structs.replace(registration, join=join))
+        found = msgspec.json.decode(body, type=Registered)
+        self.peer.joined(join, found.joined or Joined(""))
         return found
 
     @property
@@ -86,8 +103,12 @@ class HeartbeatClient:
         return await self._send(f"{self._path}/{path}", body, self.heartbeat.token)
 
     async def _post(self, path: str, body: Any, token: str = "") -> bytes:
-        return (await self._send(path, body, token)).raise_for_status().content
+        answer = await self._send(path, body, token)
+        if answer.is_error:
+            raise OSError(answer.text[:500])
+        return answer.content
 
     async def _send(self, path: str, body: Any, token: str) -> httpx.Response:
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
-        return await self._client.post(path, content=msgspec.json.encode(body), headers=headers)
+        content, more = msgspec.json.encode(body), self.peer.headers
+        return await self._client.post(path, content=content, headers=headers | more)

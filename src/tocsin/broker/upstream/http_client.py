@@ -18,7 +18,12 @@ from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, run_effects
 from tocsin.broker.upstream.protocol import UpstreamProtocol
+from tocsin.errors import Unauthorized
 from tocsin.http.client import HttpClient
+from tocsin.http.tls import Tls
+from tocsin.identity.grants import GrantTable
+from tocsin.identity.part_keys import Peer
+from tocsin.wire.join import Joined
 from tocsin.wire.position import Position
 
 log = logging.getLogger(__name__)
@@ -27,6 +32,8 @@ log = logging.getLogger(__name__)
 FETCH_LINES, FETCH_BYTES = 256, 1 << 20
 #: Seconds of silence after which a request has failed.
 TIMEOUT = 60.0
+#: Seconds that the data cluster waits for a change of the grants before it answers.
+GRANTS_WAIT = 25
 
 
 as_line = msgspec.json.Decoder(Line).decode
@@ -39,10 +46,11 @@ class _Enough(Exception):
 class UpstreamClient:
     """Carries out the state machine's commands to the data cluster."""
 
-    def __init__(self, driver: Driver, notify_url: str, identity: str, rng: random.Random | None = None) -> None:
+    def __init__(self, driver: Driver, notify_url: str, peer: Peer, tls: Tls, rng: random.Random | None = None) -> None:
         self.driver = driver
+        self.peer, self._tls = peer, tls
         self.name = driver.config.name
-        self.registration = {"url": notify_url, "identity": identity}
+        self.notify_url = notify_url
         self.registered = asyncio.Event()
         self.settled = asyncio.Event()
         self.last_error: str | None = None
@@ -54,14 +62,21 @@ class UpstreamClient:
             ready=self.registered.set,
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._without_grants = False
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
-            base_url=driver.config.cluster, limits=limits, timeout=httpx.Timeout(TIMEOUT, connect=5.0), trust_env=False
+            base_url=driver.config.cluster,
+            limits=limits,
+            timeout=httpx.Timeout(TIMEOUT, connect=5.0),
+            trust_env=False,
+            verify=tls.client(),
         )
-        self._caller = HttpClient(driver.config.cluster)
+        self._caller = HttpClient(driver.config.cluster, tls.client)
 
     def start(self) -> None:
         self._spawn(self.protocol.poll())
+        if self.driver.config.anonymous != "all":
+            self._spawn(self.protocol.follow_grants())
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -96,7 +111,12 @@ class UpstreamClient:
             if type(effect) is protocol.Register and self.last_error != str(error):
                 log.error("the data cluster refuses this broker: %s (%s)", error, error.problem.hint)
                 self.last_error = str(error)
+            if type(effect) is protocol.FetchGrants and not self._without_grants:
+                self._without_grants = True
+                log.error("the data cluster does not show this broker the grants: %s (%s)", error, error.problem.hint)
             log.info("the data cluster refuses to %s: %s", type(effect).__name__.lower(), error)
+            if error.status == 401 and type(effect) is not protocol.Register:
+                raise Lost(str(error)) from error  # it does not know this broker's key until the next registration
             raise
         except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
             if self.last_error is None:
@@ -123,15 +143,15 @@ class UpstreamClient:
             case do.Publish():
                 return await self._publish(command)
             case protocol.Register():
-                answer = await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", self.registration)
-                if answer["returned"]:
-                    log.warning("the data cluster had declared this broker gone")
-                return answer["returned"]
+                return await self._register()
             case protocol.ListChannels():
                 return [
                     protocol.ChannelState(each["name"], Position(each.get("epoch", 0), each["last_execution"]))
                     for each in await self.channels()
                 ]
+            case protocol.FetchGrants():
+                path = f"/grants?version={quote(command.version)}&wait={GRANTS_WAIT}"
+                return msgspec.convert(await self._json("GET", path), GrantTable)
             case protocol.ListSubscriptions():
                 query = f"after={command.after_id}&limit={protocol.PAGE}&broker={quote(self.name, safe='')}"
                 answer = await self._json("GET", f"{_path(command.channel)}/subscriptions?{query}")
@@ -140,6 +160,18 @@ class UpstreamClient:
                 path = f"{_path(command.channel)}/subscriptions/{command.subscription}"
                 return (await self._json("GET", path))["begins_after"]
         raise AssertionError(command)
+
+    async def _register(self) -> bool:
+        join = self.peer.join(self.notify_url)
+        body = {"url": self.notify_url, "join": join}
+        answer = await self._json("PUT", f"/brokers/{quote(self.name, safe='')}", body)
+        try:
+            self.peer.joined(join, msgspec.convert(answer.get("joined") or {"key": ""}, Joined))
+        except Unauthorized as error:
+            raise Refused(error.to_dict(), error.status) from error
+        if answer["returned"]:
+            log.warning("the data cluster had declared this broker gone")
+        return bool(answer["returned"])
 
     def _body(self, subscriptions: list[Any]) -> dict[str, Any]:
         return {"broker": self.name, "subscriptions": subscriptions}
@@ -169,8 +201,11 @@ class UpstreamClient:
                 raise _Enough
 
         path = f"{_path(command.channel)}/subscriptions/{command.subscription}/results"
+        query = f"after={command.position.execution}&limit={FETCH_LINES}&strict=true"
+        if command.same_as is not None:
+            query += f"&same_as={command.same_as}"
         try:
-            await self._stream(f"{path}?after={command.position.execution}&limit={FETCH_LINES}&strict=true", take)
+            await self._stream(f"{path}?{query}", take)
         except _Enough:
             return lines, True
         return lines, len(lines) >= FETCH_LINES
@@ -178,7 +213,7 @@ class UpstreamClient:
     async def _publish(self, command: do.Publish) -> list[tuple[int, str, str]]:
         body = b"\n".join([bytes(record).replace(b"\n", b" ") for record in command.records])
         # With a key a post whose answer was lost can be repeated.
-        headers = {"content-type": "application/x-ndjson", "idempotency-key": command.key}
+        headers = {"content-type": "application/x-ndjson", "idempotency-key": command.key} | self.peer.headers
         answer = await self._client.post(f"/feeds/{quote(command.feed, safe='')}", content=body, headers=headers)
         _check(answer.status_code, answer.content)
         return [(each["index"], each["code"], each["reason"]) for each in answer.json()["refused"]]
@@ -191,15 +226,16 @@ class UpstreamClient:
         return found
 
     async def _json(self, method: str, path: str, body: Any = None) -> Any:
+        self._tls.client()  # which the client holds: reads its files again if they have changed
         content = None if body is None else msgspec.json.encode(body)
         headers = {"content-type": "application/json"} if content else {}
-        answer = await self._client.request(method, path, content=content, headers=headers)
+        answer = await self._client.request(method, path, content=content, headers=headers | self.peer.headers)
         _check(answer.status_code, answer.content)
         return answer.json()
 
     async def _stream(self, path: str, take: Callable[[bytes], None]) -> None:
         """Results: frequent, and nothing of them is looked at."""
-        status, refusal = await self._caller.get(path, take, TIMEOUT)
+        status, refusal = await self._caller.get(path, take, TIMEOUT, self.peer.headers)
         _check(status, refusal)
 
 

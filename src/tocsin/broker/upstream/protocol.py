@@ -54,6 +54,12 @@ class FindBegin(Command, frozen=True):
     subscription: int
 
 
+class FetchGrants(Command, frozen=True):
+    """Answered by the GrantTable: when its version is another one, or after a while."""
+
+    version: str
+
+
 class UntilRegistered(Struct, frozen=True):
     """Waits until the BE subscriptions of before the start are recovered."""
 
@@ -115,6 +121,18 @@ class UpstreamProtocol:
             self.settle(True)
             first = False
             yield Pause(POLL)
+
+    def follow_grants(self) -> Effects[None]:
+        version = ""
+        while True:
+            try:
+                table = yield from self._retry(FetchGrants(version))
+            except Refused:
+                yield Pause(POLL)
+                continue
+            if table.version != version:
+                version = table.version
+                self.handle(ev.GrantsChanged(table))
 
     def _register(self) -> Effects[bool]:
         """Whether the data cluster had declared this broker gone, or may have: it says so once, and answers get

@@ -24,6 +24,7 @@ from tocsin.identity import messages as it
 from tocsin.identity.service import IdentityService
 from tocsin.identity.tokens import Claims, Verifier
 from tocsin.identity.user_store import UserStore
+from tocsin.steady_clock import SteadyClock
 from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.remote_errors import remote_error
 
@@ -53,7 +54,13 @@ class LocalUsers:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, config: BrokerConfig) -> Iterator[LocalUsers]:
-        store = UserStore("", Path(config.home) / "users.db", config.identity, time.time)
+        store = UserStore(
+            "",
+            Path(config.home) / "users.db",
+            config.identity,
+            time.time,
+            expiry=SteadyClock(config.identity.clock_grace).expiry,
+        )
         with contextlib.closing(store), contextlib.closing(IdentityService(store)) as service:
             found = cls(config.name, service)
             yield found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from random import Random
 
 from msgspec import Struct
 
@@ -10,6 +11,10 @@ from msgspec import Struct
 MOST_LEARNED = 32
 #: Seconds for which measured round trips are used again.
 MEASURE_EVERY = 600.0
+
+
+def is_encrypted(url: str) -> bool:
+    return url.startswith(("https:", "wss:"))
 
 
 class Candidate(Struct, frozen=True):
@@ -76,3 +81,15 @@ class Candidates:
         self.failed.clear()
         self.here = Candidate(self.here.url, broker)
         self._names[self.here.url] = broker
+
+    def learn(self, alternatives: Mapping[str, str], random: Random) -> None:
+        """Other brokers, in place of those that were learned before; in another order for each client."""
+        if not alternatives:
+            return
+        here = self.here
+        names = [name for name, url in alternatives.items() if is_encrypted(url) or not is_encrypted(here.url)]
+        random.shuffle(names)
+        given = self.urls[: self._given]
+        self._names = {url: name for url, name in self._names.items() if url in (*given, here.url)}
+        self._names |= {alternatives[name]: name for name in names[:MOST_LEARNED]}
+        self.urls = [*given, *(url for url in self._names if url not in given)]

@@ -21,6 +21,9 @@ from tocsin.wire.remote_errors import remote_error
 if TYPE_CHECKING:
     from tocsin.client.core.subscriptions import Subscriptions
 
+#: Reasons of a gap that every broker would announce.
+LOST = ("retention", "damaged")
+
 
 class Role(Enum):
     """Of a connection."""
@@ -274,7 +277,7 @@ class Session:
         ):
             self.failure = f"executions {message.after + 1} to {message.next - 1} are missing there: {message.reason}"
             for subscription in list(subscriptions):
-                if message.reason == "retention":
+                if message.reason in LOST:
                     subscription.expired = subscription.at(message.next - 1)
                 self._detach(subscription)
 
@@ -294,7 +297,7 @@ class Session:
         id = None if here is None else here.ids.get(subscription.handle)
         live = here is not None and id is not None and here.phases.get(id) is Phase.LIVE
         waited = (subscription.position or START) < subscription.expired
-        return live and waited and message.reason == "retention" and self.role is Role.JOINING
+        return live and waited and message.reason in LOST and self.role is Role.JOINING
 
     def live(self, message: wire.Live) -> None:
         self.phases[message.subscription] = Phase.LIVE

@@ -17,7 +17,7 @@ from typing import Any
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.access_token import AccessToken
-from tocsin.client.core.broker_candidates import Candidate, Candidates
+from tocsin.client.core.broker_candidates import Candidate, Candidates, is_encrypted
 from tocsin.client.core.connection_state import LATE, TIMEOUT, ConnectionState, Stage
 from tocsin.client.core.publications import Publications
 from tocsin.client.core.session import Role
@@ -64,6 +64,7 @@ class ClientState:
         wait_for_broker: bool = False,
         subscriber: str | None = None,
         coordinator: bool = False,
+        encrypted: bool = False,
         nearest: bool = False,
     ) -> None:
         self.subscriber = new_subscriber(random) if subscriber is None else subscriber
@@ -78,7 +79,8 @@ class ClientState:
         self.problem = ""
         self._login, self._agent, self._coordinator = login, agent, coordinator
         self._wait_for_broker, self._nearest = wait_for_broker, nearest
-        self._backoff = Backoff(random)
+        self._encrypted = encrypted  # the connection to the coordinator
+        self._random, self._backoff = random, Backoff(random)
         self._stage = Stage.IDLE  # while there is no connection
         self._same = False  # try the same broker again, without the coordinator
         self._returning = False  # to the broker whose connection broke
@@ -224,6 +226,10 @@ class ClientState:
 
     def _placed(self, event: ev.Placed) -> None:
         if self.stage is Stage.PLACING and event.request == self._placements:
+            if self._encrypted and not is_encrypted(event.url):
+                why = f"the coordinator, which is on TLS, names a broker without TLS: {event.url}"
+                self._not_placed(ev.PlacementFailed(event.request, Unreachable(why)))
+                return
             self.candidates.assign(Candidate(event.url, event.broker, event.ticket))
             self._go()
 
@@ -294,6 +300,7 @@ class ClientState:
         self.connects += 1
         self.access.fresh = False
         self.candidates.welcomed(message.broker)
+        self.candidates.learn(message.alternatives, self._random)
         if self.connects == 1:
             self._do(ev.Opened())
         self.publications.start(connection)
@@ -433,7 +440,7 @@ class ClientState:
             return "the client has not finished its last migration"
         if connection.welcome is not None and message.broker == connection.welcome.broker:
             return "the client is already there"
-        if connection.candidate.url.startswith(("https:", "wss:")) and not message.url.startswith(("https:", "wss:")):
+        if is_encrypted(connection.candidate.url) and not is_encrypted(message.url):
             return "the client does not migrate from an encrypted connection to an unencrypted one"
         return ""
 
@@ -521,7 +528,10 @@ class ClientState:
 
     def _pinged(self, connection: ConnectionState, message: wire.Ping) -> None:
         connection.session.ping(message)
-        connection.send(wire.Pong())
+        if connection is self.current:
+            self.candidates.learn(message.alternatives, self._random)
+        if message.answer:
+            connection.send(wire.Pong())
 
     def _ack(self) -> None:
         self._acked_at = self._now

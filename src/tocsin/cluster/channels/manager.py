@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from tocsin.cluster.channels.plan_cache import PlanCache
 from tocsin.cluster.channels.runner import ChannelRunner, Run
 from tocsin.cluster.channels.scheduler import Job, Scheduler
 from tocsin.cluster.context import ClusterContext
-from tocsin.cluster.model import Broker, Channel, OutboxEntry
+from tocsin.cluster.model import Broker, Channel, Dataset, OutboxEntry
 from tocsin.cluster.notify.notifier import Notifier
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.query.compiler import CompiledQuery
 from tocsin.cluster.spark.errors import message_of
 from tocsin.cluster.storage.results import RecentResults
-from tocsin.errors import QueryTimeout, StorageError, TocsinError
+from tocsin.errors import Damaged, QueryTimeout, StorageError, TocsinError
+from tocsin.http.tls import Tls
 from tocsin.wire.backoff import ceiling
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ LONGEST_BACKOFF = 30.0
 
 
 class ChannelManager:
-    def __init__(self, context: ClusterContext) -> None:
+    def __init__(self, context: ClusterContext, token_for: Callable[[str], str], tls: Tls) -> None:
         self.context = context
         self.runners: dict[int, ChannelRunner] = {}
         self.scheduler = Scheduler(
@@ -44,6 +45,8 @@ class ChannelManager:
             self.message,
             gone_after=context.config.broker_gone_after,
             declare_gone=self._declare_gone,
+            token_for=token_for,
+            tls=tls,
             count=lambda outcome: context.metrics.notifications.labels(outcome).inc(),
         )
         self.recent_results = RecentResults(context.results)
@@ -80,11 +83,29 @@ class ChannelManager:
         self.runners.pop(channel.id, None)
         self.last_runs.pop(channel.id, None)
 
+    def check_datasets(self) -> None:
+        """Mark the channels that read a failing dataset; try those again whose dataset can be read."""
+        for runner in list(self.runners.values()):
+            try:
+                self._check(runner)
+            except Damaged as error:
+                if runner.channel.error != error.message:
+                    self._mark(runner, "failing", error.message)
+            else:
+                if runner.channel.state == "failing":
+                    self.scheduler.appended(dict.fromkeys(runner.triggers, 0))
+
+    def _check(self, runner: ChannelRunner) -> None:
+        for use in runner.query.uses:
+            if use.relation.kind == "dataset":
+                self.context.stores[self.context.definitions.get(Dataset, use.relation.name).id].check()
+
     # -- executions --------------------------------------------------------------------------------------------------
 
     def _run(self, runner: ChannelRunner) -> bool:
         name = runner.channel.name
         metrics = self.context.metrics
+        self._check(runner)
         with self.context.runtime.pool(name, "channel", self.context.config.execution_seconds):
             run = runner.run()
         if run.outcome != "skipped":
@@ -116,7 +137,7 @@ class ChannelManager:
             runner.large = True
         try:
             runner.resync()
-            given_up = isinstance(error, QueryTimeout) or job.failures >= self.context.config.retries
+            given_up = isinstance(error, QueryTimeout | Damaged) or job.failures >= self.context.config.retries
             if given_up and runner.channel.error != text:
                 self._mark(runner, "failing", text)
         except StorageError as trouble:
@@ -149,9 +170,8 @@ class ChannelManager:
             return msgspec.json.encode(message | {"pull": pull})
         message["time"] = execution.time
         if channel.push or broker.matched:
-            ids = np.intersect1d(
-                self.context.tables[entry.channel].of_broker(broker.id), self.recent_results.ids(execution)
-            )
+            mine = self.context.tables[entry.channel].of_broker(broker.id)
+            ids = self.recent_results.matching(execution, mine)
             if not len(ids):
                 return None
             if broker.matched:

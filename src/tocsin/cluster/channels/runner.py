@@ -131,7 +131,7 @@ class ChannelRunner:
                 self._advance(positions)
                 return Run("skipped")
             # The clock may go back; the time of a channel never does.
-            now = max(time.time(), self.last_time + 1e-6)
+            now = max(self.context.clock.now(), self.last_time + 1e-6)
             session = self.context.runtime.generation
             table.start_run()
             with table.view(self.context.runtime) as subscriptions:
@@ -147,7 +147,9 @@ class ChannelRunner:
                 self.last_time = now
                 return Run("empty", time.monotonic() - started)
             kill_points.hit("execution.result_written")
-            execution = Execution(self.channel.id, number, now, time.time(), rows, len(matched), size, path)
+            execution = Execution(
+                self.channel.id, number, now, self.context.clock.now(), rows, len(matched), size, path
+            )
             # No subscription is confirmed meanwhile: a broker that got a lower position is notified of this execution.
             with self.context.committer.lock:
                 brokers = tuple(sorted(table.brokers_of(matched)))

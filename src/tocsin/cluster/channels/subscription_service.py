@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
@@ -11,7 +12,7 @@ from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Broker, Channel
 from tocsin.cluster.storage.catalog import AddSubscription, RemoveSubscription
 from tocsin.cluster.storage.committer import CommitRequest
-from tocsin.cluster.storage.subscription_table import SubscriptionTable
+from tocsin.cluster.storage.subscription_table import SubscriptionTable, size_of
 from tocsin.errors import Conflict, LimitExceeded
 
 Arguments = Sequence[Any] | Mapping[str, Any]
@@ -23,6 +24,7 @@ class SubscriptionService:
         self._lock = threading.Lock()
         #: Ids of subscriptions that are being committed, by channel and arguments.
         self._reserved: dict[tuple[int, str], int] = {}
+        self._reserved_bytes: Counter[int] = Counter()  # of their arguments, by channel
         self._unsubscribing: dict[int, Future[int]] = {}
 
     def subscribe(self, channel: str, broker: str, args: Sequence[Arguments]) -> Future[list[int]]:
@@ -32,8 +34,8 @@ class SubscriptionService:
             raise LimitExceeded(f"{len(args)} subscriptions in one request, at most {limit} are allowed", limit=limit)
         definition, table = self._channel(channel)
         subscriber = self.context.definitions.get(Broker, broker)
-        texts = [table.canonical(values) for values in args]
-        ids = self._ids(definition, table, texts)
+        texts = [self._canonical(table, values) for values in args]
+        ids, reserved = self._ids(definition, table, texts)
 
         def applied(_: int) -> list[int]:
             for id, text in zip(ids, texts, strict=True):
@@ -42,7 +44,7 @@ class SubscriptionService:
 
         added = [AddSubscription(id, definition.id, text, subscriber.id) for id, text in zip(ids, texts, strict=True)]
         future = self.context.committer.submit(CommitRequest(applied=applied, subscribe=added))
-        future.add_done_callback(lambda _: self._release(definition.id, texts))
+        future.add_done_callback(lambda _: self._release(definition.id, texts, reserved))
         return future
 
     def unsubscribe(self, channel: str, ids: Sequence[int], broker: str | None = None) -> Future[int]:
@@ -79,8 +81,8 @@ class SubscriptionService:
             names = sorted(self.context.definitions.by_id(item).name for item in subscription.brokers)
             hint = f"name one of them: FROM {' or FROM '.join(names)}"
             raise Conflict(f"several brokers have subscription {id}", hint=hint, brokers=names)
-        text = table.canonical(subscription.args if args is None else args)
-        (new_id,) = self._ids(definition, table, [text])
+        text = self._canonical(table, subscription.args if args is None else args)
+        (new_id,), reserved = self._ids(definition, table, [text])
         unchanged = (new_id, to.id) == (id, origin)
 
         def applied(_: int) -> int:
@@ -95,15 +97,24 @@ class SubscriptionService:
             unsubscribe=[] if unchanged else [RemoveSubscription(id, origin)],
         )
         future = self.context.committer.submit(request)
-        future.add_done_callback(lambda _: self._release(definition.id, [text]))
+        future.add_done_callback(lambda _: self._release(definition.id, [text], reserved))
         return future
 
     def _channel(self, name: str) -> tuple[Channel, SubscriptionTable]:
         channel = self.context.definitions.get(Channel, name)
         return channel, self.context.tables[channel.id]
 
-    def _ids(self, channel: Channel, table: SubscriptionTable, texts: Sequence[str]) -> list[int]:
-        """Identical subscriptions share an id, also while they are being committed.
+    def _canonical(self, table: SubscriptionTable, args: Arguments) -> str:
+        text = table.canonical(args)
+        limit, size = self.context.config.limits.argument_bytes, size_of(text)
+        if size > limit:
+            raise LimitExceeded(f"arguments of {size} bytes, at most {limit} are allowed", limit=limit)
+        return text
+
+    def _ids(self, channel: Channel, table: SubscriptionTable, texts: Sequence[str]) -> tuple[list[int], int]:
+        """The ids, and the bytes of those that are new: they are reserved until ``_release``.
+
+        Identical subscriptions share an id, also while they are being committed.
 
         An id whose last broker may be unsubscribing is not reused: this waits for the commit that decides it.
         """
@@ -112,14 +123,26 @@ class SubscriptionService:
                 ids = [table.find(text) or self._reserved.get((channel.id, text)) for text in texts]
                 busy = {self._unsubscribing[id] for id in ids if id is not None and id in self._unsubscribing}
                 if not busy:
+                    reserved = self._reserve(channel, table, [t for t, id in zip(texts, ids, strict=True) if not id])
                     for place, text in enumerate(texts):
                         id = ids[place] or self._reserved.get((channel.id, text)) or self.context.catalog.new_id()
                         ids[place] = self._reserved[channel.id, text] = id
-                    return [id for id in ids if id is not None]
+                    return [id for id in ids if id is not None], reserved
             wait(busy)
 
-    def _release(self, channel: int, texts: Sequence[str]) -> None:
+    def _reserve(self, channel: Channel, table: SubscriptionTable, texts: Sequence[str]) -> int:
+        limit, size = self.context.config.limits.channel_argument_bytes, sum(map(size_of, texts))
+        if texts and table.argument_bytes + self._reserved_bytes[channel.id] + size > limit:
+            message = f"the arguments of all subscriptions of {channel.name} would have more than {limit} bytes"
+            raise LimitExceeded(message, hint="unsubscribe from something first", limit=limit)
+        self._reserved_bytes[channel.id] += size
+        return size
+
+    def _release(self, channel: int, texts: Sequence[str], reserved: int) -> None:
         with self._lock:
+            self._reserved_bytes[channel] -= reserved
+            if not self._reserved_bytes[channel]:
+                del self._reserved_bytes[channel]
             for text in texts:
                 self._reserved.pop((channel, text), None)
 

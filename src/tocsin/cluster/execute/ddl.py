@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args
@@ -15,7 +16,18 @@ from tocsin.cluster.channels.runner import frame_of, triggers_of
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
-from tocsin.cluster.model import Broker, Channel, Column, Dataset, Definition, Feed, Function, Parameter, Procedure
+from tocsin.cluster.model import (
+    Broker,
+    Channel,
+    Column,
+    Dataset,
+    Definition,
+    Feed,
+    Function,
+    Parameter,
+    Procedure,
+    Role,
+)
 from tocsin.cluster.notify.broker_address import BrokerAddresses
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
 from tocsin.cluster.query.safety import check_plan
@@ -27,6 +39,8 @@ from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.errors import BodyRefused, Conflict, InUse, LimitExceeded, TypeMismatch, UserError
 
 KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Definition)}
+
+log = logging.getLogger(__name__)
 
 
 class DdlExecutor:
@@ -123,7 +137,7 @@ class DdlExecutor:
             statement.period,
             statement.retention,
             function,
-            time.time(),
+            self.context.clock.now(),
         )
         self.context.definitions.check_new(channel)
         if columns is None:
@@ -154,6 +168,9 @@ class DdlExecutor:
         if not isinstance(statement.statement, st.Query):
             self.context.definitions.get(Dataset, statement.statement.dataset)
         self.context.definitions.add(procedure)
+
+    def role(self, statement: st.CreateRole) -> None:
+        self.context.definitions.add(Role(self._new(statement.name), statement.name))
 
     def _new(self, name: str) -> int:
         longest = self.context.config.limits.name_length
@@ -217,12 +234,30 @@ class DdlExecutor:
             return False
         definition = self.context.definitions.get(kind, name)
         self._refuse_needed(statement.kind, name)
+        if isinstance(definition, Role) and definition.id < 0:
+            raise Conflict(f"the role {definition.name} is built in", hint="REVOKE takes its grants away")
         if isinstance(definition, Channel):
             self.channels.drop(definition)
         paths = self.context.definitions.remove(definition)
         self._forget(definition)
         self.context.segments.delete(paths)
         return True
+
+    def repair(self, dataset: Dataset, with_loss: bool) -> int:
+        """Read a failing dataset again; return the number of segments that were given up."""
+        store = self.context.stores[dataset.id]
+        with store.maintenance:
+            self.context.load_dataset(store)
+            lost = 0
+            while store.damaged and with_loss:
+                paths = sorted(store.damaged)
+                log.warning("the loss of %s of dataset %s is accepted", ", ".join(paths), dataset.name)
+                self.context.catalog.compact(dataset.id, paths, [])
+                lost += len(paths)
+                self.context.load_dataset(store)
+        store.check()
+        self.channels.check_datasets()
+        return lost
 
     def _forget(self, definition: Any) -> None:
         if isinstance(definition, Function):

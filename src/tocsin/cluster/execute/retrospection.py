@@ -15,7 +15,9 @@ from tocsin.cluster.query.safety import check_plan
 from tocsin.cluster.records import type_ddl
 from tocsin.cluster.spark.errors import explained
 from tocsin.cluster.storage.definition_index import RESULT_COLUMNS
+from tocsin.cluster.storage.grant_index import VisibleDefinitions
 from tocsin.errors import LimitExceeded
+from tocsin.identity.grants import OPERATOR, Principal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,10 +28,18 @@ class Retrospection:
         self.context = context
         context.frames = self.frame
 
-    def query(self, sql: str, parameters: Sequence[Parameter] = (), values: Sequence[Any] | None = None) -> pa.Table:
-        """At most ``limits.query_rows`` rows; a larger result is an error."""
+    def query(
+        self,
+        sql: str,
+        parameters: Sequence[Parameter] = (),
+        values: Sequence[Any] | None = None,
+        principal: Principal = OPERATOR,
+    ) -> pa.Table:
+        """At most ``limits.query_rows`` rows; a larger result is an error. The principal needs SELECT on each dataset,
+        and ADMIN for all other relations, which show what others subscribe to."""
         limit = self.context.config.limits.query_rows
-        compiled = compile_query(sql, self.context.definitions, parameters, values=values)
+        visible = VisibleDefinitions(self.context.definitions, self.context.grants.policy, principal)
+        compiled = compile_query(sql, visible, parameters, values=values)
         table = self.collect(compiled, limit + 1)
         if table.num_rows > limit:
             raise LimitExceeded(

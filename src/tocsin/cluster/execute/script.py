@@ -12,6 +12,7 @@ from tocsin.cluster.channels.subscription_service import SubscriptionService
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.execute.ddl import DdlExecutor
 from tocsin.cluster.execute.dml import DmlExecutor
+from tocsin.cluster.execute.grants import GrantExecutor
 from tocsin.cluster.execute.procedures import Procedures
 from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.model import Dataset, Feed
@@ -19,6 +20,7 @@ from tocsin.cluster.records.formats import counted
 from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.parser import Parsed, iter_statements
 from tocsin.errors import LimitExceeded, NotReady, TocsinError, UserError
+from tocsin.identity.grants import OPERATOR, Principal
 
 #: Seconds that a statement waits for Spark to start.
 SPARK_SECONDS = 120.0
@@ -56,26 +58,32 @@ class ScriptExecutor:
         procedures: Procedures,
         feeds: FeedManager,
         subscriptions: SubscriptionService,
-        query: Callable[[str], pa.Table],
+        query: Callable[[str, Principal], pa.Table],
         wait_ready: Callable[[float], None],
     ) -> None:
         self.context = context
         self.ddl = ddl
         self.dml = dml
         self.procedures = procedures
+        self.grants = GrantExecutor(context)
         self.feeds = feeds
         self.subscriptions = subscriptions
         self.query = query
         self.wait_ready = wait_ready
 
-    def run(self, script: str, progress: Callable[[Progress], None] | None = None) -> Iterator[Outcome]:
-        """Yield one outcome for each statement; the first error ends the script and says which statement and where."""
+    def run(
+        self, script: str, progress: Callable[[Progress], None] | None = None, principal: Principal = OPERATOR
+    ) -> Iterator[Outcome]:
+        """Yield one outcome for each statement; the first error ends the script and says which statement and where.
+        Every statement but a query needs the privilege ADMIN."""
         limit = self.context.config.limits.statement_bytes
         if len(script) > limit:
             raise LimitExceeded(f"the script has {len(script)} characters, at most {limit} are allowed", limit=limit)
         for parsed in iter_statements(script):
             try:
-                outcome = self._execute(parsed, progress or (lambda _: None))
+                if not isinstance(parsed.statement, st.Query):
+                    self.context.grants.policy.check(principal, "admin")
+                outcome = self._execute(parsed, progress or (lambda _: None), principal)
             except TocsinError as error:
                 self.context.metrics.statements.labels(_kind(parsed.statement), "failed").inc()
                 error.fields.setdefault("statement", parsed.index)
@@ -85,7 +93,7 @@ class ScriptExecutor:
             self.context.metrics.statements.labels(outcome.kind, "ok").inc()
             yield outcome
 
-    def _execute(self, parsed: Parsed, progress: Callable[[Progress], None]) -> Outcome:
+    def _execute(self, parsed: Parsed, progress: Callable[[Progress], None], principal: Principal) -> Outcome:
         statement, kind = parsed.statement, _kind(parsed.statement)
 
         def done(message: str, rows: int | None = None, table: pa.Table | None = None, **data: Any) -> Outcome:
@@ -95,7 +103,7 @@ class ScriptExecutor:
             self.wait_ready(SPARK_SECONDS)
         match statement:
             case st.Query():
-                table = self.query(statement.sql)
+                table = self.query(statement.sql, principal)
                 return done(counted(table.num_rows), table.num_rows, table)
             case st.Insert():
                 rows = self.dml.insert(statement)
@@ -133,26 +141,43 @@ class ScriptExecutor:
             case st.ExecuteProcedure():
                 ran = self.procedures.execute(statement.name, statement.args)
                 return done(ran.message, ran.rows, ran.table)
+            case st.ShowGrants() | st.ShowRoles():
+                with self.context.definitions.lock:
+                    table = self.grants.show(statement)
+                return done(counted(table.num_rows), table.num_rows, table)
             case _:
                 try:
-                    with self.context.definitions.lock:
-                        return done(self._define(statement))
+                    return done(self._define(statement))
                 except NotReady:
                     if not isinstance(statement, _ANALYSED):
                         raise
                 # Spark must analyse the query. Other statements can use the definitions while this one waits.
                 self.wait_ready(SPARK_SECONDS)
-                with self.context.definitions.lock:
-                    return done(self._define(statement))
+                return done(self._define(statement))
 
     def _define(self, statement: Any) -> str:
+        with self.context.definitions.lock:
+            try:
+                return self._change(statement)
+            finally:
+                if isinstance(statement, _GRANTED):
+                    self.context.grants.refresh()
+
+    def _change(self, statement: Any) -> str:
         definitions = self.context.definitions
         match statement:
             case st.Create():
                 return self.ddl.create(statement)
+            case st.Revoke():
+                return self.grants.revoke(statement)
+            case st.Grant():
+                return self.grants.grant(statement)
             case st.Drop():
                 dropped = self.ddl.drop(statement)
                 return f"{statement.kind} {statement.name} {'dropped' if dropped else 'did not exist'}"
+            case st.RepairDataset():
+                lost = self.ddl.repair(definitions.get(Dataset, statement.dataset), statement.with_loss)
+                return f"dataset {statement.dataset} can be read" + (f", without {lost} lost segments" if lost else "")
             case st.ConnectFeed():
                 self.feeds.connect(definitions.get(Feed, statement.feed), definitions.get(Dataset, statement.dataset))
                 return f"feed {statement.feed} connected to dataset {statement.dataset}"
@@ -171,6 +196,8 @@ class ScriptExecutor:
 _WITH_SPARK = (st.Query, st.Insert, st.Delete, st.LoadDataset, st.ExecuteProcedure)
 #: Need Spark only if their query is not in the analysis cache.
 _ANALYSED = (st.CreateFunction, st.CreateChannel, st.CreateProcedure)
+#: Change grants, or what grants are about.
+_GRANTED = (st.Grant, st.Drop, st.CreateChannel)
 
 
 def _kind(statement: Any) -> str:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from tocsin.cluster.http import brokers, channels, executions, feeds, health, queries, statements, subscriptions
+from tocsin.cluster.http import (
+    brokers,
+    channels,
+    datasets,
+    executions,
+    feeds,
+    grants,
+    health,
+    queries,
+    statements,
+    subscriptions,
+)
 from tocsin.cluster.http.operation import Answer, Exchange, Operation, Site
 
 OPERATIONS: tuple[Operation, ...] = (
     *feeds.OPERATIONS,
     *statements.OPERATIONS,
     *queries.OPERATIONS,
+    *datasets.OPERATIONS,
     *channels.OPERATIONS,
     *subscriptions.OPERATIONS,
     *executions.OPERATIONS,
     *brokers.OPERATIONS,
+    *grants.OPERATIONS,
     *health.OPERATIONS,
 )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, operation
-from tocsin.cluster.http.schemas import BrokerAddress, Brokers, Registered
-from tocsin.errors import Conflict, StorageError, UserError
+from tocsin.cluster.http.schemas import BrokerAddress, Brokers, JoinRequest, Registered
+from tocsin.errors import Conflict, StorageError, Unauthorized, UserError
 from tocsin.http.requests import check_text
 from tocsin.http.responses import answer
+from tocsin.wire.join import Joined
 
 
 @operation("GET", "/brokers", "All brokers", Answer("By name", Brokers))
@@ -22,13 +23,28 @@ async def list_brokers(exchange: Exchange) -> Response:
     "Register a broker, or change its address",
     Answer("The broker is notified of new results and of those it has missed", Registered),
     body={"application/json": BrokerAddress},
-    errors=(UserError, Conflict, StorageError),
+    errors=(UserError, Unauthorized, Conflict, StorageError),
+    access="joins",
 )
 async def put_broker(exchange: Exchange) -> Response:
     name, body = exchange.path["broker"], await exchange.body(BrokerAddress)
     url = check_text(body.url, "url")
     register = exchange.cluster.register_broker
-    return answer(await exchange.threads.quick.run(register, name, url, body.matched, body.identity))
+    return answer(await exchange.threads.quick.run(register, name, url, body.matched, body.join))
 
 
-OPERATIONS = (list_brokers, put_broker)
+@operation(
+    "POST",
+    "/join",
+    "Join as a part that is not a broker",
+    Answer("The key of the data cluster", Joined),
+    body={"application/json": JoinRequest},
+    errors=(Unauthorized,),
+    access="joins",
+)
+async def join(exchange: Exchange) -> Response:
+    body = await exchange.body(JoinRequest)
+    return answer(exchange.cluster.join(body.name, body.join))
+
+
+OPERATIONS = (list_brokers, put_broker, join)

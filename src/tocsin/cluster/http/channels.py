@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, operation
@@ -10,14 +12,31 @@ from tocsin.errors import NotFound
 from tocsin.http.responses import answer
 
 
-@operation("GET", "/channels", "All channels", Answer("By name", Channels))
+@operation("GET", "/channels", "All channels", Answer("By name", Channels), access="checked")
 async def list_channels(exchange: Exchange) -> Response:
-    return answer({"channels": await exchange.threads.quick.run(exchange.cluster.channels)})
+    """Those that the principal may subscribe to; only operators see their bodies."""
+    found = await exchange.threads.quick.run(exchange.cluster.channels)
+    may = exchange.policy.refusal
+    visible = [each for each in found if may(exchange.principal, "subscribe", each["name"]) is None]
+    return answer({"channels": [shown(exchange, each) for each in visible]})
 
 
-@operation("GET", "/channels/{channel}", "One channel", Answer("The channel", ChannelInfo), errors=(NotFound,))
+@operation(
+    "GET",
+    "/channels/{channel}",
+    "One channel",
+    Answer("The channel", ChannelInfo),
+    errors=(NotFound,),
+    access="checked",
+)
 async def show_channel(exchange: Exchange) -> Response:
-    return answer(await exchange.threads.quick.run(exchange.cluster.channel, exchange.path["channel"]))
+    exchange.check_subscribe()
+    found = await exchange.threads.quick.run(exchange.cluster.channel, exchange.path["channel"])
+    return answer(shown(exchange, found))
+
+
+def shown(exchange: Exchange, channel: dict[str, Any]) -> dict[str, Any]:
+    return channel if exchange.is_operator else channel | {"body": "", "function": None}
 
 
 OPERATIONS = (list_channels, show_channel)

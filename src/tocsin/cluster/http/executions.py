@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, operation
 from tocsin.cluster.http.schemas import ExecutionParameters, Executions, PullParameters, ResultLine
-from tocsin.errors import NotFound, StorageError
+from tocsin.errors import NotFound, StorageError, Unauthorized
 from tocsin.http.responses import NDJSON, answer, stream
 
 PATH = "/channels/{channel}/executions"
@@ -23,8 +23,10 @@ SLICE = 1.0
     Answer("Ordered by number; with `wait`, as soon as there is one", Executions),
     query=ExecutionParameters,
     errors=(NotFound,),
+    access="checked",
 )
 async def list_executions(exchange: Exchange) -> Response:
+    exchange.check_subscribe()
     channel, query = exchange.path["channel"], exchange.query
     end = monotonic() + query.wait
     while (left := end - monotonic()) > 0 and not exchange.site.stopping:
@@ -43,10 +45,11 @@ async def list_executions(exchange: Exchange) -> Response:
     "Results of an execution for a broker",
     Answer("A line for each subscription of the broker that has results", None, (NDJSON,), ResultLine),
     query=PullParameters,
-    errors=(NotFound, StorageError),
+    errors=(NotFound, Unauthorized, StorageError),
 )
 async def pull_results(exchange: Exchange) -> Response:
     channel, number, broker = exchange.path["channel"], exchange.path["number"], exchange.query.broker
+    exchange.check_broker(broker)
     chunks = await exchange.threads.pulls.iterate(lambda: iter(exchange.cluster.pull(channel, number, broker)))
     return stream(chunks, NDJSON)
 

@@ -18,7 +18,7 @@ from tocsin.errors import (
     StorageError,
     UnsupportedEncoding,
 )
-from tocsin.http.requests import Disconnected, check_origin, from_query, media_type, read_body
+from tocsin.http.requests import Disconnected, from_query, media_type, read_body
 from tocsin.http.responses import JSON, NDJSON, encoder, error_body, error_headers
 
 ROUTE = "/feeds/{feed}"
@@ -61,9 +61,10 @@ class FeedEndpoint:
     async def post(self, scope: Any, receive: Any) -> Receipt:
         headers = scope["headers"]
         given = dict(headers)
-        if b"origin" in given:
-            check_origin(headers)
         feed = feed_of(scope["path"][len("/feeds/") :])
+        policy = self.site.cluster.policy
+        if not policy.open or b"authorization" in given:
+            policy.check(await self.site.principals.find(scope), "publish", feed)
         query = scope["query_string"]
         options = from_query(query, PostParameters) if query else DEFAULTS
         media, encoding, key = JSON, "", None
@@ -122,6 +123,7 @@ OPERATIONS = (
         },
         body=dict.fromkeys(MEDIA, Any),
         errors=(BrokenEncoding, UnsupportedEncoding, NotFound, Conflict, RecordsRefused, StorageError),
+        access="checked",
         description="One JSON record, an array of records, or one record per line. Answers when they are durable.",
     ),
 )

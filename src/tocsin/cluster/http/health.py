@@ -25,7 +25,7 @@ async def status(exchange: Exchange) -> dict[str, Any]:
         raise SystemFailure(f"the data cluster did not report its status within {STATUS_TIMEOUT:g} s") from None
 
 
-@operation("GET", "/healthz", "Whether the process is healthy", Answer("It is healthy", Status))
+@operation("GET", "/healthz", "Whether the process is healthy", Answer("It is healthy", Status), access="anyone")
 async def health(exchange: Exchange) -> Response:
     """Healthy while the committer runs; Spark may be down."""
     state = await status(exchange)
@@ -37,29 +37,42 @@ async def health(exchange: Exchange) -> Response:
 
 
 @operation(
-    "GET", "/readyz", "Whether it can run queries and channels", Answer("It is ready", Status), errors=(NotReady,)
+    "GET",
+    "/readyz",
+    "Whether it can run queries and channels",
+    Answer("It is ready", Status),
+    errors=(NotReady,),
+    access="anyone",
 )
 async def readiness(exchange: Exchange) -> Response:
     state = await status(exchange)
     if not state["ready"]:
         word, reason = state["spark"], state["reason"]
+        if reason and word == "up":
+            raise NotReady(reason, spark=word)
         message = f"Spark is {word}"
         raise NotReady(message if reason in ("", message) else f"{message}: {reason}", spark=word)
     return answer(state)
 
 
-@operation("GET", "/metrics", "Metrics for Prometheus", Answer("The text format of Prometheus", None, ("text/plain",)))
+@operation(
+    "GET",
+    "/metrics",
+    "Metrics for Prometheus",
+    Answer("The text format of Prometheus", None, ("text/plain",)),
+    access="anyone",
+)
 async def metrics(exchange: Exchange) -> Response:
     body, media = await exchange.threads.quick.run(exchange.cluster.metrics.read)
     return Response(body, headers={"content-type": media})
 
 
-@operation("GET", "/openapi.json", "This description", Answer("OpenAPI 3.1", dict[str, Any]))
+@operation("GET", "/openapi.json", "This description", Answer("OpenAPI 3.1", dict[str, Any]), access="anyone")
 async def openapi(exchange: Exchange) -> Response:
     return answer(exchange.site.document)
 
 
-@operation("GET", "/", "All routes", Answer("The routes", Index))
+@operation("GET", "/", "All routes", Answer("The routes", Index), access="anyone")
 async def index(exchange: Exchange) -> Response:
     routes = [RouteInfo(each.method, each.path, each.summary) for each in exchange.site.operations]
     return answer(Index("tocsin data cluster", __version__, "/openapi.json", routes))

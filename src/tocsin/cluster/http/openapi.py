@@ -14,11 +14,13 @@ from tocsin.cluster.http.schemas import ErrorBody, ScriptError
 from tocsin.errors import (
     Busy,
     CrossOrigin,
+    Forbidden,
     LimitExceeded,
     Malformed,
     NotJson,
     SystemFailure,
     TocsinError,
+    Unauthorized,
     UnsupportedMedia,
 )
 from tocsin.http.responses import JSON, NDJSON
@@ -129,9 +131,9 @@ def answers(operation: Operation) -> dict[str, Any]:
 def errors(operation: Operation) -> dict[str, Any]:
     """By status, the codes that an operation can answer, and 500 with the code internal."""
     by_status: dict[int, set[str]] = {500: {"internal"}}
-    of_method = () if operation.method == "GET" else (CrossOrigin,)
     of_body = (NotJson, LimitExceeded, UnsupportedMedia) if operation.body else ()
-    for kind in (Malformed, Busy, SystemFailure, *of_method, *of_body, *operation.errors):
+    of_access = () if operation.access == "anyone" else (Unauthorized, Forbidden)
+    for kind in (Malformed, Busy, SystemFailure, CrossOrigin, *of_body, *of_access, *operation.errors):
         by_status.setdefault(kind.status, set()).add(kind.code)
     body = schema(ScriptError if operation.name == "run_script" else ErrorBody)
     return {

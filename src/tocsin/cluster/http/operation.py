@@ -6,21 +6,22 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from tocsin.cluster.http.principals import Principals
 from tocsin.cluster.http.thread_pools import Pool, Threads
 from tocsin.cluster.spark.work import Request
 from tocsin.config import ClusterConfig
-from tocsin.errors import Malformed, TocsinError
+from tocsin.errors import Malformed, TocsinError, Unauthorized
 from tocsin.http.requests import (
     Disconnected,
     Receive,
-    check_origin,
     check_text,
     from_json,
     from_query,
@@ -28,6 +29,8 @@ from tocsin.http.requests import (
     read_body,
 )
 from tocsin.http.responses import JSON
+from tocsin.identity.grants import ANONYMOUS, PART, Arguments, Policy, Principal
+from tocsin.identity.part_keys import Part
 
 if TYPE_CHECKING:
     from tocsin.cluster.service import DataCluster
@@ -35,10 +38,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Seconds between two checks whether the client of a query is still connected.
 ATTENTION = 0.5
+SIGN = "brokers sign their requests (header tocsin-part); use a broker that was made with CREATE BROKER"
 Name = Annotated[str, Meta(min_length=1, description="compares without regard to case")]
 Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
-PATH_TYPES: dict[str, Any] = {"feed": Name, "channel": Name, "broker": Name, "id": Number, "number": Number}
+PATH_TYPES: dict[str, Any] = {
+    "feed": Name,
+    "dataset": Name,
+    "channel": Name,
+    "broker": Name,
+    "id": Number,
+    "number": Number,
+}
 
 
 class NoParameters(Struct, forbid_unknown_fields=True):
@@ -63,7 +74,8 @@ Handler = Callable[["Exchange"], Awaitable[Response]]
 class Operation:
     """An operation without a ``handler`` is only described; the router does not serve it.
 
-    ``errors``: those that not every operation of its kind can answer.
+    ``errors``: those that not every operation of its kind can answer. ``access``: only other parts and operators,
+    those that prove the join secret, those whom the handler itself allows, or anyone.
     """
 
     method: str
@@ -77,6 +89,7 @@ class Operation:
     body: dict[str, Any] = field(default_factory=dict)
     errors: tuple[type[TocsinError], ...] = ()
     description: str = ""
+    access: Literal["parts", "joins", "checked", "anyone"] = "parts"
 
     @property
     def path_names(self) -> list[str]:
@@ -99,10 +112,40 @@ class Exchange:
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.receive = receive
         self._request = HttpRequest(scope, receive)
-        if operation.method != "GET":
-            check_origin(self.headers)
         self.path = {name: path_value(name, raw) for name, raw in scope.get("path_params", {}).items()}
         self.query: Any = from_query(scope["query_string"], operation.query)
+        self.principal: Principal = ANONYMOUS
+        self._scope, self._access = scope, operation.access
+
+    @property
+    def policy(self) -> Policy:
+        return self.cluster.policy
+
+    @property
+    def is_operator(self) -> bool:
+        return self.policy.refusal(self.principal, "admin") is None
+
+    async def authorize(self) -> None:
+        """Finds the principal, and refuses it unless others than parts are allowed."""
+        if self._access != "anyone":
+            self.principal = await self.site.principals.find(self._scope)
+        joins = self._access == "joins" and not self.site.config.join_secret
+        if (self._access == "parts" or joins) and not self.principal.holds >= PART.holds:
+            self.policy.check(self.principal, "admin")
+
+    def check_subscribe(self, args: Arguments | None = None) -> None:
+        self.policy.check(self.principal, "subscribe", self.path["channel"], args)
+
+    @cached_property
+    def part(self) -> Part | None:
+        """The part whose key signed this request."""
+        return self.cluster.sender(self.headers)
+
+    def check_broker(self, name: str | None) -> None:
+        """A broker that has a key acts only with that key."""
+        key = self.cluster.key_of(name) if name is not None else ""
+        if key and (self.part is None or self.part.key != key):
+            raise Unauthorized(f"the key of the broker {name!r} did not sign this request", hint=SIGN)
 
     async def gone(self) -> bool:
         """Whether the client has disconnected."""
@@ -134,6 +177,7 @@ class Site:
     cluster: DataCluster
     config: ClusterConfig
     threads: Threads
+    principals: Principals
     operations: tuple[Operation, ...] = ()
     document: dict[str, Any] = field(default_factory=dict)
     stopping: bool = False

@@ -26,11 +26,13 @@ MEDIA = {"json": JSON, "ndjson": NDJSON, "csv": "text/csv", "arrow": "applicatio
     query=QueryParameters,
     body={JSON: QueryRequest, "text/plain": str, "application/sql": str},
     errors=STATEMENT_ERRORS,
+    access="checked",
+    description="Needs `SELECT` on each dataset in the query; `ADMIN` for results, subscriptions and the catalog.",
 )
 async def run_query(exchange: Exchange) -> Response:
     format = exchange.query.format or accepted(exchange.headers, {media: name for name, media in MEDIA.items()}, "json")
     sql = await script_of(exchange, QueryRequest, "sql")
-    table = await exchange.attend(exchange.threads.work, exchange.cluster.query, sql)
+    table = await exchange.attend(exchange.threads.work, exchange.cluster.query, sql, exchange.principal)
     chunks = await exchange.threads.pulls.iterate(lambda: formats.WRITERS[format](table))
     return stream(chunks, MEDIA[format], {"tocsin-rows": str(table.num_rows)})
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from tocsin.wire.join import Join, Joined
+
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1, description="id of a subscription")]
 Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -215,6 +217,11 @@ class Executions(Struct, frozen=True):
     executions: list[ExecutionInfo]
 
 
+class GrantParameters(ClientInput, frozen=True):
+    version: Annotated[str, Meta(description="the version that the client has")] = ""
+    wait: Annotated[float, Meta(ge=0, le=60, description="seconds to wait for another version")] = 0.0
+
+
 class PullParameters(ClientInput, frozen=True):
     broker: Text
 
@@ -225,6 +232,34 @@ class ResultParameters(ClientInput, frozen=True):
     strict: Annotated[
         bool, Meta(description="an error if executions after `after` are no longer stored, also after 0")
     ] = False
+    same_as: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=2**63 - 1,
+                description="only if the subscription has the arguments of this one, or had them before it ended",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class DatasetInfo(Struct, frozen=True):
+    name: str
+    active: bool
+    key: list[str]
+    columns: list[ColumnInfo]
+    rows: Annotated[int, Meta(description="in its segments, with rows that were overwritten since")]
+    segments: int
+    commits: int
+    state: Annotated[Literal["ready", "failing"], Meta(description="failing: segments are damaged or missing")]
+    error: str | None
+    damaged: Annotated[list[str], Meta(description="paths of these segments, below the segment path")]
+
+
+class Datasets(Struct, frozen=True):
+    datasets: list[DatasetInfo]
 
 
 class ResultLine(Struct, frozen=True):
@@ -234,6 +269,9 @@ class ResultLine(Struct, frozen=True):
     execution: int
     count: int
     results: list[Any]
+    gap: Annotated[
+        Literal["", "damaged"], Meta(description="`damaged`: the results of this execution are lost, if it had any")
+    ] = ""
 
 
 class BrokerInfo(Struct, frozen=True):
@@ -244,10 +282,14 @@ class BrokerInfo(Struct, frozen=True):
     pending: Annotated[int, Meta(description="notifications that it has not confirmed")]
     failures: Annotated[int, Meta(description="failed tries since the last success")]
     last_error: str | None
+    damaged: Annotated[
+        list[str], Meta(description="executions whose results cannot be read; the broker's subscribers got a gap")
+    ]
 
 
 class Registered(BrokerInfo, frozen=True):
     returned: Annotated[bool, Meta(description="it had been declared gone and was not notified meanwhile")]
+    joined: Annotated[Joined | None, Meta(description="the data cluster's own key, if the broker sent one")] = None
 
 
 class Brokers(Struct, frozen=True):
@@ -259,9 +301,15 @@ class BrokerAddress(ClientInput, frozen=True):
     matched: Annotated[
         bool, Meta(description="notifications list the ids of the broker's subscriptions that have results")
     ] = False
-    identity: Annotated[
-        str, Meta(max_length=200, description="a secret of the broker: no other broker can take its name while it runs")
-    ] = ""
+    join: Annotated[
+        Join | None,
+        Meta(description="the broker's key: no broker with another key can take its name while it runs"),
+    ] = None
+
+
+class JoinRequest(ClientInput, frozen=True):
+    name: Annotated[str, Meta(max_length=128, pattern="^/", description="no broker has a name with a slash")]
+    join: Join
 
 
 class Status(Struct, frozen=True):
@@ -272,6 +320,7 @@ class Status(Struct, frozen=True):
     committer: Annotated[bool, Meta(description="whether records can be stored")]
     datasets: int
     channels: int
+    clock: Annotated[str, Meta(description="what is wrong with the clock of the machine; '' if nothing")]
 
 
 class RouteInfo(Struct, frozen=True):

@@ -13,9 +13,11 @@ from starlette.routing import Route, Router
 from tocsin.cluster.http import OPERATIONS, Exchange, Operation, Site
 from tocsin.cluster.http.feeds import FeedEndpoint
 from tocsin.cluster.http.openapi import document
+from tocsin.cluster.http.principals import Principals
 from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
 from tocsin.errors import MethodNotAllowed
+from tocsin.http.access import Access
 from tocsin.http.request_handler import handle
 from tocsin.http.server import WebServer, no_such_path
 
@@ -39,7 +41,9 @@ class PathEndpoint:
         if operation is None or operation.handler is None:
             raise MethodNotAllowed(scope["method"], scope["path"], sorted(self.by_method))
         scope["tocsin.route"] = operation.path
-        response = await operation.handler(Exchange(self.site, operation, scope, receive))
+        exchange = Exchange(self.site, operation, scope, receive)
+        await exchange.authorize()
+        response = await operation.handler(exchange)
         await response(scope, receive, send)
 
 
@@ -47,7 +51,8 @@ class App:
     """The ASGI application. Posts to feeds go directly to their endpoint, all other requests through a router."""
 
     def __init__(self, cluster: DataCluster, config: ClusterConfig) -> None:
-        self.site = Site(cluster, config, Threads(), OPERATIONS, document(OPERATIONS))
+        principals = Principals(config, cluster)
+        self.site = Site(cluster, config, Threads(), principals, OPERATIONS, document(OPERATIONS))
         self.metrics = cluster.metrics
         self.feeds = FeedEndpoint(self.site)
         by_path: dict[str, list[Operation]] = {}
@@ -88,7 +93,9 @@ class Server(WebServer):
         self.app = App(cluster, config)
         self.cluster = cluster
         self.sock = sock
-        super().__init__(self.app, grace=GRACE, listening=listening)
+        access = Access(sock, config.hosts, config.origins, own=[config.host])
+        tls = cluster.tls.server(mutual=True)
+        super().__init__(self.app, access, grace=GRACE, limits=config.http, listening=listening, tls=tls)
 
     async def main(self) -> None:
         await self.serve([self.sock])

@@ -73,9 +73,10 @@ def outcome_info(outcome: Outcome) -> OutcomeInfo:
     Answer("", None, (NDJSON,), ScriptLine),
     body={JSON: ScriptRequest, "text/plain": str, "application/sql": str},
     errors=STATEMENT_ERRORS,
+    access="checked",
     description="A script stops at its first error; the statements before it stay done. The error says where it "
     "happened, and `outcomes` what was done. If the client disconnects, a running query, change or load is "
-    "cancelled, and the script ends.",
+    "cancelled, and the script ends. Every statement but a query needs the privilege `ADMIN`.",
 )
 async def run_script(exchange: Exchange) -> Response:
     wanted = accepted(exchange.headers, {JSON: "json", NDJSON: "ndjson"}, "json")
@@ -86,7 +87,7 @@ async def run_script(exchange: Exchange) -> Response:
 
     def run() -> Response:
         try:
-            for outcome in exchange.cluster.run(script):
+            for outcome in exchange.cluster.run(script, principal=exchange.principal):
                 done.append(outcome_info(outcome))
                 if stopped():
                     break
@@ -111,7 +112,7 @@ async def lines(exchange: Exchange, script: str) -> AsyncIterator[bytes]:
 
     def run() -> None:
         try:
-            for outcome in exchange.cluster.run(script, progress):
+            for outcome in exchange.cluster.run(script, progress, exchange.principal):
                 put(ScriptLine(outcome=outcome_info(outcome)))
                 if stopped():
                     break

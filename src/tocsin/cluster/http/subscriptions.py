@@ -22,13 +22,22 @@ from tocsin.cluster.http.schemas import (
     Unsubscribed,
     UnsubscribeRequest,
 )
-from tocsin.errors import Conflict, LimitExceeded, Malformed, NotFound, StorageError, TypeMismatch, UserError
+from tocsin.errors import (
+    Conflict,
+    LimitExceeded,
+    Malformed,
+    NotFound,
+    StorageError,
+    TypeMismatch,
+    Unauthorized,
+    UserError,
+)
 from tocsin.http.requests import check_text
 from tocsin.http.responses import NDJSON, answer, stream
 
 PATH = "/channels/{channel}/subscriptions"
-READ_ERRORS = (NotFound, StorageError)
-WRITE_ERRORS = (TypeMismatch, UserError, NotFound, Conflict, StorageError)
+READ_ERRORS = (NotFound, Unauthorized, StorageError)
+WRITE_ERRORS = (TypeMismatch, UserError, Unauthorized, NotFound, Conflict, StorageError)
 
 
 async def durable(exchange: Exchange, call: Any, *args: Any) -> Any:
@@ -51,6 +60,7 @@ def check_count(exchange: Exchange, count: int) -> None:
     Answer("Every execution that starts from now on includes the subscriptions", Subscribed, status=201),
     body={"application/json": SubscribeRequest},
     errors=WRITE_ERRORS,
+    access="checked",
 )
 async def subscribe(exchange: Exchange) -> Response:
     request = await exchange.body(SubscribeRequest)
@@ -59,6 +69,9 @@ async def subscribe(exchange: Exchange) -> Response:
     args = [request.args] if request.subscriptions is UNSET else request.subscriptions
     check_count(exchange, len(args))
     broker = check_text(request.broker, "broker")
+    exchange.check_broker(broker)
+    for each in args:
+        exchange.check_subscribe(each)
     # Read first: if the channel is dropped and created again meanwhile, the broker sees the old epoch.
     epoch = await exchange.threads.quick.run(exchange.cluster.epoch, exchange.path["channel"])
     ids = await durable(exchange, exchange.cluster.subscribe, exchange.path["channel"], broker, args)
@@ -76,6 +89,7 @@ async def subscribe(exchange: Exchange) -> Response:
 )
 async def list_subscriptions(exchange: Exchange) -> Response:
     query = exchange.query
+    exchange.check_broker(query.broker)
     subscriptions = await exchange.threads.quick.run(
         exchange.cluster.subscriptions, exchange.path["channel"], query.broker, query.after, query.limit
     )
@@ -106,6 +120,7 @@ async def unsubscribe(exchange: Exchange) -> Response:
     request = await exchange.body(UnsubscribeRequest)
     check_count(exchange, len(request.subscriptions))
     broker = None if request.broker is None else check_text(request.broker, "broker")
+    exchange.check_broker(broker)
     ids = request.subscriptions
     count = await durable(exchange, exchange.cluster.unsubscribe, exchange.path["channel"], ids, broker)
     return answer(Unsubscribed(count))
@@ -117,10 +132,11 @@ async def unsubscribe(exchange: Exchange) -> Response:
     "End a subscription",
     Answer("It has ended", Unsubscribed),
     query=OneParameters,
-    errors=(NotFound, Conflict, StorageError),
+    errors=(NotFound, Unauthorized, Conflict, StorageError),
 )
 async def unsubscribe_one(exchange: Exchange) -> Response:
     channel, id = exchange.path["channel"], exchange.path["id"]
+    exchange.check_broker(exchange.query.broker)
     count = await durable(exchange, exchange.cluster.unsubscribe, channel, [id], exchange.query.broker)
     if not count:
         raise NotFound("subscription", str(id))
@@ -140,6 +156,8 @@ async def migrate_subscription(exchange: Exchange) -> Response:
     channel, id = exchange.path["channel"], exchange.path["id"]
     source = None if request.from_ is None else check_text(request.from_, "from")
     target = check_text(request.to, "to")
+    exchange.check_broker(target)
+    exchange.check_broker(source if source is None or source != target else None)
     new_id = await durable(exchange, exchange.cluster.migrate, channel, id, request.args, source, target)
     return answer(Migrated(new_id, target))
 
@@ -151,11 +169,17 @@ async def migrate_subscription(exchange: Exchange) -> Response:
     Answer("A line for each execution that has results for the subscription", None, (NDJSON,), ResultLine),
     query=ResultParameters,
     errors=READ_ERRORS,
+    access="checked",
 )
 async def get_results(exchange: Exchange) -> Response:
     channel, id, query = exchange.path["channel"], exchange.path["id"], exchange.query
+    exchange.check_subscribe()
+    if exchange.policy.refusal(exchange.principal, "subscribe", channel, []) is not None:
+        # A condition limits the arguments, and those are known only while the subscription exists.
+        found = await exchange.threads.quick.run(exchange.cluster.subscription, channel, id)
+        exchange.check_subscribe(found["args"])
     chunks = await exchange.threads.pulls.iterate(
-        lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict))
+        lambda: iter(exchange.cluster.results(channel, id, query.after, query.limit, query.strict, query.same_as))
     )
     return stream(chunks, NDJSON)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from urllib.parse import urlsplit
 
 from tocsin.errors import UserError
+from tocsin.http.loopback import is_loopback, resolved
 
 LOOPBACK = ("127.0.0.0/8", "::1/128", "0.0.0.0/32", "::/128")
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
@@ -22,7 +22,7 @@ class BrokerAddresses:
     def __init__(self, allowed: Iterable[str], host: str) -> None:
         entries = tuple(allowed)
         if not entries:
-            entries = LOOPBACK if _is_loopback(host) else LOOPBACK + PRIVATE
+            entries = LOOPBACK if is_loopback(host) else LOOPBACK + PRIVATE
         self.names = {each.lower() for each in entries if _HOST.fullmatch(each) and re.search("[A-Za-z]", each)}
         try:
             self.networks = [ip_network(each, strict=False) for each in entries if each.lower() not in self.names]
@@ -69,17 +69,8 @@ def _host_of(url: str) -> str:
     return host
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return all(each.is_loopback for each in _resolved(host))
-    except UserError:
-        return False
-
-
 def _resolved(host: str) -> list[IPv4Address | IPv6Address]:
     try:
-        found = {str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        return resolved(host)
     except (OSError, UnicodeError) as error:
         raise UserError(f"the host {host!r} of a broker is not known: {error}") from error
-    addresses = [ip_address(each.partition("%")[0]) for each in found]
-    return [getattr(each, "ipv4_mapped", None) or each for each in addresses]

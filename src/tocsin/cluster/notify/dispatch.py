@@ -18,7 +18,7 @@ from tocsin.cluster.notify.send_window import SendWindow
 #: Executions in one request at most; none follows this many bytes.
 BATCH = 16
 BATCH_BYTES = 256 * 1024
-#: Entries that one read of the outbox brings at most, beside those in the window.
+#: Entries that one read of the outbox brings at most.
 READ = 100
 #: Client errors that ask for another try; the others are reported as a refusal.
 _TRY_AGAIN = (408, 425, 429)
@@ -34,7 +34,8 @@ class Wake(Struct, frozen=True):
 
 
 class OutboxRead(Struct, frozen=True):
-    """``broker`` as it is registered now; None where there is no such broker."""
+    """``broker`` as it is registered now; None where there is no such broker. As many entries as were asked for: there
+    may be more."""
 
     entries: Sequence[OutboxEntry]
     broker: Broker | None
@@ -88,7 +89,10 @@ Event = Wake | OutboxRead | BatchMade | Connected | Answered | Disconnected | De
 
 
 class ReadOutbox(Struct, frozen=True):
+    """Without the ``known`` entries."""
+
     limit: int
+    known: frozenset[OutboxEntry] = frozenset()
 
 
 class MakeBatch(Struct, frozen=True):
@@ -151,7 +155,6 @@ class Dispatch:
         self._busy = False  # an instruction waits for its event
         self._pause = 0  # id of the pause that is under way
         self._pauses = 0
-        self._known: frozenset[OutboxEntry] = frozenset()  # in the window when the read began
         self._broker: Broker | None = None
         self._url: str | None = None  # of the connection
         self._connecting = False
@@ -206,19 +209,16 @@ class Dispatch:
             return [MakeBatch(self._broker, self._queue[: self._most])]
         if self._again and self.window.room:
             self._again, self._busy = False, True
-            # Entries that are deleted while the read is under way may be in its answer all the same.
-            self._known = frozenset(self.window.entries)
-            return [ReadOutbox(self._limit + len(self._known))]
+            return [ReadOutbox(self._limit, frozenset(self.window.entries))]
         return []
 
     def _read(self, event: OutboxRead) -> None:
-        entries = [entry for entry in event.entries if entry not in self._known]
-        self.pending = self.window.unanswered + len(entries)
-        if not entries or event.broker is None or event.broker.state == "gone":
+        self.pending = self.window.unanswered + len(event.entries)
+        if not event.entries or event.broker is None or event.broker.state == "gone":
             return
         self._broker = event.broker
-        self._queue = entries
-        self._again |= len(event.entries) >= self._limit + len(self._known)
+        self._queue = list(event.entries)
+        self._again |= len(event.entries) >= self._limit
 
     def _made(self, event: BatchMade) -> list[Instruction]:
         entries, self._queue = self._queue[: event.count], self._queue[event.count :]

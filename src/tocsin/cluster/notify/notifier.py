@@ -21,9 +21,11 @@ from tocsin.cluster.notify.dispatch import Dispatch, make_batch
 from tocsin.cluster.notify.retry_policy import RetryPolicy
 from tocsin.cluster.storage.catalog import Catalog
 from tocsin.errors import TocsinError
-from tocsin.http.client import Address
+from tocsin.http.client import Address, trust
 from tocsin.http.pipeline import Answer, Pipeline, Stale
+from tocsin.http.tls import Tls
 from tocsin.wire.backoff import backoff
+from tocsin.wire.join import PART
 from tocsin.wire.notify_headers import ANSWER, LATER, UNANSWERED
 
 log = logging.getLogger(__name__)
@@ -43,11 +45,14 @@ class _Recipient:
     name: str = ""
     pipe: Pipeline | None = None
     path: str = ""
+    token: bytes = b""  # a header line for the first request on a connection
     last_error: str | None = None  # of the catalog
 
 
 class Notifier:
-    """``message`` makes the bytes to post for an entry; None means that nothing has to be sent for it."""
+    """``message`` makes the bytes to post for an entry; None means that nothing has to be sent for it.
+
+    ``token_for`` makes the token with which a connection to the broker of this name begins; '' for none."""
 
     def __init__(
         self,
@@ -56,6 +61,8 @@ class Notifier:
         *,
         gone_after: float,
         declare_gone: Callable[[Broker], None],
+        token_for: Callable[[str], str] = lambda broker: "",
+        tls: Tls | None = None,
         count: Callable[[str], None] = lambda outcome: None,
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -67,6 +74,8 @@ class Notifier:
         self._message = message
         self._gone_after = gone_after
         self._declare_gone = declare_gone
+        self._token_for = token_for
+        self._context = trust if tls is None else tls.client
         self._count = count
         self._monotonic = monotonic
         self._rng = rng or random.Random()
@@ -167,12 +176,13 @@ class Notifier:
             match it:
                 case on.Post():
                     assert to.pipe is not None
-                    to.pipe.post(to.path, it.body, _LATER if it.defer else b"")
+                    to.pipe.post(to.path, it.body, to.token + (_LATER if it.defer else b""))
+                    to.token = b""
                 case on.Delete():
                     self._answered.append((to, it.entries))
                     self._deletable.set()
                 case on.ReadOutbox():
-                    self._start(self._call(to, partial(self._read, to.id, it.limit)))
+                    self._start(self._call(to, partial(self._read, to.id, it)))
                 case on.MakeBatch():
                     self._start(self._call(to, partial(make_batch, it.entries, partial(self._message, it.broker))))
                 case on.Connect():
@@ -203,10 +213,12 @@ class Notifier:
     async def _connect(self, to: _Recipient, url: str) -> None:
         try:
             parts = urlsplit(url)
-            address = Address(f"{parts.scheme}://{parts.netloc}")
+            address = Address(f"{parts.scheme}://{parts.netloc}", self._context)
             to.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             pipe = Pipeline(address, partial(self._on_answer, to), partial(self._on_end, to), self._timeout)
             to.pipe = pipe
+            token = self._token_for(to.name)
+            to.token = f"{PART}: {token}\r\n".encode() if token else b""
             await pipe.open()
         except Exception as error:  # an address can be wrong in ways that no library foresees
             self._on_end(to, error)
@@ -230,8 +242,8 @@ class Notifier:
 
     # -- the catalog, in threads
 
-    def _read(self, id: int, limit: int) -> on.OutboxRead:
-        entries = self._catalog.outbox(id, limit)
+    def _read(self, id: int, it: on.ReadOutbox) -> on.OutboxRead:
+        entries = self._catalog.outbox(id, it.limit, it.known)
         brokers = self._catalog.all(Broker) if entries else ()
         return on.OutboxRead(entries, next((broker for broker in brokers if broker.id == id), None))
 

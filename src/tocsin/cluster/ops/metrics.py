@@ -57,6 +57,7 @@ class Metrics:
         self.commit_seconds = histogram("commit_seconds", "time to make one commit durable")
         self.compactions = counter("compactions", "merges of segments", "dataset", "outcome")
         self.dataset_rows = gauge("dataset_rows", "rows in the segments of a dataset", "dataset")
+        self.dataset_failing = gauge("dataset_failing", "1 while segments of the dataset cannot be read", "dataset")
         self.dataset_segments = gauge("dataset_segments", "segments of a dataset", "dataset")
 
         self.executions = counter(
@@ -69,6 +70,9 @@ class Metrics:
             "result_subscriptions", "subscriptions that had results, summed over executions", "channel"
         )
         self.result_bytes = counter("result_bytes", "bytes of results written by executions", "channel")
+        self.results_damaged = counter(
+            "results_damaged", "executions whose results cannot be read, so that subscribers got a gap", "channel"
+        )
         self.channel_lag = gauge("channel_lag_ordinals", "commits that the channel has not read yet", "channel")
         self.channel_failing = gauge("channel_failing", "1 while the channel is marked failing", "channel")
         self.subscriptions = gauge("subscriptions", "subscriptions of a channel", "channel")
@@ -87,6 +91,10 @@ class Metrics:
         self.http_requests = counter("http_requests", "requests answered", "method", "route", "status")
         self.http_seconds = histogram("http_seconds", "time to answer a request", "method", "route")
         self.http_bytes_in = counter("http_received_bytes", "bytes of request bodies", "route")
+
+        self.clock_jump = gauge(
+            "clock_jump_seconds", "how far the clock is ahead of the expected time; 0 unless it has jumped"
+        )
 
         self._readers: list[Callable[[], None]] = []
         self.spark("stopped")

@@ -9,9 +9,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tocsin.cluster.spark.session import first_line
-from tocsin.errors import NotReady, QueryFailed
+from tocsin.errors import NotReady, QueryFailed, StorageError, disk_full
 
 _LONGEST = 2_000
+#: What the JVM says when a file cannot be written.
+_FULL = "No space left on device"
 
 
 def message_of(error: BaseException) -> str:
@@ -34,12 +36,22 @@ def explained() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
+        _check_disk(error)
         condition = error.getCondition()
         fields = {"condition": condition} if condition else {}
         raise QueryFailed(message_of(error), **fields) from error
     except (Py4JError, ConnectionError) as error:
+        _check_disk(error)
         if "java_exception" in vars(error):  # toArrow raises this for a failed job
             raise QueryFailed(first_line(error)) from error
         raise NotReady(
             f"Spark does not answer: {type(error).__name__}", hint="Spark is being restarted; try again in a minute"
         ) from error
+    except OSError as error:
+        raise disk_full(error) or error from error
+
+
+def _check_disk(error: Exception) -> None:
+    if _FULL in str(error):
+        hint = "free some space and try again"
+        raise StorageError(f"Spark's disk is full: {message_of(error)}", hint=hint) from error

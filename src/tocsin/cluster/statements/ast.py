@@ -7,9 +7,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tocsin.cluster.model import Column, Parameter
+from tocsin.identity.grants import Privilege
 
 ChannelKind = Literal["repetitive", "continuous"]
-DropKind = Literal["dataset", "feed", "function", "channel", "broker", "procedure"]
+DropKind = Literal["dataset", "feed", "function", "channel", "broker", "procedure", "role"]
 
 
 class Statement(Struct, frozen=True):
@@ -52,6 +53,13 @@ class StartFeed(Statement, frozen=True):
 
 class StopFeed(Statement, frozen=True):
     feed: str
+
+
+class RepairDataset(Statement, frozen=True):
+    """Reads its segments again. ``with_loss``: forgets those that cannot be read."""
+
+    dataset: str
+    with_loss: bool = False
 
 
 class LoadDataset(Statement, frozen=True):
@@ -155,3 +163,36 @@ class Drop(Statement, frozen=True):
     name: str
     if_exists: bool = False
     arity: int | None = None
+
+
+class CreateRole(Create, frozen=True):
+    name: str
+
+
+class Requirement(Struct, frozen=True):
+    """``parameter = claim('…')``, or a literal if ``claim`` is None."""
+
+    parameter: str
+    claim: str | None = None
+    value: Any = None
+
+
+class Grant(Statement, frozen=True):
+    """``name`` is that of a channel, feed or dataset; None: all of them, or ADMIN."""
+
+    privilege: Privilege
+    name: str | None
+    role: str
+    requirements: tuple[Requirement, ...] = ()
+
+
+class Revoke(Grant, frozen=True):
+    """Without ``requirements``: the grants on the object, whatever they require."""
+
+
+class ShowGrants(Statement, frozen=True):
+    role: str | None = None
+
+
+class ShowRoles(Statement, frozen=True):
+    pass

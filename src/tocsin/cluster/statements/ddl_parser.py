@@ -19,7 +19,6 @@ _INSTEAD = {
     "MERGE": "UPSERT INTO replaces records by their key",
     "ALTER": "drop it and create it again",
     "TRUNCATE": "use DELETE FROM without WHERE",
-    "SHOW": "query the catalog: SELECT * FROM catalog.datasets",
     "DESCRIBE": "query the catalog: SELECT * FROM catalog.columns",
     "TABLE": "a table is called DATASET here",
     "TYPE": "the columns are written in CREATE DATASET",
@@ -57,6 +56,7 @@ class Definitions(Cursor, ABC):
             "CONTINUOUS": lambda: self._create_channel("continuous"),
             "BROKER": self._create_broker,
             "PROCEDURE": self._create_procedure,
+            "ROLE": self._create_role,
         }
         word = self.peek()
         parse = known.get(word.text.upper()) if word.kind == "word" else None
@@ -212,6 +212,10 @@ class Definitions(Cursor, ABC):
         if self.peek().kind != "end":
             self._time(times, ("PERIOD",), "PERIOD or the end of the statement")
         return st.CreateProcedure(name, parameters, piece.text, inner, times.get("PERIOD"), if_not_exists=if_not_exists)
+
+    def _create_role(self) -> Statement:
+        if_not_exists, name = self._new_name("the role")
+        return st.CreateRole(name, if_not_exists=if_not_exists)
 
     def drop(self) -> Statement:
         word = self.peek()

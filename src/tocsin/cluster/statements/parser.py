@@ -10,6 +10,7 @@ from msgspec import Struct
 from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.ast import Statement
 from tocsin.cluster.statements.ddl_parser import Definitions
+from tocsin.cluster.statements.grant_parser import read_grant, read_show
 from tocsin.cluster.statements.lexer import Script, Token, split
 from tocsin.cluster.statements.token_cursor import QUERY_STARTS, RESERVED_COLUMNS, is_word, quote
 from tocsin.errors import ParseError
@@ -61,6 +62,7 @@ class _StatementParser(Definitions):
             "START": lambda: st.StartFeed(self._feed()),
             "STOP": lambda: st.StopFeed(self._feed()),
             "LOAD": self._load,
+            "REPAIR": self._repair,
             "INSERT": lambda: self._insert(upsert=False),
             "UPSERT": lambda: self._insert(upsert=True),
             "DELETE": self._delete,
@@ -69,6 +71,9 @@ class _StatementParser(Definitions):
             "CHANGE": self._change,
             "EXECUTE": self._execute,
             "DROP": self.drop,
+            "GRANT": lambda: read_grant(self),
+            "REVOKE": lambda: read_grant(self, revoke=True),
+            "SHOW": lambda: read_show(self),
         }
 
     def statement(self) -> Statement:
@@ -92,6 +97,14 @@ class _StatementParser(Definitions):
         feed = self._feed()
         self.expect("TO", "DATASET")
         return st.ConnectFeed(feed, self.name("the dataset"))
+
+    def _repair(self) -> Statement:
+        self.expect("DATASET")
+        dataset = self.name("the dataset")
+        with_loss = self.accept("WITH")
+        if with_loss:
+            self.expect("LOSS")
+        return st.RepairDataset(dataset, bool(with_loss))
 
     def _load(self) -> Statement:
         self.expect("DATASET")

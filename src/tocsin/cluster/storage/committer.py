@@ -73,7 +73,9 @@ class Committer:
         segments: SegmentStore,
         metrics: Metrics,
         appended: Callable[[dict[int, int]], None],
+        now: Callable[[], float] = time.time,
     ) -> None:
+        self.now = now
         self.catalog = catalog
         self.segments = segments
         self.metrics = metrics
@@ -155,7 +157,7 @@ class Committer:
 
     def _make_durable(self, group: list[CommitRequest[Any]]) -> list[Any]:
         kill_points.hit("commit.begin")
-        started, began = time.time(), time.monotonic()
+        started, began = self.now(), time.monotonic()
         by_dataset: dict[int, list[CommitRequest[Any]]] = {}
         for request in group:
             if request.store is not None and request.rows:

@@ -24,6 +24,7 @@ from tocsin.cluster.records import type_ddl
 from tocsin.cluster.records.record_decoder import Row, rows_to_table
 from tocsin.cluster.storage import upsert
 from tocsin.cluster.storage.segments import SegmentStore
+from tocsin.errors import Damaged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,6 +49,8 @@ class DatasetStore:
         self.lock = threading.Lock()
         self.maintenance = threading.Lock()
         self.head = 0
+        #: Segments that cannot be read, by path.
+        self.damaged: dict[str, Damaged] = {}
         self.base: tuple[Segment, ...] = ()
         self.log: list[Segment] = []
         self.resident = True
@@ -71,19 +74,50 @@ class DatasetStore:
         rows = list(segments)
         base = tuple(segment for segment in rows if segment.kind == "base")
         log = [segment for segment in rows if segment.kind == "log"]
-        tables = [self._numbered(self.store.read(segment.path), segment.first) for segment in log]
+        damaged: dict[str, Damaged] = {}
+        tables = []
+        for segment in rows:
+            try:
+                if segment.kind == "base":
+                    self.store.open(segment.path).close()
+                else:
+                    with self.store.reading(segment.path):
+                        tables.append(self._numbered(self.store.read(segment.path), segment.first))
+            except Damaged as error:
+                damaged[segment.path] = error
         with self.lock:
             self.head, self.base, self.log = head, base, log
             self._recent, self._pending, self._snapshot = self.schema.empty_table(), tables, None
             self.resident = False
-            self._make_resident_if_small()
+            if not damaged:
+                try:
+                    self._make_resident_if_small()
+                except Damaged as error:
+                    damaged[str(error.fields["path"])] = error
+            if damaged:
+                self._recent, self._pending = self.schema.empty_table(), []
+            self.damaged = damaged
+
+    def check(self) -> None:
+        """Raise Damaged while segments cannot be read."""
+        for path, error in self.damaged.items():
+            name = self.dataset.name
+            raise Damaged(
+                f"dataset {name!r} is failing: {error.message}",
+                hint=f"restore the file from a copy, or accept the loss: REPAIR DATASET {name} WITH LOSS",
+                path=path,
+                damaged=len(self.damaged),
+            )
 
     def appended(self, segment: Segment, table: pa.Table) -> None:
         """Add a durable commit; snapshots taken from now on include it."""
         with self.lock:
+            if segment.first <= self.head:
+                return  # it was loaded meanwhile
             self.head = segment.last
             self.log.append(segment)
-            self._pending.append(self._numbered(table, segment.first))
+            if not self.damaged:  # else everything is read again after the repair
+                self._pending.append(self._numbered(table, segment.first))
             self._snapshot = None
 
     def rebased(self, upto: int, base: Sequence[Segment], removed: Iterable[str]) -> None:
@@ -105,6 +139,7 @@ class DatasetStore:
 
     def snapshot(self) -> DatasetSnapshot:
         """The current state; the same object as long as nothing changes. The caller must release it."""
+        self.check()
         with self.lock:
             if self._snapshot is None:
                 recent = self._merge()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Any, TypeVar, get_args
 
-from tocsin.cluster.model import Broker, Channel, Column, Dataset, Definition, Feed, Function, Procedure
+from tocsin.cluster.model import Broker, Channel, Column, Dataset, Definition, Feed, Function, Procedure, Role
 from tocsin.cluster.query.compiler import Relation
 from tocsin.cluster.storage.catalog import TABLES, Catalog, key_of
 from tocsin.errors import AlreadyExists, NotFound
 
-T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure)
+T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure, Role)
 
 KINDS: tuple[type[Any], ...] = get_args(Definition)
 

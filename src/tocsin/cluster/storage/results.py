@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tocsin.cluster.model import Execution
-from tocsin.cluster.storage.segments import SegmentStore, Written, storage_errors
+from tocsin.cluster.storage.segments import SegmentStore, Written
+from tocsin.errors import Damaged
 
 #: Bytes of a chunk that ``pull`` yields, and of a row group that ``write`` makes.
 CHUNK = 1 << 20
@@ -84,10 +85,12 @@ class ResultStore:
     """The result segments of all channels.
 
     ``Execution.path`` names a file written here, or a folder of part files of the same columns that executors wrote.
+    ``damaged`` is called when results cannot be read; it raises the error if they have expired meanwhile.
     """
 
-    def __init__(self, store: SegmentStore) -> None:
+    def __init__(self, store: SegmentStore, damaged: Callable[[Execution, Damaged], None]) -> None:
         self.store = store
+        self.damaged = damaged
 
     @staticmethod
     def folder(channel: int, number: int) -> str:
@@ -100,14 +103,22 @@ class ResultStore:
         return self.store.write(grouped, self.folder(channel, number), row_group=max(256, CHUNK // size))
 
     def pull(self, execution: Execution, ids: Ids) -> Iterator[bytes]:
-        """The results of these subscriptions as NDJSON, one line each, in chunks of about a megabyte."""
+        """The results of these subscriptions as NDJSON, one line each, in chunks of about a megabyte.
+
+        Of a damaged file, the lines that cannot be read are gaps."""
         ids = np.unique(np.asarray(ids, np.int64))
         if execution.path is None or not len(ids):
             return
-        for part in self.store.parts(execution.path):
-            with self.store.open(part) as file, storage_errors("read segment", part):
-                for table in _matching(file, ids):
-                    yield from _lines(table, execution.number)
+        read = [np.zeros(0, np.int64)]
+        try:
+            for part in self.store.parts(execution.path):
+                with self.store.open(part) as file, self.store.reading(part):
+                    for table in _matching(file, ids):
+                        read.append(_ids(table))
+                        yield from _lines(table, execution.number)
+        except Damaged as error:
+            self.damaged(execution, error)
+            yield from _gap_lines(execution, np.setdiff1d(ids, np.concatenate(read)))
 
     def result_paths(self, executions: Iterable[Execution]) -> list[tuple[str, int, float]]:
         """(segment, execution, time) of every result file, for ``<Channel>Results``."""
@@ -132,9 +143,21 @@ class RecentResults:
         found = self._read(execution)
         return _ids(found) if isinstance(found, pa.Table) else found
 
+    def matching(self, execution: Execution, ids: Ids) -> Ids:
+        """Those of the ids that have results; all of them where that cannot be read."""
+        try:
+            return np.intersect1d(ids, self.ids(execution))
+        except Damaged as error:
+            self._results.damaged(execution, error)
+            return ids
+
     def array(self, execution: Execution, ids: Ids) -> bytes:
         """The results of these subscriptions as a JSON array."""
-        found = self._read(execution)
+        found: pa.Table | Ids | None
+        try:
+            found = self._read(execution)
+        except Damaged:
+            found = None
         if isinstance(found, pa.Table):
             chunks = _lines(found.filter(pa.array(np.isin(_ids(found), ids))), execution.number)
         else:
@@ -166,6 +189,13 @@ class RecentResults:
         if execution.bytes <= RECENT_BYTES:
             return self._results.store.read(execution.path)
         return _ids(self._results.store.read(execution.path, columns=["subscription_id"]))
+
+
+def _gap_lines(execution: Execution, ids: Ids) -> Iterator[bytes]:
+    """A line for each subscription that may have lost its results of the execution."""
+    for at in range(0, len(ids), _BATCH):
+        line = b'{"subscription":%d,"execution":%d,"count":0,"results":[],"gap":"damaged"}\n'
+        yield b"".join(line % (id, execution.number) for id in ids[at : at + _BATCH].tolist())
 
 
 def _matching(file: pq.ParquetFile, ids: Ids) -> Iterator[pa.Table]:

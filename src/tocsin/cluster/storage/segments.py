@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from tocsin.errors import StorageError
+from tocsin.errors import Damaged, StorageError
 
 #: Up to this size compression and dictionaries cost more than they save (measured: 0.12 against 0.44 ms per file).
 TINY_ROWS = 1_000
@@ -28,6 +28,9 @@ ROW_GROUP = (16 * 1024, 128 * 1024)
 
 #: The folders of the data cluster; other files in the segment path are never deleted.
 OURS = ("datasets/", "results/", "subscriptions/")
+
+#: Bytes without which a disk counts as full.
+ROOM = 64 * 1024
 
 _OWNER = "tocsin-owner"
 _SUFFIX = ".parquet"
@@ -115,27 +118,44 @@ class SegmentStore:
 
     def open(self, path: str) -> pq.ParquetFile:
         """One file, for streaming."""
-        with storage_errors("read segment", path):
+        with self.reading(path):
             return pq.ParquetFile(self._at(path), filesystem=self._fs)
 
     def read(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A file, or all part files of a folder."""
         tables = []
         for part in self.parts(path):
-            with self.open(part) as file, storage_errors("read segment", part):
+            with self.open(part) as file, self.reading(part):
                 many = file.metadata.num_rows > TINY_ROWS
                 tables.append(file.read(columns=None if columns is None else list(columns), use_threads=many))
         if not tables:
-            raise StorageError(f"cannot read segment {path}: the folder has no part files", path=path)
-        with storage_errors("read segment", path):
+            raise Damaged(f"cannot read segment {path}: the folder has no part files", path=path)
+        with self.reading(path):
             return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
     def parts(self, path: str) -> list[str]:
         """The files that ``path`` stands for: itself, or the part files of a folder."""
         if path.endswith(_SUFFIX):
             return [path]
-        with storage_errors("list the folder", path):
+        with self.reading(path):
             return sorted(file for file in self._walk(path) if _is_part(file))
+
+    @contextmanager
+    def reading(self, path: str) -> Iterator[None]:
+        """As ``storage_errors``. Raises Damaged where another try cannot help: the file may have other columns."""
+        try:
+            yield
+        except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+            raise _trouble("read segment", path, error, Damaged if self._damaged(error) else StorageError) from error
+
+    def _damaged(self, error: Exception) -> bool:
+        if isinstance(error, FileNotFoundError):
+            with suppress(OSError, pa.ArrowException):
+                return self._owner() is not None  # else the whole segment path is missing: a volume is not mounted
+            return False
+        if isinstance(error, OSError):  # a remote file system raises it without a number when it cannot be reached
+            return self._local and error.errno in (None, errno.EIO)
+        return not isinstance(error, pa.ArrowMemoryError | pa.ArrowCancelled)
 
     def adopt(self, folder: str) -> list[Written]:
         """The part files of a folder that Spark wrote, made durable."""
@@ -164,6 +184,18 @@ class SegmentStore:
                     self._known = {known for known in self._known if not Path(known).is_relative_to(where)}
                 elif kind == pafs.FileType.File:
                     self._fs.delete_file(where)
+
+    def check_room(self) -> None:
+        """Raise StorageError if nothing can be written. Other file systems than this machine's are not tried."""
+        if self._local:
+            path = f"{_TEMPORARY}room"
+            with storage_errors("write to the segment path", path):
+                try:
+                    with self._fs.open_output_stream(self._at(path)) as sink:
+                        sink.write(bytes(ROOM))
+                finally:
+                    with suppress(OSError):
+                        self._fs.delete_file(self._at(path))
 
     def claim(self, identity: int) -> None:
         """Reserve the path for one catalog, so that no other catalog reads or deletes its files."""
@@ -261,18 +293,18 @@ def _covered(path: str, referenced: set[str]) -> bool:
 
 @contextmanager
 def storage_errors(doing: str, path: str) -> Iterator[None]:
-    """Say what failed, with which file, and what to do. A damaged file may lack a column (KeyError)."""
+    """Say what failed, with which file, and what to do."""
     try:
         yield
-    except (OSError, KeyError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException) as error:
         raise _trouble(doing, path, error) from error
 
 
-def _trouble(doing: str, path: str, error: Exception) -> StorageError:
+def _trouble(doing: str, path: str, error: Exception, kind: type[StorageError] = StorageError) -> StorageError:
     number = error.errno if isinstance(error, OSError) else None
     if number is None:
         hint = "the file is damaged: restore it from a copy" if doing == "read segment" else ""
         reason = str(error).splitlines()[0]
     else:
         hint, reason = _HINTS.get(number, ""), os.strerror(number)
-    return StorageError(f"cannot {doing} {path}: {reason}".replace(" :", ":"), hint=hint, path=path)
+    return kind(f"cannot {doing} {path}: {reason}".replace(" :", ":"), hint=hint, path=path)

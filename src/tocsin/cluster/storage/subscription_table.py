@@ -33,6 +33,10 @@ _BATCH = 50_000
 _PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
 
 
+def size_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
 class SubscriptionTable:
     """May be used from any thread."""
 
@@ -43,6 +47,7 @@ class SubscriptionTable:
         self._names = {parameter.name.lower(): number for number, parameter in enumerate(channel.parameters)}
         self._lock = threading.RLock()
         self._by_text: dict[str, int] = {}
+        self.argument_bytes = 0  # of all texts
         # Parallel and sorted by id. Set 0 is the empty set of brokers: a removed subscription whose place is not
         # reclaimed yet.
         self._used = 0
@@ -125,6 +130,7 @@ class SubscriptionTable:
                 sets.append(self._set_number(frozenset(brokers)))
                 self._text.append(text)
                 self._by_text[text] = id
+            self.argument_bytes = sum(map(size_of, self._text))
             self._ids, self._set, self._used = np.array(ids, np.int64), np.array(sets, np.int32), len(ids)
             if np.any(self._ids[1:] <= self._ids[:-1]):
                 order = np.argsort(self._ids, kind="stable")
@@ -161,6 +167,7 @@ class SubscriptionTable:
             self._set[at] = self._set_number(after)
             if not after:
                 del self._by_text[self._text[at]]
+                self.argument_bytes -= size_of(self._text[at])
                 self._text[at] = ""
                 if self._used > 2 * len(self._by_text) + 1024:
                     self._reclaim()
@@ -182,6 +189,7 @@ class SubscriptionTable:
         self._text.insert(at, text)
         self._used += 1
         self._by_text[text] = id
+        self.argument_bytes += size_of(text)
         self._fresh.append(id)
 
     def _reclaim(self) -> None:
@@ -236,6 +244,12 @@ class SubscriptionTable:
     def find(self, canonical: str) -> int | None:
         with self._lock:
             return self._by_text.get(canonical)
+
+    def text(self, id: int) -> str | None:
+        """The canonical arguments of a subscription that exists."""
+        with self._lock:
+            at = self._at(id)
+            return None if at is None or self._set[at] == 0 else self._text[at]
 
     def brokers(self, id: int) -> frozenset[int]:
         """The brokers of the subscription; empty if it does not exist."""

@@ -25,7 +25,7 @@ class BrokerRow(Struct, frozen=True):
     lat: float | None = None
     lon: float | None = None
     draining: bool = False
-    identity: str = ""  # hash of a secret that only the broker knows
+    key: str = ""  # the broker's public key; no broker with another one gets its name
 
 
 class Choice(Struct, frozen=True):

@@ -40,7 +40,8 @@ class LoadReports:
         drop = [name for name in member.superseded if self._model.is_superseded(name, member.number)]
         member.superseded = {}
         orders, begun = self._migrations.hand_out(member, now)
-        return [*out, *begun, Reply(event.call, ReportReply(report.number, False, orders, drop))]
+        others = self._members.alternatives(member)
+        return [*out, *begun, Reply(event.call, ReportReply(report.number, False, orders, drop, others))]
 
     def _take(self, member: Member, report: LoadReport, now: float) -> list[Instruction]:
         out: list[Instruction] = []

@@ -16,6 +16,8 @@ from tocsin.wire.reports import LoadReport
 
 #: The longest timeout of a broker, as a multiple of ``gone_after``.
 LONGEST_TIMEOUT = 3.0
+#: Other brokers that a broker gets to know.
+MOST_ALTERNATIVES = 8
 #: A report is missed after this many report intervals.
 MISSED = 2.5
 #: Seconds between two ticks, and above which the coordinator itself must have been suspended.
@@ -148,6 +150,13 @@ class Members(Mapping[str, Member]):
         if member is None or not member.token or not hmac.compare_digest(token.encode(), member.token.encode()):
             raise Unauthorized("register first", hint="POST /registerbroker")
         return member
+
+    def alternatives(self, member: Member) -> dict[str, str]:
+        """Other brokers that accept subscribers, with their addresses; for each broker those that follow its name."""
+        names = sorted(self._members, key=lambda name: (name <= member.name, name))
+        others = [self._members[name] for name in names if name != member.name]
+        found = [each for each in others if each.status is Status.OPEN]
+        return {each.name: each.row.url for each in found[:MOST_ALTERNATIVES]}
 
     def admit(self, row: BrokerRow) -> Member:
         member = self._members.get(row.name)

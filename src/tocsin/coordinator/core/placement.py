@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from tocsin.balancing import placement
 from tocsin.balancing.placement import Candidate, NewSubscriber
@@ -17,6 +18,10 @@ from tocsin.wire import reports
 
 #: Seconds for which the ticket of a new subscriber is valid.
 TICKET = 60.0
+#: Placements that are logged one by one: so many at once, and so many in a second. An entry counts the others.
+LOGGED, LOGGED_PER_SECOND = 100.0, 0.2
+#: Seconds between two entries that count placements.
+COUNTED_EVERY = 60.0
 
 
 class Placement:
@@ -32,6 +37,8 @@ class Placement:
         self.name, self._policy, self._rng = name, placement.make(name), rng
         self._model, self._members = model, members
         self._migrations, self._tickets = migrations, tickets
+        self._tokens, self._refilled_at, self._counted_at = LOGGED, 0.0, float("-inf")
+        self._not_logged: Counter[str] = Counter()
 
     def use(self, name: str) -> None:
         if name != self.name:
@@ -53,10 +60,26 @@ class Placement:
         member = self._members[chosen]
         member.placed += 1
         ticket = self._tickets.issue(request.subscriber, member, TICKET, now)
-        return [
-            Note("placed", self.name, request.subscriber, target=member.name),
-            Reply(event.call, reports.Placement(member.name, member.row.url, ticket)),
-        ]
+        reply = Reply(event.call, reports.Placement(member.name, member.row.url, ticket))
+        return [*self._log(request.subscriber, member.name, now), reply]
+
+    def _log(self, subscriber: str, target: str, now: float) -> list[Instruction]:
+        """Everybody may ask for a broker, so that the log would be full of nothing else."""
+        self._tokens = min(LOGGED, self._tokens + (now - self._refilled_at) * LOGGED_PER_SECOND)
+        self._refilled_at = now
+        if self._tokens < 1.0:
+            self._not_logged[target] += 1
+            return []
+        self._tokens -= 1.0
+        return [Note("placed", self.name, subscriber, target=target)]
+
+    def count(self, now: float) -> list[Instruction]:
+        """One entry for the placements that were not logged one by one."""
+        if not self._not_logged or now < self._counted_at + COUNTED_EVERY:
+            return []
+        counts, self._not_logged, self._counted_at = self._not_logged, Counter(), now
+        shares = ", ".join(f"{count} at {name}" for name, count in sorted(counts.items()))
+        return [Note("placed", f"{self.name}: {counts.total()} more subscribers, {shares}")]
 
     def list_brokers(self, event: ev.ListBrokers, now: float) -> list[Instruction]:
         brokers = []

@@ -118,6 +118,7 @@ class CoordinatorState:
         self.members.tick(now)
         out = self.membership.evict_silent(now)
         out += self.migrations.expire(now)
+        out += self.placement.count(now)
         self.load_reports.resolve_claims(now)
         if now - self._expired_at >= EXPIRY:
             self._expired_at = now

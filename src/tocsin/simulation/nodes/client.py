@@ -49,7 +49,7 @@ class ClientNode(Node, Owner):
     ) -> None:
         super().__init__(name, network)
         self.rng, self.brokers, self.coordinator, self.urls = rng, brokers, coordinator, urls
-        self.subscriber = f"subscriber-{name}"
+        self.subscriber = f"subscriber-{name}".ljust(wire.LEAST_SUBSCRIBER, "-")
         self.interests: dict[int, Interest] = {}
         self.pace = 0.0
         self.bandwidth = 1e6

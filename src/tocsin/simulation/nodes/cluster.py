@@ -162,13 +162,13 @@ class DataCluster(Node):
     def pull(self, name: str, number: int, broker: str) -> list[Line]:
         return lines(self.data.pull(name, number, broker))
 
-    def results(self, name: str, subscription: int, after: int) -> tuple[list[Line], bool]:
-        found = self.data.results(name, subscription, after, PAGE, strict=True)
+    def results(self, name: str, subscription: int, after: int, same_as: int | None) -> tuple[list[Line], bool]:
+        found = self.data.results(name, subscription, after, PAGE, strict=True, same_as=same_as)
         return lines(found), len(found) == PAGE
 
 
 def lines(results: list[Result]) -> list[Line]:
-    return [Line(each.subscription, each.execution, 1, Raw(each.results)) for each in results]
+    return [Line(each.subscription, each.execution, 1, Raw(each.results), each.gap) for each in results]
 
 
 def result(channel: Channel, kind: str, number: int, size: int) -> bytes:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tocsin.broker.core.events import Notified
+from tocsin.cluster.model import OutboxEntry
 from tocsin.cluster.notify import dispatch as on
 from tocsin.cluster.notify.dispatch import Dispatch, make_batch
 from tocsin.cluster.notify.retry_policy import RetryPolicy
@@ -28,6 +29,8 @@ TIMEOUT = 10.0
 BANDWIDTH = 1e7
 #: Small, so that there are many requests, many reads, and batches that end early.
 BATCH, BATCH_BYTES, READ = 3, 600, 8
+#: Later entries of other channels that may be sent before a channel's oldest one.
+OVERTAKEN = 2 * READ
 #: Seconds that a call of the catalog takes at most.
 CATALOG = 0.02
 #: What brokers allow to be unanswered, and the seconds after which they answer those that may wait.
@@ -43,6 +46,7 @@ class Notifier:
     def __init__(self, cluster: DataCluster, rng: Random, gone_after: float) -> None:
         self.cluster, self.rng, self.gone_after = cluster, rng, gone_after
         self.addresses: dict[str, BrokerNode] = {}
+        self.complaints: list[str] = []
         self._recipients: dict[str, _Recipient] = {}
 
     def boot(self) -> None:
@@ -64,6 +68,7 @@ class _Recipient:
         self.cluster, self.rng, self.node = notifier.cluster, notifier.rng, notifier.addresses[name]
         self.name, self.dispatch = name, dispatch
         self.link: _Link | None = None
+        self._overtaken: dict[OutboxEntry, int] = {}
 
     def handle(self, event: on.Event) -> None:
         data = self.cluster.data
@@ -71,9 +76,10 @@ class _Recipient:
             match it:
                 case on.ReadOutbox():
                     broker = data.brokers.get(self.name)
-                    found = data.entries(broker.id, it.limit) if broker is not None else []
+                    found = data.entries(broker.id, it.limit, it.known) if broker is not None else []
                     self._later(on.OutboxRead(found, broker))
                 case on.MakeBatch():
+                    self._check_order(it)
                     self._later(make_batch(it.entries, partial(self.cluster.message, it.broker), BATCH_BYTES))
                 case on.Connect():
                     self.link = _Link(self)
@@ -96,6 +102,22 @@ class _Recipient:
 
     def _later(self, event: on.Event) -> None:
         self.cluster.later(self.rng.uniform(0.0, CATALOG), self.handle, event)
+
+    def _check_order(self, it: on.MakeBatch) -> None:
+        """No channel's oldest entry waits while many later ones of other channels are sent."""
+        age = {entry: place for place, entry in enumerate(self.cluster.data.outbox)}
+        sent = {*self.dispatch.window.entries, *it.entries}
+        oldest: dict[int, OutboxEntry] = {}
+        for entry in age:
+            if entry.broker == it.broker.id and entry not in sent:
+                oldest.setdefault(entry.channel, entry)
+        self._overtaken = {entry: self._overtaken.get(entry, 0) for entry in oldest.values()}
+        for entry in self._overtaken:
+            self._overtaken[entry] += sum(age.get(each, -1) > age[entry] for each in it.entries)
+            if self._overtaken[entry] == OVERTAKEN:
+                self.cluster.notifier.complaints.append(
+                    f"{OVERTAKEN} later entries were sent to {self.name} before {entry}"
+                )
 
     def _delete(self, it: on.Delete) -> None:
         self.cluster.data.delete(it.entries)

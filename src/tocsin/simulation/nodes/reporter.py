@@ -11,6 +11,7 @@ import msgspec
 from tocsin.broker.core.events import Event, Ordered
 from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker, registration
 from tocsin.simulation.network.process import Done, Process, Request
+from tocsin.wire.join import Join
 from tocsin.wire.reports import Registered, ReportReply
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ TIMEOUT = 10.0
 class Reporter:
     def __init__(self, node: BrokerNode, coordinator: CoordinatorNode, rng: Random) -> None:
         self.node, self.coordinator = node, coordinator
-        identity, incarnation = f"identity of {node.name}", f"life {node.life} of {node.name}"
-        about = registration(node.config, node.url, identity, incarnation)
+        about = registration(node.config, node.url, f"life {node.life} of {node.name}")
+        about = msgspec.structs.replace(about, join=Join(f"key of {node.name}", 0.0, ""))
         load_reports, now = node.state.load_reports, lambda: node.clock.now
         self.heartbeat = Heartbeat(load_reports, about, node.tickets, self._handle, now, rng)
 

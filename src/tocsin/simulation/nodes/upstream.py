@@ -72,7 +72,7 @@ class Upstream:
                 return self._pull(command)
             case do.Fetch():
                 execution = command.position.execution
-                return self._ask(cluster.results, command.channel, command.subscription, execution)
+                return self._ask(cluster.results, command.channel, command.subscription, execution, command.same_as)
             case do.Publish():
                 return self._ask(cluster.post, command)
             case protocol.UntilRegistered():

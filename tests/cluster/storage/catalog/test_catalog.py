@@ -29,6 +29,7 @@ from tocsin.cluster.storage.catalog import (
     FeedBatch,
     IdempotencyKey,
     RemoveSubscription,
+    digest,
 )
 from tocsin.errors import AlreadyExists, Conflict, NotFound, UserError
 
@@ -323,6 +324,30 @@ def test_subscribing_wins_over_unsubscribing_in_one_commit(catalog: Catalog) -> 
         Commit(subscribe=subscriptions_of(channel, broker, 1), unsubscribe=[RemoveSubscription(1, broker.id)])
     )
     assert [id for id, _, _ in catalog.subscriptions(channel.id)] == [1]
+
+
+def test_the_arguments_of_an_ended_subscription_are_known_as_long_as_it_may_have_results(catalog: Catalog) -> None:
+    channel, one, two = a_channel(catalog), a_broker(catalog, "one"), a_broker(catalog, "two")
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, one, 1, 2) + subscriptions_of(channel, two, 2, 3)))
+    catalog.record(execution(channel, 1), {}, [])
+    assert catalog.ended(channel.id, 1) is None
+    catalog.commit(Commit(unsubscribe=[RemoveSubscription(1), RemoveSubscription(2, one.id)]))
+    assert catalog.ended(channel.id, 1) == digest('["x",1]') != digest('["x",2]')
+    assert catalog.ended(channel.id, 2) is None and catalog.ended(channel.id + 1, 1) is None
+    catalog.remove(two)
+    assert [catalog.ended(channel.id, id) for id in (2, 3)] == [digest('["x",2]'), digest('["x",3]')]
+    catalog.expire(channel.id, 0.0)
+    assert catalog.ended(channel.id, 1) is not None
+    catalog.expire(channel.id, 1e12)
+    assert catalog.ended(channel.id, 1) is None
+
+
+def test_a_dropped_channel_forgets_its_ended_subscriptions(catalog: Catalog) -> None:
+    channel, broker = a_channel(catalog), a_broker(catalog)
+    catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, 1)))
+    catalog.commit(Commit(unsubscribe=[RemoveSubscription(1)]))
+    catalog.remove(channel)
+    assert catalog.ended(channel.id, 1) is None
 
 
 def test_negative_and_largest_ids_are_ids(catalog: Catalog) -> None:

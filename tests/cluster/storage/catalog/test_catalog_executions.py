@@ -13,6 +13,7 @@ from catalogs import Open, a_broker, a_channel, a_dataset, a_feed, append, execu
 from tocsin.cluster.model import Channel, Execution, Function, OutboxEntry, Parameter, Procedure, Schedule
 from tocsin.cluster.storage.catalog import TABLES, Catalog, Commit, open_catalog
 from tocsin.errors import Conflict, LeaseHeld, NotFound, StorageError, UserError
+from tocsin.identity.grants import Grant
 
 # -- executions --------------------------------------------------------------------------------------------------------
 
@@ -151,6 +152,35 @@ def test_an_entry_stays_in_the_outbox_until_it_is_notified(catalog: Catalog) -> 
     assert catalog.outbox(two.id) == []
 
 
+@pytest.mark.parametrize("quiet_first", [True, False])
+def test_a_quiet_channel_does_not_wait_for_the_backlog_of_a_busy_one(catalog: Catalog, quiet_first: bool) -> None:
+    first, second = a_channel(catalog, "first"), a_channel(catalog, "second")
+    quiet, busy = (first, second) if quiet_first else (second, first)
+    broker = a_broker(catalog)
+    for number in range(1, 301):
+        catalog.record(execution(busy, number, float(number)), {}, [broker.id])
+    catalog.record(execution(quiet, 1, 301.0), {}, [broker.id])
+    sent = list[OutboxEntry]()
+    while found := catalog.outbox(broker.id, 10, sent[-64:]):
+        assert len(found) == 10 or len(sent) + len(found) == 301
+        sent += found
+        catalog.delete_notified(sent[:-64])
+    assert sent.index(OutboxEntry(broker.id, quiet.id, 1)) == 1
+    assert [entry.execution for entry in sent if entry.channel == busy.id] == list(range(1, 301))
+
+
+def test_more_channels_than_one_read_takes_are_served_by_age(catalog: Catalog) -> None:
+    channels, broker = [a_channel(catalog, f"c{number}") for number in range(12)], a_broker(catalog)
+    for number in (1, 2):
+        for place, channel in enumerate(channels):
+            catalog.record(execution(channel, number, 100.0 * number - place), {}, [broker.id])
+    sent = list[OutboxEntry]()
+    for _ in range(6):
+        sent += catalog.outbox(broker.id, 4, sent)
+    oldest_first = [channel.id for channel in reversed(channels)]
+    assert [entry.channel for entry in sent] == oldest_first * 2
+
+
 # -- periodic procedures -----------------------------------------------------------------------------------------------
 
 
@@ -182,11 +212,12 @@ def test_the_catalog_is_readable_as_tables(catalog: Catalog) -> None:
     channel = a_channel(catalog, positions={dataset.id: 2})
     catalog.commit(Commit(subscribe=subscriptions_of(channel, broker, 70, 71)))
     catalog.record(execution(channel, 1, time=1.5, path="r1"), {}, [])
+    catalog.add_grant(Grant("user", "subscribe", "Near"))
     tables = {name: catalog.rows(name) for name in TABLES}
     assert all(len(columns) == len(row) for columns, rows in tables.values() for row in rows)
     assert {name: len(rows) for name, (_, rows) in tables.items()} == {
         **dict.fromkeys(TABLES, 1),
-        **dict.fromkeys(("columns", "subscriptions", "segments"), 2),
+        **dict.fromkeys(("columns", "subscriptions", "segments", "roles"), 2),
     }
     assert catalog.rows("DATASETS")[1] == [(dataset.id, "Reports", False, ["id"], False, 2, 2, 200)]
     assert catalog.rows("columns")[1][0] == ("Reports", 1, "id", "bigint", False, True)

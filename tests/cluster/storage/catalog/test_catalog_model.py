@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from msgspec import structs
 
 from postgres import Server
 from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, OutboxEntry, Segment
@@ -56,6 +58,19 @@ class Model:
     def paths(self) -> set[str]:
         results = {item.path for kept in self.executions.values() for item in kept.values() if item.path}
         return results | {segment.path for kept in self.segments.values() for segment in kept}
+
+    def waiting(self, broker: int) -> list[OutboxEntry]:
+        """The oldest entry of each channel first, by its time, then the second of each."""
+        channels: dict[int, list[OutboxEntry]] = {}
+        for entry in sorted(each for each in self.outbox if each[0] == broker):
+            channels.setdefault(entry[1], []).append(OutboxEntry(*entry))
+
+        def age(channel: int) -> tuple[float, int]:
+            first = self.executions[channel].get(channels[channel][0].execution)
+            return (0.0 if first is None else first.time, channel)
+
+        ranks = zip_longest(*(channels[channel] for channel in sorted(channels, key=age)))
+        return [entry for rank in ranks for entry in rank if entry is not None]
 
     def need(self, ids: tuple[int, ...], *needed: int) -> None:
         for id in needed:
@@ -248,9 +263,8 @@ class Histories(RuleBasedStateMachine):
 
     @rule(broker=st.sampled_from(BROKERS), limit=st.integers(1, 3))
     def notify(self, broker: int, limit: int) -> None:
-        pending = sorted(entry for entry in self.model.outbox if entry[0] == broker)[:limit]
-        expected = [OutboxEntry(*entry) for entry in pending]
-        self.model.outbox -= set(pending)
+        expected = self.model.waiting(broker)[:limit]
+        self.model.outbox -= {structs.astuple(entry) for entry in expected}
         for catalog in self.catalogs:
             assert catalog.outbox(broker, limit) == expected
             catalog.delete_notified(expected)
@@ -291,8 +305,10 @@ class Histories(RuleBasedStateMachine):
                 ]
                 assert list(catalog.subscriptions(channel)) == expected
             for broker in BROKERS:
-                expected_entries = sorted(entry for entry in self.model.outbox if entry[0] == broker)
-                assert catalog.outbox(broker) == [OutboxEntry(*entry) for entry in expected_entries]
+                expected_entries = self.model.waiting(broker)
+                assert catalog.outbox(broker) == expected_entries
+                known = expected_entries[::2]
+                assert set(catalog.outbox(broker, known=known)) == set(expected_entries) - set(known)
             for feed in FEEDS:
                 done = self.model.batches.get(feed, -1)
                 assert [catalog.batch_done(feed, batch) for batch in (done, done + 1)] == [done >= 0, False]

@@ -14,19 +14,20 @@ from msgspec import Struct, field
 from tocsin.broker.core.events import Args, Line, Peer
 from tocsin.broker.core.model.cache import Recent
 from tocsin.broker.core.model.rate import Rate
-from tocsin.wire.messages import Subscribe, notify_template
+from tocsin.wire.messages import Gap, Subscribe, encode, notify_template
 from tocsin.wire.position import Position
 
 Key = tuple[str, bytes]
 
 
 class DurableRequest(NamedTuple):
-    """Asks for a BE subscription on behalf of a user, who had it under this id."""
+    """Asks for a BE subscription on behalf of a user, who had it under this id. ``size``: bytes of its arguments."""
 
     user: str
     subscription: int
     execution: int
     previous_ids: dict[int, int]
+    size: int = 0
 
 
 class SessionRequest(NamedTuple):
@@ -34,6 +35,8 @@ class SessionRequest(NamedTuple):
 
     peer: Peer
     request: Subscribe
+    user: str | None = None
+    size: int = 0
 
 
 class PreviousIds(NamedTuple):
@@ -72,6 +75,7 @@ class Channel(Struct, eq=False):
     to_unsubscribe_next: dict[int, BESubscription] = {}  # of these, all that was to be subscribed before has been
     unsubscribing: list[int] = []  # the Unsubscribe in flight
     be_subscriptions: dict[int, BESubscription] = {}
+    argument_bytes: int = 0  # of all BE subscriptions, in each spelling
     restoring: dict[str, int] = {}  # by user: durable subscriptions that the data cluster has not confirmed yet
     deferred: dict[BESubscription, None] = {}  # confirmed, with requests of users whose subscriptions are restored
 
@@ -122,9 +126,21 @@ class BESubscription(Struct, eq=False):
     reported: float = -1.0  # λ in bytes, as the coordinator knows it
 
     @property
+    def size(self) -> int:
+        """Bytes of the arguments."""
+        return len(self.keys[0][1])
+
+    @property
     def delivered(self) -> int:
         """Live subscribers have everything up to this execution."""
         return max(self.live_after, self.last_delivered, self.channel.delivered)
+
+    def message(self, line: Line) -> bytes:
+        """For its subscribers."""
+        execution = line.execution
+        if line.gap:
+            return encode(Gap(self.id, execution - 1, execution + 1, line.gap))
+        return self.channel.template % (self.id, execution, line.rows, line.results)
 
     def targets(self) -> Audience:
         if self.audience is None:

@@ -7,6 +7,7 @@ from math import inf
 from msgspec import Struct
 
 from tocsin.broker.core.events import Peer
+from tocsin.identity.grants import ANONYMOUS, Principal
 from tocsin.wire.messages import FromClient
 
 #: In ``Session.subscriptions``: results are sent as they come.
@@ -21,6 +22,7 @@ class Session(Struct, eq=False):
     last_received: float
     subscriptions: dict[int, int]
     user: str | None = None
+    principal: Principal = ANONYMOUS
     issued: float = inf  # when its token was
     expires: float = inf
     subscriber: str = ""
@@ -29,4 +31,7 @@ class Session(Struct, eq=False):
     congested: bool = False
     not_live: int = 0  # subscriptions that are not live
     unanswered: int = 0
+    argument_bytes: int = 0  # of all subscriptions, and of those that are not answered yet
     queued: list[FromClient] | None = None  # received while its token is being looked up
+    queued_bytes: int = 0
+    alternatives: dict[str, str] | None = None  # as the client knows them

@@ -11,6 +11,7 @@ from tocsin.cluster.storage.catalog.commit import (
     FeedBatch,
     IdempotencyKey,
     RemoveSubscription,
+    digest,
     key_of,
 )
 from tocsin.cluster.storage.catalog.schema import LAYOUT
@@ -27,6 +28,7 @@ __all__ = [
     "FeedBatch",
     "IdempotencyKey",
     "RemoveSubscription",
+    "digest",
     "key_of",
     "open_catalog",
 ]

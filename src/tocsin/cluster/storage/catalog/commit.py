@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,8 +14,8 @@ from tocsin.database import Session
 from tocsin.errors import Conflict, NotFound, UserError
 
 SEGMENT = ("dataset", "first", "last", "kind", "path", "rows", "bytes")
-#: The condition for a subscription that no broker has.
-WITHOUT_BROKER = "NOT EXISTS (SELECT 1 FROM subscription_brokers WHERE subscription = subscriptions.id)"
+#: Ids in one query.
+IDS = 500
 
 
 class Append(Struct, frozen=True):
@@ -126,8 +127,28 @@ def _unsubscribe(session: Session, batch: Commit) -> None:
     every = [(item.subscription,) for item in batch.unsubscribe if item.broker is None]
     session.each("DELETE FROM subscription_brokers WHERE subscription = ? AND broker = ?", one)
     session.each("DELETE FROM subscription_brokers WHERE subscription = ?", every)
-    touched = sorted({(item.subscription,) for item in batch.unsubscribe})
-    session.each(f"DELETE FROM subscriptions WHERE id = ? AND {WITHOUT_BROKER}", touched)
+    end_subscriptions(session, sorted({item.subscription for item in batch.unsubscribe}))
+
+
+def end_subscriptions(session: Session, ids: Sequence[int]) -> None:
+    """End those that no broker has. Their results are still there: whose they are is kept as long as these."""
+    for start in range(0, len(ids), IDS):
+        part = ids[start : start + IDS]
+        ended = session.rows(
+            "SELECT s.id, s.channel, s.args, p.last + 1 FROM subscriptions s JOIN progress p ON p.channel = s.channel "
+            f"WHERE s.id IN ({marks(part)}) AND "
+            "NOT EXISTS (SELECT 1 FROM subscription_brokers b WHERE b.subscription = s.id)",
+            part,
+        )
+        rows = [(id, channel, digest(args), execution) for id, channel, args, execution in ended]
+        session.each("DELETE FROM ended_subscriptions WHERE id = ?", [(id,) for id, *_ in ended])
+        session.insert("ended_subscriptions", ("id", "channel", "digest", "execution"), rows)
+        session.each("DELETE FROM subscriptions WHERE id = ?", [(id,) for id, *_ in ended])
+
+
+def digest(args: str) -> bytes:
+    """Of the canonical arguments of a subscription."""
+    return hashlib.sha256(args.encode()).digest()[:16]
 
 
 def _subscribe(session: Session, batch: Commit) -> None:

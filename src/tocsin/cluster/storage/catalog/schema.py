@@ -37,6 +37,11 @@ CREATE INDEX subscriptions_channel ON subscriptions (channel, id);
 CREATE TABLE subscription_brokers (
     subscription {int} NOT NULL, broker {int} NOT NULL, PRIMARY KEY (subscription, broker)
 ) {keyed};
+CREATE TABLE ended_subscriptions (
+    id {int} PRIMARY KEY, channel {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE,
+    digest {bytes} NOT NULL, execution {int} NOT NULL
+) {plain};
+CREATE INDEX ended_subscriptions_channel ON ended_subscriptions (channel, execution);
 CREATE TABLE progress (
     channel {int} PRIMARY KEY REFERENCES definitions (id) ON DELETE CASCADE, last {int} NOT NULL
 ) {plain};
@@ -62,19 +67,27 @@ CREATE TABLE schedules (
     args TEXT NOT NULL, started {real} NOT NULL
 ) {plain};
 CREATE INDEX schedules_procedure ON schedules (procedure);
+INSERT INTO definitions (id, kind, name, spec) VALUES
+    (-1, 'role', 'anonymous', '{{"id":-1,"name":"anonymous"}}'), (-2, 'role', 'user', '{{"id":-2,"name":"user"}}');
+CREATE TABLE grants (
+    id {int} PRIMARY KEY, role {int} NOT NULL REFERENCES definitions (id) ON DELETE CASCADE, privilege TEXT NOT NULL,
+    object {int} REFERENCES definitions (id) ON DELETE CASCADE, conditions TEXT NOT NULL
+) {plain};
+CREATE INDEX grants_role ON grants (role);
+CREATE INDEX grants_object ON grants (object);
 """
 
 LAYOUT = Layout(
     what="catalog",
     who="data cluster",
-    version=3,
+    version=4,
     tables=TABLES,
     schema="tocsin",
     lock=0x746F6373696E,  # "tocsin"; advisory locks are numbers that all programs of a database share
     arrays={
-        **dict.fromkeys(("path", "kind", "name", "spec", "key", "args"), "text"),
+        **dict.fromkeys(("path", "kind", "name", "spec", "key", "args", "privilege", "conditions"), "text"),
         **dict.fromkeys(("time", "finished", "started"), "double precision"),
-        "receipt": "bytea",
+        **dict.fromkeys(("receipt", "digest"), "bytea"),
     },
     elsewhere="another home or catalog",
 )

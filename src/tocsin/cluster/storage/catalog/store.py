@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from math import ceil
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -20,29 +23,45 @@ from tocsin.cluster.model import (
     Function,
     OutboxEntry,
     Procedure,
+    Role,
     Schedule,
     Segment,
 )
-from tocsin.cluster.storage.catalog import tables
+from tocsin.cluster.storage.catalog import grant_rows, tables
 from tocsin.cluster.storage.catalog.commit import (
     SEGMENT,
-    WITHOUT_BROKER,
     Commit,
     apply,
     check_exist,
     checked_text,
+    end_subscriptions,
     key_of,
     kind_of,
     marks,
 )
 from tocsin.database import Database, Session
 from tocsin.errors import AlreadyExists, Conflict, NotFound, StorageError
+from tocsin.identity.grants import Grant
 
 ID_BLOCK = 1024
+#: SELECTs that one statement may combine.
+UNION = 200
 EXECUTION = ("channel", "number", "time", "finished", "rows", "subscriptions", "bytes", "path")
+#: The channels in a broker's outbox, the longest waiting first. An entry whose execution has expired is the oldest.
+WAITING = """
+SELECT w.channel FROM (
+    SELECT p.channel, (SELECT min(o.execution) FROM outbox o WHERE o.broker = ? AND o.channel = p.channel) AS first
+    FROM progress p
+) w LEFT JOIN executions e ON e.channel = w.channel AND e.number = w.first
+WHERE w.first IS NOT NULL ORDER BY coalesce(e.time, 0), w.channel LIMIT ?
+"""
+OLDEST = (
+    "SELECT * FROM (SELECT broker, channel, execution FROM outbox WHERE broker = ? AND channel = ? "
+    "ORDER BY execution LIMIT ?) AS oldest"
+)
 
 S = TypeVar("S")
-T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure)
+T = TypeVar("T", Dataset, Feed, Function, Channel, Broker, Procedure, Role)
 
 
 def _decode(spec: str, kind: type[S]) -> S:
@@ -90,6 +109,18 @@ class Catalog:
                 session.run("INSERT INTO meta (name, value) VALUES ('identity', ?)", (secrets.randbits(62),))
                 rows = session.rows("SELECT value FROM meta WHERE name = 'identity'")
         return int(rows[0][0])
+
+    def kept_time(self) -> float | None:
+        """The time that was kept last."""
+        rows = self._db.query("SELECT value FROM meta WHERE name = 'time'")
+        return float(rows[0][0]) if rows else None
+
+    def keep_time(self, now: float) -> None:
+        sql = (
+            "INSERT INTO meta (name, value) VALUES ('time', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        )
+        with self._db.writing() as session:
+            session.run(sql, (int(now),))
 
     def new_id(self) -> int:
         """An id that was never given out before and never will be again: ids start at 1 and grow, with gaps."""
@@ -140,7 +171,7 @@ class Catalog:
 
         A dataset takes along its segments and the positions in it; a feed its keys and batches; a channel its
         subscriptions, executions, positions and outbox entries; a broker its outbox entries and the subscriptions
-        that no other broker has; a procedure its schedules."""
+        that no other broker has; a procedure its schedules; and all of them, like a role, their grants."""
         with self._db.writing() as session:
             check_exist(session, type(definition), [definition.id], definition.name)
             paths: list[str] = []
@@ -154,8 +185,9 @@ class Catalog:
                 session.run(f"DELETE FROM subscription_brokers WHERE subscription IN ({mine})", own)
                 session.run("DELETE FROM subscriptions WHERE channel = ?", own)
             elif isinstance(definition, Broker):
+                had = session.rows("SELECT subscription FROM subscription_brokers WHERE broker = ?", own)
                 session.run("DELETE FROM subscription_brokers WHERE broker = ?", own)
-                session.run(f"DELETE FROM subscriptions WHERE {WITHOUT_BROKER}")
+                end_subscriptions(session, [row[0] for row in had])
             session.run("DELETE FROM definitions WHERE id = ?", own)
         return paths
 
@@ -253,6 +285,11 @@ class Catalog:
         if last is not None:
             yield last
 
+    def ended(self, channel: int, id: int) -> bytes | None:
+        """The digest of the arguments of a subscription that has ended; None once no results of it are stored."""
+        rows = self._db.query("SELECT digest FROM ended_subscriptions WHERE id = ? AND channel = ?", (id, channel))
+        return bytes(rows[0][0]) if rows else None
+
     # -- executions ------------------------------------------------------------------------------------------------
 
     def _advance(self, session: Session, channel: int, positions: Mapping[int, int]) -> None:
@@ -341,19 +378,48 @@ class Catalog:
         return Execution(*rows[0]) if rows else None
 
     def expire(self, channel: int, before: float) -> list[str]:
-        """Delete the executions with an earlier time; return the paths of their results.
+        """Delete the executions with an earlier time, and what is known of ended subscriptions without results.
+        Return the paths of the results.
 
         Their outbox entries stay: a broker that was not notified in time must learn that it missed something."""
         with self._db.writing() as session:
             sql = "DELETE FROM executions WHERE channel = ? AND time < ? RETURNING path"
-            return [row[0] for row in session.rows(sql, (channel, before)) if row[0] is not None]
+            paths = [row[0] for row in session.rows(sql, (channel, before)) if row[0] is not None]
+            first = session.rows("SELECT min(number) FROM executions WHERE channel = ?", (channel,))[0][0]
+            ended = (channel, 2**62 if first is None else first)
+            session.run("DELETE FROM ended_subscriptions WHERE channel = ? AND execution < ?", ended)
+            return paths
 
     # -- outbox ----------------------------------------------------------------------------------------------------
 
-    def outbox(self, broker: int, limit: int = 100) -> list[OutboxEntry]:
-        """The notifications that the broker has not confirmed, ordered by channel and execution."""
-        sql = "SELECT broker, channel, execution FROM outbox WHERE broker = ? ORDER BY channel, execution LIMIT ?"
-        return [OutboxEntry(*row) for row in self._db.query(sql, (broker, limit))]
+    def outbox(self, broker: int, limit: int = 100, known: Collection[OutboxEntry] = ()) -> list[OutboxEntry]:
+        """The notifications that the broker has not confirmed, without those that are ``known``.
+
+        Every channel gets the same share, so that none waits for the backlog of another: first the oldest entry of each
+        channel, then the second of each. Channels with the fewest known entries come first, then those that have
+        waited longest."""
+        held = Counter(entry.channel for entry in known)
+        share = total = 0
+        with self._db.reading() as session:
+            unread = [channel for (channel,) in session.rows(WAITING, (broker, limit + len(held)))]
+            found: dict[int, list[OutboxEntry]] = {channel: [] for channel in unread}
+            while unread and total < limit:
+                share += ceil((limit - total) / len(unread))
+                read = Counter[int]()
+                for part in (unread[at : at + UNION] for at in range(0, len(unread), UNION)):
+                    values = [value for channel in part for value in (broker, channel, share + held[channel])]
+                    entries = [
+                        OutboxEntry(*row) for row in session.rows(" UNION ALL ".join([OLDEST] * len(part)), values)
+                    ]
+                    read.update(entry.channel for entry in entries)
+                    for channel in part:
+                        found[channel] = [each for each in entries if each.channel == channel and each not in known][
+                            :share
+                        ]
+                unread = [channel for channel in unread if read[channel] == share + held[channel]]
+                total = sum(map(len, found.values()))
+        ranks = zip_longest(*(found[channel] for channel in sorted(found, key=held.__getitem__)))
+        return [entry for rank in ranks for entry in rank if entry is not None][:limit]
 
     def delete_notified(self, entries: Sequence[OutboxEntry]) -> None:
         """Delete notifications that the broker has confirmed; deleting one twice is allowed."""
@@ -393,6 +459,24 @@ class Catalog:
             row = (schedule.id, rows[0][0], args, schedule.started)
             if not session.insert("schedules", ("id", "procedure", "args", "started"), [row]):
                 raise Conflict(f"the id {schedule.id} is in use", id=schedule.id)
+
+    # -- grants ----------------------------------------------------------------------------------------------------
+
+    def grants(self) -> list[Grant]:
+        """All grants, in the order in which they were made."""
+        with self._db.reading() as session:
+            return grant_rows.read(session)
+
+    def add_grant(self, grant: Grant) -> bool:
+        """False if it exists; ``NotFound`` if the role, channel, feed or dataset does not."""
+        id = self.new_id()
+        with self._db.writing() as session:
+            return grant_rows.add(session, id, grant)
+
+    def remove_grants(self, grant: Grant) -> int:
+        """Remove this grant; without conditions, all grants of the role on the object. Return how many."""
+        with self._db.writing() as session:
+            return grant_rows.remove(session, grant)
 
     # -- queries -----------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from typing import TypeVar
 
 import msgspec
 
-from tocsin.cluster.model import Broker, Channel, Column, Dataset, Feed, Function, Parameter, Procedure
+from tocsin.cluster.model import Broker, Channel, Column, Dataset, Feed, Function, Parameter, Procedure, Role
+from tocsin.cluster.storage.catalog import grant_rows
 from tocsin.database import Row, Session
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-D = TypeVar("D", Dataset, Feed, Function, Channel, Broker, Procedure)
+D = TypeVar("D", Dataset, Feed, Function, Channel, Broker, Procedure, Role)
 
 
 def _columns(text: str) -> list[Column]:
@@ -44,6 +45,8 @@ COLUMNS = {
     "segments": _columns(
         "dataset string, first bigint, last bigint, kind string, rows bigint, bytes bigint, path string"
     ),
+    "roles": _columns("name string"),
+    "grants": _columns("role string, privilege string, name string, statement string"),
 }
 
 
@@ -156,6 +159,14 @@ def _segments(session: Session) -> list[Row]:
     return [(datasets[dataset], *rest) for dataset, *rest in session.rows(sql)]
 
 
+def _roles(session: Session) -> list[Row]:
+    return [(role.name,) for role in _all(session, Role)]
+
+
+def _grants(session: Session) -> list[Row]:
+    return [(grant.role, grant.privilege, grant.name, str(grant)) for grant in grant_rows.read(session)]
+
+
 READERS: dict[str, Callable[[Session], list[Row]]] = {
     "datasets": _datasets,
     "columns": _dataset_columns,
@@ -167,4 +178,6 @@ READERS: dict[str, Callable[[Session], list[Row]]] = {
     "subscriptions": _subscriptions,
     "executions": _executions,
     "segments": _segments,
+    "roles": _roles,
+    "grants": _grants,
 }

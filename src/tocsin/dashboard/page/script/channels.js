@@ -28,7 +28,7 @@ function row(channel, found) {
   const late = slow && !failing ? el("span", { class: "badge", title: "It took longer than its period" }, "late") : null;
   return el(
     "tr", { "data-channel": channel.name },
-    el("td", {}, ...channel.name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((word) => [word, el("wbr")]), failing, failing && el("p", {}, channel.error)),
+    el("td", {}, ...channel.name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((word) => [word, el("wbr")]), failing, failing && channel.error && el("p", {}, channel.error)),
     el("td", {}, channel.period === null ? "at once" : format.duration(channel.period)),
     el("td", { class: slow ? "late" : "" }, late, channel.last_seconds === null ? "–" : format.duration(channel.last_seconds)),
     el("td", {}, found === null ? "–" : format.count(found)),

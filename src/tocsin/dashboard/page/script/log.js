@@ -39,7 +39,7 @@ function wanted() {
 
 function sentence({ kind, subscriber, source, target, text }) {
   const who = subscriber ? format.brief(subscriber) : "";
-  if (kind === "placed") return [`${who} to ${target}`, el("em", {}, ` by ${text}`)];
+  if (kind === "placed" && who) return [`${who} to ${target}`, el("em", {}, ` by ${text}`)];
   if (kind === "migration" || kind === "order") return [`${who} ${source} → ${target}`, el("em", {}, ` ${text}`)];
   return [text];
 }
