@@ -15,8 +15,8 @@ from tocsin.cli.main import application
 from tocsin.cluster.http import OPERATIONS
 from tocsin.cluster.http.openapi import document
 from tocsin.cluster.query import allow_list
-from tocsin.coordinator.routes import Described
 from tocsin.coordinator.server import ROUTES
+from tocsin.http.routes import Described
 from tocsin.wire import asyncapi
 
 NOTE = "<!-- Written by `python tests/docs/reference_pages.py docs/reference`; change the code, not this page. -->"

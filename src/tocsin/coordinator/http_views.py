@@ -18,13 +18,13 @@ from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core import reconfiguration
 from tocsin.coordinator.event_feed import TOPOLOGY
-from tocsin.coordinator.routes import route
 from tocsin.dashboard.files import Page
 from tocsin.errors import CrossOrigin, NoSuchPath, Unauthorized
 from tocsin.http.budgets import Budget, counted_elsewhere, file_limit
 from tocsin.http.forwarder import ForwardedResponse, Forwarder
 from tocsin.http.requests import from_query, header
 from tocsin.http.responses import HeldStream, answer, encoder
+from tocsin.http.routes import route
 from tocsin.http.tls import Tls
 from tocsin.identity.part_keys import Peer
 from tocsin.wire.join import Joined
@@ -74,6 +74,7 @@ class Viewing:
         "brokers, load, balance, migrations; with `wait` as soon as the version differs from it, within 25 s",
         "`version`, `time`, `brokers`, `subscribers`, `cov`, `mean`, `maximum`, `bound`, `pending`, `strategy`, "
         "`placement`",
+        query=Wait,
     )
     async def topology(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Wait)
@@ -94,6 +95,7 @@ class Viewing:
         "GET /events",
         "what happens, as it happens (Server-Sent Events); the newest `backlog` notes and samples first",
         "`note`, `sample`, `topology`, `hello`, `gap`",
+        query=Following,
     )
     async def events(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Following)

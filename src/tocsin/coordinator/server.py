@@ -28,14 +28,15 @@ from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.coordinator.event_feed import EventFeed
 from tocsin.coordinator.http_views import Viewing, is_browser
 from tocsin.coordinator.planner import Planner
-from tocsin.coordinator.routes import ADMIN, BROKER, Described, all_routes, route
 from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.write_behind import WriteBehind
 from tocsin.errors import LeaseHeld, NotReady, SystemFailure, Unauthorized, UserError
 from tocsin.http.access import Access
+from tocsin.http.openapi import document
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer
+from tocsin.http.routes import ADMIN, BROKER, Described, all_routes, route
 from tocsin.http.server import WebServer, no_such_path
 from tocsin.http.tls import Tls
 from tocsin.identity import messages as it
@@ -209,6 +210,10 @@ class App(Viewing):
             return await self.to_page(request)
         return {"coordinator": True, "paths": sorted(each.path for each in ROUTES)}
 
+    @route("GET /openapi.json", "this description", "OpenAPI 3.1")
+    async def openapi(self, request: Request) -> Any:
+        return document("Tocsin coordinator", ROUTES)
+
     @route("GET /healthz", "whether it is alive", "`status`")
     async def health(self, request: Request) -> Any:
         return {"status": "alive"}
@@ -355,7 +360,12 @@ class App(Viewing):
             self.admin.check(request.scope["headers"])
         return query
 
-    @route("GET /history", "the newest `limit` samples of the balance (above 1,000: as an operator)", "`samples`")
+    @route(
+        "GET /history",
+        "the newest `limit` samples of the balance (above 1,000: as an operator)",
+        "`samples`",
+        query=Since,
+    )
     async def history(self, request: Request) -> Any:
         query = self._entries(request)
         await self.coordinator.persister.flush()
@@ -375,7 +385,10 @@ class App(Viewing):
         return plan | lists
 
     @route(
-        "GET /balance/log", "the newest `limit` decisions after number `after` (above 1,000: as an operator)", "`log`"
+        "GET /balance/log",
+        "the newest `limit` decisions after number `after` (above 1,000: as an operator)",
+        "`log`",
+        query=Since,
     )
     async def log(self, request: Request) -> Any:
         query = self._entries(request)

@@ -20,8 +20,10 @@ from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.virtual_peers import EventStream, RestRequest
 from tocsin.errors import Malformed, NotFound, NotReady, SystemFailure, Unauthorized
 from tocsin.http.budgets import Budget, counted_elsewhere
+from tocsin.http.openapi import document
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import HeldStream, answer
+from tocsin.http.routes import all_routes, route
 from tocsin.identity import messages as it
 from tocsin.identity.grants import ANONYMOUS
 from tocsin.identity.grants import user as user_principal
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from tocsin.broker.upstream.users import Users
 
 BODY_BYTES = 1024 * 1024
+USER = "users, with their token"
 #: Longest long poll.
 LONGEST = 300.0
 
@@ -77,40 +80,35 @@ class Rest:
         limits = driver.config.limits
         self.long_polls = Budget("long polls", limits.long_polls)
         self.event_streams = Budget("streams of events", limits.event_streams)
-        self.routes = [
-            Route("/registeruser", self.registeruser, methods=["POST"]),
-            Route("/login", self.login, methods=["POST"]),
-            Route("/refresh", self.refresh, methods=["POST"]),
-            Route("/changepassword", self.changepassword, methods=["POST"]),
-            Route("/deleteuser", self.deleteuser, methods=["POST"]),
-            Route("/logout", self.logout, methods=["POST"]),
-            Route("/subscribe", self.subscribe, methods=["POST"]),
-            Route("/unsubscribe", self.unsubscribe, methods=["POST"]),
-            Route("/listsubscriptions", self.listsubscriptions, methods=["GET"]),
-            Route("/listchannels", self.listchannels, methods=["GET"]),
-            Route("/getresults", self.getresults, methods=["GET"]),
-            Route("/ackresults", self.ackresults, methods=["POST"]),
-            Route("/publish", self.publish, methods=["POST"]),
-            Route("/events", self.events, methods=["GET"]),
-        ]
+        self.routes = [Route(each.path, getattr(self, each.name), methods=[each.method]) for each in ROUTES]
+
+    @route("GET /openapi.json", "this description", "OpenAPI 3.1")
+    async def openapi(self, request: Request) -> Response:
+        return answer(document("Tocsin broker", ROUTES))
 
     # -- users
 
+    @route("POST /registeruser", "register a user", it.Changed, body=it.Register)
     async def registeruser(self, request: Request) -> Response:
         return await self.call(request, await body(request, it.Register), 201)
 
+    @route("POST /login", "begin a session of a device, or continue it", it.Tokens, body=it.LogIn)
     async def login(self, request: Request) -> Response:
         return await self.call(request, await body(request, it.LogIn))
 
+    @route("POST /refresh", "another access token for the session", it.Tokens, body=it.Refresh)
     async def refresh(self, request: Request) -> Response:
         return await self.call(request, await body(request, it.Refresh))
 
+    @route("POST /changepassword", "change the password; all tokens end", it.Changed, body=it.ChangePassword)
     async def changepassword(self, request: Request) -> Response:
         return await self.call(request, await body(request, it.ChangePassword))
 
+    @route("POST /deleteuser", "delete a user and all that is stored for it", it.Changed, body=it.DeleteUser)
     async def deleteuser(self, request: Request) -> Response:
         return await self.call(request, await body(request, it.DeleteUser))
 
+    @route("POST /logout", "end the session with its durable subscriptions", "`user`", USER)
     async def logout(self, request: Request) -> Response:
         return await self.call(request, it.LogOut(bearer(request)))
 
@@ -128,6 +126,7 @@ class Rest:
 
     # -- subscriptions
 
+    @route("POST /subscribe", "subscribe durably", "`subscription`, `channel`, `after`", USER, body=SubscribeRequest)
     async def subscribe(self, request: Request) -> Response:
         user, _ = await self.session(request)
         asked = await body(request, SubscribeRequest)
@@ -137,6 +136,7 @@ class Rest:
         await self.users.written()
         return answer({"subscription": done.subscription, "channel": done.channel, "after": done.after}, 201)
 
+    @route("POST /unsubscribe", "end a durable subscription", "`subscription`", USER, body=UnsubscribeRequest)
     async def unsubscribe(self, request: Request) -> Response:
         user, durable = await self.session(request)
         asked = await body(request, UnsubscribeRequest)
@@ -147,10 +147,12 @@ class Rest:
         await self.users.written()
         return answer({"subscription": subscription})
 
+    @route("GET /listsubscriptions", "the durable subscriptions", "`subscriptions`", USER)
     async def listsubscriptions(self, request: Request) -> Response:
         _, durable = await self.session(request)
         return answer({"subscriptions": durable})
 
+    @route("GET /listchannels", "the channels that may be subscribed to", "`channels`")
     async def listchannels(self, request: Request) -> Response:
         """Those that the user, or anonymous, may subscribe to."""
         principal = ANONYMOUS
@@ -166,6 +168,13 @@ class Rest:
 
     # -- results
 
+    @route(
+        "GET /getresults",
+        "results of a durable subscription; with `wait` as soon as there are any",
+        "`subscription`, `after`, `results`, `gaps`, `migrate`",
+        USER,
+        query=ResultsQuery,
+    )
     async def getresults(self, request: Request) -> Response:
         user, all_durable = await self.session(request)
         asked = from_query(request.scope["query_string"], ResultsQuery)
@@ -212,6 +221,13 @@ class Rest:
         results = {"subscription": durable.subscription, "after": after, "results": found, "gaps": gaps}
         return answer(results if migrate is None else results | {"migrate": migrate})
 
+    @route(
+        "POST /ackresults",
+        "acknowledge results up to an execution",
+        "`subscription`, `execution`",
+        USER,
+        body=Acknowledgement,
+    )
     async def ackresults(self, request: Request) -> Response:
         user, durable = await self.session(request)
         asked = await body(request, Acknowledgement)
@@ -221,6 +237,7 @@ class Rest:
             await self.users.written()
         return answer({"subscription": id, "execution": asked.execution})
 
+    @route("POST /publish", "publish records", "`accepted`, `refused`", USER, body=Publication)
     async def publish(self, request: Request) -> Response:
         """Answered when the records are durable."""
         user, _ = await self.session(request)
@@ -230,6 +247,7 @@ class Rest:
             done = await peer.answer(1)
         return answer({"accepted": done.accepted, "refused": done.refused}, 201)
 
+    @route("GET /events", "notifications as Server-Sent Events", "`notify`, `gap`")
     async def events(self, request: Request) -> Response:
         """With a token all durable subscriptions of the user; without one the channel and arguments of the query."""
         before = last_event(request.headers.get("last-event-id", ""))
@@ -282,6 +300,9 @@ def mine(durable: list[wire.DurableSubscription], subscription: int) -> wire.Dur
     if found is None:
         raise NotFound("subscription", str(subscription), hint="GET /listsubscriptions lists them")
     return found
+
+
+ROUTES = all_routes(Rest)
 
 
 def last_event(text: str) -> dict[int, int]:

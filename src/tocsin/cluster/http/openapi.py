@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from tocsin import __version__
 from tocsin.cluster.http.operation import PATH_TYPES, Operation
@@ -19,13 +18,11 @@ from tocsin.errors import (
     Malformed,
     NotJson,
     SystemFailure,
-    TocsinError,
     Unauthorized,
     UnsupportedMedia,
 )
+from tocsin.http.openapi import REFS, codes, is_struct, query_parameters, schema
 from tocsin.http.responses import JSON, NDJSON
-
-REFS = "#/components/schemas/{name}"
 
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
@@ -52,29 +49,6 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     }
 
 
-def is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Struct)
-
-
-def codes() -> list[str]:
-    """All error codes."""
-    names, todo = {"internal"}, [TocsinError]
-    while todo:
-        kind = todo.pop()
-        names.add(kind.code)
-        todo += [each for each in kind.__subclasses__() if each.__module__ == TocsinError.__module__]
-    return sorted(names)
-
-
-def schema(kind: Any) -> dict[str, Any]:
-    if kind is None:
-        return {}
-    if kind is str:
-        return {"type": "string"}
-    (out,), _ = msgspec.json.schema_components([kind], ref_template=REFS)
-    return out
-
-
 def describe(operation: Operation) -> dict[str, Any]:
     out: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary}
     if operation.description:
@@ -94,21 +68,6 @@ def describe(operation: Operation) -> dict[str, Any]:
         content = {media: {"schema": {} if kind is Any else schema(kind)} for media, kind in operation.body.items()}
         out["requestBody"] = {"required": True, "content": content}
     out["responses"] = answers(operation) | errors(operation)
-    return out
-
-
-def query_parameters(kind: type[Struct]) -> list[dict[str, Any]]:
-    hints = get_type_hints(kind, include_extras=True)
-    out = []
-    for item in msgspec.structs.fields(kind):
-        described = schema(hints[item.name])
-        text = described.pop("description", "")
-        entry: dict[str, Any] = {"name": item.encode_name, "in": "query", "required": item.required}
-        if text:
-            entry["description"] = text
-        if not item.required and item.default is not None:
-            described["default"] = item.default
-        out.append(entry | {"schema": described})
     return out
 
 

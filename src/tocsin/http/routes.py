@@ -1,4 +1,4 @@
-"""Declares each route at the method that answers it; the router and the reference page are made from that."""
+"""Declares each route at the method that answers it; router, OpenAPI document and reference page are made from that."""
 
 from __future__ import annotations
 
@@ -23,15 +23,24 @@ class Described(NamedTuple):
     body: type[Struct] | None
     answer: type[Struct] | str
     who: str
+    query: type[Struct] | None
 
 
-def route(request: str, meaning: str, answer: type[Struct] | str, who: str = "anybody") -> Callable[[Handler], Handler]:
+def route(
+    request: str,
+    meaning: str,
+    answer: type[Struct] | str,
+    who: str = "anybody",
+    *,
+    query: type[Struct] | None = None,
+    body: type[Struct] | None = None,
+) -> Callable[[Handler], Handler]:
     """``request`` is method and path. A parameter ``body`` of the method gets the request's body, of its type."""
 
     def described(handler: Handler) -> Handler:
         method, _, path = request.partition(" ")
-        body = get_type_hints(handler).get("body")
-        known = [Described(method, path, handler.__name__, meaning, body, answer, who), *routes_of(handler)]
+        kind = body or get_type_hints(handler).get("body")
+        known = [Described(method, path, handler.__name__, meaning, kind, answer, who, query), *routes_of(handler)]
         handler.routes = known  # type: ignore[attr-defined]
         return handler
 
