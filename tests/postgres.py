@@ -88,7 +88,7 @@ class Server:
     def empty(self, url: str) -> str:
         """Removes all our tables from a database, which is faster than a new database."""
         with psycopg.connect(url, autocommit=True) as connection:
-            drop = "DROP SCHEMA IF EXISTS tocsin, tocsin_coordinator CASCADE"
+            drop = "DROP SCHEMA IF EXISTS tocsin, tocsin_coordinator, tocsin_users CASCADE"
             connection.execute(f"SET client_min_messages = warning; {drop}")
         return url
 

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, field
 from tocsin.errors import UserError
 
 #: Bytes of a message that every broker accepts: a client sends no larger frames before the welcome.
-LEAST_FRAME = 4 * 1024
+LEAST_FRAME = 8 * 1024
 
 
 def about(meaning: str, **bounds: Any) -> Meta:
@@ -180,6 +180,28 @@ class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
         return self.segments or str(Path(self.home).resolve() / "segments")
 
 
+class IdentityConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Users and their tokens. With a coordinator its settings count for passwords, sessions and tokens."""
+
+    issuer: Annotated[str, about("`iss` of the identity provider; '' for users of Tocsin's own, with passwords")] = ""
+    audience: Annotated[str, about("`aud` that tokens of the identity provider must have")] = "tocsin"
+    jwks: Annotated[str, about("address of the identity provider's keys; '' for issuer/.well-known/jwks.json")] = ""
+    roles_claim: Annotated[str, about("claim that lists a user's roles; a dot leads into an object")] = "roles"
+    clock_skew: Annotated[float, about("seconds by which clocks may differ", ge=0)] = 30.0
+    token_seconds: Annotated[float, about("seconds that a token is valid; clients refresh it before", ge=1)] = 3_600.0
+    key_seconds: Annotated[float, about("seconds after which tokens are signed with a new key", ge=7_200)] = 2_592_000.0
+    session_seconds: Annotated[float, about("seconds a user who is away keeps subscriptions and position", gt=0)] = (
+        604_800.0
+    )
+    clock_grace: Annotated[
+        float, about("seconds that a clock which has jumped must last until users expire by it", ge=0)
+    ] = 3_600.0
+    users: Annotated[int, about("most users that may register", ge=0)] = 1_000_000
+    registrations: Annotated[float, about("most registrations in a minute from one address", gt=0)] = 60.0
+    guesses: Annotated[float, about("most wrong passwords in a minute for one user", gt=0)] = 20.0
+    guesses_per_address: Annotated[float, about("most wrong passwords in a minute from one address", gt=0)] = 200.0
+
+
 class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """What a subscriber may not exceed."""
 
@@ -217,7 +239,7 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[str, about("unique among the brokers of a data cluster")] = "broker"
     cluster: Annotated[str, about("address of the data cluster")] = "http://127.0.0.1:8480"
-    home: Annotated[str, about("folder of the users and what is kept for them")] = "tocsin-broker"
+    home: Annotated[str, about("folder of its identity and, without a coordinator, of the users")] = "tocsin-broker"
     host: Annotated[str, about("address to listen on")] = "127.0.0.1"
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8481
     processes: Annotated[int, about("processes that share the port")] = 1
@@ -232,10 +254,6 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     ] = 75.0
     hello_timeout: Annotated[float, about("seconds a new connection has for its first message")] = 10.0
     grace: Annotated[float, about("seconds that a BE subscription without subscribers is kept")] = 60.0
-    user_expiry: Annotated[float, about("seconds a user who is away keeps subscriptions and position")] = 604_800.0
-    clock_grace: Annotated[
-        float, about("seconds that a clock which has jumped must last until users expire by it", ge=0)
-    ] = 3_600.0
     buffer_bytes: Annotated[int, about("bytes on their way to a subscriber before it counts as slow")] = 256 * 1024
     coordinator: Annotated[str, about("address of the coordinator; '' for none")] = ""
     public_url: Annotated[str, about("how subscribers reach the broker; '' for host and port")] = ""
@@ -250,6 +268,7 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ""
     fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
+    identity: IdentityConfig = field(default_factory=IdentityConfig)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     http: HttpLimits = field(default_factory=HttpLimits)
 
@@ -266,7 +285,6 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
         float, about("seconds after which a migration without an arrival has failed", gt=0)
     ] = 45.0
     report_bytes: Annotated[int, about("largest report of a broker", ge=1)] = 64 * 1024 * 1024
-    users: Annotated[int, about("most users that may register", ge=0)] = 1_000_000
     event_streams: Annotated[int, about("most streams of events and long polls at the same time", ge=1)] = 1_000
     forwarded_polls: Annotated[int, about("most long polls that are passed on to the data cluster", ge=1)] = 32
     forwarded_polls_per_address: Annotated[int, about("the same from one address", ge=1)] = 8
@@ -275,7 +293,7 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
 class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """The coordinator."""
 
-    home: Annotated[str, about("folder of its store")] = "tocsin-coordinator"
+    home: Annotated[str, about("folder of its store and of the users")] = "tocsin-coordinator"
     store: Annotated[str, about("'' for SQLite in home, or a postgresql:// address")] = ""
     host: Annotated[str, about("address to listen on")] = "127.0.0.1"
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8482
@@ -291,6 +309,7 @@ class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     gone_after: Annotated[float, about("seconds without a report after which a broker is dead", gt=0)] = 10.0
     balance_every: Annotated[float, about("seconds between two evaluations of the balance", gt=0)] = 10.0
     history: Annotated[int, about("evaluations of the balance that are kept", ge=1)] = 2_000
+    identity: IdentityConfig = field(default_factory=IdentityConfig)
     limits: CoordinatorLimits = field(default_factory=CoordinatorLimits)
     http: HttpLimits = field(default_factory=HttpLimits)
 

@@ -28,6 +28,7 @@
     └── SystemFailure             the request is valid, but the system cannot serve it (HTTP 5xx)
         ├── NotReady              Spark is starting or dead
         ├── Busy                  too many requests at once
+        │   └── RateLimited       too many requests of one address or for one user (retry_after)
         ├── Unreachable           the server does not answer
         ├── ConnectionLost        the connection of a client ended and will not be opened again (close)
         ├── Uncertain             the answer to a request was lost: it may have been done or not (accepted)
@@ -220,6 +221,13 @@ class NotReady(SystemFailure):
 
 class Busy(SystemFailure):
     code = "busy"
+
+
+class RateLimited(Busy):
+    """``retry_after`` is in seconds."""
+
+    code = "rate_limited"
+    status = 429
 
 
 class Unreachable(SystemFailure):

@@ -8,14 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
-from broker_harness import at
 from broker_lab import Broker, Speaker, broker
 from rest_user import RestUser, events, rows
 
 from sparkless import Sparkless, sparkless
-from tocsin.broker.core import instructions as do
-from tocsin.broker.user_store import UserStore
-from tocsin.wire.messages import DurableSubscription
 
 ARGS = ["fire"]
 
@@ -179,48 +175,3 @@ def _until_live(stream: httpx.Response) -> Iterator[tuple[str, str, dict[str, An
         yield found
         if found[1] == "live":
             return
-
-
-# -- the store
-
-
-@pytest.fixture
-def users(tmp_path: Path) -> Iterator[UserStore]:
-    found = UserStore(tmp_path / "users.db", "b", 3600.0, lambda: 1_000.0)
-    found.remember(do.Remember("ann", 7, "C", ["fire"], at(3)))
-    yield found
-    found.close()
-
-
-def test_a_changed_id_keeps_its_position_and_its_previous_id(users):
-    users.acknowledge(do.Acknowledge("ann", {7: at(5)}))
-    users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
-    assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 5, {7: 12})]
-
-
-def test_a_position_ahead_of_the_channel_is_reset_to_the_channels(users):
-    users.change_id(do.ChangeId("ann", 7, 9, at(2), at(2)))
-    assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 2, {7: 2})]
-
-
-def test_the_same_id_change_by_two_brokers_counts_once(users):
-    for until in (12, 15):
-        users.change_id(do.ChangeId("ann", 7, 9, at(until), at(20)))
-    assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 3, {7: 12})]
-
-
-def test_a_previous_id_is_kept_until_a_later_execution_is_acknowledged(users):
-    users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
-    users.change_id(do.ChangeId("ann", 9, 10, at(30), at(30)))
-    assert users.durable("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 3, {7: 12, 9: 30})]
-    users.acknowledge(do.Acknowledge("ann", {10: at(12)}))
-    assert users.durable("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 12, {7: 12, 9: 30})]
-    users.acknowledge(do.Acknowledge("ann", {10: at(31)}))
-    assert users.durable("ann").result(120) == [DurableSubscription(10, "C", ["fire"], 31)]
-
-
-def test_a_deleted_subscription_has_no_previous_ids(users):
-    users.change_id(do.ChangeId("ann", 7, 9, at(12), at(20)))
-    users.forget(do.Forget("ann", 9))
-    users.remember(do.Remember("ann", 9, "C", ["fire"], at(30)))
-    assert users.durable("ann").result(120) == [DurableSubscription(9, "C", ["fire"], 30)]

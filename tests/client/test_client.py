@@ -13,11 +13,12 @@ from scripted_broker import ScriptedBroker
 
 from tocsin.client import Client, Gap, Unauthorized, Uncertain, Unreachable, connect
 from tocsin.client import client as module
-from tocsin.client.http_post import Credentials
+from tocsin.client.http_post import Credentials, Tokens
 from tocsin.config import LEAST_FRAME
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire
 from tocsin.wire.position import Position
+from tocsin.wire.reports import Placement
 
 
 def looped(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -345,9 +346,9 @@ async def test_a_malformed_message_breaks_only_the_connection():
 async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
     logins: list[tuple[str, Credentials]] = []
 
-    async def login(url: str, credentials: Credentials, context: object) -> str:
+    async def login(url: str, credentials: Credentials, context: object) -> Tokens:
         logins.append((url, credentials))
-        return f"t{len(logins)}"
+        return Tokens(f"t{len(logins)}")
 
     monkeypatch.setattr(module, "login", login)
     async with ScriptedBroker() as broker, connect(broker.url, user="ann", password="secret", device="phone") as client:
@@ -355,6 +356,49 @@ async def test_a_token_that_is_refused_is_replaced_by_a_new_login(monkeypatch):
         assert (await broker.until(wire.Hello, 2)).token == "t2"
         assert logins == [(broker.url, Credentials("ann", "secret", "phone"))] * 2
         assert client.token == "t2" and "secret" not in repr(logins[0])
+
+
+@looped
+async def test_a_password_goes_to_the_coordinator_and_only_the_token_to_brokers(monkeypatch):
+    logins: list[str] = []
+
+    async def login(url: str, credentials: Credentials, context: object) -> Tokens:
+        logins.append(url)
+        return Tokens("t")
+
+    async with ScriptedBroker() as broker:
+
+        async def place(url: str, request: Any, context: object) -> Placement:
+            return Placement("b", broker.url, "ticket")
+
+        monkeypatch.setattr(module, "login", login)
+        monkeypatch.setattr(module, "request_broker", place)
+        async with connect(coordinator="http://127.0.0.1:1", user="ann", password="secret"):
+            assert (await broker.until(wire.Hello)).token == "t"
+    assert logins == ["http://127.0.0.1:1"]
+
+
+@looped
+async def test_a_token_is_refreshed_without_the_password_and_by_it_if_the_session_has_ended(monkeypatch):
+    calls: list[str] = []
+
+    async def login(url: str, credentials: Credentials, context: object) -> Tokens:
+        calls.append("login")
+        return Tokens(f"t{len(calls)}", refresh="r")
+
+    async def refresh(url: str, token: str, context: object) -> Tokens:
+        calls.append(token)
+        if len(calls) > 2:
+            raise Unauthorized("the session has ended")
+        return Tokens(f"t{len(calls)}", refresh="r")
+
+    monkeypatch.setattr(module, "login", login)
+    monkeypatch.setattr(module, "refresh", refresh)
+    async with ScriptedBroker() as broker, connect(broker.url, user="ann", password="secret"):
+        for number, token in ((2, "t2"), (3, "t4")):
+            await broker.sockets[-1].close(4001)
+            assert (await broker.until(wire.Hello, number)).token == token
+    assert calls == ["login", "r", "r", "login"]
 
 
 @looped

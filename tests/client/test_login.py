@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from scripted_http_server import ScriptedHandler, scripted_server
 
-from tocsin.client.http_post import Credentials, login
+from tocsin.client.http_post import Credentials, Tokens, login, refresh
 from tocsin.errors import SystemFailure, TocsinError, Unauthorized, Unreachable, UserError
 
 
@@ -19,9 +19,19 @@ def url() -> Iterator[str]:
 
 
 def test_a_login_gives_a_token(url):
-    ScriptedHandler.answer = (200, b'{"token": "t", "expires": 12.5}')
-    assert asyncio.run(login(url, Credentials("ann", "secret", "phone"))) == "t"
+    ScriptedHandler.answer = (200, b'{"token": "t", "expires": 12.5, "seconds": 60, "refresh": "r"}')
+    assert asyncio.run(login(url, Credentials("ann", "secret", "phone"))) == Tokens("t", 60, "r")
     assert ScriptedHandler.received == [("/login", {"user": "ann", "password": "secret", "device": "phone"})]
+
+
+def test_a_refresh_needs_no_password(url):
+    ScriptedHandler.answer = (200, b'{"token": "t", "expires": 12.5, "seconds": 60, "refresh": "r"}')
+    assert asyncio.run(refresh(url, "r")) == Tokens("t", 60, "r")
+    assert ScriptedHandler.received == [("/refresh", {"refresh": "r"})]
+
+
+def test_tokens_are_not_shown():
+    assert "secret" not in repr(Tokens("secret", 60, "secret"))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from tocsin.coordinator import store as module
 from tocsin.coordinator.core.events import BrokerRow, Choice, Note, Sample
 from tocsin.coordinator.store import Changes, Store, open_store
-from tocsin.errors import AlreadyExists, LeaseHeld, LimitExceeded, StorageError, UserError
+from tocsin.errors import LeaseHeld, StorageError, UserError
 
 CHOICE = Choice("gsh", {"alpha": 0.2}, "random", ("peal", {}, "two-choices"))
 NORTH = BrokerRow("north", "http://north", 2.0, 10, 1.0, 2.0, True, "key")
@@ -27,8 +27,8 @@ def opened(database_address: str, tmp_path: Path) -> Iterator[Open]:
     """Opens the same store at each call."""
     found: list[Store] = []
 
-    def open_it(history: int = 10, users: int = 10) -> Store:
-        found.append(open_store(str(tmp_path), database_address, history, users))
+    def open_it(history: int = 10) -> Store:
+        found.append(open_store(str(tmp_path), database_address, history))
         return found[-1]
 
     yield open_it
@@ -134,33 +134,6 @@ def test_a_failed_write_leaves_no_partial_change(store: Store) -> None:
     assert store.brokers() == [] and store.log(0, 10) == []
 
 
-def test_a_user_keeps_its_subscriber(opened: Open) -> None:
-    store = opened()
-    salt, known, subscriber = store.user("ann")
-    assert known is None
-    store.add_user("ann", salt, b"hash", subscriber)
-    store.close()
-    assert opened().user("ann") == (salt, b"hash", subscriber)
-
-
-def test_a_name_registered_twice_keeps_the_first_subscriber(store: Store) -> None:
-    assert store.add_user("ann", b"salt", b"hash", "first-subscriber") == "first-subscriber"
-    with pytest.raises(AlreadyExists):
-        store.add_user("ann", b"other", b"other hash", "second-subscriber")
-    assert store.add_user("ann", b"salt", b"hash", "other-subscriber") == "first-subscriber"
-
-
-def test_users_above_the_limit_are_refused(opened: Open) -> None:
-    store = opened(users=2)
-    for name in ("ann", "bob"):
-        store.add_user(name, b"salt", b"hash", f"subscriber-of-{name}")
-    with pytest.raises(LimitExceeded, match="there are 2 users"):
-        store.user("eve")
-    with pytest.raises(LimitExceeded, match="there are 2 users"):
-        store.add_user("eve", b"salt", b"hash", "subscriber-of-eve")
-    assert store.user("ann")[2] == "subscriber-of-ann"
-
-
 def test_a_damaged_broker_row_is_reported(store: Store, database_address: str, tmp_path: Path) -> None:
     if database_address:
         with psycopg.connect(database_address) as server:
@@ -175,14 +148,14 @@ def test_a_damaged_broker_row_is_reported(store: Store, database_address: str, t
 @pytest.mark.parametrize("wrong", ["mysql://localhost/x", "coordinator.db", " "])
 def test_an_address_of_another_kind_of_store_is_refused(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(UserError, match="the store must be '' or a postgresql:// address"):
-        open_store(str(tmp_path), wrong, 10, 10)
+        open_store(str(tmp_path), wrong, 10)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
 def in_home(home: Path) -> Store:
-    return open_store(str(home), "", 10, 10)
+    return open_store(str(home), "", 10)
 
 
 def test_only_the_owner_can_read_the_secret(tmp_path: Path) -> None:
@@ -218,13 +191,13 @@ def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError) as refused:
         in_home(tmp_path / "file" / "home")
-    assert refused.value.hint == "choose another home"
+    assert refused.value.hint == "choose another --home"
 
 
 def test_a_file_of_a_newer_schema_version_is_refused(tmp_path: Path) -> None:
-    open_store(str(tmp_path), "", 10, 10).close()
+    open_store(str(tmp_path), "", 10).close()
     with closing(sqlite3.connect(tmp_path / "coordinator.db")) as file, file:
         file.execute("UPDATE meta SET value = 99 WHERE name = 'version'")
     with pytest.raises(StorageError, match="the store has schema version 99, this release needs version 1") as refused:
-        open_store(str(tmp_path), "", 10, 10)
+        open_store(str(tmp_path), "", 10)
     assert "use the release of Tocsin that wrote it" in refused.value.hint

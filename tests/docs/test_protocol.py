@@ -124,4 +124,4 @@ def test_the_broker_serves_the_asyncapi_document(reader: Reader) -> None:
 def test_every_call_of_the_page_exists(reader: Reader) -> None:
     paths = json.loads(reader.run(f"curl -s {SHOWN}/"))["paths"]
     named = re.findall(r"^\| `(?:GET|POST) (/\w+)`", PAGE.read_text(), re.MULTILINE)
-    assert len(named) == 11 and set(named) <= set(paths)
+    assert len(named) == 14 and set(named) <= set(paths)

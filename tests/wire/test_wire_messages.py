@@ -16,6 +16,7 @@ from tocsin.wire.messages import decode, decode_answers, encode, encode_batch, n
 FROM_CLIENT = [
     wire.Hello(0),
     wire.Hello(2**53 - 1, "token", "agent/1"),
+    wire.Authenticate("token"),
     wire.Subscribe(1, "OfKind", ["fire"]),
     wire.Subscribe(1, "OfKind", {"kind": "fire"}, 7, 3),
     wire.Unsubscribe(1, 3),
@@ -121,7 +122,7 @@ BAD = {
     "a negative id": b'{"type":"hello","id":-1}',
     "an id that JavaScript cannot hold": b'{"type":"hello","id":9007199254740992}',
     "an id that is not an integer": b'{"type":"hello","id":1.5}',
-    "a long token": b'{"type":"hello","id":1,"token":"' + b"x" * 513 + b'"}',
+    "a long token": b'{"type":"hello","id":1,"token":"' + b"x" * 3073 + b'"}',
     "a channel without a name": b'{"type":"subscribe","id":1,"channel":""}',
     "a channel with a long name": b'{"type":"subscribe","id":1,"channel":"' + b"x" * 257 + b'"}',
     "arguments that are text": b'{"type":"subscribe","id":1,"channel":"C","args":"fire"}',

@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from tocsin.broker.core.events import UserElsewhere, UserEnded
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.handshake import PATH
@@ -28,9 +27,9 @@ from tocsin.broker.transport.rest import Rest
 from tocsin.broker.transport.websocket import WebSocket
 from tocsin.broker.upstream.heartbeat_http import HeartbeatClient
 from tocsin.broker.upstream.http_client import UpstreamClient
-from tocsin.broker.user_store import UserStore
+from tocsin.broker.upstream.users import CoordinatorUsers, LocalUsers, Users
 from tocsin.config import BrokerConfig
-from tocsin.errors import MethodNotAllowed, NoSuchPath, UserError
+from tocsin.errors import MethodNotAllowed, NoSuchPath, StorageError, UserError
 from tocsin.http.access import Access, host_of
 from tocsin.http.budgets import LEAST, file_limit
 from tocsin.http.loopback import is_loopback_url
@@ -40,14 +39,19 @@ from tocsin.http.responses import answer
 from tocsin.http.server import Protocol, WebServer, address, no_such_path
 from tocsin.http.tls import Tls
 from tocsin.identity.part_keys import PartKey, Peer
-from tocsin.steady_clock import SteadyClock
 from tocsin.wire import asyncapi
 from tocsin.wire.tickets import TicketVerifier
 
 #: Seconds that requests get to finish after the signal to stop.
 GRACE = 10
-#: Seconds between two looks for sessions that have expired or gone elsewhere.
-EXPIRY = 15.0
+
+
+def make_home(home: Path) -> None:
+    """Only for this broker to read: its identity and, without a coordinator, the users are there."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot create the folder {home}: {error}", hint="choose another --home") from error
 
 
 @contextlib.contextmanager
@@ -80,7 +84,7 @@ class HandOver(Protocol):
 class App:
     """The ASGI application. What is inside is answered on the inner port only."""
 
-    def __init__(self, driver: Driver, upstream: UpstreamClient, users: UserStore, inside: int) -> None:
+    def __init__(self, driver: Driver, upstream: UpstreamClient, users: Users, inside: int) -> None:
         self.driver = driver
         self.upstream = upstream
         self.inside = inside
@@ -200,51 +204,44 @@ class Server(WebServer):
         connections = min(config.limits.connections, file_limit() - self.requests - LEAST)
         config = structs.replace(config, limits=structs.replace(config.limits, connections=connections))
         loop = asyncio.get_running_loop()
-        users = UserStore(
-            Path(config.home) / "users.db", config.name, config.user_expiry, SteadyClock(config.clock_grace).expiry
-        )
         held = contextlib.ExitStack()
         try:
+            make_home(Path(config.home))
             own = held.enter_context(part_key(Path(config.home), config.name))
             data_cluster = Peer("data cluster", own, config.join_secret)
             tickets = TicketVerifier(config.name, time.time)
             self.driver = Driver(config, loop, tickets)
             url = config.inside_url or address(self.inside, tls=bool(config.tls_certificate))
             upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify", data_cluster, self.tls)
-            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1])
-            self.driver.start(upstream.carry_out, users)
-            upstream.start()
             if config.coordinator:
                 public = config.public_url or address(self.public, tls=bool(config.tls_certificate))
                 coordinator = Peer("coordinator", own, config.join_secret)
                 self.reporter = HeartbeatClient(self.driver, tickets, public, coordinator, self.tls)
+                users = Users(self.driver, CoordinatorUsers(self.reporter))
+            else:
+                users = Users(self.driver, held.enter_context(LocalUsers.opened(config)))
+            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1])
+            self.driver.start(upstream.carry_out, users.exchange)
+            upstream.start()
+            users.start()
+            if self.reporter is not None:
                 self.reporter.start()
             waiting = asyncio.create_task(self._ready(upstream))
-            expiring = asyncio.create_task(self._expire(users))
             # What is allocated now stays: collecting it again and again only pauses all connections.
             gc.freeze()
             gc.set_threshold(50_000, 50, 100)
             await self.serve([self.public])
-            for task in (waiting, expiring):
-                task.cancel()
+            waiting.cancel()
+            await users.stop()
             if self.reporter is not None:
                 await self.reporter.stop()
             await upstream.stop()
         finally:
             held.close()
-            users.close()
 
     async def _ready(self, upstream: UpstreamClient) -> None:
         await upstream.registered.wait()
         self.tell("ready")
-
-    async def _expire(self, users: UserStore) -> None:
-        while True:
-            for session in await asyncio.wrap_future(users.expired()):
-                self.driver.handle(UserEnded(session))
-            for session in await asyncio.wrap_future(users.elsewhere(self.driver.state.users.offline())):
-                self.driver.handle(UserElsewhere(session))
-            await asyncio.sleep(EXPIRY)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

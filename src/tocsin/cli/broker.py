@@ -25,7 +25,7 @@ def broker(
         int | None, typer.Option(min=0, max=65535, help="Port for subscribers; 0 takes a free one.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    home: Annotated[str | None, typer.Option(help="Folder of the users, their subscriptions and positions.")] = None,
+    home: Annotated[str | None, typer.Option(help="Folder of its identity, and of users without coordinator.")] = None,
     inside_host: Annotated[str | None, typer.Option(help="Address to listen on for the data cluster.")] = None,
     inside_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port for the data cluster; 0 takes a free one.")

@@ -19,7 +19,7 @@ from tocsin.client.core import events as ev
 from tocsin.client.core.broker_candidates import is_encrypted
 from tocsin.client.core.state import ClientState
 from tocsin.client.core.subscription_state import SubscriptionState
-from tocsin.client.http_post import Credentials, login, request_broker
+from tocsin.client.http_post import Credentials, Tokens, login, refresh, request_broker
 from tocsin.client.notification import Receipt, Status
 from tocsin.client.round_trips import measure_round_trips
 from tocsin.client.subscription import Subscription
@@ -61,9 +61,9 @@ def connect(
     client measure its round trips to the brokers with ``nearest``. ``subscriber`` is the client's identity on all
     brokers: random and secret, chosen unless given; pass the same one again after a restart.
 
-    With ``user`` and ``password`` the client logs in first, and again when its token has expired. ``wait_for_broker``
-    retries until a broker answers; without it, the first failure raises Unreachable. Once connected, the client
-    reconnects by itself.
+    With ``user`` and ``password`` the client logs in first, at the coordinator if there is one: brokers get only its
+    token, which it refreshes before it expires. ``wait_for_broker`` retries until a broker answers; without it, the
+    first failure raises Unreachable. Once connected, the client reconnects by itself.
 
     ``tls_ca`` is a file with the authorities that brokers and coordinator are verified with on TLS; the default is that
     of TOCSIN_TLS_CA, or the system's. A client that reached a coordinator or broker with TLS goes to none without it.
@@ -114,6 +114,8 @@ class Client:
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
         self._request: asyncio.Task[None] | None = None  # login or placement
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refresh = ""  # gets the next token
         self._timer: asyncio.TimerHandle | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -144,8 +146,9 @@ class Client:
 
     async def _leave(self) -> None:
         self.dispatch(ev.CloseRequested())
-        if self._request is not None:
-            self._request.cancel()
+        for request in (self._request, self._refreshing):
+            if request is not None:
+                request.cancel()
         tasks = [connection.task for connection in self._connections.values()]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
@@ -271,6 +274,8 @@ class Client:
                     self._connections[connection].close(code)
             case ev.Login(url):
                 self._request = asyncio.create_task(self._login(url), name="tocsin login")
+            case ev.Refresh(url):
+                self._refreshing = asyncio.create_task(self._login(url), name="tocsin refresh")
             case ev.MeasureRoundTrips(request):
                 self._request = asyncio.create_task(self._measure(request), name="tocsin round trips")
             case ev.RequestBroker():
@@ -327,12 +332,23 @@ class Client:
 
     async def _login(self, url: str) -> None:
         assert self._credentials is not None
+        server = address(url).http if url else self._coordinator
+        assert server is not None
         try:
-            token = await login(address(url).http, self._credentials, self._context)
+            found = await self._tokens(server, self._credentials)
         except TocsinError as error:
             self.dispatch(ev.LoginFailed(error))
         else:
-            self.dispatch(ev.LoggedIn(token))
+            self._refresh = found.refresh
+            self.dispatch(ev.LoggedIn(found.token, found.seconds))
+
+    async def _tokens(self, server: str, credentials: Credentials) -> Tokens:
+        if self._refresh:
+            try:
+                return await refresh(server, self._refresh, self._context)
+            except UserError:  # the session has ended
+                self._refresh = ""
+        return await login(server, credentials, self._context)
 
     def _answer(self, request: int, answer: Receipt | TocsinError) -> None:
         future = self._requests.pop(request, None)

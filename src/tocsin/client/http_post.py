@@ -1,4 +1,4 @@
-"""What a client asks over HTTP before it has a connection: a token of a broker, or a broker of the coordinator.
+"""What a client asks over HTTP before it has a connection: a token, and a broker of the coordinator.
 
 When a broker is gone, all its clients ask at the same moment, and many of them may be in one process. A bare client
 takes a fifth of the processor time of a whole library for that. The library does what is rarer, such as proxies.
@@ -37,8 +37,19 @@ class Credentials(Struct, frozen=True, omit_defaults=True):
         return f"Credentials(user={self.user!r}, device={self.device!r})"  # never the password
 
 
-class _Token(Struct):
+class Tokens(Struct, frozen=True):
+    """``seconds``: for which ``token`` is valid; ``refresh`` gets the next one."""
+
     token: str
+    seconds: float | None = None
+    refresh: str = ""
+
+    def __repr__(self) -> str:
+        return f"Tokens(seconds={self.seconds!r})"
+
+
+class _Refresh(Struct, frozen=True):
+    refresh: str
 
 
 class _Problem(Struct):
@@ -51,9 +62,15 @@ class _Refusal(Struct):
     error: _Problem
 
 
-async def login(broker: str, credentials: Credentials, context: Context = trust) -> str:
-    """A token. A UserError is final; the caller may retry after other errors."""
-    return (await _ask(broker, "/login", credentials, _Token, "broker", LOGIN_TIMEOUT, UserError, context)).token
+async def login(server: str, credentials: Credentials, context: Context = trust) -> Tokens:
+    """A token of the coordinator, or of a broker without one. A UserError is final; the caller may retry after other
+    errors."""
+    return await _ask(server, "/login", credentials, Tokens, "server", LOGIN_TIMEOUT, UserError, context)
+
+
+async def refresh(server: str, token: str, context: Context = trust) -> Tokens:
+    """The next token, without the password. Raises Unauthorized if the session has ended."""
+    return await _ask(server, "/refresh", _Refresh(token), Tokens, "server", LOGIN_TIMEOUT, UserError, context)
 
 
 async def request_broker(coordinator: str, request: BrokerRequest, context: Context = trust) -> Placement:

@@ -16,6 +16,12 @@ class StrategyRequest(Struct, frozen=True, forbid_unknown_fields=True):
     ] = field(default_factory=dict)
 
 
+class RolesRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """`PUT /users/{user}/roles`."""
+
+    roles: Annotated[list[Annotated[str, Meta(min_length=1, max_length=128)]], Meta(max_length=64)]
+
+
 class PlacementRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """`PUT /placement`."""
 

@@ -9,6 +9,14 @@ from pathlib import Path
 from tocsin.errors import StorageError
 
 
+def private_folder(folder: Path) -> None:
+    """Created for its owner only; one that exists stays as it is."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot create the folder {folder}: {error}", hint="choose another --home") from error
+
+
 def secret_file(file: Path) -> bytes:
     """Created once, readable only by its owner."""
     try:

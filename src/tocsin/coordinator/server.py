@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import logging
 import random
@@ -11,6 +12,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
@@ -20,7 +22,7 @@ from starlette.routing import Route, Router
 
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.admin import Admin
-from tocsin.coordinator.admin_requests import PlacementRequest, StrategyRequest
+from tocsin.coordinator.admin_requests import PlacementRequest, RolesRequest, StrategyRequest
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.coordinator.event_feed import EventFeed
@@ -29,15 +31,18 @@ from tocsin.coordinator.planner import Planner
 from tocsin.coordinator.routes import ADMIN, BROKER, Described, all_routes, route
 from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.write_behind import WriteBehind
-from tocsin.errors import Busy, LeaseHeld, NotReady, SystemFailure, Unauthorized, UserError
+from tocsin.errors import LeaseHeld, NotReady, SystemFailure, Unauthorized, UserError
 from tocsin.http.access import Access
-from tocsin.http.passwords import hash_password
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer
 from tocsin.http.server import WebServer, no_such_path
 from tocsin.http.tls import Tls
+from tocsin.identity import messages as it
 from tocsin.identity.part_keys import PartGate, PartKey
+from tocsin.identity.service import IdentityService
+from tocsin.identity.user_store import UserStore
+from tocsin.steady_clock import SteadyClock
 from tocsin.wire import reports
 
 log = logging.getLogger("tocsin.server")
@@ -50,8 +55,8 @@ PUBLIC_ID = 12
 #: Entries of the log or the history that everybody may read at once; the operator may read more.
 PUBLIC_ENTRIES = 1_000
 BODY_BYTES = 64 * 1024
-#: Passwords that are hashed, or wait to be, at the same time.
-HASHING = 64
+#: What brokers ask for users.
+OF_USERS = (it.Exchange, it.PassedOn)
 #: Notes and samples from before the start that the event feed offers.
 PAST = 2_000
 
@@ -162,10 +167,12 @@ class Coordinator:
 
 
 class App(Viewing):
-    def __init__(self, coordinator: Coordinator, admin: Admin, tls: Tls | None = None) -> None:
+    def __init__(
+        self, coordinator: Coordinator, admin: Admin, identity: IdentityService, tls: Tls | None = None
+    ) -> None:
         super().__init__(coordinator, admin, tls)
         self.gate = PartGate(COORDINATOR, coordinator.key, coordinator.config.join_secret)
-        self._hashing = 0
+        self.identity = identity
         self.router = Router(
             [Route(each.path, self._endpoint(each), methods=[each.method]) for each in ROUTES],
             redirect_slashes=False,
@@ -179,13 +186,17 @@ class App(Viewing):
     def _endpoint(self, each: Described) -> Callable[[Request], Awaitable[Response]]:
         """Checks the admin token and reads the body, if the route has these."""
         handler = getattr(self, each.name)
-        limit = self.coordinator.config.limits.report_bytes if each.body is reports.LoadReport else BODY_BYTES
+        of_brokers = each.body in (reports.LoadReport, it.Exchange)
+        limit = self.coordinator.config.limits.report_bytes if of_brokers else BODY_BYTES
 
         async def endpoint(request: Request) -> Response:
             if each.who == ADMIN:
                 self.admin.check(request.scope["headers"])
             elif each.who == BROKER:
-                self._check_broker(request)
+                try:
+                    self._check_broker(request)
+                except Unauthorized as error:  # a user must not take it for a refusal of its own
+                    raise (NotReady(error.message, hint=error.hint) if each.body in OF_USERS else error) from None
             arguments = {} if each.body is None else {"body": await read(request, each.body, limit)}
             found = await handler(request, **arguments)
             return found if isinstance(found, Response) else answer(found)
@@ -234,26 +245,63 @@ class App(Viewing):
     async def requestbroker(self, request: Request, body: reports.BrokerRequest) -> Any:
         return self.coordinator.handle(ev.Place(None, body))
 
-    @route("POST /registeruser", "a user gets its subscriber", reports.UserRegistered)
-    async def registeruser(self, request: Request, body: reports.User) -> Any:
-        read = self.coordinator.persister.read
-        salt, known, subscriber = await read(lambda store: store.user(body.user))
-        hashed = await self._hash(body.password, salt)
-        if known is None:
-            subscriber = await read(lambda store: store.add_user(body.user, salt, hashed, subscriber))
-        elif not hmac.compare_digest(known, hashed):
-            raise Unauthorized("wrong user name or password")
-        return reports.UserRegistered(body.user, subscriber)
+    @route("POST /registeruser", "a new user", it.Changed)
+    async def registeruser(self, request: Request, body: it.Register) -> Any:
+        return answer(await self._person(request, body), 201)
 
-    async def _hash(self, password: str, salt: bytes) -> bytes:
-        """Hashing is slow on purpose: it runs in a thread, and for a limited number at the same time."""
-        if self._hashing >= HASHING:
-            raise Busy("too many users are registering", hint="try again in a second")
-        self._hashing += 1
+    @route("POST /login", "begin a session of a user's device", it.Tokens)
+    async def login(self, request: Request, body: it.LogIn) -> Any:
+        return await self._person(request, body)
+
+    @route("POST /refresh", "another access token for the session", it.Tokens)
+    async def refresh(self, request: Request, body: it.Refresh) -> Any:
+        return await self._person(request, body)
+
+    @route("POST /changepassword", "change a user's password; all its tokens end", it.Changed)
+    async def changepassword(self, request: Request, body: it.ChangePassword) -> Any:
+        return await self._person(request, body)
+
+    @route("POST /deleteuser", "delete a user and all that is kept for it", it.Changed)
+    async def deleteuser(self, request: Request, body: it.DeleteUser) -> Any:
+        return await self._person(request, body)
+
+    @route("POST /logout", "end the session of the token, with its durable subscriptions", it.Changed, "the user")
+    async def logout(self, request: Request) -> Any:
+        return await self._person(request, it.LogOut(token(request)))
+
+    @route("GET /jwks.json", "the public keys of the tokens (RFC 7517)", "`keys`")
+    async def jwks(self, request: Request) -> Any:
+        return self.identity.issuer.jwks()
+
+    async def _person(self, request: Request, call: it.AnyCall) -> Any:
+        return await self.identity.call(call, request.client.host if request.client else "")
+
+    @route("POST /users/{user}/revoke", "end all tokens of a user; what is durable stays", it.Changed, ADMIN)
+    async def revoke(self, request: Request) -> Any:
+        return await self.identity.revoke(request.path_params["user"])
+
+    @route("PUT /users/{user}/roles", "the roles of a user, in its next tokens", it.Changed, ADMIN)
+    async def put_roles(self, request: Request, body: RolesRequest) -> Any:
+        return await self.identity.set_roles(request.path_params["user"], body.roles)
+
+    @route("POST /brokers/{broker}/users", "a broker stores and reads what is kept for users", it.Exchanged, BROKER)
+    async def users(self, request: Request, body: it.Exchange) -> Any:
+        broker = self._broker(request)
+        return await self.identity.exchange(
+            broker, body, self.coordinator.state.members.serving(self.coordinator.clock())
+        )
+
+    @route("POST /brokers/{broker}/identity", "a broker passes a user's request on", "as the request itself", BROKER)
+    async def passed_on(self, request: Request, body: it.PassedOn) -> Any:
+        self._broker(request)
+        return await self.identity.call(body.call, body.address)
+
+    def _broker(self, request: Request) -> str:
+        """The broker that asks, by its token. A user must not take its refusal for one of its own."""
         try:
-            return await asyncio.to_thread(hash_password, password, salt)
-        finally:
-            self._hashing -= 1
+            return self.coordinator.state.members.authenticated(request.path_params["broker"], token(request)).name
+        except Unauthorized as error:
+            raise NotReady(error.message, hint=error.hint) from error
 
     @route(
         "POST /brokers/{broker}/report",
@@ -370,17 +418,33 @@ class Server(WebServer):
 
     async def main(self) -> None:
         config = self.settings
-        store = open_store(config.home, config.store, config.history, config.limits.users)
+        held = contextlib.ExitStack()
+        store = open_store(config.home, config.store, config.history)
+        held.callback(store.close)
         try:
+            file = Path(config.home) / "users.db"
+            users = UserStore(
+                config.store,
+                file,
+                config.identity,
+                time.time,
+                expiry=SteadyClock(config.identity.clock_grace).expiry,
+                lease=True,
+            )
+            held.callback(users.close)
+            identity = IdentityService(users)
+            held.callback(identity.close)
             loop = asyncio.get_running_loop()
             coordinator = Coordinator(config, store, loop.time, self._end)
-            self.app = App(coordinator, Admin(config.admin_token, self.sock, [config.host]), self.tls)
-            ticking = asyncio.create_task(self._tick(coordinator))
+            admin = Admin(config.admin_token, self.sock, [config.host])
+            self.app = App(coordinator, admin, identity, self.tls)
+            tasks = [asyncio.create_task(self._tick(coordinator)), asyncio.create_task(identity.maintain())]
             await self.serve([self.sock])
-            ticking.cancel()
+            for task in tasks:
+                task.cancel()
             await coordinator.close()
         finally:
-            store.close()
+            held.close()
         if self._lost is not None:
             raise self._lost
 

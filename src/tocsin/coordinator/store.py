@@ -1,4 +1,4 @@
-"""The coordinator's store: its secret, brokers, users, the log of decisions, and the history of the balance."""
+"""The coordinator's store: its secret, brokers, the log of decisions, and the history of the balance."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ import msgspec
 from msgspec import Struct, field
 
 from tocsin.coordinator.core.events import BrokerRow, Choice, Note, Sample
-from tocsin.coordinator.secret import secret_file
+from tocsin.coordinator.secret import private_folder, secret_file
 from tocsin.database import Database, Layout, is_postgres, open_database
-from tocsin.errors import AlreadyExists, LimitExceeded, StorageError
+from tocsin.errors import StorageError
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value {int} NOT NULL) {keyed};
 CREATE TABLE IF NOT EXISTS brokers (name TEXT PRIMARY KEY, row {bytes} NOT NULL) {plain};
 CREATE TABLE IF NOT EXISTS choice (number {int} PRIMARY KEY CHECK (number = 1), choice {bytes} NOT NULL) {plain};
-CREATE TABLE IF NOT EXISTS users (
-    name TEXT PRIMARY KEY, salt {bytes} NOT NULL, hash {bytes} NOT NULL, subscriber TEXT NOT NULL
-) {plain};
 CREATE TABLE IF NOT EXISTS log (
     number {count}, time {real} NOT NULL, kind TEXT NOT NULL, subscriber TEXT NOT NULL, source TEXT NOT NULL,
     target TEXT NOT NULL, text TEXT NOT NULL
@@ -37,10 +34,6 @@ LAYOUT = Layout(
     tables=TABLES,
     schema="tocsin_coordinator",
     lock=0x746F6373696E00,  # not the catalog's, which may be in the same database
-    arrays={
-        **dict.fromkeys(("name", "subscriber"), "text"),
-        **dict.fromkeys(("salt", "hash"), "bytea"),
-    },
     elsewhere="another --home or --store",
 )
 BROKER = "INSERT INTO brokers (name, row) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET row = excluded.row"
@@ -59,15 +52,16 @@ class Changes(Struct):
     samples: deque[tuple[float, Sample]] = field(default_factory=lambda: deque(maxlen=NOTES))
 
 
-def open_store(home: str, address: str, history: int, users: int) -> Store:
+def open_store(home: str, address: str, history: int) -> Store:
     """Take the lease of the store, until ``close`` or the end of the process."""
     folder = Path(home)
+    private_folder(folder)
     layout = msgspec.structs.replace(LAYOUT, tables=TABLES + SECRET) if is_postgres(address) else LAYOUT
     database = open_database(address, folder / "coordinator.db", layout)
     try:
         database.lease()
         secret = secret_row(database) if is_postgres(address) else secret_file(folder / "secret")
-        return Store(database, secret, history, users)
+        return Store(database, secret, history)
     except BaseException:
         database.close()
         raise
@@ -84,9 +78,9 @@ def secret_row(database: Database) -> bytes:
 class Store:
     """Safe to call from any thread; every call is one transaction."""
 
-    def __init__(self, database: Database, secret: bytes, history: int, users: int) -> None:
+    def __init__(self, database: Database, secret: bytes, history: int) -> None:
         self.secret = secret
-        self._db, self._history, self._max_users = database, history, users
+        self._db, self._history = database, history
 
     def close(self) -> None:
         self._db.close()
@@ -104,34 +98,6 @@ class Store:
             return msgspec.json.decode(rows[0][0], type=Choice) if rows else None
         except msgspec.DecodeError:
             return None  # use the configuration
-
-    def user(self, name: str) -> tuple[bytes, bytes | None, str]:
-        """(salt, hash, subscriber); an unknown name gets a new salt and subscriber, and no hash."""
-        rows = self._db.query("SELECT salt, hash, subscriber FROM users WHERE name = ?", (name,))
-        if rows:
-            salt, hashed, subscriber = rows[0]
-            return salt, hashed, subscriber
-        self._refuse_more(self._db.query("SELECT count(*) FROM users")[0][0])
-        return secrets.token_bytes(16), None, secrets.token_urlsafe(16)
-
-    def add_user(self, name: str, salt: bytes, hashed: bytes, subscriber: str) -> str:
-        """The subscriber of this user; if two register the name at the same moment, that of the first."""
-        with self._db.writing() as session:
-            if session.insert("users", ("name", "salt", "hash", "subscriber"), [(name, salt, hashed, subscriber)]):
-                self._refuse_more(session.rows("SELECT count(*) FROM users")[0][0] - 1)
-                return subscriber
-            known, found = session.rows("SELECT hash, subscriber FROM users WHERE name = ?", (name,))[0]
-        if known != hashed:
-            raise AlreadyExists("user", name)
-        return str(found)
-
-    def _refuse_more(self, count: int) -> None:
-        if count >= self._max_users:
-            raise LimitExceeded(
-                f"there are {count} users, which is the limit",
-                hint="the operator can raise limits.users",
-                limit=self._max_users,
-            )
 
     def check(self) -> None:
         """Write something, to find out whether that is possible."""

@@ -88,6 +88,8 @@ class SqliteDatabase:
             raise StorageError(
                 f"cannot create the folder of the {layout.what}: {error}", hint="choose another home"
             ) from error
+        with suppress(OSError):  # SQLite says what is wrong; the files beside it get the same permissions
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with _translated(self._layout.what, self._path):
             self._writer = self._connect()
         self._readers = Pool(self._connect)
@@ -177,7 +179,7 @@ class SqliteDatabase:
             return
         path = self._path.with_suffix(".lock")
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StorageError(f"cannot open the lock file of the {self._layout.what}: {error}") from error
         try:

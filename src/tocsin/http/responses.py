@@ -66,7 +66,7 @@ def error_headers(error: Exception) -> dict[str, str]:
     if isinstance(error, MethodNotAllowed):
         return {"allow": ", ".join(error.allowed)}
     if isinstance(error, Busy | NotReady):
-        return {"retry-after": "1"}
+        return {"retry-after": str(error.fields.get("retry_after", 1))}
     return {}
 
 

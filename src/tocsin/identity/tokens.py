@@ -136,13 +136,24 @@ class Verifier:
     """``leeway``: seconds by which clocks may differ."""
 
     def __init__(self, clock: Callable[[], float], leeway: float = 30.0, provider: Provider | None = None) -> None:
-        self._clock, self._leeway = clock, leeway
-        self._issuers = {OWN: Provider(OWN, OWN)} | ({} if provider is None else {provider.issuer: provider})
-        self._keys: dict[str, dict[str, Key]] = {issuer: {} for issuer in self._issuers}
+        self.leeway = leeway
+        self._clock = clock
+        self._issuers: dict[str, Provider] = {}
+        self._keys: dict[str, dict[str, Key]] = {}
+        self._jwks: dict[str, Mapping[str, Any]] = {}
         self._verified: dict[str, Claims] = {}
+        for each in (Provider(OWN, OWN), provider):
+            if each is not None:
+                self.trust(each)
+
+    def trust(self, provider: Provider) -> None:
+        self._issuers[provider.issuer] = provider
+        self._keys.setdefault(provider.issuer, {})
 
     def learn(self, issuer: str, jwks: Mapping[str, Any]) -> None:
         """These are the keys of the issuer from now on; keys of unknown types are ignored."""
+        if self._jwks.get(issuer) == jwks:
+            return
         found: dict[str, Key] = {}
         for each in jwks.get("keys", ()):
             allowed = ALGORITHMS.get(each.get("kty"), ())
@@ -155,7 +166,7 @@ class Verifier:
             except jwt.PyJWTError:
                 continue
         self._verified.clear()  # a key that is gone may be one that was stolen
-        self._keys[issuer] = found
+        self._keys[issuer], self._jwks[issuer] = found, jwks
 
     def verify(self, token: str) -> Claims:
         """Raises Unauthorized, which says why, and UnknownKey where the issuer's keys may have changed."""
@@ -166,10 +177,10 @@ class Verifier:
                 self._verified.clear()
             self._verified[token] = claims
         now = self._clock()
-        if claims.expires + self._leeway <= now:
+        if claims.expires + self.leeway <= now:
             self._verified.pop(token, None)
             raise Unauthorized("the token has expired", hint=LOG_IN)
-        if max(claims.issued, _number(claims.raw, "nbf", 0.0)) - self._leeway > now:
+        if max(claims.issued, _number(claims.raw, "nbf", 0.0)) - self.leeway > now:
             raise Unauthorized("the token is not valid yet", hint="check the clocks of the machines")
         return claims
 

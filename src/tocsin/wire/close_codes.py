@@ -25,7 +25,7 @@ INTERNAL = Close(1011, "internal", True, "Something failed in the broker; its lo
 TRY_LATER = Close(1013, "try_later", True, "The broker is full. Wait, or connect to another one.")
 
 MALFORMED = Close(4000, "malformed", False, "A frame is not JSON, or a message is not one of the protocol.")
-UNAUTHORIZED = Close(4001, "unauthorized", False, "The token is unknown or has expired: log in again.")
+UNAUTHORIZED = Close(4001, "unauthorized", False, "The token is not valid, has expired or was revoked: log in again.")
 REPLACED = Close(4002, "replaced", False, "The same user and device, or the same subscriber, has connected again.")
 NO_HELLO = Close(4003, "no_hello", False, "The first message was not `hello`, or a second `hello` came.")
 FLOOD = Close(4004, "flood", False, "The client sends too many requests, or does not read the answers.")

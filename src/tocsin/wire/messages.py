@@ -28,6 +28,7 @@ Epoch = Annotated[
     int, Meta(ge=0, le=2**53 - 1, description="changes when a channel is dropped and created again under the same name")
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Token = Annotated[str, Meta(max_length=3_072)]
 Arguments = Annotated[
     list[Any] | dict[str, Any], Meta(description="arguments in the order of the parameters, or by their names")
 ]
@@ -44,9 +45,7 @@ class Hello(Message, frozen=True, tag="hello"):
     """The first message. Answered by ``welcome``."""
 
     id: RequestId
-    token: Annotated[str, Meta(max_length=512, description="from `login`; omit it to connect anonymously")] | None = (
-        None
-    )
+    token: Annotated[Token, Meta(description="from `login`; omit it to connect anonymously")] | None = None
     agent: Annotated[str, Meta(max_length=128, description="name and version of the client software, for the log")] = ""
     subscriber: (
         Annotated[
@@ -62,6 +61,13 @@ class Hello(Message, frozen=True, tag="hello"):
         | None
     ) = None
     ticket: Annotated[str, Meta(max_length=1024, description="from `migrate` or `requestbroker`")] | None = None
+
+
+class Authenticate(Message, frozen=True, tag="authenticate"):
+    """Another token of the same user and device, before the present one expires. Not answered; a token that is not
+    valid closes the connection."""
+
+    token: Token
 
 
 class Subscribe(Message, frozen=True, tag="subscribe"):
@@ -278,7 +284,7 @@ class Ended(Message, frozen=True, tag="ended"):
     message: str
 
 
-FromClient = Hello | Subscribe | Unsubscribe | Publish | Ack | MigrationFailed | Ping | Pong
+FromClient = Hello | Authenticate | Subscribe | Unsubscribe | Publish | Ack | MigrationFailed | Ping | Pong
 FromBroker = (
     Welcome
     | Subscribed

@@ -122,18 +122,6 @@ class BrokerRequest(Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
-class User(Struct, frozen=True, forbid_unknown_fields=True):
-    """``registeruser``: a user has the same subscriber on every device."""
-
-    user: Annotated[str, Meta(min_length=1, max_length=128)]
-    password: Annotated[str, Meta(min_length=8, max_length=256)]
-
-
-class UserRegistered(Struct, frozen=True):
-    user: str
-    subscriber: str
-
-
 class Placement(Struct, frozen=True):
     """The reply to ``requestbroker``."""
 

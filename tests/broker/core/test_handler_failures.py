@@ -55,6 +55,9 @@ EVENTS: list[Any] = [
     ev.Authenticated("new", "bob", []),
     ev.Restored("bob", [wire.DurableSubscription(4, "C", ["hail"], 3)]),
     ev.UserEnded("ann"),
+    ev.UserRevoked("ann", 5.0),
+    ev.UsersRestored(),
+    ev.UsersAway(True),
     ev.UserElsewhere("ann"),
     ev.Notified("D", 10, [line(7, 10)]),
     ev.Pulled("C", at(10), [line(7, 10)]),
@@ -75,6 +78,7 @@ EVENTS: list[Any] = [
 ]
 REQUESTS: list[Any] = [
     wire.Hello(1),
+    wire.Authenticate("token"),
     wire.Subscribe(3, "C", ["flood"], 4),
     wire.Unsubscribe(3, 7),
     wire.Publish(3, "G", [Raw(b"1")]),

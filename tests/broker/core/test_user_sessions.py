@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from broker_harness import BrokerHarness, at, executions
 
 from tocsin.broker.core import events as ev
@@ -349,3 +351,104 @@ def test_a_restore_that_is_repeated_counts_once():
     assert harness.state.be_subscriptions.durable.quotas.by_user["ann"].subscriptions == 1
     harness.confirm(7)
     assert harness.state.be_subscriptions.durable.quotas.by_user["ann"].subscriptions == 1
+
+
+def authenticated(peer: str, user: str | None = "ann", issued: float = 5.0, expires: float = 100.0, **more: Any) -> Any:
+    return ev.Authenticated(peer, user, [], issued=issued, expires=expires, **more)
+
+
+def connect(harness: BrokerHarness, event: Any) -> None:
+    harness.handle(ev.Opened(event.peer, "address"))
+    harness.say(event.peer, wire.Hello(0, "token"))
+    harness.handle(event)
+
+
+def closes(harness: BrokerHarness) -> list[tuple[Any, int]]:
+    return [(each.peer, each.close.code) for each in harness.did(do.Close)]
+
+
+def test_a_connection_ends_with_its_token():
+    harness = BrokerHarness()
+    connect(harness, authenticated("p", expires=10.0))
+    harness.tick(9.0)
+    assert closes(harness) == []
+    harness.tick(1.0)
+    assert closes(harness) == [("p", close_codes.UNAUTHORIZED.code)]
+
+
+def test_a_connection_with_a_new_token_stays():
+    harness = BrokerHarness()
+    connect(harness, authenticated("p", expires=10.0))
+    harness.say("p", wire.Authenticate("next"))
+    (asked,) = [each for each in harness.did(do.Authenticate) if each.token == "next"]
+    harness.handle(authenticated(asked.peer, expires=20.0))
+    harness.tick(10.0)
+    assert closes(harness) == []
+    harness.tick(10.0)
+    assert closes(harness) == [("p", close_codes.UNAUTHORIZED.code)]
+
+
+def test_a_token_of_another_session_ends_the_connection():
+    harness = BrokerHarness()
+    connect(harness, authenticated("p"))
+    harness.handle(authenticated("p", "bob"))
+    assert closes(harness) == [("p", close_codes.UNAUTHORIZED.code)]
+
+
+def test_a_token_that_cannot_be_looked_up_ends_a_new_connection_for_now_and_keeps_others():
+    harness = BrokerHarness()
+    away = authenticated("p", None, problem="away", failed=True)
+    connect(harness, away)
+    assert closes(harness) == [("p", close_codes.UNVERIFIED.code)]
+    assert close_codes.UNVERIFIED.reconnect and not close_codes.UNAUTHORIZED.reconnect
+    connect(harness, authenticated("p"))
+    harness.handle(away)
+    assert closes(harness) == []
+
+
+def test_a_token_that_is_not_valid_ends_the_connection():
+    harness = BrokerHarness()
+    connect(harness, authenticated("p", None, problem="no"))
+    assert closes(harness) == [("p", close_codes.UNAUTHORIZED.code)]
+
+
+def test_a_revocation_ends_the_connections_and_requests_of_older_tokens():
+    harness = BrokerHarness()
+    connect(harness, authenticated("p", issued=5.0))
+    harness.subscribed("p")
+    harness.handle(ev.OpenedForUser("old", "ann", issued=4.0))
+    harness.handle(ev.OpenedForUser("new", "ann", issued=7.0))
+    harness.handle(ev.UserRevoked("ann", 6.0))
+    assert sorted(closes(harness)) == [("old", close_codes.UNAUTHORIZED.code), ("p", close_codes.UNAUTHORIZED.code)]
+    assert harness.state.users.durable.has("ann", 7)
+
+
+def test_nothing_new_is_accepted_for_a_user_while_it_cannot_be_stored():
+    harness = BrokerHarness()
+    harness.log_in("p", "ann")
+    harness.subscribed("p")
+    harness.open("anonymous")
+    harness.handle(ev.UsersAway(True))
+    harness.subscribe("p", "flood", id=2)
+    harness.confirm(8)
+    (refused,) = harness.took("p")
+    assert (refused.id, refused.code) == (2, "unreachable")
+    harness.subscribe("p", id=3)  # is durable already
+    assert [message.id for message in harness.took("p") if isinstance(message, wire.Subscribed)] == [3]
+    harness.subscribe("anonymous", "flood", id=4)
+    assert [message.id for message in harness.took("anonymous") if isinstance(message, wire.Subscribed)] == [4]
+    harness.handle(ev.UsersAway(False))
+    harness.subscribe("p", "flood", id=5)
+    assert [message.id for message in harness.took("p") if isinstance(message, wire.Subscribed)] == [5]
+
+
+def test_what_may_be_an_offline_users_does_not_expire_before_users_are_restored():
+    harness = BrokerHarness(grace=5.0)
+    harness.state.be_subscriptions.restoring_users = True
+    harness.handle(ev.Recovered("C", [(7, ["fire"])], at(3)))
+    harness.tick(60.0)
+    assert harness.did(do.Unsubscribe) == []
+    harness.handle(ev.Restored("ann", [DurableSubscription(7, "C", ["fire"], 3)]))
+    harness.handle(ev.UsersRestored())
+    harness.tick(60.0)
+    assert harness.did(do.Unsubscribe) == []

@@ -195,7 +195,7 @@ def test_invalid_records_are_refused_one_by_one(served_broker):
 
 @pytest.fixture
 def strict(data: Any, tmp_path: Any) -> Iterator[Broker]:
-    limits = {"frame_bytes": 4096, "subscriptions": 3, "connections": 5, "connections_per_address": 4}
+    limits = {"frame_bytes": 8192, "subscriptions": 3, "connections": 5, "connections_per_address": 4}
     with broker(tmp_path, data[1], tmp_path.name, limits=limits, hello_timeout=120.0, heartbeat=120.0) as found:
         yield found
 

@@ -290,3 +290,55 @@ def test_before_the_welcome_frames_are_small():
     harness.cut()
     harness.reconnect()
     assert harness.limits[-1] == LEAST_FRAME
+
+
+def refreshing() -> ClientHarness:
+    harness = ClientHarness(login=True)
+    harness.do(ev.OpenRequested())
+    harness.do(ev.LoggedIn("first", 100.0))
+    harness.connect()
+    harness.welcome()
+    return harness
+
+
+def until_refresh(harness: ClientHarness) -> float:
+    """Answers pings until the client asks for the next token; the time at which it does."""
+    while not any(isinstance(each, ev.Refresh) for each in harness.tick()):
+        harness.receive(wire.Ping())
+    return harness.now
+
+
+def test_the_next_token_is_fetched_in_time_and_sent_on_the_open_connection():
+    harness = refreshing()
+    start = harness.now
+    assert 60 <= until_refresh(harness) - start < 100
+    harness.do(ev.LoggedIn("second", 100.0))
+    assert [each.token for each in harness.sent_of(wire.Authenticate)] == ["second"]
+    assert harness.state.token == "second" and harness.state.connects == 1
+    until_refresh(harness)
+
+
+def test_a_refresh_without_an_answer_is_tried_again_before_the_token_expires():
+    harness = refreshing()
+    start = harness.now
+    first = until_refresh(harness)
+    harness.do(ev.LoginFailed(Unreachable("no")))
+    assert first < until_refresh(harness) < start + 100
+
+
+def test_a_refused_refresh_leaves_it_to_the_broker_to_end_the_connection():
+    harness = refreshing()
+    until_refresh(harness)
+    harness.do(ev.LoginFailed(Unauthorized("no")))
+    assert harness.state.status.state == "connected"
+    harness.cut(4001)
+    assert isinstance(harness.done[-1], ev.SetTimer | ev.Login) and any(
+        isinstance(each, ev.Login) for each in harness.done[-3:]
+    )
+
+
+def test_a_client_without_a_lifetime_of_its_token_does_not_refresh():
+    harness = ClientHarness(login=True)
+    harness.do(ev.OpenRequested())
+    harness.do(ev.LoggedIn("first"))
+    assert harness.state.access.refresh_at is None

@@ -49,6 +49,10 @@ class BESubscriptions:
         self._by_key: dict[Key, BESubscription] = {}
         self._idle: dict[BESubscription, float] = {}
         self._ungranted: list[tuple[Peer, wire.Subscribe, int]] = []  # until the grants are known
+        self.restoring_users = False  # those that are idle may be theirs
+
+    def users_restored(self, event: ev.UsersRestored, out: Out) -> None:
+        self.restoring_users = False
 
     # -- channels
 
@@ -274,6 +278,11 @@ class BESubscriptions:
             self._forbid(session, message, problem, out)
             self.idle_if_unused(subscription)
             return
+        if self.durable.refuses(session.user, subscription.id):
+            away = Problem("unreachable", "the store of users does not answer", "subscribe again in a moment")
+            self.context.refuse(session, message.id, away, out)
+            self.idle_if_unused(subscription)
+            return
         self._attach_session(subscription, session, message, out)
 
     def _attach_session(
@@ -474,6 +483,8 @@ class BESubscriptions:
 
     def expire(self, out: Out) -> None:
         """Ends what had no subscriber for ``config.grace``."""
+        if self.restoring_users:
+            return
         due: list[BESubscription] = []
         for subscription, deadline in self._idle.items():
             if deadline > self.context.now:

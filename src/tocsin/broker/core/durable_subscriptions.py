@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tocsin.broker.core.context import Context, Out
+from tocsin.broker.core.events import UsersAway
 from tocsin.broker.core.instructions import ChangeId, Remember
 from tocsin.broker.core.model.be_subscription import BESubscription, DurableRequest
 from tocsin.broker.core.quotas import Quotas
@@ -17,6 +18,14 @@ class DurableSubscriptions:
         self.context = context
         self.by_user: dict[str, dict[int, BESubscription]] = {}
         self.quotas = Quotas(context.limits)
+        self._away = False
+
+    def set_away(self, event: UsersAway, out: Out) -> None:
+        self._away = event.away
+
+    def refuses(self, user: str | None, id: int) -> bool:
+        """Whether this subscription would have to be stored, which is not possible now."""
+        return self._away and user is not None and not self.has(user, id)
 
     def has(self, user: str, id: int) -> bool:
         return id in self.by_user.get(user, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import inf
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -50,11 +51,14 @@ class Opened(Event, frozen=True):
 
 
 class OpenedForUser(Event, frozen=True):
-    """A request of an authenticated user over REST. Several may be open beside the user's WebSocket."""
+    """A request of an authenticated user over REST. Several may be open beside the user's WebSocket. ``issued`` and
+    ``expires`` are the times of its token."""
 
     peer: Peer
     user: str
     principal: Principal = ANONYMOUS
+    issued: float = inf
+    expires: float = inf
 
 
 class Closed(Event, frozen=True):
@@ -92,13 +96,19 @@ class Drained(Event, frozen=True):
 
 
 class Authenticated(Event, frozen=True):
-    """Answers Authenticate; no ``user``: the token is not known. ``failed``: it could not be checked."""
+    """Answers Authenticate. ``user`` is the session of the token. Without one, ``problem`` says why the token is not
+    valid; ``failed``: it could not be checked.
+
+    ``issued`` is the wall-clock time of the token, ``expires`` the time of this clock at which it ends."""
 
     peer: Peer
     user: str | None
     durable: list[DurableSubscription] = []
     principal: Principal = ANONYMOUS
     failed: bool = False
+    issued: float = inf
+    expires: float = inf
+    problem: str = "the token is not valid"
 
 
 class Restored(Event, frozen=True):
@@ -114,8 +124,25 @@ class UserEnded(Event, frozen=True):
     user: str
 
 
+class UserRevoked(Event, frozen=True):
+    """The tokens of the user's session that were issued until ``before`` are void; what is durable stays."""
+
+    user: str
+    before: float
+
+
+class UsersRestored(Event, frozen=True):
+    """All sessions of before the start are restored: BE subscriptions without subscribers may expire."""
+
+
+class UsersAway(Event, frozen=True):
+    """Whether the store of users does not answer: until it does, nothing new can be made durable."""
+
+    away: bool
+
+
 class UserElsewhere(Event, frozen=True):
-    """Another broker that shares the store serves the user's durable subscriptions."""
+    """Another broker serves the user's durable subscriptions."""
 
     user: str
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Raw, Struct
 
 from tocsin.broker.core.events import Args, Peer
+from tocsin.identity.messages import Acknowledge, ChangeId, Forget, Remember
 from tocsin.wire.close_codes import Close as CloseCode
 from tocsin.wire.position import Position
 
@@ -38,37 +39,6 @@ class Authenticate(Struct, frozen=True):
 
     peer: Peer
     token: str
-
-
-class Remember(Struct, frozen=True):
-    """Store a durable subscription of the user."""
-
-    user: str
-    subscription: int
-    channel: str
-    args: Args
-    position: Position
-
-
-class ChangeId(Struct, frozen=True):
-    """The user's durable subscription ``previous_id`` is ``subscription`` now. ``previous_id`` has no results after
-    ``until``; the user is not further than ``position``."""
-
-    user: str
-    previous_id: int
-    subscription: int
-    until: Position
-    position: Position
-
-
-class Forget(Struct, frozen=True):
-    user: str
-    subscription: int
-
-
-class Acknowledge(Struct, frozen=True):
-    user: str
-    positions: dict[int, Position]
 
 
 # -- to the data cluster -----------------------------------------------------------------------------------------------
@@ -122,6 +92,8 @@ class Publish(Command, frozen=True):
     records: list[Raw]
     key: str = ""
 
+
+__all__ = ["Acknowledge", "ChangeId", "Forget", "Remember"]  # those of the store of users
 
 Stored = Remember | ChangeId | Forget | Acknowledge
 Upstream = Subscribe | Unsubscribe | Pull | Fetch | Publish

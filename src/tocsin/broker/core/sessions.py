@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 from math import ceil, inf
 from typing import Any
 
@@ -48,6 +49,8 @@ class Sessions:
         self.by_user: dict[str, Peer] = {}
         self.rest: dict[str, dict[Peer, None]] = {}  # requests of users over REST
         self._anonymous = 0
+        self._expiring: list[tuple[float, int, Peer]] = []  # a heap
+        self._expiries = 0
         self._hello_deadlines: dict[Peer, float] = {}
         self._addresses: dict[str, int] = {}
         self._beat = 0
@@ -77,6 +80,13 @@ class Sessions:
         self.context.sessions[peer] = session
         self.rest.setdefault(user, {})[peer] = None
         return session
+
+    def expire_at(self, session: Session, issued: float, expires: float) -> None:
+        """When the token of the session ends."""
+        session.issued, session.expires = issued, expires
+        if expires != inf:
+            self._expiries += 1
+            heappush(self._expiring, (expires, self._expiries, session.peer))
 
     def closed(self, event: ev.Closed, out: Out) -> None:
         session = self.context.sessions.pop(event.peer, None)
@@ -161,6 +171,11 @@ class Sessions:
         elif self.admit(session, message, out):
             self.welcome(session, message.id, [], out)
 
+    def authenticate(self, session: Session, message: wire.Authenticate, out: Out) -> None:
+        """Another token of the same session; the answer is that the connection stays."""
+        if session.user is not None:
+            out.append(Authenticate(session.peer, message.token))
+
     def admit(self, session: Session, hello: wire.Hello, out: Out) -> bool:
         """Ticket and identity. A subscriber has one session: one that connects again has lost the connection that it
         had. Its id is a secret of the client; that of a user's session needs the user's token too."""
@@ -220,6 +235,10 @@ class Sessions:
             if deadline > now or self._woke == now:
                 break
             self.close(peer, close_codes.HELLO_TIMEOUT, "no hello", out)
+        while self._expiring and self._expiring[0][0] <= now:
+            session = self.context.sessions.get(heappop(self._expiring)[2])
+            if session is not None and session.expires <= now:
+                self.close(session.peer, close_codes.UNAUTHORIZED, "the token has expired", out)
 
     def beat(self, out: Out) -> None:
         """Pings a part of the connections at each tick, so that the load is even. An answer is asked for in time."""

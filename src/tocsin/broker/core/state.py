@@ -60,6 +60,9 @@ class BrokerState:
             ev.Authenticated: self.users.authenticated,
             ev.Restored: self.users.restored,
             ev.UserEnded: self.users.ended,
+            ev.UserRevoked: self.users.revoked,
+            ev.UsersAway: self.be_subscriptions.durable.set_away,
+            ev.UsersRestored: self.be_subscriptions.users_restored,
             ev.UserElsewhere: self.users.elsewhere,
             ev.Notified: self.delivery.notified,
             ev.Pulled: self.delivery.pulled,
@@ -81,6 +84,7 @@ class BrokerState:
         self.sessions.requests.update(
             {
                 wire.Hello: self.sessions.hello,
+                wire.Authenticate: self.sessions.authenticate,
                 wire.Subscribe: self.be_subscriptions.subscribe,
                 wire.Unsubscribe: self.be_subscriptions.unsubscribe,
                 wire.Publish: self.publications.publish,

@@ -33,13 +33,19 @@ class UserSessions:
 
     def authenticated(self, event: ev.Authenticated, out: Out) -> None:
         session = self.context.sessions.get(event.peer)
-        if session is None or session.queued is None:
+        if session is None or session.rest:
             return
         if event.failed:
-            self.sessions.close(session.peer, close_codes.UNVERIFIED, "the token cannot be checked now", out)
+            if not session.welcomed:  # a client that is connected tries again
+                self.sessions.close(session.peer, close_codes.UNVERIFIED, "the token cannot be checked now", out)
             return
         if event.user is None:
-            self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token is unknown or has expired", out)
+            self.sessions.close(session.peer, close_codes.UNAUTHORIZED, event.problem, out)
+            return
+        self.sessions.expire_at(session, event.issued, event.expires)
+        if session.queued is None:
+            if session.user != event.user:
+                self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token is another session's", out)
             return
         (hello, *queued), session.queued = session.queued, None
         assert isinstance(hello, wire.Hello)
@@ -61,6 +67,7 @@ class UserSessions:
         if len(self.context.sessions) > limits.connections or len(self.sessions.rest[user]) > limits.requests_per_user:
             self.sessions.close(event.peer, close_codes.TRY_LATER, "too many requests at the same time", out)
             return
+        self.sessions.expire_at(session, event.issued, event.expires)
         if self._last_request.pop(user, None) is None:
             self.context.touch_user(user)
         self._last_request[user] = self.context.now
@@ -75,16 +82,27 @@ class UserSessions:
                 self.be_subscriptions.restore(each.channel, each.args, request, out)
 
     def ended(self, event: ev.UserEnded, out: Out) -> None:
-        user = event.user
-        connected = [self.sessions.by_user[user]] if user in self.sessions.by_user else []
-        for peer in [*connected, *self.sessions.rest.get(user, ())]:
-            self.sessions.close(peer, close_codes.LOGGED_OUT, "", out)
-        self._release(user)
+        for session in self._connected(event.user):
+            self.sessions.close(session.peer, close_codes.LOGGED_OUT, "", out)
+        self._release(event.user)
+
+    def revoked(self, event: ev.UserRevoked, out: Out) -> None:
+        for session in self._connected(event.user):
+            if session.issued <= event.before:
+                self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token was revoked", out)
+
+    def _connected(self, user: str) -> list[Session]:
+        peers = [self.sessions.by_user[user]] if user in self.sessions.by_user else []
+        return [self.context.sessions[peer] for peer in [*peers, *self.sessions.rest.get(user, ())]]
+
+    def present(self) -> set[str]:
+        """Users with a connection or a request."""
+        return {*self.sessions.by_user, *self.sessions.rest, *self._last_request}
 
     def offline(self) -> list[str]:
         """Users whose durable subscriptions are served here, and who are not connected."""
-        connected, rest = self.sessions.by_user, self.sessions.rest
-        return [user for user in self.durable.by_user if user not in connected and user not in rest]
+        connected = self.sessions.by_user.keys() | self.sessions.rest.keys()
+        return [user for user in self.durable.by_user if user not in connected]
 
     def elsewhere(self, event: ev.UserElsewhere, out: Out) -> None:
         """The store stays as it is: it is the other broker's now."""

@@ -6,29 +6,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from tocsin.broker.core import instructions as do
-from tocsin.broker.core.events import Authenticated, Event, Notified, Restored, Stopping, Tick
+from tocsin.broker.core.events import Authenticated, Event, Notified, Peer, Stopping, Tick
 from tocsin.broker.core.state import BrokerState
 from tocsin.broker.transport.frame_writer import FrameWriter
-from tocsin.broker.user_store import UserStore
 from tocsin.config import BrokerConfig
-from tocsin.identity.grants import ANONYMOUS, Principal
+from tocsin.errors import UserError
 from tocsin.identity.grants import user as user_principal
-from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.tickets import TicketVerifier
+
+if TYPE_CHECKING:
+    from tocsin.broker.upstream.user_exchange import Found, UserExchange
 
 log = logging.getLogger(__name__)
 
 #: Seconds for which a failed check of a token makes the broker not ready.
 PROBLEM_SECONDS = 10.0
-
-
-def principal_of(session: str | None) -> Principal:
-    """Of a session ``user/device``."""
-    return ANONYMOUS if session is None else user_principal({"sub": session.rpartition("/")[0]})
 
 
 class Driver:
@@ -53,31 +48,34 @@ class Driver:
             do.Failed: lambda it: log.error("a notification could not be delivered", exc_info=it.error),
         }
 
-    def start(self, carry_out: Callable[[do.Upstream], None], store: UserStore) -> None:
+    def start(self, carry_out: Callable[[do.Upstream], None], users: UserExchange) -> None:
         """``carry_out`` is for commands to the data cluster; answers come back as events."""
 
         def authenticate(it: do.Authenticate) -> None:
-            def found(future: Future[tuple[str | None, list[DurableSubscription]]]) -> None:
-                error = future.exception()
-                problem = "" if error is None else str(error)
-                self._store_problem = (problem, self.loop.time())
-                user, durable = (None, []) if problem else future.result()
-                event = Authenticated(it.peer, user, durable, principal_of(user), failed=bool(problem))
-                self.loop.call_soon_threadsafe(self.handle, event)
-
-            store.look_up(it.token).add_done_callback(found)
+            users.authenticate(it.token, lambda found: self.handle(self._authenticated(it.peer, found)))
 
         stored: dict[type[Any], Callable[[Any], object]] = {
             do.Authenticate: authenticate,
-            do.Remember: store.remember,
-            do.ChangeId: store.change_id,
-            do.Forget: store.forget,
-            do.Acknowledge: store.acknowledge,
+            do.Acknowledge: users.acknowledge,
+            **dict.fromkeys((do.Remember, do.ChangeId, do.Forget), users.store),
         }
         self._carry_out |= stored | dict.fromkeys(get_args(do.Upstream), carry_out)
-        for user, durable in store.all_durable().result():
-            self.handle(Restored(user, durable))
+        self.state.be_subscriptions.restoring_users = True
         self._tick()
+
+    def _authenticated(self, peer: Peer, found: Found) -> Authenticated:
+        claims, problem = found.claims, found.problem
+        failed = problem is not None and not isinstance(problem, UserError)
+        self._store_problem = (str(problem) if failed else "", self.loop.time())
+        if claims is None:
+            assert problem is not None
+            return Authenticated(peer, None, problem=problem.message, failed=failed)
+        principal, expires = user_principal(claims.raw, claims.roles), self.at(claims.expires)
+        return Authenticated(peer, claims.sid, found.durable, principal, issued=claims.issued, expires=expires)
+
+    def at(self, wall_clock: float) -> float:
+        """The time of the loop at which a token that expires then is refused."""
+        return self.loop.time() + wall_clock + self.config.identity.clock_skew - time.time()
 
     @property
     def store_problem(self) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,27 +15,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tocsin.broker.core import instructions as do
-from tocsin.broker.core.events import Restored, UserEnded
-from tocsin.broker.transport.driver import Driver, principal_of
+from tocsin.broker.core.events import Restored
+from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.virtual_peers import EventStream, RestRequest
-from tocsin.broker.user_store import UserStore
-from tocsin.errors import Malformed, NotFound, NotReady, Unauthorized
+from tocsin.errors import Malformed, NotFound, NotReady, SystemFailure, Unauthorized
 from tocsin.http.budgets import Budget, counted_elsewhere
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import HeldStream, answer
+from tocsin.identity import messages as it
+from tocsin.identity.grants import ANONYMOUS
+from tocsin.identity.grants import user as user_principal
+from tocsin.identity.tokens import Claims
 from tocsin.wire import messages as wire
 from tocsin.wire.position import Position
 from tocsin.wire.remote_errors import remote_error
 
+if TYPE_CHECKING:
+    from tocsin.broker.upstream.users import Users
+
 BODY_BYTES = 1024 * 1024
 #: Longest long poll.
 LONGEST = 300.0
-
-
-class Credentials(Struct, forbid_unknown_fields=True):
-    user: str
-    password: str
-    device: str = "default"
 
 
 class SubscribeRequest(Struct, forbid_unknown_fields=True):
@@ -68,7 +69,7 @@ class Rest:
     """The papers' calls. ``list_channels`` asks the data cluster."""
 
     def __init__(
-        self, driver: Driver, list_channels: Callable[[], Awaitable[list[dict[str, Any]]]], users: UserStore
+        self, driver: Driver, list_channels: Callable[[], Awaitable[list[dict[str, Any]]]], users: Users
     ) -> None:
         self.driver = driver
         self.list_channels = list_channels
@@ -79,6 +80,9 @@ class Rest:
         self.routes = [
             Route("/registeruser", self.registeruser, methods=["POST"]),
             Route("/login", self.login, methods=["POST"]),
+            Route("/refresh", self.refresh, methods=["POST"]),
+            Route("/changepassword", self.changepassword, methods=["POST"]),
+            Route("/deleteuser", self.deleteuser, methods=["POST"]),
             Route("/logout", self.logout, methods=["POST"]),
             Route("/subscribe", self.subscribe, methods=["POST"]),
             Route("/unsubscribe", self.unsubscribe, methods=["POST"]),
@@ -93,65 +97,66 @@ class Rest:
     # -- users
 
     async def registeruser(self, request: Request) -> Response:
-        who = await body(request, Credentials)
-        await asyncio.wrap_future(self.users.register(who.user, who.password))
-        return answer({"user": who.user}, 201)
+        return await self.call(request, await body(request, it.Register), 201)
 
     async def login(self, request: Request) -> Response:
-        who = await body(request, Credentials)
-        session = await asyncio.wrap_future(self.users.login(who.user, who.password, who.device))
-        await self.restore(session.id)
-        return answer({"token": session.token, "expires": session.expires})
+        return await self.call(request, await body(request, it.LogIn))
+
+    async def refresh(self, request: Request) -> Response:
+        return await self.call(request, await body(request, it.Refresh))
+
+    async def changepassword(self, request: Request) -> Response:
+        return await self.call(request, await body(request, it.ChangePassword))
+
+    async def deleteuser(self, request: Request) -> Response:
+        return await self.call(request, await body(request, it.DeleteUser))
 
     async def logout(self, request: Request) -> Response:
-        session = await self.session(request)
-        await asyncio.wrap_future(self.users.logout(session))
-        self.driver.handle(UserEnded(session))
-        return answer({})
+        return await self.call(request, it.LogOut(bearer(request)))
 
-    async def session(self, request: Request) -> str:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise Unauthorized("no token", hint="POST /login, then send Authorization: Bearer TOKEN")
-        found = await asyncio.wrap_future(self.users.session(token.strip()))
-        if found is None:
-            raise Unauthorized("the token is unknown or has expired", hint="POST /login again")
-        await self.restore(found)
-        return found
+    async def call(self, request: Request, call: it.AnyCall, status: int = 200) -> Response:
+        found = await self.users.call(call, request.client.host if request.client else "")
+        if isinstance(call, it.LogOut | it.ChangePassword | it.DeleteUser):
+            await self.users.exchanged()  # the connections to this broker end now
+        return answer(found, status)
 
-    async def restore(self, session: str) -> None:
-        """This broker serves the durable subscriptions from now on: another one that shares the store releases them."""
-        self.driver.handle(Restored(session, await asyncio.wrap_future(self.users.durable(session))))
+    async def session(self, request: Request) -> tuple[Claims, list[wire.DurableSubscription]]:
+        """Who asks. This broker serves the durable subscriptions from now on: another one that did so releases them."""
+        claims, durable = await self.users.authenticate(bearer(request))
+        self.driver.handle(Restored(claims.sid, durable))
+        return claims, durable
 
     # -- subscriptions
 
     async def subscribe(self, request: Request) -> Response:
-        session = await self.session(request)
+        user, _ = await self.session(request)
         asked = await body(request, SubscribeRequest)
-        with RestRequest(self.driver, session) as peer:
+        with RestRequest(self.driver, user) as peer:
             peer.request(wire.Subscribe(1, asked.channel, asked.args, asked.after))
             done = await peer.answer(1)
-        await asyncio.wrap_future(self.users.written())
+        await self.users.written()
         return answer({"subscription": done.subscription, "channel": done.channel, "after": done.after}, 201)
 
     async def unsubscribe(self, request: Request) -> Response:
-        session = await self.session(request)
+        user, durable = await self.session(request)
         asked = await body(request, UnsubscribeRequest)
-        durable = await self.mine(session, asked.subscription)
-        with RestRequest(self.driver, session) as peer:
-            peer.request(wire.Unsubscribe(1, durable.subscription))
+        subscription = mine(durable, asked.subscription).subscription
+        with RestRequest(self.driver, user) as peer:
+            peer.request(wire.Unsubscribe(1, subscription))
             await peer.answer(1)
-        await asyncio.wrap_future(self.users.written())
-        return answer({"subscription": durable.subscription})
+        await self.users.written()
+        return answer({"subscription": subscription})
 
     async def listsubscriptions(self, request: Request) -> Response:
-        session = await self.session(request)
-        durable = await asyncio.wrap_future(self.users.durable(session))
+        _, durable = await self.session(request)
         return answer({"subscriptions": durable})
 
     async def listchannels(self, request: Request) -> Response:
         """Those that the user, or anonymous, may subscribe to."""
-        principal = principal_of(await self.session(request) if "authorization" in request.headers else None)
+        principal = ANONYMOUS
+        if "authorization" in request.headers:
+            user, _ = await self.session(request)
+            principal = user_principal(user.raw, user.roles)
         access = self.driver.state.access
         if not access.known:
             raise NotReady("this broker does not know the grants yet", hint="try again in a second")
@@ -159,32 +164,24 @@ class Rest:
         channels = [each for each in await self.list_channels() if access.may_subscribe(principal, each["name"])]
         return answer({"channels": [{name: each[name] for name in shown} for each in channels]})
 
-    async def mine(self, session: str, subscription: int) -> wire.DurableSubscription:
-        """By its id, or by a previous id as long as results under that are not acknowledged."""
-        durable = await asyncio.wrap_future(self.users.durable(session))
-        found = next((each for each in durable if subscription in (each.subscription, *each.previous_ids)), None)
-        if found is None:
-            raise NotFound("subscription", str(subscription), hint="GET /listsubscriptions lists them")
-        return found
-
     # -- results
 
     async def getresults(self, request: Request) -> Response:
-        session = await self.session(request)
+        user, all_durable = await self.session(request)
         asked = from_query(request.scope["query_string"], ResultsQuery)
+        durable = mine(all_durable, asked.subscription)
         with ExitStack() as held:
             if asked.wait:
                 held.enter_context(self.long_polls.one())
                 held.enter_context(counted_elsewhere(request.scope))
-            return await self._results(session, asked)
+            return await self._results(user, durable, asked)
 
-    async def _results(self, session: str, asked: ResultsQuery) -> Response:
-        durable = await self.mine(session, asked.subscription)
+    async def _results(self, user: Claims, durable: wire.DurableSubscription, asked: ResultsQuery) -> Response:
         after = durable.after if asked.after is None else asked.after
         found: list[msgspec.Raw] = []
         gaps: list[wire.Gap] = []
         migrate: wire.Migrate | None = None
-        with RestRequest(self.driver, session) as peer:
+        with RestRequest(self.driver, user) as peer:
             peer.request(wire.Subscribe(1, durable.channel, durable.args, after, durable.subscription))
             live = False
             end = asyncio.get_running_loop().time() + asked.wait
@@ -216,18 +213,19 @@ class Rest:
         return answer(results if migrate is None else results | {"migrate": migrate})
 
     async def ackresults(self, request: Request) -> Response:
-        session = await self.session(request)
+        user, durable = await self.session(request)
         asked = await body(request, Acknowledgement)
-        durable = await self.mine(session, asked.subscription)
-        self.users.acknowledge(do.Acknowledge(session, {durable.subscription: Position(0, asked.execution)}))
-        await asyncio.wrap_future(self.users.written())
-        return answer({"subscription": durable.subscription, "execution": asked.execution})
+        id = mine(durable, asked.subscription).subscription
+        self.users.exchange.acknowledge(do.Acknowledge(user.sid, {id: Position(0, asked.execution)}))
+        with contextlib.suppress(SystemFailure):  # while the store is away, it waits here
+            await self.users.written()
+        return answer({"subscription": id, "execution": asked.execution})
 
     async def publish(self, request: Request) -> Response:
         """Answered when the records are durable."""
-        session = await self.session(request)
+        user, _ = await self.session(request)
         asked = await body(request, Publication)
-        with RestRequest(self.driver, session) as peer:
+        with RestRequest(self.driver, user) as peer:
             peer.request(wire.Publish(1, asked.feed, asked.records))
             done = await peer.answer(1)
         return answer({"accepted": done.accepted, "refused": done.refused}, 201)
@@ -236,11 +234,10 @@ class Rest:
         """With a token all durable subscriptions of the user; without one the channel and arguments of the query."""
         before = last_event(request.headers.get("last-event-id", ""))
         requests: list[wire.Subscribe] = []
-        user: str | None = None
+        user: Claims | None = None
         previous_id: int | None = None
         if "authorization" in request.headers:
-            user = await self.session(request)
-            durable = await asyncio.wrap_future(self.users.durable(user))
+            user, durable = await self.session(request)
             for id, each in enumerate(durable, 1):
                 after = max(each.after, *(before.get(one, 0) for one in (each.subscription, *each.previous_ids)))
                 requests.append(wire.Subscribe(id, each.channel, each.args, after, each.subscription))
@@ -270,6 +267,21 @@ class Rest:
 
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return HeldStream(kept, all_events(), "text/event-stream", headers)
+
+
+def bearer(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise Unauthorized("no token", hint="POST /login, then send Authorization: Bearer TOKEN")
+    return token.strip()
+
+
+def mine(durable: list[wire.DurableSubscription], subscription: int) -> wire.DurableSubscription:
+    """By its id, or by a previous id as long as results under that are not acknowledged."""
+    found = next((each for each in durable if subscription in (each.subscription, *each.previous_ids)), None)
+    if found is None:
+        raise NotFound("subscription", str(subscription), hint="GET /listsubscriptions lists them")
+    return found
 
 
 def last_event(text: str) -> dict[int, int]:

@@ -10,13 +10,21 @@ from typing import Any, Self
 import msgspec
 
 from tocsin.broker.core.events import Closed, Congested, Drained, Opened, OpenedForUser, Received
-from tocsin.broker.transport.driver import Driver, principal_of
-from tocsin.errors import Busy, TocsinError, UserError
+from tocsin.broker.transport.driver import Driver
+from tocsin.errors import Busy, TocsinError, Unauthorized, UserError
+from tocsin.identity.grants import user as user_principal
+from tocsin.identity.tokens import Claims
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.close_codes import Close
 from tocsin.wire.remote_errors import remote_error
 
+#: The errors of requests that the broker closes; all others were wrong themselves.
+KINDS: dict[int, type[TocsinError]] = {
+    close_codes.TRY_LATER.code: Busy,
+    close_codes.UNAUTHORIZED.code: Unauthorized,
+    close_codes.LOGGED_OUT.code: Unauthorized,
+}
 #: Seconds between two comments in a stream without events.
 ALIVE = 15.0
 
@@ -41,7 +49,7 @@ class RestRequest:
 
     fd = -1
 
-    def __init__(self, driver: Driver, user: str | None, address: str = "") -> None:
+    def __init__(self, driver: Driver, user: Claims | None, address: str = "") -> None:
         self.driver = driver
         self.user = user
         self.address = address
@@ -58,7 +66,10 @@ class RestRequest:
 
     def begin(self) -> None:
         if self.user is not None:
-            self.driver.handle(OpenedForUser(self, self.user, principal_of(self.user)))
+            user, expires = self.user, self.driver.at(self.user.expires)
+            self.driver.handle(
+                OpenedForUser(self, user.sid, user_principal(user.raw, user.roles), user.issued, expires)
+            )
         else:
             self.driver.handle(Opened(self, self.address))
             self.driver.handle(Received(self, [wire.Hello(0)]))
@@ -81,8 +92,7 @@ class RestRequest:
         """The next message, as JSON."""
         while not self._arrived:
             if self.closed is not None:
-                kind: type[TocsinError] = Busy if self.closed is close_codes.TRY_LATER else UserError
-                raise kind(self.closed.meaning, code_of_close=self.closed.code)
+                raise KINDS.get(self.closed.code, UserError)(self.closed.meaning, code_of_close=self.closed.code)
             self._more.clear()
             await self._more.wait()
         text = self._arrived.popleft()
@@ -106,7 +116,7 @@ class RestRequest:
 class EventStream(RestRequest):
     """Server-Sent Events: bounded like a connection; a slow reader is served by replay later."""
 
-    def __init__(self, driver: Driver, user: str | None, address: str = "") -> None:
+    def __init__(self, driver: Driver, user: Claims | None, address: str = "") -> None:
         super().__init__(driver, user, address)
         self._size = 0
         self._slow = False

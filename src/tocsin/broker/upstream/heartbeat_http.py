@@ -98,9 +98,17 @@ class HeartbeatClient:
     def _path(self) -> str:
         return f"/brokers/{quote(self.driver.config.name, safe='')}"
 
+    async def ask(self, path: str, body: Any) -> httpx.Response:
+        """A request of this broker beside the heartbeat, with the token of its registration."""
+        return await self._send(f"{self._path}/{path}", body, self.heartbeat.token)
+
     async def _post(self, path: str, body: Any, token: str = "") -> bytes:
-        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
-        answer = await self._client.post(path, content=msgspec.json.encode(body), headers=headers | self.peer.headers)
+        answer = await self._send(path, body, token)
         if answer.is_error:
             raise OSError(answer.text[:500])
         return answer.content
+
+    async def _send(self, path: str, body: Any, token: str) -> httpx.Response:
+        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
+        content, more = msgspec.json.encode(body), self.peer.headers
+        return await self._client.post(path, content=content, headers=headers | more)

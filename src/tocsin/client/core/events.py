@@ -43,7 +43,10 @@ class Received(Event, frozen=True):
 
 
 class LoggedIn(Event, frozen=True):
+    """Answers Login and Refresh. ``seconds``: for which the token is valid, if that is known."""
+
     token: str
+    seconds: float | None = None
 
 
 class LoginFailed(Event, frozen=True):
@@ -129,7 +132,14 @@ class Instruction(Struct, frozen=True):
 
 
 class Login(Instruction, frozen=True):
-    """Get a token with user and password. Answered by LoggedIn or LoginFailed."""
+    """Get a token with user and password, of the broker at ``url`` or, '', of the coordinator: where there is one,
+    brokers get no passwords. Answered by LoggedIn or LoginFailed."""
+
+    url: str
+
+
+class Refresh(Instruction, frozen=True):
+    """Get the next token, while the present one is still valid. Answered by LoggedIn or LoginFailed."""
 
     url: str
 

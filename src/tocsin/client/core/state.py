@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count, islice
 from random import Random
-from string import ascii_letters, digits
 from typing import Any
 
 from tocsin.client.core import events as ev
+from tocsin.client.core.access_token import AccessToken
 from tocsin.client.core.broker_candidates import Candidate, Candidates, is_encrypted
 from tocsin.client.core.connection_state import LATE, TIMEOUT, ConnectionState, Stage
 from tocsin.client.core.publications import Publications
 from tocsin.client.core.session import Role
+from tocsin.client.core.subscriber_id import new_subscriber
 from tocsin.client.core.subscriptions import Subscriptions
 from tocsin.client.notification import Status
 from tocsin.errors import Conflict, ConnectionLost, TocsinError, Unauthorized, Unreachable, UserError
@@ -44,11 +45,6 @@ TRIES = 3
 ELSEWHERE = (close_codes.MIGRATED.code, close_codes.TRY_LATER.code)
 
 SHOWN = {Stage.READY: "connected", Stage.WAITING: "waiting", Stage.STOPPED: "closed"}
-_LETTERS = ascii_letters + digits + "-_"
-
-
-def new_subscriber(random: Random) -> str:
-    return "".join(random.choices(_LETTERS, k=22))
 
 
 class ClientState:
@@ -73,7 +69,7 @@ class ClientState:
     ) -> None:
         self.subscriber = new_subscriber(random) if subscriber is None else subscriber
         self.candidates = Candidates(urls, coordinator=coordinator)
-        self.token = token
+        self.access = AccessToken(token)
         self.current: ConnectionState | None = None
         self.joining: ConnectionState | None = None
         self.leaving: ConnectionState | None = None
@@ -88,15 +84,13 @@ class ClientState:
         self._stage = Stage.IDLE  # while there is no connection
         self._same = False  # try the same broker again, without the coordinator
         self._returning = False  # to the broker whose connection broke
-        self._fresh = False  # the token is newer than the last welcome
         self._now = 0.0
         self._asked_at = 0.0
         self._acked_at = float("-inf")
         self._wake: float | None = None
         self._timer: float | None = None
         self._out: list[ev.Instruction] = []
-        self._ids = count(1)
-        self._numbers = count(1)
+        self._ids, self._numbers = count(1), count(1)
         self._placements = 0
         self.subscriptions = Subscriptions(self._do, Backoff(random))
         self.publications = Publications(self._do, self._ids)
@@ -148,6 +142,10 @@ class ClientState:
     @property
     def connections(self) -> list[ConnectionState]:
         return [connection for connection in (self.current, self.joining, self.leaving) if connection is not None]
+
+    @property
+    def token(self) -> str | None:
+        return self.access.value
 
     @property
     def url(self) -> str:
@@ -216,7 +214,7 @@ class ClientState:
     def _go(self) -> None:
         if self._login and self.token is None:
             self._stage = Stage.LOGIN
-            self._do(ev.Login(self.url))
+            self._do(ev.Login("" if self._coordinator else self.url))
         else:
             self._same = False
             self.current = self._connect(self.candidates.use(), Role.CURRENT)
@@ -250,12 +248,19 @@ class ClientState:
             self._try_later(event.error.message)
 
     def _logged_in(self, event: ev.LoggedIn) -> None:
+        if self.stage is Stage.STOPPED:
+            return
+        self.access.renew(event.token, event.seconds, self._now, fresh=self.stage is Stage.LOGIN)
         if self.stage is Stage.LOGIN:
-            self.token, self._fresh = event.token, True
             self._go()
+        for connection in self.connections:
+            if connection.online:
+                connection.send(wire.Authenticate(event.token))
 
     def _login_failed(self, event: ev.LoginFailed) -> None:
         if self.stage is not Stage.LOGIN:
+            if not isinstance(event.error, UserError):  # otherwise the broker says so when the token has expired
+                self.access.retry(self._now)
             return
         self._same = False
         if isinstance(event.error, UserError):
@@ -293,7 +298,7 @@ class ClientState:
         self.welcome = message
         self.problem = ""
         self.connects += 1
-        self._fresh = False
+        self.access.fresh = False
         self.candidates.welcomed(message.broker)
         self.candidates.learn(message.alternatives, self._random)
         if self.connects == 1:
@@ -339,12 +344,11 @@ class ClientState:
 
     def _come_back(self, connection: ConnectionState, code: int | None, problem: str, reason: str) -> None:
         self._stage = Stage.WAITING
-        if connection.ready and self._now - connection.ready_at > self._backoff.ceiling(
-            max(1, len(self.candidates.urls))
-        ):
+        brokers = max(1, len(self.candidates.urls))
+        if connection.ready and self._now - connection.ready_at > self._backoff.ceiling(brokers):
             self._backoff.reset()  # the connection lasted longer than the wait for it
-        if code == close_codes.UNAUTHORIZED.code and self._login and not self._fresh:
-            self.token = None
+        if code == close_codes.UNAUTHORIZED.code and self._login and not self.access.fresh:
+            self.access.refused()
             self._same = True
             self._try()
         elif code == close_codes.BAD_TICKET.code and connection.candidate.ticket is not None:
@@ -355,9 +359,8 @@ class ClientState:
         else:
             wait, returning = None, self._returning
             if connection.welcome is not None and code is None and not self._backoff.failures:
-                wait = self._backoff.scattered(
-                    connection.welcome.reconnect_within
-                )  # all its other clients come back now too
+                # All its other clients come back now too.
+                wait = self._backoff.scattered(connection.welcome.reconnect_within)
             elif returning and not connection.ready and self._backoff.failures == 1:
                 wait = 0.0  # it has waited once, and its broker is gone
             self._same = connection.ready and (self._coordinator or self.candidates.assigned) and code not in ELSEWHERE
@@ -373,11 +376,8 @@ class ClientState:
         most = max(TRIES, brokers) if self._coordinator else brokers
         if not (self.connects or self._wait_for_broker) and self._backoff.failures >= most:
             where = " or ".join(self.candidates.urls)
-            self._stop(
-                Unreachable(
-                    f"no broker answers at {where}: {problem}", hint="start one with `tocsin up` or `tocsin broker`"
-                )
-            )
+            hint = "start one with `tocsin up` or `tocsin broker`"
+            self._stop(Unreachable(f"no broker answers at {where}: {problem}", hint=hint))
             return
         if self._coordinator and not self._same:
             self.candidates.fail()
@@ -400,7 +400,7 @@ class ClientState:
             self._drop(connection, close_codes.NORMAL.code)
         self.current = self.joining = self.leaving = None
         self._stage = Stage.STOPPED
-        self._wake = None
+        self._wake = self.access.refresh_at = None
         if error is not None:
             self.problem = error.message
         self.subscriptions.stop(error)
@@ -548,6 +548,8 @@ class ClientState:
             self._try()
         elif self.stage is Stage.PLACING and self._now >= self._asked_at + TIMEOUT:
             self._not_placed(ev.PlacementFailed(self._placements, Unreachable("the coordinator does not answer")))
+        if self.access.due(self._now):
+            self._do(ev.Refresh("" if self._coordinator else self.url))
         for connection in self.connections:
             if connection in self.connections:  # the one before may have ended this one too
                 self._check(connection)
@@ -579,7 +581,7 @@ class ClientState:
             else:
                 ack_at = self._acked_at + ACK_EVERY
         self._flush()
-        times = [self._wake, ack_at]
+        times = [self._wake, ack_at, self.access.refresh_at]
         if self.stage is Stage.PLACING:
             times.append(self._asked_at + TIMEOUT)
         for connection in self.connections:

@@ -22,6 +22,9 @@ MOST_ALTERNATIVES = 8
 MISSED = 2.5
 #: Seconds between two ticks, and above which the coordinator itself must have been suspended.
 TICK, SUSPENDED = 1.0, 2.5
+#: Seconds without a report after which other brokers serve the durable subscriptions of a broker's users. A restart is
+#: faster, and the data cluster keeps a broker's subscriptions for longer.
+ORPHANED = 60.0
 #: The share of the coordinator's own lag that still counts a tick later.
 LAG_DECAY = 0.8
 
@@ -129,6 +132,17 @@ class Members(Mapping[str, Member]):
             names = ", ".join(sorted(self._members)) or "none"
             raise NotFound("broker", name, hint=f"there are: {names}")
         return member
+
+    def serving(self, now: float) -> list[str] | None:
+        """The brokers that users' sessions belong to: those that are alive or were so lately. None while brokers of
+        before the start may not have reported yet."""
+        if self.started is None or now - self.started < ORPHANED:
+            return None
+        return [
+            each.name
+            for each in self._members.values()
+            if each.alive or (each.reported_at is not None and now - each.reported_at < ORPHANED)
+        ]
 
     def authenticated(self, name: str, token: str) -> Member:
         """The member whose current token this is: a broker reports only for itself."""

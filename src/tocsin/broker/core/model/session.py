@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct
 
 from tocsin.broker.core.events import Peer
@@ -21,6 +23,8 @@ class Session(Struct, eq=False):
     subscriptions: dict[int, int]
     user: str | None = None
     principal: Principal = ANONYMOUS
+    issued: float = inf  # when its token was
+    expires: float = inf
     subscriber: str = ""
     welcomed: bool = False
     rest: bool = False  # one request of a user over REST
