@@ -94,7 +94,10 @@ CLOSED = [
     ("POST", "/channels/OfKind/unsubscribe", {"json": {"subscriptions": [1]}}),
     ("GET", "/channels/OfKind/executions", {}),
     ("GET", "/channels/OfKind/executions/1/results?broker=east", {}),
+    ("GET", "/datasets", {}),
+    ("GET", "/datasets/Reports", {}),
     ("GET", "/brokers", {}),
+    ("POST", "/join", {"json": {}}),
     ("PUT", "/brokers/west", {"json": BROKER}),
     ("GET", "/grants", {}),
 ]
@@ -112,7 +115,10 @@ def test_anonymous_from_another_machine_gets_nothing_without_a_grant(
 def test_every_route_that_is_not_open_to_anyone_was_tried(site: Site) -> None:
     tried = {(method, path.partition("?")[0]) for method, path, _ in CLOSED} | {("GET", "/channels")}
     routes = {
-        (each.method, each.path.format(feed="LocationFeed", channel="OfKind", broker="west", id=1, number=1))
+        (
+            each.method,
+            each.path.format(feed="LocationFeed", channel="OfKind", dataset="Reports", broker="west", id=1, number=1),
+        )
         for each in site.app.site.operations
         if each.access != "anyone"
     }

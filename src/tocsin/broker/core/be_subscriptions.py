@@ -178,6 +178,11 @@ class BESubscriptions:
                 if self.access.exists(name) and (None in channels or name.lower() in channels):
                     self._check_again(session, self.by_id[id], out)
 
+    def check_session(self, session: Session, out: Out) -> None:
+        """Its token is another one, with other roles maybe."""
+        for id in list(session.subscriptions) if self.access.known else ():
+            self._check_again(session, self.by_id[id], out)
+
     def _check_again(self, session: Session, subscription: BESubscription, out: Out) -> None:
         problem = self.access.refuses(session, "subscribe", subscription.channel.name, subscription.args)
         if problem is None:

@@ -46,6 +46,9 @@ class UserSessions:
         if session.queued is None:
             if session.user != event.user:
                 self.sessions.close(session.peer, close_codes.UNAUTHORIZED, "the token is another session's", out)
+            else:
+                session.principal = event.principal
+                self.be_subscriptions.check_session(session, out)
             return
         (hello, *queued), session.queued = session.queued, None
         assert isinstance(hello, wire.Hello)

@@ -212,3 +212,16 @@ def test_closing_an_open_data_cluster_ends_what_no_grant_allows() -> None:
     broker.subscribed("a")
     broker.grant(OWN)
     assert codes(broker.took("a")) == ["forbidden"]
+
+
+def test_a_new_token_without_the_role_ends_what_only_the_role_allowed() -> None:
+    broker = Granted(OWN, Grant("nurses", "subscribe", "C"))
+    broker.enter("a", "ann", "nurses")
+    broker.subscribed("a", 7, kind="fire")
+    broker.subscribed("a", 8, kind="ann")
+    broker.say("a", wire.Authenticate("token"))
+    broker.did(do.Authenticate)
+    broker.handle(ev.Authenticated("a", "ann/phone", [], user({"sub": "ann"})))
+    assert [(it.subscription, it.code) for it in broker.took("a")] == [(7, "forbidden")]
+    broker.executed(1, 7, 8)
+    assert [it.subscription for it in broker.took("a")] == [8]
