@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
-from tocsin.client.core.broker_candidates import Candidate
+from tocsin.client.core.broker_candidates import Candidate, is_encrypted
 from tocsin.client.core.publications import Publication
 from tocsin.client.core.session import Role, Session
 from tocsin.client.core.subscriptions import Subscriptions
 from tocsin.config import LEAST_FRAME
+from tocsin.errors import ConnectionLost, TocsinError, Unauthorized
+from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 
 #: Seconds for making a connection, and again for the welcome.
@@ -95,3 +97,19 @@ class ConnectionState:
         if not self.paused and self.heartbeat > 0:
             return self.last_received + MISSED_HEARTBEATS * self.heartbeat
         return None
+
+    def refuses(self, migration: wire.Migrate) -> str:
+        """Why the client does not migrate from here to there."""
+        if self.welcome is not None and migration.broker == self.welcome.broker:
+            return "the client is already there"
+        if is_encrypted(self.candidate.url) and not is_encrypted(migration.url):
+            return "the client does not migrate from an encrypted connection to an unencrypted one"
+        return ""
+
+
+def ended_by(url: str, code: int | None, reason: str) -> TocsinError:
+    """The error of a connection that the broker closed for good."""
+    known = close_codes.CLOSES.get(code or 0)
+    text = f"the broker at {url} ended the connection, {code}" + (f" {known.name}" if known else "")
+    kind = Unauthorized if code == close_codes.UNAUTHORIZED.code else ConnectionLost
+    return kind(f"{text}: {reason}" if reason else text, hint=known.meaning if known else "", close=code)

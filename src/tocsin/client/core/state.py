@@ -18,13 +18,13 @@ from typing import Any
 from tocsin.client.core import events as ev
 from tocsin.client.core.access_token import AccessToken
 from tocsin.client.core.broker_candidates import Candidate, Candidates, is_encrypted
-from tocsin.client.core.connection_state import LATE, TIMEOUT, ConnectionState, Stage
+from tocsin.client.core.connection_state import LATE, TIMEOUT, ConnectionState, Stage, ended_by
 from tocsin.client.core.publications import Publications
 from tocsin.client.core.session import Role
 from tocsin.client.core.subscriber_id import new_subscriber
 from tocsin.client.core.subscriptions import Subscriptions
 from tocsin.client.notification import Status
-from tocsin.errors import Conflict, ConnectionLost, TocsinError, Unauthorized, Unreachable, UserError
+from tocsin.errors import Conflict, ConnectionLost, TocsinError, Unreachable, UserError
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.backoff import Backoff
@@ -355,7 +355,7 @@ class ClientState:
             self._same = True
             self._try()
         elif not close_codes.reconnect(code):
-            self._stop(self._ended_by(code, reason))
+            self._stop(ended_by(self.url, code, reason))
         else:
             wait, returning = None, self._returning
             if connection.welcome is not None and code is None and not self._backoff.failures:
@@ -385,12 +385,6 @@ class ClientState:
             self.candidates.next()
         self._stage = Stage.WAITING
         self._wake = self._now + wait
-
-    def _ended_by(self, code: int | None, reason: str) -> TocsinError:
-        known = close_codes.CLOSES.get(code or 0)
-        text = f"the broker at {self.url} ended the connection, {code}" + (f" {known.name}" if known else "")
-        kind = Unauthorized if code == close_codes.UNAUTHORIZED.code else ConnectionLost
-        return kind(f"{text}: {reason}" if reason else text, hint=known.meaning if known else "", close=code)
 
     def _stop(self, error: TocsinError | None) -> None:
         if self.stage is Stage.STOPPED:
@@ -433,11 +427,7 @@ class ClientState:
             return "this is not the client's current connection"
         if self.leaving is not None:
             return "the client has not finished its last migration"
-        if connection.welcome is not None and message.broker == connection.welcome.broker:
-            return "the client is already there"
-        if is_encrypted(connection.candidate.url) and not is_encrypted(message.url):
-            return "the client does not migrate from an encrypted connection to an unencrypted one"
-        return ""
+        return connection.refuses(message)
 
     def _give_up(self, why: str) -> None:
         """The client stays on its current connection."""
