@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 
 import httpx
 import pytest
-from broker_lab import Broker, broker
-from coordinator_lab import Coordinator, coordinator
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from sparkless import Sparkless, sparkless
 from tocsin.wire import SUBPROTOCOL
 
 #: The origin that brokers and coordinator allow here.
@@ -27,38 +23,6 @@ ROUTES = [
     *[("broker", *each) for each in (("GET", "/load"), ("POST", "/login"), ("GET", "/events?channel=OfKind&kind=a"))],
     *[("inner port", *each) for each in (("POST", "/notify"), ("GET", "/load"))],
 ]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sparkless, str]]:
-    with sparkless(tmp_path_factory.mktemp("data")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def network_coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
-    with coordinator(tmp_path_factory.mktemp("coordinator"), origins=[APP]) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def network_broker(
-    data: tuple[Sparkless, str], network_coordinator: Coordinator, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
-    options = ("--coordinator", network_coordinator.url)
-    with broker(tmp_path_factory.mktemp("broker"), data[1], "b", *options, origins=[APP]) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def servers(data: tuple[Sparkless, str], network_coordinator: Coordinator, network_broker: Broker) -> dict[str, str]:
-    """Addresses by name."""
-    return {
-        "data cluster": data[1],
-        "coordinator": network_coordinator.url,
-        "broker": network_broker.url,
-        "inner port": network_broker.facts["inside"],
-    }
 
 
 @pytest.mark.parametrize(("server", "method", "path"), ROUTES)
