@@ -241,6 +241,8 @@ class Server(WebServer):
 
     async def _ready(self, upstream: UpstreamClient) -> None:
         await upstream.registered.wait()
+        while not self.driver.state.access.known:
+            await asyncio.sleep(0.05)
         self.tell("ready")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

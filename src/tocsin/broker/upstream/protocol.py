@@ -123,6 +123,7 @@ class UpstreamProtocol:
             yield Pause(POLL)
 
     def follow_grants(self) -> Effects[None]:
+        yield UntilRegistered()  # before, the data cluster does not know this broker's key
         version = ""
         while True:
             try:
