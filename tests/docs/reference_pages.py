@@ -26,6 +26,7 @@ def pages() -> dict[str, str]:
     return {
         "cli.md": cli(),
         "http.md": http(),
+        "http-bodies.md": http_bodies(),
         "coordinator.md": coordinator(),
         "configuration.md": configuration(),
         "functions.md": functions(),
@@ -148,9 +149,13 @@ def http() -> str:
     for path, methods in found["paths"].items():
         for method, operation in methods.items():
             out += [f"## {method.upper()} {path}", *describe(operation)]
-    out += ["## Bodies"]
-    for name, schema in sorted(found["components"]["schemas"].items()):
-        out += [f"### {name}", *body(schema)]
+    return ("\n\n".join(out) + "\n").replace("](#", "](http-bodies.md#")
+
+
+def http_bodies() -> str:
+    out = ["# Bodies of the data cluster's HTTP interface", NOTE, "What the [requests and answers](http.md) hold."]
+    for name, schema in sorted(document(OPERATIONS)["components"]["schemas"].items()):
+        out += [f"## {name}", *body(schema)]
     return "\n\n".join(out) + "\n"
 
 

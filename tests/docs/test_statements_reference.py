@@ -19,7 +19,7 @@ from tocsin.cluster.storage.catalog import TABLES
 from tocsin.config import ClusterConfig
 from tocsin.errors import TocsinError
 
-PAGE = DOCS / "reference" / "statements.md"
+PAGE, GRANTS = (DOCS / "reference" / name for name in ("statements.md", "grants.md"))
 _GENERATED = re.compile(r"(<!-- catalog: .*? -->\n).*?(<!-- /catalog -->)", re.DOTALL)
 
 
@@ -56,11 +56,11 @@ def test_the_tables_of_the_catalog_match_the_code() -> None:
 def test_every_example_does_what_the_page_says(config: ClusterConfig, spark_runtime: SparkRuntime) -> None:
     with DataCluster(config, spark_runtime) as cluster:
         cluster.wait_ready(300)
-        for block in blocks(PAGE):
+        for page, block in [(each, block) for each in (PAGE, GRANTS) for block in blocks(each)]:
             if block.wait is not None:
                 assert cluster.wait_execution(block.wait[0], block.wait[1] - 1, 120.0) >= block.wait[1]
             said = printed(cluster, block.text)
-            check(PAGE, block, said)
+            check(page, block, said)
             assert block.expected is not None, f"line {block.line} shows nothing and says {said}"
 
 

@@ -75,7 +75,7 @@ class Rig:
         self.changed = asyncio.Event()
         self.held = ExitStack()
         driver: Any = SimpleNamespace(
-            config=BrokerConfig(name="b", cluster=self.held.enter_context(results(self))),
+            config=BrokerConfig(name="b", anonymous="all", cluster=self.held.enter_context(results(self))),
             loop=asyncio.get_running_loop(),
             state=SimpleNamespace(be_subscriptions=SimpleNamespace(channels={})),
             handle=self.handle,

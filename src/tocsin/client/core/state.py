@@ -344,9 +344,8 @@ class ClientState:
 
     def _come_back(self, connection: ConnectionState, code: int | None, problem: str, reason: str) -> None:
         self._stage = Stage.WAITING
-        if connection.ready and self._now - connection.ready_at > self._backoff.ceiling(
-            max(1, len(self.candidates.urls))
-        ):
+        brokers = max(1, len(self.candidates.urls))
+        if connection.ready and self._now - connection.ready_at > self._backoff.ceiling(brokers):
             self._backoff.reset()  # the connection lasted longer than the wait for it
         if code == close_codes.UNAUTHORIZED.code and self._login and not self.access.fresh:
             self.access.refused()
@@ -360,9 +359,8 @@ class ClientState:
         else:
             wait, returning = None, self._returning
             if connection.welcome is not None and code is None and not self._backoff.failures:
-                wait = self._backoff.scattered(
-                    connection.welcome.reconnect_within
-                )  # all its other clients come back now too
+                # All its other clients come back now too.
+                wait = self._backoff.scattered(connection.welcome.reconnect_within)
             elif returning and not connection.ready and self._backoff.failures == 1:
                 wait = 0.0  # it has waited once, and its broker is gone
             self._same = connection.ready and (self._coordinator or self.candidates.assigned) and code not in ELSEWHERE
@@ -378,11 +376,8 @@ class ClientState:
         most = max(TRIES, brokers) if self._coordinator else brokers
         if not (self.connects or self._wait_for_broker) and self._backoff.failures >= most:
             where = " or ".join(self.candidates.urls)
-            self._stop(
-                Unreachable(
-                    f"no broker answers at {where}: {problem}", hint="start one with `tocsin up` or `tocsin broker`"
-                )
-            )
+            hint = "start one with `tocsin up` or `tocsin broker`"
+            self._stop(Unreachable(f"no broker answers at {where}: {problem}", hint=hint))
             return
         if self._coordinator and not self._same:
             self.candidates.fail()
