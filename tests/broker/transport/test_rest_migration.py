@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +18,11 @@ from broker_lab import broker
 from rest_user import RestUser, events, rows
 
 from sparkless import Sparkless
+from tocsin.config import IdentityConfig
+from tocsin.identity import messages as it
 from tocsin.identity.part_keys import PartGate, PartKey
+from tocsin.identity.service import IdentityService
+from tocsin.identity.user_store import UserStore
 from tocsin.wire.reports import LoadReport, MigrationOrder, Registered, Registration, ReportReply
 
 GATE = PartGate("coordinator", PartKey(b"c" * 32, "/coordinator"), "")
@@ -60,7 +66,10 @@ class Coordinator:
 
 
 @contextmanager
-def serve(coordinator: Coordinator) -> Iterator[str]:
+def serve(coordinator: Coordinator, home: Path) -> Iterator[str]:
+    store = UserStore("", home / "users.db", IdentityConfig(), time.time)
+    service = IdentityService(store)
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -68,6 +77,11 @@ def serve(coordinator: Coordinator) -> Iterator[str]:
             body = self.rfile.read(int(self.headers["content-length"]))
             if self.path.endswith("/report"):
                 answer: object = coordinator.report(msgspec.json.decode(body, type=LoadReport))
+            elif self.path.endswith("/users"):
+                answer = asyncio.run(service.exchange("migrating", msgspec.json.decode(body, type=it.Exchange)))
+            elif self.path.endswith("/identity"):
+                passed_on = msgspec.json.decode(body, type=it.PassedOn)
+                answer = asyncio.run(service.call(passed_on.call, passed_on.address))
             else:
                 asked = msgspec.json.decode(body, type=Registration)
                 joined = GATE.admit(asked.broker, asked.url, asked.join, "")
@@ -88,13 +102,17 @@ def serve(coordinator: Coordinator) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+    service.close()
+    store.close()
 
 
 @pytest.fixture(scope="module")
 def network(data: tuple[Sparkless, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     coordinator = Coordinator()
     home: Path = tmp_path_factory.mktemp("migrating")
-    with serve(coordinator) as url, broker(home, data[1], "migrating", "--coordinator", url) as found:
+    with serve(coordinator, home) as url, broker(home, data[1], "migrating", "--coordinator", url) as found:
+        with coordinator.changed:
+            assert coordinator.changed.wait(120)  # the broker is registered
         yield coordinator, found
 
 
