@@ -138,6 +138,7 @@ def test_a_second_broker_with_the_name_of_a_running_one_is_refused_and_the_first
         assert facts == {
             "ready": False,
             "registered": False,
+            "grants": False,
             "cluster": f"another broker has the name 'b', at {address}",
             "users": "known",
         }
