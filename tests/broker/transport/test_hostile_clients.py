@@ -210,12 +210,12 @@ def short_timeout(data: Any, tmp_path: Any, request: Any) -> Iterator[Broker]:
 
 def test_the_broker_enforces_its_frame_and_subscription_limits(strict):
     raw = Raw(strict.port)
-    raw.send(b"x" * 4097)
+    raw.send(b"x" * 8_193)
     assert raw.closed() == close_codes.TOO_BIG.code
     raw.close()
     raw = Raw(strict.port)
-    raw.send(b"x" * 2_100, first=0x01)
-    raw.send(b"x" * 2_100, first=0x00)
+    raw.send(b"x" * 4_200, first=0x01)
+    raw.send(b"x" * 4_200, first=0x00)
     assert raw.closed() == close_codes.TOO_BIG.code
     raw.close()
     speaker = Speaker(strict.url)
