@@ -92,7 +92,8 @@ class Reader:
         command = ["bash", "-euo", "pipefail", "-c", self.here(text)]
         ran = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env=environment(), timeout=120)
         assert ran.returncode == 0, ran.stderr + ran.stdout
-        return self.there(ran.stdout)
+        # Whether a heartbeat falls into the second of the example is not for the page.
+        return self.there(ran.stdout.replace(": alive\n\n", ""))
 
 
 @pytest.fixture
