@@ -53,7 +53,7 @@ def count(
         for k, size in enumerate(sizes)
     ]
     clients = [ClientPlan([(f"K{k}", "x") for k in row], at=here) for here, row in zip(at, subscriptions, strict=True)]
-    broker = structs.replace(BROKER, buffer_bytes=1 << 20, heartbeat=10.0)
+    broker = structs.replace(BROKER, buffer_bytes=1 << 20, heartbeat=10.0, silence=30.0)
     scenario = Scenario(brokers, 0, plans, clients, broker, structs.replace(COORDINATOR, strategy=""))
     world = Deployment(scenario, RandomStreams(seed))
     world.cluster.producing = False
