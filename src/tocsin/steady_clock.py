@@ -1,4 +1,4 @@
-"""A clock that cannot jump: what expires must not expire because somebody set the clock of the machine."""
+"""A clock that cannot jump: nothing expires because an operator set the clock of the machine."""
 
 from __future__ import annotations
 

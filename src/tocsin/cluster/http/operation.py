@@ -15,7 +15,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from tocsin.cluster.http.principals import Principals
-from tocsin.cluster.http.thread_pools import Pool, Threads
 from tocsin.cluster.spark.work import Request
 from tocsin.config import ClusterConfig
 from tocsin.errors import Malformed, TocsinError, Unauthorized
@@ -29,6 +28,7 @@ from tocsin.http.requests import (
     read_body,
 )
 from tocsin.http.responses import JSON
+from tocsin.http.thread_pools import Pool, Threads
 from tocsin.identity.grants import ANONYMOUS, PART, Arguments, Policy, Principal
 from tocsin.identity.part_keys import Part
 

@@ -14,12 +14,12 @@ from tocsin.cluster.http import OPERATIONS, Exchange, Operation, Site
 from tocsin.cluster.http.feeds import FeedEndpoint
 from tocsin.cluster.http.openapi import document
 from tocsin.cluster.http.principals import Principals
-from tocsin.cluster.http.thread_pools import Threads
 from tocsin.config import ClusterConfig
 from tocsin.errors import MethodNotAllowed
 from tocsin.http.access import Access
 from tocsin.http.request_handler import handle
 from tocsin.http.server import WebServer, no_such_path
+from tocsin.http.thread_pools import Threads
 
 if TYPE_CHECKING:
     from tocsin.cluster.service import DataCluster
