@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from tocsin import __version__
 from tocsin.errors import TocsinError
@@ -18,20 +18,23 @@ REFS = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
 
-class ErrorProblem(Struct, frozen=True):
+class Problem(Struct, frozen=True):
+    """``code`` is for programs and does not change; some codes have more fields."""
+
     code: str
     message: str
+    hint: str | UnsetType = UNSET
 
 
-class AnyError(Struct, frozen=True):
-    error: ErrorProblem
+class ErrorBody(Struct, frozen=True):
+    error: Problem
 
 
 def document(title: str, routes: Iterable[Described]) -> dict[str, Any]:
     table = list(routes)
-    kinds = [AnyError, *(kind for each in table for kind in (each.body, each.answer) if is_struct(kind))]
+    kinds = [ErrorBody, *(kind for each in table for kind in (each.body, each.answer) if is_struct(kind))]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=REFS)
-    schemas["ErrorProblem"]["properties"]["code"]["enum"] = codes()
+    schemas["Problem"]["properties"]["code"]["enum"] = codes()
     paths: dict[str, dict[str, Any]] = {}
     for each in table:
         paths.setdefault(_PARAMETER.sub(r"{\1}", each.path), {})[each.method.lower()] = _operation(each)
@@ -49,7 +52,7 @@ def _operation(each: Described) -> dict[str, Any]:
     found: dict[str, Any] = {"description": str(each.answer) or each.meaning}
     if is_struct(each.answer):
         found = {"description": each.meaning, "content": {JSON: {"schema": schema(each.answer)}}}
-    error = {"description": "an error", "content": {JSON: {"schema": schema(AnyError)}}}
+    error = {"description": "an error", "content": {JSON: {"schema": schema(ErrorBody)}}}
     out: dict[str, Any] = {"operationId": f"{each.method.lower()}_{each.name}", "summary": each.meaning}
     out |= {"description": f"For {each.who}.", "parameters": parameters, "responses": {"2XX": found, "default": error}}
     if each.body is not None:

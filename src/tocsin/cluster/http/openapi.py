@@ -9,7 +9,7 @@ import msgspec
 
 from tocsin import __version__
 from tocsin.cluster.http.operation import PATH_TYPES, Operation
-from tocsin.cluster.http.schemas import ErrorBody, ScriptError
+from tocsin.cluster.http.schemas import ScriptError
 from tocsin.errors import (
     Busy,
     CrossOrigin,
@@ -21,7 +21,7 @@ from tocsin.errors import (
     Unauthorized,
     UnsupportedMedia,
 )
-from tocsin.http.openapi import REFS, codes, is_struct, query_parameters, schema
+from tocsin.http.openapi import REFS, ErrorBody, codes, is_struct, query_parameters, schema
 from tocsin.http.responses import JSON, NDJSON
 
 

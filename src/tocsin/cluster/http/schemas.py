@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from tocsin.http.openapi import Problem
 from tocsin.wire.join import Join, Joined
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1, description="id of a subscription")]
@@ -57,18 +58,6 @@ class ProgressInfo(Struct, frozen=True):
     done: Annotated[float, Meta(description="0 to 1, or -1 if it is unknown")]
     rows: int
     text: str
-
-
-class Problem(Struct, frozen=True):
-    """``code`` is for programs and does not change; some codes have more fields."""
-
-    code: str
-    message: str
-    hint: str | UnsetType = UNSET
-
-
-class ErrorBody(Struct, frozen=True):
-    error: Problem
 
 
 class ScriptError(Struct, frozen=True):
