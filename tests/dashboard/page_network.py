@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from coordinator_lab import Coordinator, coordinator
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, TimeoutError
 from small_city import SmallCity
 
 from sparkless import Sparkless, sparkless
@@ -118,6 +118,18 @@ def shoot(page: Page, name: str, **options: Any) -> None:
 
 def text(page: Page, selector: str) -> str:
     return page.locator(selector).inner_text()
+
+
+def repeat(page: Page, act: Callable[[], None], script: str, *args: Any) -> None:
+    """Acts again until the script returns true in the page."""
+    for _ in range(20):
+        act()
+        try:
+            page.wait_for_function(script, arg=list(args), timeout=6_000)
+        except TimeoutError:
+            continue
+        return
+    until(page, script, *args)
 
 
 def until(page: Page, script: str, *args: Any) -> None:
