@@ -60,7 +60,8 @@ class QueryViews:
                 spark.sql(f"SELECT *, id >= 3 AS _is_new FROM {name}_all").createOrReplaceTempView(f"{name}_marked")
             columns = tuple(Column(item.name, item.dataType.simpleString()) for item in frame.schema.fields)
             self.relations[name.lower()] = Relation("dataset", name, columns, key == "id", (keys or {}).get(name, ()))
-        self._last = ("", spark.sql("SELECT 1"))
+        self._frames: dict[str, DataFrame] = {}
+        self._rows: dict[str, list[tuple[object, ...]]] = {}
         schema = "subscription_id bigint, p_0 string, p_1 bigint, p_2 double, p_3 double"
         spark.createDataFrame(list(SUBSCRIPTIONS), schema).createOrReplaceTempView("body_subscriptions")
 
@@ -83,13 +84,15 @@ class QueryViews:
         return compile_query(body, self, PARAMETERS, channel=True)
 
     def frame(self, query: str) -> DataFrame:
-        """Analysed once when a test asks for both rows and plan, because analysis takes most of the time."""
-        if query != self._last[0]:
-            self._last = (query, self.spark.sql(query))
-        return self._last[1]
+        """Analysed once for all tests that ask for its rows or its plan, because analysis takes most of the time."""
+        if query not in self._frames:
+            self._frames[query] = self.spark.sql(query)
+        return self._frames[query]
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.frame(query).collect()]
+        if query not in self._rows:
+            self._rows[query] = [tuple(row) for row in self.frame(query).collect()]
+        return self._rows[query]
 
     def together(self, body: str) -> list[tuple[object, ...]]:
         """(subscription, payload[, rank]) of the one statement for all."""

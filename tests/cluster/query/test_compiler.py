@@ -7,6 +7,7 @@ import datetime
 import pytest
 from query_views import PARAMETERS, QueryViews
 
+from seeds import spread
 from tocsin.cluster.model import Parameter
 from tocsin.cluster.query.compiler import Use, compile_query, literal
 from tocsin.cluster.query.spark_dialect import to_sql
@@ -73,7 +74,7 @@ LANGUAGE = [
 ]
 
 
-@pytest.mark.parametrize("text", LANGUAGE)
+@pytest.mark.parametrize("text", spread(LANGUAGE, 3))
 def test_spark_gives_what_it_gives_for_the_original(views, text):
     for name in ("Reports", "Shelters"):
         views.spark.sql(f"SELECT * FROM {name}_all").createOrReplaceTempView(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from query_views import QueryViews
 
+from seeds import spread
 from tocsin.errors import BodyRefused
 
 
@@ -77,12 +78,12 @@ LOOPED = [  # conditions without a hash join
 ]
 
 
-@pytest.mark.parametrize("body", HASHED + LOOPED)
+@pytest.mark.parametrize("body", spread(HASHED + LOOPED, 3))
 def test_one_statement_for_all_equals_single_queries(views, body):
     assert views.together(body) == views.one_by_one(body)
 
 
-@pytest.mark.parametrize("body", HASHED[:36])
+@pytest.mark.parametrize("body", spread(HASHED[:36], 3))
 def test_an_equality_with_a_parameter_becomes_a_hash_join(views, body):
     plan = views.channel_plan(body)
     assert "NestedLoop" not in plan

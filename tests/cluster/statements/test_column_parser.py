@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tocsin.cluster.statements.column_parser import read_type
-from tocsin.cluster.statements.lexer import Script, split
+from tocsin.cluster.statements.lexer import split
 from tocsin.cluster.statements.token_cursor import Cursor
 from tocsin.errors import ParseError
+from tocsin.sql.script import Script
 
 
 def read(text: str) -> str:

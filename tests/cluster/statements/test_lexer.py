@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tocsin.cluster.statements.dialect import TocsinSpark
-from tocsin.cluster.statements.lexer import Script, split
+from tocsin.cluster.statements.lexer import split
 from tocsin.errors import ParseError
+from tocsin.sql.dialect import TocsinSpark
+from tocsin.sql.script import Script
 
 
 def texts(script: str) -> list[list[str]]:

@@ -15,8 +15,8 @@ from sqlglot import exp
 from tocsin.cluster.query import spark_dialect as sql
 from tocsin.cluster.query.allow_list import AGGREGATES, GENERATORS
 from tocsin.cluster.query.geo import nearest
-from tocsin.cluster.statements.dialect import TocsinSpark
 from tocsin.errors import BodyRefused
+from tocsin.sql.dialect import TocsinSpark
 
 S = f"{sql.RESERVED}_s"
 ID = f"{sql.RESERVED}_id"

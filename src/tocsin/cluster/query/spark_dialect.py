@@ -11,8 +11,8 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.errors import ParseError as SqlglotParseError
 
-from tocsin.cluster.statements.dialect import TocsinSpark
 from tocsin.errors import BodyRefused, ParseError
+from tocsin.sql.dialect import TocsinSpark
 
 # No name of a user starts with this, so helper columns and aliases never collide.
 RESERVED = "_tocsin"

@@ -7,13 +7,13 @@ lost), and its columns are wrong after a string. sqlglot parses only the queries
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from msgspec import Struct
 
 from tocsin.errors import ParseError
+from tocsin.sql.script import Script
 
 Kind = Literal["word", "number", "string", "quoted", "symbol", "end"]
 
@@ -29,7 +29,6 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _UNTERMINATED = {"'": "string", '"': "string", "`": "backquoted name"}
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 # Deeper than any real statement, and not too deep for the recursive parsers.
@@ -43,23 +42,6 @@ class Token(Struct, frozen=True):
     text: str
     start: int
     end: int
-
-
-class Script:
-    """A text and the offsets of its lines."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._lines = [0, *(match.end() for match in _LINE_END.finditer(text))]
-
-    def locate(self, offset: int) -> tuple[int, int]:
-        """Line and column, both from 1."""
-        line = bisect_right(self._lines, offset)
-        return line, offset - self._lines[line - 1] + 1
-
-    def error(self, offset: int, message: str, *, hint: str = "", **fields: Any) -> ParseError:
-        line, column = self.locate(offset)
-        return ParseError(message, line=line, column=column, hint=hint, **fields)
 
 
 def split(script: Script) -> Iterator[tuple[int, list[Token]]]:

@@ -11,9 +11,10 @@ from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.ast import Statement
 from tocsin.cluster.statements.ddl_parser import Definitions
 from tocsin.cluster.statements.grant_parser import read_grant, read_show
-from tocsin.cluster.statements.lexer import Script, Token, split
+from tocsin.cluster.statements.lexer import Token, split
 from tocsin.cluster.statements.token_cursor import QUERY_STARTS, RESERVED_COLUMNS, is_word, quote
 from tocsin.errors import ParseError
+from tocsin.sql.script import Script
 
 Format = Literal["json", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -11,12 +11,13 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 from msgspec import Struct
 from sqlglot import exp
-from sqlglot.errors import ParseError as SqlglotParseError
 
-from tocsin.cluster.statements.dialect import TocsinSpark
 from tocsin.cluster.statements.durations import parse_duration
-from tocsin.cluster.statements.lexer import Script, Token
+from tocsin.cluster.statements.lexer import Token
 from tocsin.errors import ParseError
+from tocsin.sql.dialect import TocsinSpark
+from tocsin.sql.script import Script
+from tocsin.sql.tree import read_tree
 
 T = TypeVar("T")
 
@@ -308,26 +309,7 @@ class Cursor:
             hexadecimal = is_word(token, "x") and following.kind == "string" and token.end == following.start
             if hexadecimal and not _HEX.fullmatch(following.text[1:-1]):
                 self.fail(f"expected hexadecimal digits in x'…', found {quote(following)}", at=token)
-        start, text = piece.start, piece.text
-        dialect = TocsinSpark()
-        # With the whole text as context, the length of the text before the error is its offset.
-        parser = dialect.parser(error_message_context=len(text) + 1)
-        try:
-            raw = dialect.tokenize(text)
-            trees = parser.parse_into(into, raw, text) if into else parser.parse(raw, text)
-        except SqlglotParseError as error:
-            detail = error.errors[0] if error.errors else {}
-            reason = _plain(str(detail.get("description") or error))
-            near = str(detail.get("highlight") or "")[:40]
-            offset = start + len(str(detail.get("start_context") or ""))
-            self.fail(f"{what} is not valid Spark SQL: {reason}, near {near!r}", at=offset)
-        except RecursionError:
-            self.fail(f"{what} is nested too deeply", at=start)
-        except Exception as error:  # malformed input can raise any error in sqlglot
-            raise self.script.error(start, f"{what} is not valid Spark SQL", statement=self.index) from error
-        if len(trees) != 1 or trees[0] is None:
-            self.fail(f"{what} has to be one statement", at=start)
-        return trees[0]
+        return read_tree(self.script, piece.start, piece.text, what, into, statement=self.index)
 
 
 def quote(token: Token) -> str:
@@ -338,12 +320,3 @@ def quote(token: Token) -> str:
 
 def is_word(token: Token, word: str) -> bool:
     return token.kind in ("word", "symbol") and token.text.upper() == word.upper()
-
-
-def _plain(description: str) -> str:
-    """The message of sqlglot without Python classes: 'Required keyword: 'this' missing for <class '…Where'>'."""
-    text = re.sub(r" but got <Token.*", "", description, flags=re.DOTALL)
-    text = re.sub(r"<class '[\w.]*?(\w+)'>", lambda match: match[1].upper(), text)
-    text = re.sub(r"^Required keyword: '\w+' missing for (\w+)$", r"something is missing in \1", text)
-    text = text.removeprefix("Invalid expression / ").strip().rstrip(".")
-    return text[:1].lower() + text[1:]

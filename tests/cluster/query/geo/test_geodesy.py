@@ -10,6 +10,7 @@ import pytest
 from query_views import distance_m
 from sqlglot import exp
 
+from seeds import few
 from tocsin.cluster.query.geo import geodesy
 from tocsin.cluster.query.spark_dialect import to_sql
 from tocsin.errors import BodyRefused
@@ -63,21 +64,21 @@ def test_known_distances_are_correct():
     assert distance_m(48.8566, 2.3522, 52.52, 13.405) == pytest.approx(877_460, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "place",
-    [(None, 0.0), (0.0, None), (91.0, 0.0), (-90.5, 0.0), (float("nan"), 0.0), (0.0, float("inf")), (0.0, 361.0)],
-)
-def test_an_invalid_place_has_no_distance_and_no_cell(spark, place):
-    schema = "a double, b double"
-    spark.createDataFrame([place], schema).createOrReplaceTempView("geo_nowhere")
+NOWHERE = [(None, 0.0), (0.0, None), (91.0, 0.0), (-90.5, 0.0), (float("nan"), 0.0), (0.0, float("inf")), (0.0, 361.0)]
+
+
+def test_invalid_places_have_no_distance_and_no_cell(spark):
+    rows = [(number, *place) for number, place in enumerate(NOWHERE)]
+    spark.createDataFrame(rows, "number int, a double, b double").createOrReplaceTempView("geo_points")
     distance = to_sql(geodesy.distance(*names("a", "b", "a", "b")))
     cell = to_sql(geodesy.cell_of(*names("a", "b"), 1000.0))
-    assert tuple(spark.sql(f"SELECT {distance}, {cell} FROM geo_nowhere").collect()[0]) == (None, None)
-    spark.sql("SELECT 1 AS number, * FROM geo_nowhere").createOrReplaceTempView("geo_points")
+    valid = to_sql(geodesy.is_place(*names("a", "b")))
+    found = spark.sql(f"SELECT {distance}, {cell}, ({valid}) IS TRUE FROM geo_points")
+    assert [tuple(row) for row in found.collect()] == [(None, None, False)] * len(NOWHERE)
     grid = geodesy.Grid.fixed(1000.0, 500.0)
-    assert cells(spark, geodesy.point_steps(*names("a", "b"), grid, own, True)) == [(1, None)]
-    assert spark.sql(f"SELECT 1 FROM geo_points WHERE {to_sql(geodesy.is_place(*names('a', 'b')))}").collect() == []
-    assert distance_m(*place, 0.0, 0.0) is None
+    steps = geodesy.point_steps(*names("a", "b"), grid, own, True)
+    assert sorted(cells(spark, steps)) == [(number, None) for number in range(len(NOWHERE))]
+    assert all(distance_m(*place, 0.0, 0.0) is None for place in NOWHERE)
 
 
 def hold_every_point(points, one, many, metres):
@@ -104,37 +105,50 @@ def test_the_cells_of_a_circle_hold_every_point_of_it_and_none_twice(spark, metr
     assert max(map(len, around.values())) <= 256
 
 
-@pytest.mark.parametrize("metres", [0.0, 16.0, 5000.0, 16_000_000.0, 30_000_000.0])
 @pytest.mark.parametrize("largest", [False, True])
-def test_levels_hold_every_point_of_a_circle_of_any_radius(spark, metres, largest):
-    points = places(80, SEED + 2)
-    table = pa.table({"number": range(len(points)), "a": [p[0] for p in points], "b": [p[1] for p in points]})
+def test_levels_hold_every_point_of_a_circle_of_any_radius(spark, largest):
+    points, radii = places(80, SEED + 2), [0.0, 16.0, 5000.0, 16_000_000.0, 30_000_000.0]
+    rows = [(metres, *place) for metres in radii for place in points]
+    columns = dict(zip(("metres", "a", "b"), map(list, zip(*rows, strict=True)), strict=True))
+    table = pa.table({"number": range(len(rows)), **columns})
     spark.createDataFrame(table).createOrReplaceTempView("geo_points")
-    radius = exp.Literal.number(metres)
+    radius = exp.column("metres")
     grid, level = geodesy.Grid.levels(), geodesy.level_of(radius)
     levels = geodesy.level_steps(level, None if largest else radius, own)
     one = cells(spark, levels + geodesy.point_steps(*names("a", "b"), grid, own, True))
     many = cells(spark, levels + geodesy.circle_steps(*names("a", "b"), grid, own))
-    hold_every_point(points, one, many, metres)
+    for place, metres in enumerate(radii):
+        mine = range(place * len(points), (place + 1) * len(points))
+        its = [[(number - mine.start, cell) for number, cell in found if number in mine] for found in (one, many)]
+        hold_every_point(points, *its, metres)
 
 
-@pytest.mark.parametrize("metres", [0.0, 1e-6, 5.0, 900.0, 30_000.0, 1_000_000.0, 12_000_000.0, 20_015_114.0, 3e7])
-def test_the_chord_decides_as_the_distance_does(spark, metres):
+CHORDS = [0.0, 5.0, 20_015_114.0, 1e-6, 900.0, 30_000.0, 1_000_000.0, 12_000_000.0, 3e7]
+
+
+def decides_as_the_distance_does(spark, radii: list[float], radius: exp.Expr) -> None:
     """Also for points on the edge: the second of each pair lies within some ulps of the radius."""
     dice = random.Random(SEED)
-    pairs = list(zip(places(400), places(400, SEED + 1), strict=True))
-    for lat, lon in places(400, SEED + 3):
-        pairs.append(((lat, lon), near_the_edge(dice, lat, lon, metres)))
-    columns = [[pair[side][part] for pair in pairs] for side in (0, 1) for part in (0, 1)]
-    spark.createDataFrame(pa.table(dict(zip("abcd", columns, strict=True)))).createOrReplaceTempView("geo_pairs")
+    pairs = [(*a, *b, metres) for metres in radii for a, b in zip(places(400), places(400, SEED + 1), strict=True)]
+    for metres in radii:
+        pairs += [(*a, *near_the_edge(dice, *a, metres), metres) for a in places(400, SEED + 3)]
+    columns = dict(zip("abcdm", map(list, zip(*pairs, strict=True)), strict=True))
+    spark.createDataFrame(pa.table(columns)).createOrReplaceTempView("geo_pairs")
     sides = [geodesy.unit_vector(*names("a", "b")), geodesy.unit_vector(*names("c", "d"))]
     vectors = [side[letter] for side in sides for letter in "xyz"]
-    exact = f"{to_sql(geodesy.distance(*names('a', 'b', 'c', 'd')))} <= {metres!r}D"
-    for radius in (exp.Literal.number(metres), exp.column("m")):
-        quick = geodesy.is_within(exp.column("nothing"), vectors, geodesy.chord_limits(radius))
-        text = to_sql(quick).replace("nothing", exact)
-        rows = spark.sql(f"SELECT {exact}, {text} FROM (SELECT *, {metres!r}D AS m FROM geo_pairs)").collect()
-        assert [row[0] for row in rows] == [row[1] for row in rows]
+    exact = f"{to_sql(geodesy.distance(*names('a', 'b', 'c', 'd')))} <= m"
+    quick = geodesy.is_within(exp.column("nothing"), vectors, geodesy.chord_limits(radius))
+    rows = spark.sql(f"SELECT {exact}, {to_sql(quick).replace('nothing', exact)} FROM geo_pairs").collect()
+    assert [row[0] for row in rows] == [row[1] for row in rows]
+
+
+@pytest.mark.parametrize("metres", few(CHORDS, 3))
+def test_the_chord_decides_as_the_distance_does(spark, metres):
+    decides_as_the_distance_does(spark, [metres], exp.Literal.number(metres))
+
+
+def test_the_chord_decides_as_the_distance_does_for_radii_of_a_column(spark):
+    decides_as_the_distance_does(spark, CHORDS, exp.column("m"))
 
 
 def near_the_edge(dice: random.Random, lat: float, lon: float, metres: float) -> tuple[float, float]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from tocsin.cluster.statements.dialect import TocsinSpark
+from tocsin.sql.dialect import TocsinSpark
 
 
 @pytest.mark.parametrize(
