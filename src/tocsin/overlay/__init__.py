@@ -1,0 +1,1 @@
+"""Overlays between machines without a central part."""

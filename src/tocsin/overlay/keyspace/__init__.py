@@ -1,0 +1,1 @@
+"""Structured overlays: peers share a key space, and every key has exactly one owner."""

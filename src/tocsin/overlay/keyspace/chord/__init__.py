@@ -1,0 +1,1 @@
+"""Chord: a ring of hashed keys, fingers at powers of two, and virtual servers."""

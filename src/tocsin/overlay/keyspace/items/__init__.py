@@ -1,0 +1,1 @@
+"""The items of a member: stored, copied, handed over and queried."""

@@ -1,0 +1,1 @@
+"""What a key space is made of: keys, regions, their order, items, load."""
