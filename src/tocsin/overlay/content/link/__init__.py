@@ -1,0 +1,1 @@
+"""One link to a neighbour: sessions, sequence numbers, acknowledgements, and what waits to be sent."""

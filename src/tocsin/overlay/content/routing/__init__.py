@@ -1,0 +1,1 @@
+"""Which announcements a broker has, what it forwards, and where a publication goes."""

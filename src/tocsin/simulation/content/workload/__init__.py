@@ -1,0 +1,1 @@
+"""PADRES workload files: brokers, publishers of stock quotes and subscribers, on the simulated network."""
