@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import multiprocessing
 import resource
+import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import harness
-from benchmarks.harness import Table
+from benchmarks.before_after import ROOT, measure, tree
+from benchmarks.harness import Table, median
 from benchmarks.interests import network
 from tocsin.balancing.model.what_if import WhatIf
 from tocsin.balancing.strategies import registry
-from tocsin.balancing.strategies.peal.peal import Peal
+from tocsin.balancing.strategies.peal.peal import TRIGGER
 
 SIZES = [(10_000, 1_000, 10), (30_000, 3_000, 10), (100_000, 10_000, 30)]
 FULL = [(1_000_000, 10_000, 100)]
@@ -30,9 +33,36 @@ PRINTED: dict[str, Callable[[Any], Any]] = {
     "ldm": lambda one: one.migrate("LDM", 0.15, 0.0),
     "sdm": lambda one: one.migrate("SDM", 0.15, 0.0),
     "gsh": lambda one: one.shuffle(),
-    "peal, repair": lambda one: one.repair(Peal.trigger),
+    "peal, repair": lambda one: one.repair(TRIGGER),
 }
 LEAST = 50
+#: The last revision before strategies ran on hosts: a balancer with the limits written into it.
+BEFORE = "a0ba1e1"
+TURNS = 7
+#: Runs in either tree, and prints one line of JSON: by case the CPU seconds, the migrations and a digest of the plan.
+WHOLE_PLANS = """
+import hashlib, json, time
+from benchmarks.interests import network
+from tocsin.balancing.decisions import Limits
+from tocsin.balancing.strategies import registry
+try:
+    from tocsin.balancing.central_host import CentralHost as Host
+except ImportError:
+    from tocsin.balancing.balancer import Balancer as Host
+found = {{}}
+Host(network("clustered", 1_000, 100, 3), registry.make("peal")).plan(0.0)  # imports and first calls are not measured
+for kind, size, name, settings in {cases!r}:
+    load = network(kind, *size)
+    host = Host(load, registry.make(name, **settings), Limits(in_flight=10**9, per_broker=10**9, cool_down=0.0))
+    started = time.process_time()
+    plan = host.plan(0.0)
+    took = time.process_time() - started
+    moved = [tuple(map(int, each[:3])) for each in plan.migrations]
+    label = f"{{name}} {{settings.get('mode', '')}}".strip()
+    digest = hashlib.sha256(repr(moved).encode()).hexdigest()
+    found[f"{{kind}}, {{size[0]:,}} subscribers: {{label}}"] = [took, len(moved), digest]
+print(json.dumps(found))
+"""
 REPEATS = 5
 #: CPU seconds, migrations, the maximum over the bound, and peak memory in MB.
 Measured = tuple[float, int, float, float]
@@ -42,7 +72,7 @@ def run(full: bool) -> list[Table]:
     sizes = SIZES + (FULL if full else [])
     plain = growth("uniform", sizes, PLANS)
     grouped = growth("clustered", sizes, [("gsh", {"gamma": 0.0}), ("peal", {"mode": "auto"})])
-    return [against_printed(plain[1]), plain[0], grouped[0]]
+    return [against_printed(plain[1]), plain[0], grouped[0], against_before(full)]
 
 
 def growth(
@@ -129,15 +159,61 @@ def against_printed(ours: dict[str, float]) -> Table:
 def printed(name: str) -> float:
     """Times a transcription; these are beside the tests, as their reference."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "balancing"))
+    from literal_debs2019 import Literal
     from literal_peal import LiteralPeal
 
     harness.progress(f"as printed: {name}")
     load = network("uniform", *SIZES[0])
     rows = [set(load.rows[u].tolist()) for u in range(len(load.at))]
-    one = LiteralPeal(rows, load.at.tolist(), load.lam.tolist(), load.m)
+    transcription = LiteralPeal if name.startswith("peal") else Literal
+    one = transcription(rows, load.at.tolist(), load.lam.tolist(), load.m)
     started = time.process_time()
     PRINTED[name](one)
     return time.process_time() - started
+
+
+def against_before(full: bool, turns: int = TURNS, sizes: list[tuple[int, int, int]] | None = None) -> Table:
+    """Whole plans, with every decision, of the hosts and of what was there before; the two take turns."""
+    plans = [*PLANS, ("multistage", {"gamma": 0.3})]
+    uniform = [("uniform", size, *plan) for size in sizes or (SIZES if full else SIZES[:2]) for plan in plans]
+    script = WHOLE_PLANS.format(cases=[*uniform, ("clustered", (sizes or SIZES)[0], "peal", {"mode": "auto"})])
+    table = Table(
+        "Before and after the hosts: CPU seconds for a plan with all its decisions",
+        ["case", "before, s", "after, s", "after / before", "range", "migrations", "same plan"],
+        notes=[
+            f"Before: revision {BEFORE}, unpacked beside this one. Each tree in a process of its own, {turns} turns, "
+            "each turn both in changing order; medians, and the range of the ratios of all turns.",
+        ],
+    )
+    if not is_known(BEFORE):
+        table.notes.append("Not measured: this clone does not have the revision.")
+        return table
+    taken: dict[str, dict[Path, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    with tree(BEFORE) as before:
+        for turn in range(turns):
+            for folder in (before, ROOT) if turn % 2 == 0 else (ROOT, before):
+                harness.progress(f"whole plans: turn {turn + 1} of {turns}, {'after' if folder == ROOT else 'before'}")
+                for case, found in measure(folder, script).items():
+                    taken[case][folder].append(found)
+    for case, sides in taken.items():
+        old, new = (sides[folder] for folder in (before, ROOT))
+        ratios = sorted(b[0] / a[0] for a, b in zip(old, new, strict=True))
+        same = {each[2] for each in (*old, *new)}
+        table.add(
+            case,
+            median(each[0] for each in old),
+            median(each[0] for each in new),
+            f"{median(ratios):.2f}",
+            f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
+            new[0][1],
+            "yes" if len(same) == 1 else "NO",
+        )
+    return table
+
+
+def is_known(revision: str) -> bool:
+    command = ["git", "cat-file", "-e", f"{revision}^{{commit}}"]
+    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0
 
 
 if __name__ == "__main__":

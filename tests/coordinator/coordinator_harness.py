@@ -6,7 +6,7 @@ import itertools
 import random
 from typing import Any
 
-from tocsin.balancing.balancer import plan_for
+from tocsin.balancing.central_host import plan_for
 from tocsin.config import CoordinatorConfig, CoordinatorLimits
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.state import CoordinatorState

@@ -289,7 +289,7 @@ class SimulatedSubscribers:
 
     def check(self) -> None:
         state, limits = self.harness.state, self.harness.config.limits
-        pending = state.balancer.pending
+        pending = state.host.pending
         in_flight = {each.subscriber for each in state.migrations._in_flight.values()}
         assert {each.subscriber for each in pending.values()} == set(pending) and in_flight <= set(pending)
         assert len(pending) <= limits.in_flight
@@ -350,7 +350,7 @@ class SimulatedSubscribers:
         """Every accepted migration has ended or is pending."""
         notes = [note for note in self.harness.notes[self._since :] if note.kind == "migration"]
         accepted = sum(note.text.startswith("accepted") for note in notes)
-        assert accepted == len(notes) - accepted + len(self.harness.state.balancer.pending)
+        assert accepted == len(notes) - accepted + len(self.harness.state.host.pending)
 
     def accepted(self) -> int:
         return sum(note.text.startswith("accepted") for note in self.harness.notes if note.kind == "migration")

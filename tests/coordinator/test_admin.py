@@ -11,6 +11,7 @@ from coordinator_lab import coordinator
 
 from served import tocsin
 from tocsin.coordinator.admin import Admin
+from tocsin.coordinator.server import ROUTES
 from tocsin.errors import CrossOrigin, Unauthorized
 from tocsin.identity.part_keys import PartKey, Peer
 
@@ -124,7 +125,29 @@ def url(tmp_path_factory):
 def test_every_change_requires_the_admin_token(url, method, path):
     for headers in ({}, {"authorization": "Bearer guessed"}):
         assert httpx.request(method, url + path, headers=headers, timeout=60).status_code == 401
-    assert httpx.get(url + "/topology", timeout=60).json()["brokers"][0]["state"] == "gone"
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    assert httpx.get(url + "/topology", headers=headers, timeout=60).json()["brokers"][0]["state"] == "gone"
+
+
+#: What clients need, health, and the files of the page.
+OPEN = {"/", "/openapi.json", "/healthz", "/readyz", "/jwks.json", "/brokers", "/ui", "/ui/{path:path}"}
+
+
+@pytest.mark.parametrize("path", [each.path for each in ROUTES if each.method == "GET"])
+def test_beyond_loopback_every_view_requires_the_admin_token(url, path):
+    for headers in ({}, {"authorization": "Bearer guessed"}):
+        with httpx.stream("GET", url + path.replace("{channel}", "c"), headers=headers, timeout=60) as answer:
+            assert (answer.status_code == 401) is (path not in OPEN)
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    with httpx.stream("GET", url + path.replace("{channel}", "c"), headers=headers, timeout=60) as answer:
+        assert answer.status_code != 401
+
+
+def test_on_loopback_anybody_may_look_and_beyond_it_without_a_token_no_one():
+    admin("", "127.0.0.1").check_view([])
+    admin(TOKEN, "127.0.0.1").check_view([])
+    with pytest.raises(Unauthorized, match="TOCSIN_COORDINATOR_ADMIN_TOKEN"):
+        admin("", "0.0.0.0").check_view([(b"host", b"localhost")])
 
 
 def test_the_commands_send_the_admin_token(url):
@@ -133,8 +156,8 @@ def test_the_commands_send_the_admin_token(url):
     assert refused.returncode == 1 and b"--admin-token" in refused.stderr
     for given in ({"TOCSIN_COORDINATOR_ADMIN_TOKEN": TOKEN}, {}):
         option = [] if given else ["--admin-token", TOKEN]
-        for command in ("drain", "undrain"):
-            assert tocsin(command, "a", *where, *option, **given).returncode == 0
+        for command in (["drain", "a"], ["undrain", "a"], ["top", "--once"], ["balance", "log"], ["balance", "plan"]):
+            assert tocsin(*command, *where, *option, **given).returncode == 0
 
 
 @pytest.mark.parametrize("token", ["zwei Wörter", "line\nbreak", "tab\t"])

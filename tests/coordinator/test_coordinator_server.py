@@ -418,7 +418,8 @@ def test_what_everybody_reads_does_not_let_a_stranger_replace_a_connection(netwo
     with httpx.stream("GET", running.url + "/events?backlog=1000", timeout=60) as stream:
         feed = next(stream.iter_text())
     plan = httpx.get(running.url + "/balance/plan", timeout=60).text
-    assert not any(each in text for each in ids for text in (log, feed, plan))
+    of_broker = [httpx.get(found.url + path, timeout=60).text for path in ("/load", "/metrics", "/balancing")]
+    assert not any(each in text for each in ids for text in (log, feed, plan, *of_broker))
     shown = {each["subscriber"] for each in json.loads(log)["log"]} - {""}
     assert len(shown) >= 3
     for each in shown:

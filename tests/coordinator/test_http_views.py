@@ -139,6 +139,19 @@ def test_a_strategy_is_switched_and_switched_back(standalone: Coordinator) -> No
     assert httpx.put(f"{standalone.url}/strategy", json={"strategy": "peal"}, timeout=60).status_code == 200
 
 
+def test_a_component_is_swapped_and_what_runs_is_shown(standalone: Coordinator) -> None:
+    body = {"strategy": "ldm", "components": {"detector": {"use": "cov", "alpha": 0.4}}}
+    assert httpx.put(f"{standalone.url}/strategy", json=body, timeout=60).json()["strategy"] == "ldm"
+    found = httpx.get(f"{standalone.url}/balance/components", timeout=60).json()
+    assert (found["strategy"], found["running"]["detector"]) == ("ldm", {"use": "cov", "settings": {"alpha": 0.4}})
+    assert httpx.get(f"{standalone.url}/strategy", timeout=60).json()["components"] == body["components"]
+    (cov,) = [each for each in found["components"] if each["name"] == "cov"]
+    assert cov["runs_as"] == ["detector"] and cov["settings"]["alpha"] == {"type": "float", "default": 0.15}
+    assert httpx.put(f"{standalone.url}/strategy", json={"strategy": "peal"}, timeout=60).status_code == 200
+    found = httpx.get(f"{standalone.url}/balance/components", timeout=60).json()
+    assert found["running"]["balancer"]["use"] == "regroup"
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
@@ -149,6 +162,13 @@ def test_a_strategy_is_switched_and_switched_back(standalone: Coordinator) -> No
         ("/strategy", {"strategy": "ldm", "more": 1}, 400),
         ("/strategy", {"strategy": "ldm", "settings": {"alpha": None}}, 400),
         ("/strategy", {"strategy": "x" * 200}, 400),
+        ("/strategy", {"strategy": "ldm", "components": {"detector": "psychic"}}, 404),
+        ("/strategy", {"strategy": "ldm", "components": {"psychic": "cov"}}, 404),
+        ("/strategy", {"strategy": "ldm", "components": {"detector": "draining"}}, 400),
+        ("/strategy", {"strategy": "ldm", "components": {"detector": 3}}, 400),
+        ("/strategy", {"strategy": "ldm", "components": {"detector": {"use": "cov", "alpha": None}}}, 400),
+        ("/strategy", {"strategy": "ldm", "components": ["cov"]}, 400),
+        ("/strategy", {"strategy": "ldm", "components": {str(n): "cov" for n in range(40)}}, 400),
         ("/placement", {"placement": "psychic"}, 404),
         ("/placement", {"placement": ""}, 404),
         ("/placement", {"strategy": "ldm"}, 400),

@@ -8,7 +8,7 @@ import os
 import pytest
 from odd_strategies import Dies, Fails, Hangs, Prints, Unpicklable
 
-from tocsin.balancing.balancer import Balancer, plan_for
+from tocsin.balancing.central_host import CentralHost, plan_for
 from tocsin.balancing.model.load import Load
 from tocsin.balancing.plan_request import PlanRequest
 from tocsin.balancing.strategies import registry
@@ -23,7 +23,7 @@ def request(strategy=None) -> PlanRequest:
     load.rates(range(6), [10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
     for u in range(60):
         load.join(u, 0, [u % 6, (u + 1) % 6])
-    return Balancer(load, strategy or registry.make("peal")).snapshot(0.0)
+    return CentralHost(load, strategy or registry.make("peal")).snapshot(0.0)
 
 
 def run(work, **settings):

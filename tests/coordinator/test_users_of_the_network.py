@@ -50,6 +50,29 @@ async def test_a_user_registered_at_one_broker_connects_to_another(tmp_path: Pat
 
 
 @looped
+async def test_the_limits_of_a_user_hold_over_all_brokers(tmp_path: Path) -> None:
+    async with network(tmp_path, "a", "b", identity_subscriptions=3) as net:
+        await registered(net)
+
+        def subscribes() -> None:
+            phone = RestUser(net.brokers["a"].url, "ann", "phone")
+            watch = RestUser(net.brokers["b"].url, "ann", "watch")
+            first = [phone.subscribe("kind1"), phone.subscribe("kind2")][0]
+            watch.subscribe("kind1")
+            refused = watch.post("/subscribe", channel="OfKind", args={"kind": "kind2"})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (413, "limit_exceeded")
+            speaker = Speaker(net.brokers["b"].url, token=watch.token)
+            answer = speaker.ask("subscribe", channel="OfKind", args=["kind3"])
+            assert (answer["type"], answer["code"]) == ("error", "limit_exceeded")
+            assert len(watch.http.get("/listsubscriptions").json()["subscriptions"]) == 1, "nothing of it is kept"
+            assert phone.post("/unsubscribe", subscription=first).status_code == 200
+            assert speaker.ask("subscribe", channel="OfKind", args=["kind3"])["type"] == "subscribed"
+            speaker.close()
+
+        await asyncio.to_thread(subscribes)
+
+
+@looped
 async def test_logged_in_clients_are_drained_like_all_others(tmp_path: Path) -> None:
     async with network(tmp_path, "a", "b", "c") as net:
         await registered(net)

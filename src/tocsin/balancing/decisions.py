@@ -1,15 +1,19 @@
-"""What a balancer decides about one suggested migration, for which reason, and within which limits."""
+"""What a host decides about one suggested migration, for which reason, and within which limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
+from typing import Any
 
+from tocsin.balancing.host.actions import ActionKind
 from tocsin.balancing.model.migration import Migration
-from tocsin.balancing.regroup_gate import Proposal
+
+#: What brokers can carry out for the host that decides about all of them.
+EXECUTES = frozenset({ActionKind.MIGRATE})
 
 
-class Reason(Enum):
+class Reason(StrEnum):
     ACCEPTED = "accepted"
     ELSEWHERE = "the subscriber is not at the source"
     SAME = "source and target are the same"
@@ -44,20 +48,21 @@ class Limits:
 class Decision:
     time: float
     migration: Migration
-    reason: Reason
+    reason: str  # a Reason, or that of a guard of another package
     before: float  # the highest relative load before it, as if pending migrations were done
     after: float
+    criterion: str = ""
 
     @property
     def accepted(self) -> bool:
-        return self.reason is Reason.ACCEPTED
+        return self.reason == Reason.ACCEPTED
 
 
 @dataclass
 class Plan:
-    """Begin ``migrations`` now and cancel the ``dropped`` ones. ``proposal``: what the strategy would do later."""
+    """Begin ``migrations`` now and cancel the ``dropped`` ones. ``found``: what balancers found out, by criterion."""
 
     migrations: list[Migration] = field(default_factory=list)
     dropped: list[Migration] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    proposal: Proposal | None = None
+    found: dict[str, Any] = field(default_factory=dict)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tocsin.balancing.decisions import Limits
+from tocsin.balancing.central_guards import CentralGuard
 from tocsin.balancing.model.load import Load
 from tocsin.balancing.model.migration import Migration
-from tocsin.balancing.regroup_gate import RegroupGate
 from tocsin.balancing.strategies.strategy import Strategy
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """``load`` is a snapshot that the planner may change. ``cooling``: when each subscriber may migrate again."""
+    """``load`` is a snapshot that the planner may change. ``ended``: when each subscriber last migrated."""
 
     load: Load
     strategy: Strategy
-    limits: Limits
+    guards: list[CentralGuard]
     pending: dict[int, Migration]
-    cooling: dict[int, float]
+    ended: dict[int, float]
     now: float
-    gate: RegroupGate = field(default_factory=RegroupGate)

@@ -1,4 +1,4 @@
-"""``tocsin balance``, ``drain``, ``undrain`` and ``top``: the coordinator's decisions and its view of the network."""
+"""``tocsin balance``, ``drain``, ``undrain``, ``forget`` and ``top``: decisions and view of the coordinator."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from rich.table import Table
 from rich.text import Text
 
 from tocsin.balancing.model.loads import figure
+from tocsin.cli.components import show_components, use_strategy
+from tocsin.cli.coordinator_options import COORDINATOR, CoordinatorToken, Where
 from tocsin.cli.http import Client, bearer, path
-from tocsin.cli.output import Json, out, print_json, print_line, print_table
+from tocsin.cli.output import URL, Json, Token, Url, out, print_json, print_line, print_table
+from tocsin.cli.peers import show_peers
 from tocsin.errors import TocsinError
 
-Where = Annotated[str, typer.Option("--coordinator", envvar="TOCSIN_COORDINATOR", help="Address of the coordinator.")]
-COORDINATOR = "http://127.0.0.1:8482"
-Token = Annotated[
-    str,
-    typer.Option("--admin-token", envvar="TOCSIN_COORDINATOR_ADMIN_TOKEN", help="The coordinator's admin token."),
-]
 BrokerName = Annotated[str, typer.Argument(help="Name of a broker.")]
 
 balance = typer.Typer(no_args_is_help=True, help="Show the coordinator's decisions and its present plan.")
+balance.command("peers")(show_peers)
+balance.command("components")(show_components)
+balance.command("use")(use_strategy)
 
 
 @balance.command("log")
 def show_log(
     coordinator: Where = COORDINATOR,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many of the newest decisions.")] = 50,
+    admin_token: CoordinatorToken = "",
     json: Json = False,
 ) -> None:
     """Print the newest decisions with their reasons: placements, migrations, brokers that joined and left.
@@ -41,7 +42,7 @@ def show_log(
     Example:
       tocsin balance log --limit 20
     """
-    with Client(coordinator) as client:
+    with Client(coordinator, admin_token) as client:
         entries = client.call("GET", "/balance/log", params={"limit": limit})["log"]
     if json:
         print_json(entries)
@@ -59,6 +60,7 @@ def show_log(
 @balance.command("plan")
 def show_plan(
     coordinator: Where = COORDINATOR,
+    admin_token: CoordinatorToken = "",
     json: Json = False,
 ) -> None:
     """Print the migrations that the coordinator would plan now. Nothing is carried out.
@@ -67,7 +69,7 @@ def show_plan(
     Example:
       tocsin balance plan
     """
-    with Client(coordinator) as client:
+    with Client(coordinator, admin_token) as client:
         plan = client.call("GET", "/balance/plan")
     if json:
         print_json(plan)
@@ -89,7 +91,9 @@ def show_plan(
         print_line(deferred["text"] + (f", evaluated again in {deferred['next_evaluation']:.0f} s" if held else ""))
 
 
-def drain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Token = "", json: Json = False) -> None:
+def drain(
+    broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: CoordinatorToken = "", json: Json = False
+) -> None:
     """Drain a broker: its subscribers migrate to others, and new subscribers are not placed there.
 
     \b
@@ -99,7 +103,9 @@ def drain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Tok
     _switch(broker, "drain", coordinator, admin_token, json)
 
 
-def undrain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: Token = "", json: Json = False) -> None:
+def undrain(
+    broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: CoordinatorToken = "", json: Json = False
+) -> None:
     """Let a drained broker accept subscribers again.
 
     \b
@@ -107,6 +113,38 @@ def undrain(broker: BrokerName, coordinator: Where = COORDINATOR, admin_token: T
       tocsin undrain north
     """
     _switch(broker, "undrain", coordinator, admin_token, json)
+
+
+def forget(
+    broker: BrokerName,
+    coordinator: Where = COORDINATOR,
+    admin_token: CoordinatorToken = "",
+    url: Url = URL,
+    token: Token = "",
+    json: Json = False,
+) -> None:
+    """Forget a broker that is gone for good, or has lost its home: another one may have its name.
+
+    A name belongs to the key in the home of its first broker. Its subscriptions at the data cluster stay, for the next
+    broker of this name; DROP BROKER deletes them. An empty --coordinator or --url leaves that part out.
+
+    \b
+    Example:
+      tocsin forget north
+    """
+    done: list[str] = []
+    if url:
+        with Client(url, token) as cluster:
+            cluster.call("DELETE", path("brokers", broker, "key"))
+        done.append("data cluster")
+    if coordinator:
+        with Client(coordinator) as client:
+            client.call("DELETE", path("brokers", broker), headers=bearer(admin_token))
+        done.append("coordinator")
+    if json:
+        print_json({"broker": broker, "forgotten": done})
+    else:
+        print_line(f"another broker may have the name {broker} at: {', '.join(done) or 'no part'}")
 
 
 def _switch(broker: str, what: str, coordinator: str, token: str, json: bool) -> None:
@@ -121,6 +159,7 @@ def _switch(broker: str, what: str, coordinator: str, token: str, json: bool) ->
 def top(
     coordinator: Where = COORDINATOR,
     once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
+    admin_token: CoordinatorToken = "",
     json: Json = False,
 ) -> None:
     """Show brokers, load, balance and migrations, live. Ctrl-C ends it.
@@ -129,7 +168,7 @@ def top(
     Example:
       tocsin top
     """
-    with Client(coordinator) as client:
+    with Client(coordinator, admin_token) as client:
         if json or once or not out().is_terminal:
             found = client.call("GET", "/topology")
             print_json(found) if json else out().print(screen(found))
@@ -153,7 +192,7 @@ def screen(found: dict[str, Any]) -> Group:
     head = Text(
         f"{found['subscribers']:,} subscribers   cov {found['cov']:.3f}   maximum {figure(found['maximum'])} "
         f"(bound {figure(found['bound'])})   {found['pending']} migrating   "
-        f"placement {found['placement']}   strategy {found['strategy'] or 'none'}"
+        f"placement {found['placement']}   {shown_strategy(found)}"
     )
     if not found["brokers"]:
         return Group(head, Text("No broker has registered yet: tocsin broker --coordinator ADDRESS"))
@@ -176,6 +215,12 @@ def screen(found: dict[str, Any]) -> Group:
             f"{each['leaving']}",
         )
     return Group(head, table)
+
+
+def shown_strategy(found: dict[str, Any]) -> str:
+    if found.get("balancing") == "peers":
+        return "brokers balance among themselves"
+    return f"strategy {found['strategy'] or 'none'}"
 
 
 def clock(seconds: float) -> str:

@@ -23,7 +23,9 @@ def coordinator(
     strategy: Annotated[str | None, typer.Option(help="How load is balanced; '' for not at all.")] = None,
     admin_token: Annotated[
         str | None,
-        typer.Option(help="Token for drain, undrain and other changes; better set in TOCSIN_COORDINATOR_ADMIN_TOKEN."),
+        typer.Option(
+            help="Token of operators, who watch and change the network; better set in TOCSIN_COORDINATOR_ADMIN_TOKEN."
+        ),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of the data cluster, for the page.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --coordinator`.")] = None,

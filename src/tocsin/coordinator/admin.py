@@ -1,4 +1,4 @@
-"""Authorises changes of the network: draining and forgetting a broker, choosing another strategy."""
+"""Authorises changes of the network, such as draining a broker, and views of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Admin:
         """Raise unless the request may make changes; every route that makes changes begins with this."""
         if self._expected is None:
             if not self._inside:
-                raise Unauthorized("changes from other machines need an admin token", hint=SET_IT)
+                raise Unauthorized("requests of operators from other machines need an admin token", hint=SET_IT)
             host, origin = header(headers, b"host"), header(headers, b"origin")
             if origin is not None and not same_origin(origin, host):
                 raise CrossOrigin("without an admin token only this server's own page may make changes", hint=SET_IT)
@@ -37,3 +37,8 @@ class Admin:
                 raise CrossOrigin("without an admin token the request must use this machine's own name", hint=NAME_IT)
         elif not hmac.compare_digest(header(headers, b"authorization") or b"", self._expected):
             raise Unauthorized("wrong or missing admin token", hint=GIVE_IT)
+
+    def check_view(self, headers: Headers) -> None:
+        """Raise unless the request may see the network: brokers, their load, channels, decisions."""
+        if not self._inside:
+            self.check(headers)

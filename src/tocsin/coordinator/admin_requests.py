@@ -6,6 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from tocsin.config import Components
+from tocsin.identity.messages import Password
+
 
 class StrategyRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """`PUT /strategy`."""
@@ -14,6 +17,18 @@ class StrategyRequest(Struct, frozen=True, forbid_unknown_fields=True):
     settings: Annotated[
         dict[str, float | str], Meta(max_length=32, description="those that differ from the default")
     ] = field(default_factory=dict)
+    components: Annotated[
+        Components,
+        Meta(
+            max_length=32, description="instead of the strategy's own, by place; `GET /balance/components` lists them"
+        ),
+    ] = field(default_factory=dict)
+
+
+class PasswordRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """`PUT /users/{user}/password`."""
+
+    password: Password
 
 
 class RolesRequest(Struct, frozen=True, forbid_unknown_fields=True):

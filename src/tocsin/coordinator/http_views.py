@@ -13,18 +13,21 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tocsin.balancing import placement
+from tocsin.balancing.catalogue.places import COORDINATOR, catalogue
+from tocsin.balancing.catalogue.view import view
 from tocsin.balancing.strategies import registry
 from tocsin.coordinator.admin import Admin
 from tocsin.coordinator.core import events as ev
-from tocsin.coordinator.core import reconfiguration
+from tocsin.coordinator.core import reconfiguration, strategy_chain
 from tocsin.coordinator.event_feed import TOPOLOGY
 from tocsin.dashboard.files import Page
 from tocsin.errors import CrossOrigin, NoSuchPath, Unauthorized
+from tocsin.http.addresses import client_of
 from tocsin.http.budgets import Budget, counted_elsewhere, file_limit
 from tocsin.http.forwarder import ForwardedResponse, Forwarder
 from tocsin.http.requests import from_query, header
 from tocsin.http.responses import HeldStream, answer, encoder
-from tocsin.http.routes import route
+from tocsin.http.routes import OBSERVER, route
 from tocsin.http.tls import Tls
 from tocsin.identity.part_keys import Peer
 from tocsin.wire.join import Joined
@@ -73,13 +76,14 @@ class Viewing:
         "GET /topology",
         "brokers, load, balance, migrations; with `wait` as soon as the version differs from it, within 25 s",
         "`version`, `time`, `brokers`, `subscribers`, `cov`, `mean`, `maximum`, `bound`, `pending`, `strategy`, "
-        "`placement`",
+        "`balancing`, `placement`",
+        OBSERVER,
         query=Wait,
     )
     async def topology(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Wait)
         if query.wait is not None:
-            with self.streams.one(client_of(request)), counted_elsewhere(request.scope):
+            with self.streams.one(client_of(request.scope)), counted_elsewhere(request.scope):
                 await self.watch.until_not(query.wait, LONGEST_WAIT)
         return Response(self.topology_json(), media_type="application/json")
 
@@ -95,29 +99,42 @@ class Viewing:
         "GET /events",
         "what happens, as it happens (Server-Sent Events); the newest `backlog` notes and samples first",
         "`note`, `sample`, `topology`, `hello`, `gap`",
+        OBSERVER,
         query=Following,
     )
     async def events(self, request: Request) -> Response:
         query = from_query(request.scope["query_string"], Following)
         last = request.headers.get("last-event-id", query.after)
         held = ExitStack()
-        held.enter_context(self.streams.one(client_of(request)))
+        held.enter_context(self.streams.one(client_of(request.scope)))
         held.enter_context(counted_elsewhere(request.scope))
         return HeldStream(held, self.watch.events(last, query.backlog, self.topology_json), "text/event-stream", SSE)
 
-    @route("GET /strategy", "how load is balanced", "`strategy`, `settings`, `known`")
+    @route("GET /strategy", "how load is balanced", "`strategy`, `settings`, `components`, `known`", OBSERVER)
     async def strategy(self, request: Request) -> Any:
         config = self.coordinator.state.config
         known = {name: shown(registry.parameters(name)) for name in reconfiguration.known()}
         settings = known.get(config.strategy, {}) | config.settings
-        return {"strategy": config.strategy, "settings": settings, "known": known}
+        components = config.balancing.components
+        return {"strategy": config.strategy, "settings": settings, "components": components, "known": known}
 
-    @route("GET /placement", "how new subscribers are placed", "`placement`, `known`")
+    @route(
+        "GET /balance/components",
+        "the components that strategies can be made of, and those that run",
+        "`place`, `strategy`, `running`, `components`",
+        OBSERVER,
+    )
+    async def components(self, request: Request) -> Any:
+        config = self.coordinator.state.config
+        strategy = config.strategy if config.balancing.mode == "coordinator" else ""
+        return view(catalogue(COORDINATOR), strategy, strategy_chain.running(config))
+
+    @route("GET /placement", "how new subscribers are placed", "`placement`, `known`", OBSERVER)
     async def placement(self, request: Request) -> Any:
         config = self.coordinator.state.config
         return {"placement": config.placement, "known": list(placement.PLACEMENTS)}
 
-    @route("GET /cluster/channels", "the channels of the data cluster, without their queries", "`channels`")
+    @route("GET /cluster/channels", "the channels of the data cluster, without their queries", "`channels`", OBSERVER)
     async def channels(self, request: Request) -> Response:
         """The page may only talk to its own origin. Queries and errors, which quote them, are not for everybody."""
         url = await self._cluster_url()
@@ -131,12 +148,12 @@ class Viewing:
             found = {"channels": [{name: each.get(name) for name in shown} for each in found["channels"]]}
         return answer(found, status)
 
-    @route("GET /cluster/channels/{channel}/executions", "what a channel has found", "what that answers")
+    @route("GET /cluster/channels/{channel}/executions", "what a channel has found", "what that answers", OBSERVER)
     async def executions(self, request: Request) -> Response:
         path = request.scope["raw_path"].removeprefix(b"/cluster")
         async with AsyncExitStack() as held:
             if "wait" in request.query_params:
-                held.enter_context(self._polls.one(client_of(request)))
+                held.enter_context(self._polls.one(client_of(request.scope)))
             url = await self._cluster_url()
             response = await self.cluster.forward(request, url, path, self.peer.headers)
             self._joined(response.status_code)
@@ -172,10 +189,6 @@ class Viewing:
     @route("GET /ui/{path:path}", "the page for watching and operating", "a file")
     async def page(self, request: Request) -> Response:
         return self._page.respond(request, request.path_params["path"])
-
-
-def client_of(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def shown(parameters: dict[str, Any]) -> dict[str, float | str]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import IO, Any
 
-from tocsin.balancing.balancer import plan_for
+from tocsin.balancing.central_host import plan_for
 from tocsin.balancing.decisions import Plan
 from tocsin.balancing.plan_request import PlanRequest
 from tocsin.errors import SystemFailure

@@ -22,7 +22,7 @@ from starlette.routing import Route, Router
 
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.admin import Admin
-from tocsin.coordinator.admin_requests import PlacementRequest, RolesRequest, StrategyRequest
+from tocsin.coordinator.admin_requests import PasswordRequest, PlacementRequest, RolesRequest, StrategyRequest
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.coordinator.event_feed import EventFeed
@@ -32,16 +32,18 @@ from tocsin.coordinator.store import Store, open_store
 from tocsin.coordinator.write_behind import WriteBehind
 from tocsin.errors import LeaseHeld, NotReady, SystemFailure, Unauthorized, UserError
 from tocsin.http.access import Access
+from tocsin.http.addresses import Proxies, client_of
 from tocsin.http.openapi import document
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import from_json, from_query, media_type, read_body
 from tocsin.http.responses import answer
-from tocsin.http.routes import ADMIN, BROKER, Described, all_routes, route
+from tocsin.http.routes import ADMIN, BROKER, OBSERVER, Described, all_routes, route
 from tocsin.http.server import WebServer, no_such_path
 from tocsin.http.tls import Tls
 from tocsin.identity import messages as it
 from tocsin.identity.part_keys import PartGate, PartKey
-from tocsin.identity.service import IdentityService
+from tocsin.identity.rate_limit import AddressLimit
+from tocsin.identity.service import KEYS_FILE, IdentityService
 from tocsin.identity.user_store import UserStore
 from tocsin.steady_clock import SteadyClock
 from tocsin.wire import reports
@@ -60,11 +62,18 @@ BODY_BYTES = 64 * 1024
 OF_USERS = (it.Exchange, it.PassedOn)
 #: Notes and samples from before the start that the event feed offers.
 PAST = 2_000
+#: Requests without credentials, and placements among them, in a minute from one address.
+REQUESTS, PLACEMENTS = 3_000.0, 600.0
 
 
 class Since(Struct, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=0)] = 0
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 200
+
+
+class UsersAfter(Struct, forbid_unknown_fields=True):
+    after: Annotated[str, Meta(max_length=1_024)] = ""
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
 
 
 class Coordinator:
@@ -174,6 +183,9 @@ class App(Viewing):
         super().__init__(coordinator, admin, tls)
         self.gate = PartGate(COORDINATOR, coordinator.key, coordinator.config.join_secret)
         self.identity = identity
+        limits, clock = coordinator.config.limits, coordinator.clock
+        self._requests = AddressLimit("requests", limits.requests, REQUESTS, clock)
+        self._placements = AddressLimit("placements", limits.placements, PLACEMENTS, clock)
         self.router = Router(
             [Route(each.path, self._endpoint(each), methods=[each.method]) for each in ROUTES],
             redirect_slashes=False,
@@ -198,6 +210,10 @@ class App(Viewing):
                     self._check_broker(request)
                 except Unauthorized as error:  # a user must not take it for a refusal of its own
                     raise (NotReady(error.message, hint=error.hint) if each.body in OF_USERS else error) from None
+            else:
+                self._requests.take(client_of(request.scope))
+                if each.who == OBSERVER:
+                    self.admin.check_view(request.scope["headers"])
             arguments = {} if each.body is None else {"body": await read(request, each.body, limit)}
             found = await handler(request, **arguments)
             return found if isinstance(found, Response) else answer(found)
@@ -248,6 +264,7 @@ class App(Viewing):
 
     @route("POST /requestbroker", "choose the broker of a subscriber", reports.Placement)
     async def requestbroker(self, request: Request, body: reports.BrokerRequest) -> Any:
+        self._placements.take(client_of(request.scope))
         return self.coordinator.handle(ev.Place(None, body))
 
     @route("POST /registeruser", "a new user", it.Changed)
@@ -279,7 +296,22 @@ class App(Viewing):
         return self.identity.issuer.jwks()
 
     async def _person(self, request: Request, call: it.AnyCall) -> Any:
-        return await self.identity.call(call, request.client.host if request.client else "")
+        return await self.identity.call(call, client_of(request.scope))
+
+    @route(
+        "GET /users", "users by name, the first `limit` after the name `after`", it.UserList, ADMIN, query=UsersAfter
+    )
+    async def list_users(self, request: Request) -> Any:
+        query = from_query(request.scope["query_string"], UsersAfter)
+        return await self.identity.users(query.after, query.limit)
+
+    @route("DELETE /users/{user}", "delete a user and all that is kept for it", it.Changed, ADMIN)
+    async def delete_user(self, request: Request) -> Any:
+        return await self.identity.delete_user(request.path_params["user"])
+
+    @route("PUT /users/{user}/password", "another password for a user; all its tokens end", it.Changed, ADMIN)
+    async def put_password(self, request: Request, body: PasswordRequest) -> Any:
+        return await self.identity.reset_password(request.path_params["user"], body.password)
 
     @route("POST /users/{user}/revoke", "end all tokens of a user; what is durable stays", it.Changed, ADMIN)
     async def revoke(self, request: Request) -> Any:
@@ -343,7 +375,9 @@ class App(Viewing):
         "PUT /strategy", "balance in another way from now on, also after a restart", "`strategy`, `placement`", ADMIN
     )
     async def put_strategy(self, request: Request, body: StrategyRequest) -> Any:
-        return await self.coordinator.handle_durably(ev.Reconfigure(None, body.strategy, body.settings))
+        return await self.coordinator.handle_durably(
+            ev.Reconfigure(None, body.strategy, body.settings, components=body.components)
+        )
 
     @route(
         "PUT /placement",
@@ -364,6 +398,7 @@ class App(Viewing):
         "GET /history",
         "the newest `limit` samples of the balance (above 1,000: as an operator)",
         "`samples`",
+        OBSERVER,
         query=Since,
     )
     async def history(self, request: Request) -> Any:
@@ -375,6 +410,7 @@ class App(Viewing):
         "GET /balance/plan",
         "the plan of now, without carrying it out",
         "`strategy`, `before`, `after`, `bound`, `migrations`, `refused`, `deferred`",
+        OBSERVER,
     )
     async def plan(self, request: Request) -> Any:
         plan, public_id = await self.coordinator.call(ev.ShowPlan), self.coordinator.public_id
@@ -388,6 +424,7 @@ class App(Viewing):
         "GET /balance/log",
         "the newest `limit` decisions after number `after` (above 1,000: as an operator)",
         "`log`",
+        OBSERVER,
         query=Since,
     )
     async def log(self, request: Request) -> Any:
@@ -420,7 +457,13 @@ class Server(WebServer):
         self.tls = Tls.of(config)
         listening = partial(announce, "listening")
         super().__init__(
-            self.answer, access, grace=GRACE, limits=config.http, listening=listening, tls=self.tls.server()
+            self.answer,
+            access,
+            grace=GRACE,
+            limits=config.http,
+            proxies=Proxies(config.trusted_proxies, config.proxy_header),
+            listening=listening,
+            tls=self.tls.server(),
         )
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
@@ -441,11 +484,11 @@ class Server(WebServer):
                 file,
                 config.identity,
                 time.time,
-                expiry=SteadyClock(config.identity.clock_grace).expiry,
+                expiry=lambda last: SteadyClock(config.identity.clock_grace, last).expiry,
                 lease=True,
             )
             held.callback(users.close)
-            identity = IdentityService(users)
+            identity = IdentityService(users, keys_file=Path(config.home) / KEYS_FILE)
             held.callback(identity.close)
             loop = asyncio.get_running_loop()
             coordinator = Coordinator(config, store, loop.time, self._end)

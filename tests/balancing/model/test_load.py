@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from seeds import examples
 from tocsin.balancing.model.load import NOWHERE, Load, Status
 from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.model.what_if import WhatIf
@@ -113,7 +114,7 @@ def agree(loads, formulas: Formulas) -> None:
         np.testing.assert_allclose(loads.cov, formulas.cov(), rtol=1e-6, atol=1e-6)
 
 
-Updates.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+Updates.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 TestUpdates = Updates.TestCase
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eager import EAGER
-from tocsin.balancing.balancer import Balancer
+from seeds import examples
+from tocsin.balancing.central_host import CentralHost
 from tocsin.balancing.decisions import Limits
 from tocsin.balancing.model.load import Load, Status
 from tocsin.balancing.model.what_if import WhatIf
@@ -23,7 +24,7 @@ def suggested(name: str, load: Load) -> list:
 
 
 @ALL
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(load=clusters())
 def test_every_strategy_suggests_valid_migrations_and_meets_its_objective(name, load):
     strategy = registry.make(name, **EAGER.get(name, {}))
@@ -47,10 +48,10 @@ def test_every_strategy_suggests_valid_migrations_and_meets_its_objective(name, 
 
 
 @ALL
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(load=clusters(), most=st.integers(1, 20))
 def test_no_accepted_migration_exceeds_a_limit_or_raises_the_maximum(name, load, most):
-    balancer = Balancer(load, registry.make(name, **EAGER.get(name, {})), Limits(in_flight=most, per_broker=7))
+    balancer = CentralHost(load, registry.make(name, **EAGER.get(name, {})), Limits(in_flight=most, per_broker=7))
     ceiling = load.loads.maximum
     live = load.live
     plan = balancer.plan(0.0)
@@ -69,7 +70,7 @@ def test_no_accepted_migration_exceeds_a_limit_or_raises_the_maximum(name, load,
 
 
 @ALL
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(load=clusters())
 def test_repeated_plans_come_to_an_end(name, load):
     """Carrying out plan after plan leads to an empty one: no migration storm."""

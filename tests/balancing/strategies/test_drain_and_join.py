@@ -7,14 +7,14 @@ from itertools import pairwise
 import pytest
 from clusters import skewed
 
-from tocsin.balancing import Balancer, Limits, Status, WhatIf
+from tocsin.balancing import CentralHost, Limits, Status, WhatIf
 from tocsin.balancing.strategies import registry
 
 ENOUGH = Limits(in_flight=10_000, per_broker=10_000)
 
 
 def carried_out(load, name: str, limits: Limits = ENOUGH, **settings):
-    plan = Balancer(load, registry.make(name, **settings), limits).plan(0.0)
+    plan = CentralHost(load, registry.make(name, **settings), limits).plan(0.0)
     for migration in plan.migrations:
         load.attach(migration.subscriber, migration.target)
     return plan

@@ -9,7 +9,7 @@ from benchmarks.interests import network
 from tocsin.balancing.model.what_if import WhatIf
 from tocsin.balancing.strategies.debs2019.gsh import shuffle
 from tocsin.balancing.strategies.peal.groups import find_groups
-from tocsin.balancing.strategies.peal.peal import Peal
+from tocsin.balancing.strategies.peal.peal import peal
 from tocsin.errors import UserError
 
 SIZE = {"subscribers": 3_000, "subscriptions": 500, "brokers": 6}
@@ -34,7 +34,7 @@ def fewest(view: WhatIf, target: float) -> int:
 def test_repair_is_as_low_as_a_shuffle_with_about_the_fewest_migrations(kind, unequal):
     load = network(kind, **SIZE, unequal=unequal)
     reached = shuffle(WhatIf(load))[2]
-    migrations = list(Peal("repair", trigger=0.0).suggest(WhatIf(load)))
+    migrations = list(peal("repair", trigger=0.0).suggest(WhatIf(load)))
     assert load.as_if(migrations).maximum <= reached * (1 + 1e-9)
     assert len(migrations) <= 1.25 * fewest(WhatIf(load), reached)
 
@@ -43,7 +43,7 @@ def test_repair_is_as_low_as_a_shuffle_with_about_the_fewest_migrations(kind, un
 def test_regrouping_approaches_the_bound_with_fewer_migrations_than_a_shuffle(balanced):
     load = network("clustered", **SIZE, noise=0.0, balanced=balanced)
     us, targets, reached = shuffle(WhatIf(load))
-    migrations = list(Peal().suggest(WhatIf(load)))
+    migrations = list(peal().suggest(WhatIf(load)))
     after = load.as_if(migrations)
     assert after.maximum <= 1.02 * load.lower_bound() < reached
     assert len(migrations) < (load.at[us] != targets).sum()
@@ -52,7 +52,7 @@ def test_regrouping_approaches_the_bound_with_fewer_migrations_than_a_shuffle(ba
 def test_every_prefix_of_a_plan_keeps_the_maximum():
     load = network("clustered", **SIZE)
     view, highest = WhatIf(load), load.loads.maximum
-    migrations = list(Peal().suggest(WhatIf(load)))
+    migrations = list(peal().suggest(WhatIf(load)))
     seen = []
     for migration in migrations:
         view.migrate(migration.subscriber, migration.target)
@@ -62,12 +62,12 @@ def test_every_prefix_of_a_plan_keeps_the_maximum():
 
 
 def test_a_balanced_network_without_groups_gets_no_migrations():
-    assert list(Peal(trigger=0.1).suggest(WhatIf(network("uniform", **SIZE, balanced=True)))) == []
+    assert list(peal(trigger=0.1).suggest(WhatIf(network("uniform", **SIZE, balanced=True)))) == []
 
 
 def test_an_imbalance_below_the_trigger_gets_no_migrations():
     load = network("uniform", **SIZE)
-    assert list(Peal(trigger=10.0).suggest(WhatIf(load))) == []
+    assert list(peal(trigger=10.0).suggest(WhatIf(load))) == []
 
 
 def test_find_groups_recovers_the_communities():
@@ -82,11 +82,11 @@ def test_find_groups_recovers_the_communities():
 
 def test_an_unknown_mode_is_refused():
     with pytest.raises(UserError, match="auto, repair, regroup"):
-        Peal("fifth")
+        peal("fifth")
 
 
 @pytest.mark.parametrize("name", ["trigger", "price", "least", "goal", "evaluations", "rest"])
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_an_invalid_parameter_is_refused(name, value):
-    with pytest.raises(UserError, match=f"{name} of peal"):
-        Peal(**{name: value})
+    with pytest.raises(UserError, match=f"{name} of (peal|balancer regroup)"):
+        peal(**{name: value})

@@ -9,12 +9,13 @@ from clusters import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seeds import examples
 from tocsin.balancing.model.load import Status
 from tocsin.balancing.model.what_if import WhatIf
 from tocsin.balancing.strategies.debs2019.gsh import shuffle
 from tocsin.balancing.strategies.peal.group_assignment import assigned, chosen, shares
 from tocsin.balancing.strategies.peal.groups import Groups, find_groups
-from tocsin.balancing.strategies.peal.peal import Peal
+from tocsin.balancing.strategies.peal.peal import peal
 from tocsin.balancing.strategies.peal.refinement import refine
 from tocsin.balancing.strategies.peal.regroup import regrouped
 
@@ -26,20 +27,20 @@ SIZE = {"subscribers": 4_000, "subscriptions": 500, "brokers": 8}
 def test_it_comes_within_2_percent_of_the_bound_with_fewer_migrations_than_a_shuffle(seed, unequal):
     load = network("clustered", seed=seed, unequal=unequal, noise=0.02)
     us, targets, _ = shuffle(WhatIf(load))
-    migrations = list(Peal(trigger=0.0).suggest(WhatIf(load)))
+    migrations = list(peal(trigger=0.0).suggest(WhatIf(load)))
     assert load.as_if(migrations).maximum <= 1.02 * load.lower_bound()
     assert len(migrations) < (load.at[us] != targets).sum()
 
 
 def test_a_regrouped_network_gets_few_migrations():
     load = network("clustered", **SIZE)
-    peal = Peal(trigger=0.0)
-    for migration in peal.suggest(WhatIf(load)):
+    strategy = peal(trigger=0.0)
+    for migration in strategy.suggest(WhatIf(load)):
         load.attach(migration.subscriber, migration.target)
-    assert len(list(peal.suggest(WhatIf(load)))) <= 0.02 * SIZE["subscribers"]
+    assert len(list(strategy.suggest(WhatIf(load)))) <= 0.02 * SIZE["subscribers"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.integers(1, 6).flatmap(
         lambda m: st.tuples(
@@ -59,7 +60,7 @@ def test_every_group_gets_its_hosts_and_shares_sum_up_to_the_groups(drawn, hosts
     assert (found[~is_host] == 0).all() and (found >= 0).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(load=clusters(), hosts=st.integers(0, 3), draw=st.randoms(use_true_random=False))
 def test_with_any_groups_no_subscriber_is_lost_or_sent_to_a_closed_broker(load, hosts, draw):
     before, view = WhatIf(load), WhatIf(load)
@@ -99,7 +100,7 @@ def test_refinement_keeps_the_balance_and_lowers_the_incoming_load():
 def test_regrouping_respects_the_limit_of_a_broker():
     load = network("clustered", **SIZE, balanced=True)
     load.max_subscribers[0] = load.count[0] + 3
-    migrations = list(Peal("regroup", trigger=0.0).suggest(WhatIf(load)))
+    migrations = list(peal("regroup", trigger=0.0).suggest(WhatIf(load)))
     assert migrations
     for migration in migrations:
         load.attach(migration.subscriber, migration.target)

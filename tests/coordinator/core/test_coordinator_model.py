@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from simulated_subscribers import SimulatedSubscribers, simulate
 
-from seeds import seeds
+from seeds import examples, seeds
 
 SMALL = st.integers(0, 11)
 STRATEGIES = ["ldm", "sdm", "gsh", "multistage", "peal"]
@@ -94,7 +94,7 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -114,7 +114,7 @@ def test_under_a_constant_load_migrations_stop(seed, strategy):
     simulated.settle(90)
     accepted = simulated.accepted()
     simulated.settle(60)
-    assert simulated.accepted() == accepted and not simulated.harness.state.balancer.pending
+    assert simulated.accepted() == accepted and not simulated.harness.state.host.pending
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -55,7 +55,7 @@ def test_each_phase_of_a_deferred_plan_is_logged_once():
 
 def test_a_plan_shows_how_long_the_gate_still_rests():
     harness = mixed(settings={"evaluations": 1.0, "rest": 100.0})
-    gate = harness.state.balancer.gate
+    gate = harness.state.host.manager.concerns[-1].balancer.gate
     evaluate(harness)
     assert harness.plan()["deferred"]["state"] == "going on"
     gate.budget, gate.rest_until = 0, harness.now + 100.0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from coordinator_harness import CoordinatorHarness, crowd
 
-from tocsin.balancing.balancer import plan_for
+from tocsin.balancing.central_host import plan_for
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.wire import reports
@@ -28,7 +28,7 @@ FAILURES: dict[type[Any], tuple[str, str]] = {
     ev.Forget: ("members", "forget"),
     ev.Reconfigure: ("plans", "evaluate_soon"),
     ev.ShowPlan: ("plans", "_request"),
-    ev.PlanReady: ("balancer.gate", "evaluated"),
+    ev.PlanReady: ("host", "_conclude"),
     ev.ShowTopology: ("queries", "_row"),
     ev.ListBrokers: ("placement", "_candidates"),
     ev.Tick: ("queries", "sample"),
@@ -105,4 +105,4 @@ def test_a_handler_that_raises_emits_nothing_and_the_state_machine_continues(kin
             harness.make_plan()
     assert "order" in {note.kind for note in harness.notes}
     assert harness.topology()["subscribers"] == 6
-    assert set(state.balancer.pending) >= {each.subscriber for each in state.migrations._in_flight.values()}
+    assert set(state.host.pending) >= {each.subscriber for each in state.migrations._in_flight.values()}

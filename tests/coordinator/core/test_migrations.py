@@ -112,7 +112,7 @@ def test_a_late_outcome_does_not_end_a_newer_migration():
 def test_a_subscriber_that_left_before_its_order_is_not_migrated():
     harness = lopsided(per_second=1.0)
     first = ordered(harness)
-    names = {harness.state.model.subscribers.name(u) for u in harness.state.balancer.pending}
+    names = {harness.state.model.subscribers.name(u) for u in harness.state.host.pending}
     waiting = names - {order.subscriber for order in first}
     harness.report("a", left=sorted(waiting))
     assert pending(harness) == 1 and harness.topology()["subscribers"] == 10 - len(waiting)
@@ -300,7 +300,7 @@ def test_a_failing_strategy_leaves_the_state_machine_usable():
             return 0.0
 
     harness = lopsided()
-    harness.state.balancer.strategy = Broken()
+    harness.state.host.use(Broken(), harness.state.host.guards)
     harness.now += 1
     with pytest.raises(ZeroDivisionError):
         harness.handle(ev.Tick())

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eager import EAGER
+from seeds import examples
 from tocsin.balancing.strategies import registry
 from tocsin.errors import Unauthorized
 from tocsin.wire.reports import MigrationOrder
@@ -18,7 +19,7 @@ from tocsin.wire.tickets import TicketVerifier
 #: Migrations of peal have a cost, or it would regroup without a gain; but it does not wait for long.
 SETTINGS: dict[str, dict[str, float]] = {**EAGER, "peal": {"trigger": 0.0, "evaluations": 1.0}}
 ALL = pytest.mark.parametrize("strategy", [*sorted(set(registry.BUILT_IN) - {"drain"}), ""])
-SOME = settings(deadline=None, max_examples=8)
+SOME = settings(deadline=None, max_examples=examples(8))
 COOL_DOWN, ROUNDING = 30.0, 1 + 1e-9
 #: Seconds after which migrations must have stopped.
 LONG = 600
@@ -151,7 +152,7 @@ def test_no_plan_raises_the_maximum_and_migrations_stop(strategy, drawn):
         network.second()
         # Orders go out with the reports of their sources: in between, one that waits for room lets others pass.
         state = network.harness.state
-        assert state.balancer.projected().loads.maximum <= highest * ROUNDING
+        assert state.host.projected().loads.maximum <= highest * ROUNDING
         if not state.migrations.pending:
             assert network.highest <= highest * ROUNDING
         if network.harness.now - max((at for at, _ in network.orders), default=1000.0) > 2 * COOL_DOWN:

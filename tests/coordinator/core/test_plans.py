@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from coordinator_harness import CoordinatorHarness, lopsided
 
-from tocsin.balancing.balancer import plan_for
+from tocsin.balancing.central_host import plan_for
 from tocsin.balancing.decisions import Reason
 from tocsin.coordinator.core import events as ev
 from tocsin.errors import SystemFailure
@@ -129,6 +129,13 @@ def test_a_failed_plan_is_requested_again():
 def test_a_plan_of_a_replaced_strategy_is_ignored():
     harness = plan_requested()
     harness.handle(ev.Reconfigure(0, strategy=""))
+    harness.make_plan()
+    assert accepted(harness) == []
+
+
+def test_a_plan_of_replaced_components_is_ignored():
+    harness = plan_requested()
+    harness.handle(ev.Reconfigure(0, strategy="ldm", components={"detector": {"use": "cov", "alpha": 5.0}}))
     harness.make_plan()
     assert accepted(harness) == []
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tocsin.balancing.host.actions import ActionKind
 from tocsin.balancing.model.arrays import Ints
 
 
 class Migration(NamedTuple):
-    """``gain``: how much it lowers the strategy's objective, in units of load. ``mandatory``: even if it adds load."""
+    """The action of this load model.
+
+    ``gain``: how much it lowers the strategy's objective, in units of load. ``mandatory``: even if it adds load.
+    """
 
     subscriber: int
     source: int
@@ -17,6 +21,10 @@ class Migration(NamedTuple):
     gain: float = 0.0
     mandatory: bool = False
     reason: str = ""
+
+    @property
+    def kind(self) -> ActionKind:
+        return ActionKind.MIGRATE
 
 
 def collapsed(at: Ints, played: Iterable[Migration]) -> list[Migration]:

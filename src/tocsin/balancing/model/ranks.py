@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tocsin.balancing.model.arrays import Longs
-from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.model.arrays import Floats, Ints, Longs
 
 #: How many are examined together: usually the first fits, and rarely none does.
 STEPS = (1, 8, 64, 512, 4096)
@@ -16,15 +15,15 @@ STEPS = (1, 8, 64, 512, 4096)
 class Ranks:
     """A broker's list is sorted on demand only: most brokers only receive."""
 
-    def __init__(self, view: WhatIf) -> None:
-        order = np.lexsort((np.arange(len(view.u)), -view.u))
+    def __init__(self, u: Floats, at: Ints, m: int) -> None:
+        order = np.lexsort((np.arange(len(u)), -u))
         self._rank = np.empty(len(order), dtype=np.int64)
         self._rank[order] = np.arange(len(order))
         self._order = order
-        by_broker = order[np.argsort(view.at[order], kind="stable")]
-        ends = np.searchsorted(view.at[by_broker], np.arange(view.m + 1))
-        self._here: list[Longs] = [self._rank[by_broker[ends[j] : ends[j + 1]]] for j in range(view.m)]
-        self._came: list[list[int]] = [[] for _ in range(view.m)]
+        by_broker = order[np.argsort(at[order], kind="stable")]
+        ends = np.searchsorted(at[by_broker], np.arange(m + 1))
+        self._here: list[Longs] = [self._rank[by_broker[ends[j] : ends[j + 1]]] for j in range(m)]
+        self._came: list[list[int]] = [[] for _ in range(m)]
 
     def chunks(self, j: int, first: int = 1) -> Iterator[Longs]:
         """The broker's subscribers, heaviest first (of equals the lower number), some at a time."""
@@ -38,9 +37,15 @@ class Ranks:
             begin, turn = begin + step, turn + 1
 
     def migrate(self, u: int, source: int, target: int) -> None:
-        rank, here = self._rank[u], self._here[source]
-        if len(here) and here[0] == rank:
-            self._here[source] = here[1:]
-        else:
-            self._here[source] = np.delete(here, np.searchsorted(here, rank))
-        self._came[target].append(int(rank))
+        """A negative number is no broker."""
+        rank = self._rank[u]
+        if source >= 0:
+            here = self._here[source]
+            if len(here) and here[0] == rank:
+                self._here[source] = here[1:]
+            elif rank in self._came[source]:
+                self._came[source].remove(int(rank))
+            else:
+                self._here[source] = np.delete(here, np.searchsorted(here, rank))
+        if target >= 0:
+            self._came[target].append(int(rank))

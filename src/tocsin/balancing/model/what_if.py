@@ -11,6 +11,7 @@ stored subscription by subscription.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from tocsin.balancing.model.arrays import Flags, Floats, Ints, Longs, summed
 from tocsin.balancing.model.load import NOWHERE, Load, Status
 from tocsin.balancing.model.loads import Loads
 from tocsin.balancing.model.migration import Migration
-from tocsin.balancing.regroup_gate import Permission, Proposal
+from tocsin.balancing.model.ranks import Ranks
 
+#: The criteria of this load model, in order of priority.
+DRAINING, LOAD = "draining", "load"
 #: Rows × brokers processed at once; bounds the memory of a large query.
 CHUNK = 1 << 21
 #: From this many migrations on, n is summed again as a whole instead of updated one by one.
@@ -34,9 +37,10 @@ class WhatIf:
         self.rows, self.lam = load.rows, load.lam
         self.capacity, self.max_subscribers, self.status = load.capacity, load.max_subscribers, load.status
         self.live: Flags = load.live
-        #: What the strategy may do with a plan that only pays in the long run, and its proposal of one.
-        self.permission = Permission.SUGGEST
-        self.proposal: Proposal | None = None
+        self.all_live = bool(self.live.all())
+        #: What was derived from this state and takes long; a migration clears it.
+        self.derived: dict[str, Any] = {}
+        self._ranks: Ranks | None = None
         self.by_broker: Ints = load.n.T.copy()
         self.held: Flags = load.n > 0
         self.at = load.at.copy()
@@ -63,8 +67,36 @@ class WhatIf:
         other.__dict__.update(self.__dict__)
         for name in ("by_broker", "held", "at", "count", "_accepts", "I", "O", "F", "relative"):
             setattr(other, name, getattr(self, name).copy())
+        other.derived, other._ranks = dict(self.derived), None
         other._spread()
         return other
+
+    def become(self, other: WhatIf) -> None:
+        """Take over the state of a copy, which is not used any more."""
+        self.__dict__.update(other.__dict__)
+
+    # As a load model of the host that decides about all brokers.
+
+    criteria = (DRAINING, LOAD)
+
+    def measure(self, criterion: str) -> float:
+        """Smaller is better: subscribers of brokers that are being drained, or the largest relative load."""
+        if criterion == DRAINING:
+            return float(self.count[self.status == Status.DRAINING].sum())
+        return self.loads.maximum
+
+    def apply(self, action: Migration) -> None:
+        self.migrate(action.subscriber, action.target)
+
+    def what_if(self) -> WhatIf:
+        return self.fork()
+
+    @property
+    def ranks(self) -> Ranks:
+        """The subscribers of each broker, heaviest first; sorted once, and updated by each migration from then on."""
+        if self._ranks is None:
+            self._ranks = Ranks(self.u, self.at, self.m)
+        return self._ranks
 
     def after(self, migrations: Iterable[Migration]) -> WhatIf:
         """A copy with these migrations made; of two migrations of one subscriber the last counts."""
@@ -92,6 +124,10 @@ class WhatIf:
     def migrate(self, u: int, target: int) -> None:
         row, source = self.rows[u], int(self.at[u])
         weight = float(self.u[u])
+        if self.derived:
+            self.derived.clear()
+        if self._ranks is not None:
+            self._ranks.migrate(u, source, target)
         if source != NOWHERE:
             left = self._mine[source][row]
             left -= 1
@@ -131,6 +167,8 @@ class WhatIf:
             for u, target in zip(us.tolist(), targets.tolist(), strict=True):
                 self.migrate(u, target)
             return
+        self.derived.clear()
+        self._ranks = None
         q, cells = len(self.lam), self.by_broker.size
         for part, some in self.rows.parts(us):
             size, items = self.rows.gather(some)

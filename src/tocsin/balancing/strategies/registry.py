@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -15,13 +16,13 @@ GROUP = "tocsin.strategies"
 
 #: The built-in ones, written like entry points.
 BUILT_IN = {
-    "ldm": "tocsin.balancing.strategies.debs2019.ldm:LDM",
-    "sdm": "tocsin.balancing.strategies.debs2019.sdm:SDM",
-    "gsh": "tocsin.balancing.strategies.debs2019.gsh:GSH",
-    "multistage": "tocsin.balancing.strategies.debs2019.multistage:Multistage",
-    "drain": "tocsin.balancing.strategies.drain:Drain",
-    "join": "tocsin.balancing.strategies.join:Join",
-    "peal": "tocsin.balancing.strategies.peal.peal:Peal",
+    "ldm": "tocsin.balancing.strategies.debs2019.ldm:ldm",
+    "sdm": "tocsin.balancing.strategies.debs2019.sdm:sdm",
+    "gsh": "tocsin.balancing.strategies.debs2019.gsh:gsh",
+    "multistage": "tocsin.balancing.strategies.debs2019.multistage:multistage",
+    "drain": "tocsin.balancing.strategies.drain:drain",
+    "join": "tocsin.balancing.strategies.join:join",
+    "peal": "tocsin.balancing.strategies.peal.peal:peal",
 }
 
 _registered: dict[str, Callable[..., Strategy]] = {}
@@ -30,6 +31,18 @@ _registered: dict[str, Callable[..., Strategy]] = {}
 def register(name: str, factory: Callable[..., Strategy]) -> None:
     """For strategies of your own program; an existing name is replaced."""
     _registered[name] = factory
+
+
+@contextmanager
+def registered(name: str, factory: Callable[..., Strategy]) -> Iterator[None]:
+    """Registers a strategy for a while: an experiment leaves nothing to others."""
+    before = dict(_registered)
+    register(name, factory)
+    try:
+        yield
+    finally:
+        _registered.clear()
+        _registered.update(before)
 
 
 def names() -> list[str]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tocsin.balancing.decisions import Plan
 from tocsin.balancing.plan_request import PlanRequest
+from tocsin.config import Components
 from tocsin.errors import TocsinError
 from tocsin.wire.reports import BrokerRequest, LoadReport, Registration
 
@@ -35,6 +36,8 @@ class Choice(Struct, frozen=True):
     settings: dict[str, float | str]
     placement: str
     configured: tuple[str, dict[str, float | str], str]
+    components: Components = {}
+    configured_components: Components = {}
 
 
 # -- events
@@ -86,11 +89,12 @@ class Forget(Request, frozen=True):
 
 
 class Reconfigure(Request, frozen=True):
-    """Use another strategy with these settings, or another placement; None keeps the present one."""
+    """Use another strategy with these settings and components, or another placement; None keeps the present one."""
 
     strategy: str | None = None
     settings: dict[str, float | str] = {}
     placement: str | None = None
+    components: Components = {}
 
 
 class ShowPlan(Request, frozen=True):

@@ -13,6 +13,9 @@ from tocsin.coordinator.core.network_model import NetworkModel
 from tocsin.coordinator.core.tickets import Tickets
 from tocsin.wire.reports import LoadReport, ReportReply
 
+#: Seconds within which a subscriber arrives at a broker that has agreed to take it.
+MIGRATION = 45.0
+
 
 @dataclass(eq=False)
 class LoadReports:
@@ -41,7 +44,8 @@ class LoadReports:
         member.superseded = {}
         orders, begun = self._migrations.hand_out(member, now)
         others = self._members.alternatives(member)
-        return [*out, *begun, Reply(event.call, ReportReply(report.number, False, orders, drop, others))]
+        peers = self._members.news_for(member, full=report.full)
+        return [*out, *begun, Reply(event.call, ReportReply(report.number, False, orders, drop, others, peers))]
 
     def _take(self, member: Member, report: LoadReport, now: float) -> list[Instruction]:
         out: list[Instruction] = []
@@ -49,6 +53,9 @@ class LoadReports:
             for name in self._model.claimed(member.number):
                 if name not in report.subscribers:
                     out += self._migrations.left(member, name, now)
+        for name, broker in report.sent.items():
+            if broker in self._members and self._model.at(name) == member.number:
+                self._tickets.expect(name, self._members[broker], MIGRATION, now)
         for name, subscriptions in report.subscribers.items():
             before = self._model.at(name)
             expected = self._tickets.expects(name, member, now)

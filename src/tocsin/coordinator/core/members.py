@@ -12,7 +12,7 @@ from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core.events import BrokerRow
 from tocsin.coordinator.core.network_model import NetworkModel
 from tocsin.errors import NotFound, Unauthorized
-from tocsin.wire.reports import LoadReport
+from tocsin.wire.reports import LoadReport, PeerAddress
 
 #: The longest timeout of a broker, as a multiple of ``gone_after``.
 LONGEST_TIMEOUT = 3.0
@@ -56,6 +56,8 @@ class Member(Struct, eq=False):
     jitter: float = 0.0  # how much the gaps differ, smoothed
     alive: bool = False
     token: str = ""
+    inside: str = ""  # its inner port, if it balances with other brokers
+    knows: int = 0  # the version of the list of brokers that it has
     incarnation: str = ""  # of its process; a ticket is valid for one incarnation
     report: int = 0  # number of the last report
     needs_full: bool = True  # the next report has to be full
@@ -110,6 +112,7 @@ class Members(Mapping[str, Member]):
     def __init__(self, config: CoordinatorConfig, model: NetworkModel) -> None:
         self._config, self._model = config, model
         self._members: dict[str, Member] = {}
+        self.version = 0  # of the list of brokers, for brokers that balance among themselves
         self.started: float | None = None
         self._ticked: float | None = None
         self._lag = 0.0  # seconds by which ticks come late, the worst of the last ones
@@ -157,6 +160,14 @@ class Members(Mapping[str, Member]):
         others = [self._members[name] for name in names if name != member.name]
         found = [each for each in others if each.status is Status.OPEN]
         return {each.name: each.row.url for each in found[:MOST_ALTERNATIVES]}
+
+    def news_for(self, member: Member, *, full: bool) -> dict[str, PeerAddress]:
+        """All other brokers that balance among themselves, if the list has changed since this one got it."""
+        if member.knows == self.version and not full:
+            return {}
+        member.knows = self.version
+        others = [each for each in self._members.values() if each.inside and each is not member]
+        return {each.name: PeerAddress(each.row.url, each.inside) for each in others}
 
     def admit(self, row: BrokerRow) -> Member:
         member = self._members.get(row.name)

@@ -15,7 +15,7 @@ from tocsin.coordinator.core.events import BrokerRow, Instruction, Note, Reply
 from tocsin.coordinator.core.members import Member, Members
 from tocsin.coordinator.core.migrations import Migrations
 from tocsin.coordinator.core.network_model import NetworkModel
-from tocsin.errors import Busy, Unauthorized
+from tocsin.errors import Busy, Unauthorized, UserError
 from tocsin.wire.reports import Registered
 from tocsin.wire.tickets import key_for
 
@@ -39,11 +39,18 @@ class Membership:
         if known is not None and known.row.key and known.row.key != asked.key:
             hint = f"choose another name; if the other broker is gone for good: DELETE /brokers/{asked.broker}"
             raise Unauthorized(f"another broker is registered as {asked.broker}", hint=hint)
+        mode = self._config.balancing.mode
+        if asked.balancing != mode:
+            hint = f'set balancing.mode to the same at both: "{mode}" at the broker, or "{asked.balancing}" here'
+            raise UserError(f"{asked.broker} is balanced by {asked.balancing}, this network by {mode}", hint=hint)
         draining = known is not None and known.row.draining
         row = BrokerRow(
             asked.broker, asked.url, asked.capacity, asked.max_subscribers, asked.lat, asked.lon, draining, asked.key
         )
         member = self._members.admit(row)
+        if (known is None or member.inside != asked.inside) and mode == "peers":
+            self._members.version += 1
+        member.inside = asked.inside
         member.report, member.needs_full, member.incarnation = 0, True, asked.incarnation
         member.token = hmac.new(self._secret, f"report\0{row.name}\0{self._nonce()}".encode(), "sha256").hexdigest()
         key = key_for(self._secret, row.name, member.incarnation).hex()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.central_host import CentralHost
 from tocsin.balancing.decisions import Reason
 from tocsin.balancing.model.migration import Migration
 from tocsin.config import CoordinatorLimits
@@ -25,20 +25,20 @@ class InFlight(NamedTuple):
 class Migrations:
     """A migration is pending from the plan on, and in flight from its ticket until its deadline.
 
-    The balancer's ``pending`` is the only registry of them; here are only the tickets.
+    The host's ``pending`` is the only registry of them; here are only the tickets.
     """
 
     def __init__(
-        self, limits: CoordinatorLimits, balancer: Balancer, model: NetworkModel, members: Members, tickets: Tickets
+        self, limits: CoordinatorLimits, host: CentralHost, model: NetworkModel, members: Members, tickets: Tickets
     ) -> None:
-        self._limits, self._balancer, self._model = limits, balancer, model
+        self._limits, self._host, self._model = limits, host, model
         self._members, self._tickets = members, tickets
         self._in_flight: dict[str, InFlight] = {}  # by ticket
         self._ticket_of: dict[int, str] = {}
 
     @property
     def pending(self) -> dict[int, Migration]:
-        return self._balancer.pending
+        return self._host.pending
 
     def arriving(self) -> Counter[int]:
         """Pending migrations by target."""
@@ -76,8 +76,8 @@ class Migrations:
             return []
         at = self._model.at(name)
         if at == migration.target:
-            self._balancer.ended(u, now)
-            return self._end(migration, Reason.DONE.value)
+            self._host.ended(u, now)
+            return self._end(migration, Reason.DONE)
         return self.cancel(u, "the subscriber connected elsewhere") if at != migration.source else []
 
     def fail(self, ticket: str, reason: str, now: float) -> list[Instruction]:
@@ -85,7 +85,7 @@ class Migrations:
         migration = None if ended is None else self.pending.get(ended.subscriber)
         if migration is None:
             return []
-        self._balancer.ended(migration.subscriber, now)
+        self._host.ended(migration.subscriber, now)
         return self._end(migration, f"failed: {reason}")
 
     def cancel(self, u: int, reason: str) -> list[Instruction]:
@@ -124,6 +124,6 @@ class Migrations:
             if u in self.pending:
                 self._model.in_transit.discard(name)
                 out = self.cancel(u, "the subscriber has left")
-            self._balancer.forget(u)
+            self._host.forget(u)
             self._model.remove(name)
         return out

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
-from tocsin.balancing.balancer import Balancer, plan_for
+from tocsin.balancing.central_guards import CentralGuard
+from tocsin.balancing.central_host import CentralHost, plan_for
 from tocsin.balancing.decisions import Decision, Plan
+from tocsin.balancing.host.load_balancer import Deferral
 from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.plan_request import PlanRequest
-from tocsin.balancing.regroup_gate import GateState, Proposal, RegroupGate
 from tocsin.balancing.strategies.strategy import Strategy
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core import events as ev
@@ -25,22 +26,23 @@ class Plans:
     def __init__(
         self,
         config: CoordinatorConfig,
-        balancer: Balancer,
+        host: CentralHost,
         model: NetworkModel,
         offloaded: bool,
     ) -> None:
         self.strategy, self._every, self._offloaded = config.strategy, config.balance_every, offloaded
-        self.balancer, self._model = balancer, model
+        self.mode = config.balancing.mode
+        self.host, self._model = host, model
         self._evaluated_at = float("-inf")
-        self._gate_state = GateState.IDLE  # at the last evaluation
+        self._deferral: Deferral | None = None  # at the last evaluation
         self._requests = 0
         self._to_adopt: int | None = None  # numbers of the requests under way
         self._to_show: int | None = None
         self._callers: list[ev.Call] = []
 
-    def use(self, name: str, strategy: Strategy) -> None:
+    def use(self, name: str, strategy: Strategy, guards: Sequence[CentralGuard]) -> None:
         self.strategy = name
-        self.balancer.strategy, self.balancer.gate = strategy, RegroupGate()
+        self.host.use(strategy, guards)
         self._to_adopt = None  # the plan under way is the previous strategy's
 
     def evaluate_soon(self) -> None:
@@ -54,20 +56,20 @@ class Plans:
         # The plan never drops a pending migration: Migrations cancels one as soon as it becomes pointless.
         if not self._offloaded:
             before = self._cov()
-            return self._begin(self.balancer.plan(now), before, now)
+            return self._begin(self.host.plan(now), before, now)
         if self._to_adopt is not None:
             return []
-        self._to_adopt, instruction = self._request(self.balancer.request_plan(now))
+        self._to_adopt, instruction = self._request(self.host.request_plan(now))
         return [instruction]
 
     def show(self, event: ev.ShowPlan, now: float) -> list[Instruction]:
         """Callers that ask while a plan is being made get that one."""
         if not self._offloaded:
-            return [Reply(event.call, self._described(plan_for(self.balancer.snapshot(now)), now))]
+            return [Reply(event.call, self._described(plan_for(self.host.snapshot(now)), now))]
         self._callers.append(event.call)
         if self._to_show is not None:
             return []
-        self._to_show, instruction = self._request(self.balancer.snapshot(now))
+        self._to_show, instruction = self._request(self.host.snapshot(now))
         return [instruction]
 
     def _request(self, request: PlanRequest) -> tuple[int, RequestPlan]:
@@ -88,7 +90,7 @@ class Plans:
         if event.plan is None:
             return []
         before = self._cov()
-        plan = self.balancer.adopt(event.plan, now)
+        plan = self.host.adopt(event.plan, now)
         # They were accepted when the plan was made, so a refusal now is worth a note.
         refused = [self._note(each) for each in plan.decisions if not each.accepted]
         return [*self._begin(plan, before, now), *refused]
@@ -96,17 +98,18 @@ class Plans:
     def _begin(self, plan: Plan, before: float, now: float) -> list[Instruction]:
         out: list[Instruction] = [self._summary(plan.migrations, before)] if plan.migrations else []
         out += [self._note(each) for each in plan.decisions if each.accepted]
-        return out + self._gate_note(now)
+        return out + self._deferral_note(now)
 
-    def _gate_note(self, now: float) -> list[Instruction]:
-        """Report a change of the gate, except between idle and fruitless."""
-        status, before = self.balancer.gate.status(now), self._gate_state
-        self._gate_state = status.state
-        quiet = {status.state, before} == {GateState.IDLE, GateState.FRUITLESS}
-        return [Note("deferred", status.text)] if status.state is not before and status.text and not quiet else []
+    def _deferral_note(self, now: float) -> list[Instruction]:
+        """Report a change of what is held back; that there was nothing before and is nothing now is no news."""
+        held, before = self.host.deferral(now), self._deferral
+        self._deferral = held
+        if held is None or (before is not None and held.state == before.state) or (before is None and not held.actions):
+            return []
+        return [Note("deferred", held.text)]
 
     def _note(self, decision: Decision) -> Note:
-        text = f"{decision.reason.value}: {decision.migration.reason or self.strategy}"
+        text = f"{decision.reason}: {decision.migration.reason or self.strategy}"
         return Note("migration" if decision.accepted else "refused", text, *self._model.names(decision.migration))
 
     def _summary(self, migrations: list[Migration], before: float) -> Note:
@@ -118,14 +121,14 @@ class Plans:
 
     def _cov(self) -> float:
         """As if all pending migrations were done."""
-        return self.balancer.projected(()).loads.cov
+        return self.host.projected(()).loads.cov
 
     def _described(self, plan: Plan, now: float) -> dict[str, Any]:
         load = self._model.load
         # Subscribers may have left since the request, and brokers may have been forgotten.
         planned = [each for each in plan.migrations if self._is_current(each)]
         dropped = {each.subscriber for each in plan.dropped}
-        going_on = [each for u, each in self.balancer.pending.items() if u not in dropped]
+        going_on = [each for u, each in self.host.pending.items() if u not in dropped]
         after, before = load.as_if([*going_on, *planned]), load.loads
         migrations = []
         for each in planned:
@@ -134,7 +137,7 @@ class Plans:
             row = {"subscriber": subscriber, "from": source, "to": target, "gain": each.gain, "reason": reason}
             migrations.append(row)
         refused = [
-            {"subscriber": self._model.names(each.migration)[0], "reason": each.reason.value}
+            {"subscriber": self._model.names(each.migration)[0], "reason": str(each.reason)}
             for each in plan.decisions
             if not each.accepted
         ]
@@ -145,23 +148,17 @@ class Plans:
             "bound": load.lower_bound(),
             "migrations": migrations,
             "refused": refused,
-            "deferred": self._deferred(plan.proposal, now),
+            "deferred": self._deferred(plan, now),
         }
 
     def _is_current(self, migration: Migration) -> bool:
         subscriber, _, target = self._model.names(migration)
         return bool(subscriber and target) and int(self._model.load.at[migration.subscriber]) == migration.source
 
-    def _deferred(self, proposal: Proposal | None, now: float) -> dict[str, Any] | None:
+    def _deferred(self, plan: Plan, now: float) -> dict[str, Any] | None:
         """The plan that is held back because it only pays in the long run, and when it is evaluated again."""
-        gate = self.balancer.gate
-        status = replace(gate, proposal=proposal or gate.proposal).status(now)
-        if status.state is GateState.IDLE:
+        held = self.host.deferral(now, plan)
+        if held is None:
             return None
-        seconds = max(status.seconds, self._evaluated_at + self._every - now, 0.0)
-        return {
-            "state": status.state.value,
-            "migrations": status.migrations,
-            "next_evaluation": seconds,
-            "text": status.text,
-        }
+        seconds = max(held.seconds, self._evaluated_at + self._every - now, 0.0)
+        return {"state": held.state, "migrations": held.actions, "next_evaluation": seconds, "text": held.text}

@@ -31,6 +31,7 @@ class Queries:
             "bound": self._model.load.lower_bound(),
             "pending": len(self._migrations.pending),
             "strategy": self._plans.strategy,
+            "balancing": self._plans.mode,
             "placement": self._placement.name,
         }
         return [Reply(event.call, body)]

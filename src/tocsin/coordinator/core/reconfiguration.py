@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 
-import msgspec
+from msgspec.structs import replace
 
 from tocsin.balancing import placement as placements
+from tocsin.balancing.catalogue.use import Use
 from tocsin.balancing.strategies import registry
-from tocsin.config import CoordinatorConfig
+from tocsin.config import Components, CoordinatorConfig
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.events import Choice, Instruction, Note, Reply
 from tocsin.coordinator.core.placement import Placement
 from tocsin.coordinator.core.plans import Plans
-from tocsin.coordinator.core.strategy_chain import strategy_chain
+from tocsin.coordinator.core.strategy_chain import guards, running, strategy_chain
 from tocsin.errors import NotFound, TocsinError, UserError
 
 
@@ -27,10 +28,10 @@ class Reconfiguration:
     def restore(self, choice: Choice | None) -> list[Instruction]:
         if choice is None:
             return []
-        if choice.configured != self._configured:
+        if (*choice.configured, choice.configured_components) != self._configured:
             return [ev.SaveChoice(None)]
         try:
-            self._use(choice.strategy, choice.settings, choice.placement)
+            self._use(choice.strategy, choice.settings, choice.placement, choice.components)
         except TocsinError as error:
             # A strategy from another package may have been uninstalled.
             return [
@@ -43,32 +44,48 @@ class Reconfiguration:
         before = self.config
         placement = before.placement if event.placement is None else event.placement
         if event.strategy is None:
-            self._use(before.strategy, before.settings, placement)
+            self._use(before.strategy, before.settings, placement, before.balancing.components)
         else:
-            self._use(event.strategy, event.settings, placement)
+            self._use(event.strategy, event.settings, placement, event.components)
         used, out = self.config, list[Instruction]()
         if event.strategy is not None:
             self._plans.evaluate_soon()
-            given = ", ".join(f"{name} {value}" for name, value in used.settings.items())
-            out.append(Note("strategy", f"{used.strategy or 'none'}{' with ' if given else ''}{given}"))
+            given = [f"{name} {value}" for name, value in used.settings.items()]
+            given += [f"{slot} {each}" for slot, each in swapped(used).items()]
+            out.append(Note("strategy", f"{used.strategy or 'none'}{' with ' if given else ''}{', '.join(given)}"))
         if event.placement is not None:
             out.append(Note("placement", used.placement))
-        choice = Choice(used.strategy, dict(used.settings), used.placement, self._configured)
+        configured, swaps = self._configured[:3], self._configured[3]
+        choice = Choice(
+            used.strategy, dict(used.settings), used.placement, configured, used.balancing.components, swaps
+        )
         out.append(ev.SaveChoice(None if changeable(used) == self._configured else choice))
         return [*out, Reply(event.call, {"strategy": used.strategy, "placement": used.placement})]
 
-    def _use(self, strategy: str, settings: dict[str, float | str], placement: str) -> None:
+    def _use(self, strategy: str, settings: dict[str, float | str], placement: str, components: Components) -> None:
         check(strategy, settings)
-        config = msgspec.structs.replace(self.config, strategy=strategy, settings=settings, placement=placement)
-        chain = strategy_chain(config)
+        config = replace(
+            self.config,
+            strategy=strategy,
+            settings=settings,
+            placement=placement,
+            balancing=replace(self.config.balancing, components=components),
+        )
+        chain, kept = strategy_chain(config), guards(config)
         placements.make(placement)  # raises before anything has changed
-        self._plans.use(strategy, chain)
+        self._plans.use(strategy, chain, kept)
         self._placement.use(placement)
         self.config = config
 
 
-def changeable(config: CoordinatorConfig) -> tuple[str, dict[str, float | str], str]:
-    return config.strategy, dict(config.settings), config.placement
+def changeable(config: CoordinatorConfig) -> tuple[str, dict[str, float | str], str, Components]:
+    return config.strategy, dict(config.settings), config.placement, config.balancing.components
+
+
+def swapped(config: CoordinatorConfig) -> dict[str, str]:
+    """For people: the components that replace the strategy's own."""
+    found = {slot: each for slot, each in running(config).items() if slot in config.balancing.components}
+    return {slot: str(each) if isinstance(each, Use) else ", ".join(map(str, each)) for slot, each in found.items()}
 
 
 def known() -> list[str]:

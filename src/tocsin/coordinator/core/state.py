@@ -11,8 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tocsin.balancing.balancer import Balancer
-from tocsin.balancing.decisions import Limits
+from tocsin.balancing.central_host import CentralHost
 from tocsin.balancing.model.load import Load
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core import events as ev
@@ -26,7 +25,7 @@ from tocsin.coordinator.core.placement import Placement
 from tocsin.coordinator.core.plans import Plans
 from tocsin.coordinator.core.queries import Queries
 from tocsin.coordinator.core.reconfiguration import Reconfiguration
-from tocsin.coordinator.core.strategy_chain import strategy_chain
+from tocsin.coordinator.core.strategy_chain import guards, strategy_chain
 from tocsin.coordinator.core.tickets import Tickets
 from tocsin.errors import TocsinError
 
@@ -54,17 +53,13 @@ class CoordinatorState:
         limits = config.limits
         self.model = NetworkModel()
         self.members = Members(config, self.model)
-        self.balancer = Balancer(
-            self.model.load,
-            strategy_chain(config),
-            Limits(limits.in_flight, limits.per_broker, limits.cool_down, limits.least_gain),
-        )
+        self.host = CentralHost(self.model.load, strategy_chain(config), guards=guards(config))
         tickets = self._tickets = Tickets(secret, wall_clock, nonce)
-        self.migrations = Migrations(limits, self.balancer, self.model, self.members, tickets)
+        self.migrations = Migrations(limits, self.host, self.model, self.members, tickets)
         self.membership = Membership(config, secret, nonce, self.model, self.members, self.migrations)
         self.placement = Placement(config.placement, rng, self.model, self.members, self.migrations, tickets)
         self.load_reports = LoadReports(self.model, self.members, self.membership, self.migrations, tickets)
-        self.plans = Plans(config, self.balancer, self.model, offloaded)
+        self.plans = Plans(config, self.host, self.model, offloaded)
         self.queries = Queries(self.model, self.members, self.migrations, self.plans, self.placement)
         self.reconfiguration = Reconfiguration(config, self.plans, self.placement)
         self._now = 0.0

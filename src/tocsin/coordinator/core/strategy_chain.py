@@ -1,30 +1,53 @@
-"""Several strategies one after the other: draining comes before balance."""
+"""What the coordinator's host consists of, by the configuration: draining comes before balance."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from typing import Any
 
-from tocsin.balancing.model.migration import Migration
-from tocsin.balancing.model.what_if import WhatIf
+from tocsin.balancing.catalogue.blueprint import GUARDS, Blueprint
+from tocsin.balancing.catalogue.places import COORDINATOR, catalogue
+from tocsin.balancing.catalogue.use import Use, read_all
+from tocsin.balancing.central_guards import CentralGuard, guards_of
+from tocsin.balancing.decisions import Limits
 from tocsin.balancing.strategies import registry
-from tocsin.balancing.strategies.strategy import Strategy
+from tocsin.balancing.strategies.strategy import StagedStrategy, Strategy, stages
 from tocsin.config import CoordinatorConfig
+from tocsin.errors import UserError
 
 
-class StrategyChain:
-    """The view is shared: each strategy sees the load as if the migrations of the earlier ones were done."""
+def strategy_chain(config: CoordinatorConfig) -> StagedStrategy:
+    drain = registry.make("drain")
+    if not (config.strategy and config.balancing.mode == "coordinator"):
+        if swaps(config):
+            hint = "leave balancing.components out, or name a strategy; without one, only guards can be chosen"
+            raise UserError("components require a strategy of the coordinator", hint=hint)
+        return StagedStrategy(stages(drain), names(drain))
+    chosen = registry.make(config.strategy, **config.settings)
+    if swaps(config):
+        blueprint, parts = catalogue(COORDINATOR).compose(names(chosen), swaps(config))
+        chosen = StagedStrategy(parts.concerns, blueprint)
+    together = Blueprint((*names(drain).stages, *names(chosen).stages))
+    return StagedStrategy([*stages(drain), *stages(chosen)], together)
 
-    def __init__(self, strategies: Sequence[Strategy]) -> None:
-        self.strategies = strategies
 
-    def suggest(self, view: WhatIf) -> Iterator[Migration]:
-        for strategy in self.strategies:
-            yield from strategy.suggest(view)
-
-    def objective(self, view: WhatIf) -> float:
-        return self.strategies[0].objective(view)
+def names(strategy: Strategy) -> Blueprint:
+    """None of a strategy in one piece."""
+    return strategy.blueprint if isinstance(strategy, StagedStrategy) else Blueprint(())
 
 
-def strategy_chain(config: CoordinatorConfig) -> StrategyChain:
-    chosen = [registry.make(config.strategy, **config.settings)] if config.strategy else []
-    return StrategyChain([registry.make("drain"), *chosen])
+def swaps(config: CoordinatorConfig) -> dict[str, Any]:
+    """Guards are the host's, and not the strategy's."""
+    return {slot: given for slot, given in config.balancing.components.items() if slot != GUARDS}
+
+
+def guards(config: CoordinatorConfig) -> list[CentralGuard]:
+    """By default those of the limits."""
+    if GUARDS in config.balancing.components:
+        return catalogue(COORDINATOR).guards(read_all(GUARDS, config.balancing.components[GUARDS]))
+    limits = config.limits
+    return guards_of(Limits(limits.in_flight, limits.per_broker, limits.cool_down, limits.least_gain))
+
+
+def running(config: CoordinatorConfig) -> dict[str, Use | tuple[Use, ...]]:
+    """The components in use, by place."""
+    return names(strategy_chain(config)).uses() | {GUARDS: catalogue(COORDINATOR).named(guards(config))}

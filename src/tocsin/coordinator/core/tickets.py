@@ -19,9 +19,13 @@ class Tickets:
         self._expected: dict[str, dict[int, float]] = {}  # subscriber: broker: time until which it may arrive
 
     def issue(self, subscriber: str, member: Member, seconds: float, now: float) -> str:
-        self._expected.setdefault(subscriber, {})[member.number] = now + seconds + GRACE
+        self.expect(subscriber, member, seconds, now)
         ticket = Ticket(subscriber, member.name, self._wall_clock() + seconds, self._nonce())
         return sign(ticket, key_for(self._secret, member.name, member.incarnation))
+
+    def expect(self, subscriber: str, member: Member, seconds: float, now: float) -> None:
+        """The broker of the subscriber has sent it there, with a ticket of the other broker's own."""
+        self._expected.setdefault(subscriber, {})[member.number] = now + seconds + GRACE
 
     def expects(self, subscriber: str, member: Member, now: float) -> bool:
         """Whether the coordinator has sent this subscriber there."""

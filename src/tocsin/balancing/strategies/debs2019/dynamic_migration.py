@@ -1,7 +1,7 @@
 """Dynamic migration, what LDM and SDM have in common: Algorithm 1 of the DEBS paper, lines 5 to 25.
 
 While cov > α and μ > β, the heaviest subscriber of the most loaded broker that has a valid migration migrates. The two
-schemes differ only in the brokers that may be the destination b'.
+schemes differ only in the brokers that may be the destination b'. One iteration makes one migration.
 
 What the printed pseudocode leaves open, and what we do:
 
@@ -20,72 +20,62 @@ What the printed pseudocode leaves open, and what we do:
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tocsin.balancing.model.arrays import Flags, Floats, Longs
-from tocsin.balancing.model.migration import Migration, collapsed
-from tocsin.balancing.model.ranks import Ranks
+from tocsin.balancing.host.actions import ActionKind
+from tocsin.balancing.host.load_information import LoadState
+from tocsin.balancing.model.arrays import Flags, Longs
+from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.model.what_if import WhatIf
-from tocsin.balancing.strategies.strategy import MinMax
+from tocsin.balancing.strategies.strategy import MIGRATES, View
 
 #: A load counts as lower below this share of another; otherwise rounding could swap two loads endlessly.
 LESS = 1 - 1e-9
 
 
-@dataclass
-class DynamicMigration(MinMax, ABC):
-    """``alpha`` bounds cov, ``beta`` is the mean load below which imbalance does no harm."""
+class Route(NamedTuple):
+    """From the most loaded broker to one of these, the first ones preferred among equals."""
 
-    alpha: float = 0.15
-    beta: float = 0.0
+    source: int
+    goals: Longs
 
-    def suggest(self, view: WhatIf) -> Iterator[Migration]:
-        at = view.at.copy()
-        yield from collapsed(at, self.play(view))
 
-    def play(self, view: WhatIf) -> Iterator[Migration]:
-        """The migrations as the algorithm makes them; the view follows."""
-        ranks, relative = Ranks(view), view.relative
-        lives = np.flatnonzero(view.live)
-        while self.unbalanced(relative if len(lives) == view.m else relative[lives]):
-            b = int(lives[relative[lives].argmax()])
-            found = self._valid(view, ranks, b)
-            if found is None:
-                return
-            u, target = found
-            gain = float(relative[b])
-            view.migrate(u, target)
-            ranks.migrate(u, b, target)
-            gain -= max(float(relative[b]), float(relative[target]))
-            yield Migration(u, b, target, gain, reason=self._reason)
+class DynamicMigration(ABC):
+    model: ClassVar[str] = "subscribers"
+    actions: ClassVar[frozenset[ActionKind]] = MIGRATES
+    repeats: ClassVar[bool] = True
+    revises: ClassVar[bool] = True
 
-    def unbalanced(self, relative: Floats) -> bool:
-        """By the loads of the brokers that count."""
-        if not len(relative):
-            return False
-        mu = float(relative.sum()) / len(relative)
-        sigma = math.sqrt(max(0.0, float(relative @ relative) / len(relative) - mu * mu))
-        return mu > self.beta and sigma > self.alpha * mu
-
-    def _valid(self, view: WhatIf, ranks: Ranks, b: int) -> tuple[int, int] | None:
-        limit = float(view.relative[b]) * LESS
-        open_ = view.accepts
-        open_[b] = False
-        goals = self._goals(view, open_)
-        if not len(goals):
+    def select_target(self, scope: View, criterion: str, state: LoadState) -> Route | None:
+        view = scope.model
+        if not view.m:
             return None
-        for us in ranks.chunks(b):
+        relative = view.relative if view.all_live else np.where(view.live, view.relative, -np.inf)
+        source = int(relative.argmax())
+        if not view.live[source]:
+            return None
+        open_ = view.accepts
+        open_[source] = False
+        goals = self._goals(view, open_)
+        return Route(source, goals) if len(goals) else None
+
+    def select_load_to_move(
+        self, scope: View, criterion: str, state: LoadState, target: Route
+    ) -> tuple[int, int] | None:
+        """The subscriber, and its destination."""
+        view, (b, goals) = scope.model, target
+        limit = float(view.relative[b]) * LESS
+        for us in view.ranks.chunks(b):
             if len(us) == 1:
                 u = int(us[0])
                 best, added = most_similar(view, u, goals)
-                target = int(goals[best])
-                if added > 0 and float(view.relative[target]) + added / float(view.capacity[target]) < limit:
-                    return u, target
+                goal = int(goals[best])
+                if added > 0 and float(view.relative[goal]) + added / float(view.capacity[goal]) < limit:
+                    return u, goal
                 continue
             added_each = view.added_to(us, int(goals[0]))[:, None] if len(goals) == 1 else view.added_all(us)[:, goals]
             first = np.argmin(added_each, axis=1)
@@ -95,6 +85,17 @@ class DynamicMigration(MinMax, ABC):
             if len(valid):
                 return int(us[valid[0]]), int(targets[valid[0]])
         return None
+
+    def rebalance(
+        self, scope: View, criterion: str, state: LoadState, target: Route, load: tuple[int, int] | None
+    ) -> Iterator[Migration]:
+        if load is None:
+            return
+        view, b, (u, goal) = scope.model, target.source, load
+        gain = float(view.relative[b])
+        view.migrate(u, goal)
+        gain -= max(float(view.relative[b]), float(view.relative[goal]))
+        yield Migration(u, b, goal, gain, reason=self._reason)
 
     _reason = ""
 

@@ -1,5 +1,13 @@
 """GSH, the greedy shuffle (DEBS 2019): places all subscribers again, heaviest first, each at the least loaded broker.
 
+a) criteria: the load relative to capacity.
+b) load state estimation: cov > γ and μ > θ.
+c) decision: with each evaluation of the coordinator.
+d) method: subscribers migrate.
+e) load moved: all subscribers that the shuffle places at another broker.
+f) target: of each the least loaded broker, when all heavier ones are placed.
+g), h) exchange and recipients: brokers report to the coordinator.
+
 What the paper leaves open, and what we do:
 
 - The shuffle starts from empty brokers, so nothing keeps its result below the present maximum. If it is not below, no
@@ -16,14 +24,19 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from tocsin.balancing.catalogue.blueprint import MAIN, StageParts
+from tocsin.balancing.catalogue.use import use
+from tocsin.balancing.host.actions import ActionKind
+from tocsin.balancing.host.load_information import LoadState
 from tocsin.balancing.model.arrays import Ints, Longs
 from tocsin.balancing.model.load import Status
 from tocsin.balancing.model.migration import Migration
-from tocsin.balancing.model.what_if import WhatIf
-from tocsin.balancing.strategies.strategy import MinMax
+from tocsin.balancing.model.what_if import LOAD, WhatIf
+from tocsin.balancing.strategies.strategy import MIGRATES, StagedStrategy, View, composed
 
 REASON = "GSH: placed again"
 #: Below this share of the present maximum a shuffle counts as better; rounding alone does not.
@@ -31,35 +44,51 @@ BETTER = 1 - 1e-9
 
 
 @dataclass
-class GSH(MinMax):
-    """``gamma`` bounds cov, ``theta`` is the mean load below which imbalance does no harm."""
+class GSH:
+    """All subscribers are placed again, heaviest first, each at the least loaded broker; all in one iteration."""
 
-    gamma: float = 0.5
-    theta: float = 0.0
+    model: ClassVar[str] = "subscribers"
+    actions: ClassVar[frozenset[ActionKind]] = MIGRATES
 
-    def suggest(self, view: WhatIf) -> Iterator[Migration]:
-        yield from self.play(view)
-
-    def play(self, view: WhatIf) -> Iterator[Migration]:
-        loads = view.loads
-        if not (loads.cov > self.gamma and loads.mu > self.theta):
-            return
+    def select_target(self, scope: View, criterion: str, state: LoadState) -> Shuffled | None:
+        """The broker of every subscriber."""
+        view = scope.model
         shuffled = shuffle(view)
-        if shuffled is None:
-            return
-        us, targets, maximum = shuffled
-        if maximum < loads.maximum * BETTER:
-            leaving = np.flatnonzero(view.at[us] != targets)
-            us, targets = us[leaving], targets[leaving]
-            sources = view.at[us]
-            order = fullest_first(view, us, sources)
-            view.migrate_all(us, targets)
-            columns = (each[order].tolist() for each in (us, sources, targets))
-            yield from map(Migration._make, zip(*columns, repeat(0.0), repeat(False), repeat(REASON), strict=False))
+        return shuffled if shuffled is not None and shuffled.maximum < view.loads.maximum * BETTER else None
+
+    def select_load_to_move(self, scope: View, criterion: str, state: LoadState, target: Shuffled) -> Longs:
+        """Those that are at another one, by their place in the shuffle."""
+        return np.flatnonzero(scope.model.at[target.subscribers] != target.brokers)
+
+    def rebalance(
+        self, scope: View, criterion: str, state: LoadState, target: Shuffled, load: Longs
+    ) -> Iterator[Migration]:
+        view = scope.model
+        us, targets = target.subscribers[load], target.brokers[load]
+        sources = view.at[us]
+        order = fullest_first(view, us, sources)
+        view.migrate_all(us, targets)
+        columns = (each[order].tolist() for each in (us, sources, targets))
+        yield from map(Migration._make, zip(*columns, repeat(0.0), repeat(False), repeat(REASON), strict=False))
 
 
-def shuffle(view: WhatIf) -> tuple[Longs, Longs, float] | None:
-    """Subscribers heaviest first, their brokers, and the maximum relative load then; None if they do not all fit."""
+class Shuffled(NamedTuple):
+    """Subscribers heaviest first, their brokers, and the maximum relative load then."""
+
+    subscribers: Longs
+    brokers: Longs
+    maximum: float
+
+
+def shuffle(view: WhatIf) -> Shuffled | None:
+    """None if they do not all fit. It depends on the placement only where brokers are not open, and takes long."""
+    if "shuffle" not in view.derived:
+        view.derived["shuffle"] = _shuffle(view)
+    found: Shuffled | None = view.derived["shuffle"]
+    return found
+
+
+def _shuffle(view: WhatIf) -> Shuffled | None:
     open_ = view.status == Status.OPEN
     brokers = np.flatnonzero(open_)
     here = np.flatnonzero((view.at >= 0) & open_[view.at])
@@ -94,7 +123,7 @@ def shuffle(view: WhatIf) -> tuple[Longs, Longs, float] | None:
             begin = end
     staying = np.flatnonzero(view.live & ~open_)
     highest = max([load[j] / capacity[j] for j in brokers.tolist()] + view.relative[staying].tolist())
-    return us, np.array(targets, dtype=np.int64), highest
+    return Shuffled(us, np.array(targets, dtype=np.int64), highest)
 
 
 def fullest_first(view: WhatIf, us: Longs, sources: Ints) -> Longs:
@@ -109,3 +138,8 @@ def fullest_first(view: WhatIf, us: Longs, sources: Ints) -> Longs:
     before = gone[np.searchsorted(at, np.arange(view.m))[at]]
     left = view.relative[at] - (gone - before) / view.capacity[at]
     return np.asarray(order[np.argsort(-left, kind="stable")])
+
+
+def gsh(gamma: float = 0.5, theta: float = 0.0) -> StagedStrategy:
+    """``gamma`` bounds cov, ``theta`` is the mean load below which imbalance does no harm."""
+    return composed(StageParts(MAIN, LOAD, use("cov", alpha=gamma, beta=theta), use("gsh")))

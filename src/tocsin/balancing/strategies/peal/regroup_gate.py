@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tocsin.balancing.host.load_balancer import Deferral
+
 #: The gate opens for this many times the proposed migrations: the load goes on changing while they are made.
 MARGIN = 1.25
 #: The longest rest, as a multiple of the first one.
@@ -38,24 +40,6 @@ class Proposal:
     evaluations: int
     rest: float
     reason: str = ""
-
-
-class GateState(Enum):
-    IDLE = "idle"
-    HELD = "held back"
-    OPEN = "going on"
-    RESTING = "resting"
-    FRUITLESS = "nothing found"
-
-
-@dataclass(frozen=True)
-class GateStatus:
-    """For people. ``seconds`` until the next evaluation, if the gate delays it."""
-
-    state: GateState
-    text: str = ""
-    migrations: int = 0
-    seconds: float = 0.0
 
 
 @dataclass
@@ -91,18 +75,18 @@ class RegroupGate:
             if self.agreeing >= proposal.evaluations:
                 self.budget = int(MARGIN * proposal.migrations) + 1
 
-    def status(self, now: float) -> GateStatus:
-        """Whether a plan is held back, and what has to happen before it is made."""
+    def status(self, now: float) -> Deferral | None:
+        """What is held back, and what has to happen before it is made; None if nothing was proposed."""
         if (proposal := self.proposal) is None:
-            return GateStatus(GateState.IDLE)
+            return None
         left, reason = max(self.rest_until - now, 0.0), proposal.reason or "a plan that pays in the long run"
         again = f", evaluated again in {left:.0f} s" if left else ""
         if not proposal.migrations:
-            return GateStatus(GateState.FRUITLESS, f"{reason}; nothing is held back{again}", seconds=left)
+            return Deferral("nothing found", f"{reason}; nothing is held back{again}", seconds=left)
         if left:
-            return GateStatus(GateState.RESTING, f"{reason}; resting{again}", proposal.migrations, left)
+            return Deferral("resting", f"{reason}; resting{again}", proposal.migrations, left)
         if self.budget > 0:
             text = f"{reason}; up to {self.budget} of them may be made now"
-            return GateStatus(GateState.OPEN, text, proposal.migrations)
+            return Deferral("going on", text, proposal.migrations)
         text = f"{reason}; held back, has paid in {self.agreeing} of {proposal.evaluations} evaluations in a row"
-        return GateStatus(GateState.HELD, text, proposal.migrations)
+        return Deferral("held back", text, proposal.migrations)

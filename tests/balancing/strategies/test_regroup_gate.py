@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import pickle
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.balancing.balancer import Balancer, plan_for
+from tocsin.balancing.central_host import CentralHost, plan_for
+from tocsin.balancing.host.managers import Concern
 from tocsin.balancing.model.load import Load
 from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.model.rows import Rows
-from tocsin.balancing.model.what_if import WhatIf
-from tocsin.balancing.regroup_gate import LONGEST, MARGIN, Permission, Proposal, RegroupGate
-from tocsin.balancing.strategies.strategy import MinMax
+from tocsin.balancing.model.what_if import LOAD
+from tocsin.balancing.strategies.peal.regroup_balancer import Populated, Regroup
+from tocsin.balancing.strategies.peal.regroup_gate import LONGEST, MARGIN, Permission, Proposal, RegroupGate
+from tocsin.balancing.strategies.strategy import StagedStrategy
 
 PROPOSAL = Proposal(migrations=100, evaluations=3, rest=600.0)
 
@@ -96,34 +98,45 @@ def granted(gate: RegroupGate, now: float) -> RegroupGate:
     return gate
 
 
-class Eager(MinMax):
+class Eager(Regroup):
     """Proposes to migrate all subscribers of the first broker to the second, and suggests one until it may."""
 
-    def suggest(self, view: WhatIf) -> Iterator[Migration]:
-        if view.permission is Permission.REST:
-            return
-        subscribers = view.subscribers(0).tolist()
+    def select_target(self, scope, criterion, state):
+        return 1 if self.gate.permission(scope.now) is not Permission.REST else None
+
+    def select_load_to_move(self, scope, criterion, state, target):
+        subscribers = scope.model.subscribers(0).tolist()
         if subscribers:
-            view.proposal = Proposal(len(subscribers), 2, 100.0)
-            for u in subscribers if view.permission is Permission.SUGGEST else subscribers[:1]:
-                yield Migration(u, 0, 1, 1.0)
+            scope.found[criterion] = Proposal(len(subscribers), 2, 100.0)
+        return subscribers if self.gate.permission(scope.now) is Permission.SUGGEST else subscribers[:1]
+
+    def rebalance(self, scope, criterion, state, target, load):
+        return [Migration(u, 0, target, 1.0) for u in load]
 
 
-def balancer() -> Balancer:
+def host() -> CentralHost:
     """The second broker is strong enough for all subscribers."""
     load = Load.of(Rows([[0]] * 12 + [[1]]), np.array([1.0, 100.0]), np.array([0] * 12 + [1]), np.array([1.0, 1e3]))
-    return Balancer(load, Eager())
+    return CentralHost(load, StagedStrategy([Concern(LOAD, Populated(), Eager())]))
 
 
-def test_the_balancer_passes_the_permission_to_its_strategy():
-    one = balancer()
+def test_the_gate_decides_what_a_balancer_suggests():
+    one = host()
     assert [len(one.plan(evaluation * 10.0).migrations) for evaluation in range(4)] == [1, 1, 10, 0]
 
 
 def test_the_gate_applies_to_a_plan_made_elsewhere():
-    one = balancer()
-    counts = [
-        len(one.adopt(plan_for(one.request_plan(evaluation * 10.0)), evaluation * 10.0).migrations)
-        for evaluation in range(4)
-    ]
+    one = host()
+    counts = []
+    for now in (0.0, 10.0, 20.0, 30.0):
+        request = pickle.loads(pickle.dumps(one.request_plan(now)))
+        counts.append(len(one.adopt(plan_for(request), now).migrations))
     assert counts == [1, 1, 10, 0]
+
+
+def test_the_gate_of_a_strategy_in_use_again_is_a_new_one():
+    one = host()
+    one.plan(0.0)
+    assert one.deferral(0.0).actions == 12
+    one.use(one.strategy, one.guards)
+    assert one.deferral(0.0) is None

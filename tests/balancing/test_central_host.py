@@ -1,15 +1,29 @@
-"""The balancer decides and gives a reason for every refusal."""
+"""The host decides and gives a reason for every refusal."""
 
 from __future__ import annotations
+
+import pickle
 
 import pytest
 from clusters import skewed
 
-from tocsin.balancing.balancer import Balancer, plan_for
+from tocsin.balancing.central_host import CentralHost, plan_for
 from tocsin.balancing.decisions import Limits, Reason
+from tocsin.balancing.host.actions import ActionKind
 from tocsin.balancing.model.load import Load, Status
 from tocsin.balancing.model.migration import Migration, collapsed
-from tocsin.balancing.strategies.debs2019.ldm import LDM
+from tocsin.balancing.strategies import registry
+from tocsin.balancing.strategies.debs2019.ldm import LDM, ldm
+from tocsin.balancing.strategies.strategy import StagedStrategy
+from tocsin.errors import UserError
+
+
+class Remembering(LDM):
+    def __init__(self) -> None:
+        self.learned: list[tuple] = []
+
+    def refused(self, migration, reason, now):
+        self.learned.append((migration, reason))
 
 
 class Fixed:
@@ -37,7 +51,7 @@ def small() -> Load:
 
 
 def reasons(load: Load, *migrations: Migration, limits: Limits | None = None) -> list[Reason]:
-    return [decision.reason for decision in Balancer(load, Fixed(*migrations), limits).plan(0.0).decisions]
+    return [decision.reason for decision in CentralHost(load, Fixed(*migrations), limits).plan(0.0).decisions]
 
 
 def test_a_migration_to_a_less_loaded_broker_is_accepted():
@@ -118,61 +132,109 @@ def test_the_limits_in_total_and_per_broker_hold():
 
 def test_pending_migrations_count_as_done():
     load = skewed()
-    balancer = Balancer(load, LDM(0.05), Limits(in_flight=10_000, per_broker=10_000))
-    plan = balancer.plan(0.0)
-    assert len(plan.migrations) > 20 and balancer.plan(1.0).migrations == []
+    host = CentralHost(load, ldm(0.05), Limits(in_flight=10_000, per_broker=10_000))
+    plan = host.plan(0.0)
+    assert len(plan.migrations) > 20 and host.plan(1.0).migrations == []
     for migration in plan.migrations:
         load.attach(migration.subscriber, migration.target)
-    assert balancer.projected().loads.cov == pytest.approx(load.loads.cov)
+    assert host.projected().loads.cov == pytest.approx(load.loads.cov)
     assert load.loads.cov <= 0.05
-    balancer.plan(2.0)
-    assert balancer.pending == {}
+    host.plan(2.0)
+    assert host.pending == {}
 
 
 def test_a_migrated_subscriber_cools_down():
     load = small()
-    balancer = Balancer(load, Fixed(Migration(0, 2, 1), Migration(0, 0, 2)), Limits(cool_down=60))
+    host = CentralHost(load, Fixed(Migration(0, 2, 1), Migration(0, 0, 2)), Limits(cool_down=60))
     load.join(4, 0, [0, 1])
-    assert balancer.plan(0.0).migrations == [Migration(0, 0, 2)]
+    assert host.plan(0.0).migrations == [Migration(0, 0, 2)]
     load.attach(0, 2)
-    assert [decision.reason for decision in balancer.plan(10.0).decisions] == [Reason.COOLING, Reason.ELSEWHERE]
-    assert balancer.plan(71.0).migrations == [Migration(0, 2, 1)]
+    assert [decision.reason for decision in host.plan(10.0).decisions] == [Reason.COOLING, Reason.ELSEWHERE]
+    assert host.plan(71.0).migrations == [Migration(0, 2, 1)]
 
 
 def test_a_failed_migration_is_no_longer_pending_and_cools_down():
-    balancer = Balancer(small(), Fixed(Migration(0, 0, 2)))
-    assert balancer.plan(0.0).migrations
-    balancer.ended(0, 1.0)
-    assert balancer.pending == {} and balancer.plan(2.0).decisions[0].reason is Reason.COOLING
-    assert balancer.plan(62.0).migrations
+    host = CentralHost(small(), Fixed(Migration(0, 0, 2)))
+    assert host.plan(0.0).migrations
+    host.ended(0, 1.0)
+    assert host.pending == {} and host.plan(2.0).decisions[0].reason is Reason.COOLING
+    assert host.plan(62.0).migrations
 
 
 @pytest.mark.parametrize("change", ["left", "migrated", "drained", "gone"])
 def test_a_pending_migration_that_became_pointless_is_dropped(change):
     load = small()
-    balancer = Balancer(load, Fixed(Migration(0, 0, 2)))
-    balancer.plan(0.0)
+    host = CentralHost(load, Fixed(Migration(0, 0, 2)))
+    host.plan(0.0)
     {
         "left": lambda: load.leave(0),
         "migrated": lambda: load.attach(0, 1),
         "drained": lambda: load.mark(2, Status.DRAINING),
         "gone": lambda: load.mark(2, Status.GONE),
     }[change]()
-    assert balancer.plan(1.0).dropped == [Migration(0, 0, 2)] and balancer.pending == {}
+    assert host.plan(1.0).dropped == [Migration(0, 0, 2)] and host.pending == {}
 
 
 def test_a_dry_run_changes_nothing():
-    balancer = Balancer(skewed(), LDM())
-    assert plan_for(balancer.snapshot(0.0)).migrations and not balancer.pending
-    assert plan_for(balancer.snapshot(0.0)).migrations == balancer.plan(0.0).migrations
+    host = CentralHost(skewed(), ldm())
+    assert plan_for(host.snapshot(0.0)).migrations and not host.pending
+    assert plan_for(host.snapshot(0.0)).migrations == host.plan(0.0).migrations
+
+
+class Learning(Fixed):
+    def __init__(self, *migrations: Migration) -> None:
+        super().__init__(*migrations)
+        self.learned: list[tuple] = []
+
+    def refused(self, migration, reason, now):
+        self.learned.append((migration, reason, now))
+
+
+def test_a_strategy_learns_what_was_refused_and_why():
+    strategy = Learning(Migration(0, 0, 2), Migration(1, 0, 9))
+    CentralHost(small(), strategy).plan(3.0)
+    assert strategy.learned == [(Migration(1, 0, 9), Reason.UNKNOWN, 3.0)]
+
+
+def test_it_also_learns_from_a_plan_that_was_made_in_another_process():
+    load, strategy = small(), Learning(Migration(0, 0, 2), Migration(1, 0, 9), Migration(2, 0, 2))
+    host = CentralHost(load, strategy)
+    made = plan_for(pickle.loads(pickle.dumps(host.request_plan(0.0))))
+    load.mark(2, Status.FULL)
+    host.adopt(made, 5.0)
+    assert [(each.subscriber, reason) for each, reason, _ in strategy.learned] == [
+        (1, Reason.UNKNOWN),
+        (0, Reason.FULL),
+        (2, Reason.FULL),
+    ]
+
+
+def test_a_balancer_learns_what_was_refused_by_its_criterion():
+    strategy = ldm(0.0)
+    strategy.stages[0].balancer = Remembering()
+    other = registry.make("drain")
+    other.stages[0].balancer = Remembering()
+    load = skewed()
+    host = CentralHost(load, StagedStrategy([*other.stages, *strategy.stages]), Limits(in_flight=3))
+    assert len(host.plan(0.0).migrations) == 3
+    assert {reason for _, reason in strategy.stages[0].balancer.learned} == {Reason.IN_FLIGHT}
+    assert other.stages[0].balancer.learned == []
+
+
+def test_a_balancer_whose_actions_the_host_cannot_execute_is_refused():
+    strategy = ldm()
+    strategy.stages[0].balancer.actions = frozenset({ActionKind.SPLIT})
+    with pytest.raises(UserError, match="a host that can split") as refused:
+        CentralHost(small(), strategy)
+    assert refused.value.hint == "this host can: migrate"
 
 
 def test_a_forgotten_subscriber_has_no_pending_migration():
-    balancer = Balancer(small(), Fixed(Migration(0, 0, 2)))
-    balancer.plan(0.0)
-    balancer.forget(0)
-    assert balancer.pending == {}
-    balancer.ended(0, 1.0)
+    host = CentralHost(small(), Fixed(Migration(0, 0, 2)))
+    host.plan(0.0)
+    host.forget(0)
+    assert host.pending == {}
+    host.ended(0, 1.0)
 
 
 def test_migrations_of_one_subscriber_are_merged_into_one():
