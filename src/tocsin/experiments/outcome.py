@@ -14,6 +14,7 @@ from tocsin.experiments.chart import Chart
 class Verdict(Enum):
     REPRODUCED = "reproduced"
     DIRECTION = "direction only"
+    NO_EFFECT = "no effect to show"
     NOT = "not reproduced"
 
 
@@ -47,40 +48,60 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """One sentence of the claim. ``holds`` has a value per seed; ``direction``: the sentence is essential."""
+    """One sentence of the claim. ``holds`` has a value per seed, None where the seed has no effect to show;
+    ``direction``: the sentence is essential; ``setup``: it tests the input, and no verdict depends on it."""
 
     says: str
     found: str
-    holds: tuple[bool, ...]
+    holds: tuple[bool | None, ...]
     direction: bool = True
+    setup: bool = False
+
+    @property
+    def shown(self) -> list[bool]:
+        """Of the seeds that have an effect to show."""
+        return [each for each in self.holds if each is not None]
 
     @property
     def often(self) -> str:
-        if len(self.holds) == 1:
+        if len(self.shown) == len(self.holds) == 1:
             return "in one run" if self.mostly else "not in one run"
-        return f"{sum(self.holds)} of {len(self.holds)} seeds"
+        if not self.shown:
+            return "no seed has an effect to show"
+        suitable = "" if len(self.shown) == len(self.holds) else " with an effect to show"
+        return f"{sum(self.shown)} of {len(self.shown)} seeds{suitable}"
 
     @property
     def mostly(self) -> bool:
-        return sum(self.holds) * 5 >= len(self.holds) * 4
+        return bool(self.shown) and sum(self.shown) * 5 >= len(self.shown) * 4
 
     @property
     def half(self) -> bool:
-        return sum(self.holds) * 2 >= len(self.holds)
+        return bool(self.shown) and sum(self.shown) * 2 >= len(self.shown)
+
+    @property
+    def showable(self) -> bool:
+        """Most seeds have an effect to show."""
+        return len(self.shown) * 2 > len(self.holds)
 
 
 def judge(checks: Sequence[Check]) -> Verdict:
-    """Reproduced: every sentence holds in four of five seeds. Direction only: the essential ones hold in half."""
-    if all(check.mostly for check in checks):
-        return Verdict.REPRODUCED
-    if all(check.half for check in checks if check.direction):
-        return Verdict.DIRECTION
-    return Verdict.NOT
+    """Reproduced: every sentence holds in four of five seeds. Direction only: the essential ones hold in half.
+
+    What fails where there is an effect to show is not reproduced, however few seeds that are.
+    """
+    judged = [check for check in checks if not check.setup]
+    if not all(check.half for check in judged if check.direction and check.shown):
+        return Verdict.NOT
+    if not judged or not all(check.showable for check in judged):
+        return Verdict.NO_EFFECT
+    return Verdict.REPRODUCED if all(check.mostly for check in judged) else Verdict.DIRECTION
 
 
 @dataclass
 class Outcome:
-    """One reproduced figure. ``rows``: one row of numbers per variant; ``data``: all samples, for Parquet."""
+    """One reproduced figure. ``rows``: one row of numbers per variant; ``data``: all samples, for Parquet;
+    ``depends``: on which values the verdict depends that the paper does not give."""
 
     id: str
     title: str
@@ -91,6 +112,7 @@ class Outcome:
     charts: list[Chart]
     remarks: list[str] = field(default_factory=list)
     data: dict[str, list[Any]] = field(default_factory=dict)
+    depends: str = ""
 
     @property
     def verdict(self) -> Verdict:

@@ -10,7 +10,12 @@ from importlib import resources
 from tocsin.experiments.chart import Chart
 from tocsin.experiments.outcome import Outcome, Verdict
 
-CLASSES = {Verdict.REPRODUCED: "reproduced", Verdict.DIRECTION: "direction", Verdict.NOT: "not"}
+CLASSES = {
+    Verdict.REPRODUCED: "reproduced",
+    Verdict.DIRECTION: "direction",
+    Verdict.NO_EFFECT: "no-effect",
+    Verdict.NOT: "not",
+}
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -30,15 +35,17 @@ def embedded(chart: Chart, image: bytes) -> str:
 def section(outcome: Outcome, images: Mapping[str, bytes]) -> str:
     """``images`` are PNGs by the name of their chart."""
     said = "".join(
-        f"<tr><td>{escape(check.says)}</td><td>{escape(check.found)}</td><td>{escape(check.often)}</td></tr>"
+        f"<tr><td>{'set-up: ' if check.setup else ''}{escape(check.says)}</td><td>{escape(check.found)}</td>"
+        f"<td>{escape(check.often)}</td></tr>"
         for check in outcome.checks
     )
     remarks = "".join(f'<p class="soft">{escape(remark)}</p>' for remark in outcome.remarks)
     return (
         f'<section id="{escape(outcome.id)}"><h2>{escape(outcome.id)}: {escape(outcome.title)} '
         f"{verdict(outcome)}</h2><p>The paper: {escape(outcome.claim)}</p>"
-        f"<table><thead><tr><th>it says</th><th>came out</th><th>holds in</th></tr></thead>"
-        f"<tbody>{said}</tbody></table>"
+        + (f"<p>The verdict: {escape(outcome.depends)}.</p>" if outcome.depends else "")
+        + "<table><thead><tr><th>it says</th><th>came out</th><th>holds in</th></tr></thead>"
+        + f"<tbody>{said}</tbody></table>"
         + "".join(embedded(chart, images[chart.name]) for chart in outcome.charts if chart.name in images)
         + table(outcome.columns, outcome.rows)
         + remarks

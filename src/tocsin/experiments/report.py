@@ -21,7 +21,7 @@ INTRO = (
     "Every figure again, from our own simulation of the network. Each value is a mean over several seeds of the random "
     "generators, with its standard deviation; shaded areas go from the smallest to the largest. A claim is reproduced "
     "if every sentence of it holds in at least four of five seeds, and reproduced in direction only if what matters "
-    "holds in at least half of them."
+    "holds in at least half of them. Where most seeds leave nothing to repair, there is no effect to show."
 )
 
 

@@ -23,6 +23,7 @@ class Figure:
     checks: Callable[[Runs], list[Check]]
     charts: tuple[Drawing, ...]
     remarks: tuple[str, ...] = ()
+    depends: str = ""
 
     def outcome(self, runs: Runs) -> Outcome:
         return Outcome(
@@ -35,12 +36,13 @@ class Figure:
             [draw(runs) for draw in self.charts],
             list(self.remarks),
             samples(runs, self.variants),
+            self.depends,
         )
 
 
 def samples(runs: Runs, variants: Sequence[Variant]) -> dict[str, list[Any]]:
     """Every sample of every broker in every run, to be written as Parquet."""
-    names = ("setup", "placement", "balancing", "alpha", "seed", "seconds", "broker", "load_in", "load_out")
+    names = ("setup", "placement", "balancing", "alpha", "beta", "seed", "seconds", "broker", "load_in", "load_out")
     counts = ("subscribers", "bytes_fetched", "bytes_delivered", "migrations_so_far")
     out: dict[str, list[Any]] = {name: [] for name in (*names, *counts)}
     for variant in variants:
@@ -48,7 +50,7 @@ def samples(runs: Runs, variants: Sequence[Variant]) -> dict[str, list[Any]]:
             samples = run.samples
             rows, brokers = samples.load.shape
             many = rows * brokers
-            same = (variant.setup, variant.placement, variant.balancing, variant.alpha, seed)
+            same = (variant.setup, variant.placement, variant.balancing, variant.alpha, variant.beta, seed)
             for name, value in zip(names, same, strict=False):
                 out[name] += [value] * many
             out["seconds"] += samples.time.repeat(brokers).tolist()

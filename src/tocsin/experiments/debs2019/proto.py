@@ -3,15 +3,19 @@
 What the paper gives: 5 brokers; 400 subscribers who walk and log in within 4 minutes; 7 channels with these parameters
 and periods; 1 to 5 channels each and 1 to 3 subscriptions in each, made in the next 4 minutes; about 2,200 FE and 600
 BE subscriptions; about 10,000 reports of 8 types and 200 to 700 bytes in 30 minutes from 8 moving publishers; 200
-shelters. Results of a channel are found here by the same conditions as its query has.
+shelters; a scenario file with logins, logouts, subscriptions and unsubscriptions. Results of a channel are found here
+by the same conditions as its query has.
 
 What it leaves open, and what we take: near means within 2 km; there are 16 locations, the fields of a grid over the
 city; a shelter adds 110 bytes, and a report names the 3 nearest; channels about oneself are taken 0.15 times as often
-as the others, which makes 600 BE; people's places crowd around five hot spots, one for each broker, very unevenly.
+as the others, which makes 600 BE; people's places crowd around five hot spots, one for each broker, very unevenly; a
+publisher rides at 90 km/h from one place to the next, every second of them where people are; after minute 8 a tenth of
+the people log out and a tenth of the subscriptions end, at times that are equally likely.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +27,9 @@ from tocsin.simulation.flow.workload import Execution, Workload
 
 SECONDS = 1_800
 KINDS, ANY = 8, 8
+PUBLISHERS, RAPIDLY = 8, 25.0
+#: The share of people who log out, and of subscriptions that end, after all are made.
+LEAVE = 0.1
 FIELDS = 4  # of the grid, in each direction
 SHELTER = 3 * 110
 NEAR = 2_000.0
@@ -70,6 +77,7 @@ def prototype(seed: int = 1, people: int = 400, reports: int = 10_000, seconds: 
     subscriptions = {interest: number for number, interest in enumerate(different)}
     size = np.array([len(each) for each in interests])
     made = [np.sort(rng.uniform(seconds * 240 / SECONDS, seconds * 480 / SECONDS, len(each))) for each in interests]
+    found = executions(rng, walks, list(subscriptions), reports, seconds)
     return Workload(
         float(seconds),
         np.ones(len(SITES)),
@@ -79,23 +87,48 @@ def prototype(seed: int = 1, people: int = 400, reports: int = 10_000, seconds: 
         size,
         np.array([subscriptions[interest] for each in interests for interest in each], dtype=np.int32),
         np.concatenate(made),
-        executions(rng, walks, list(subscriptions), reports, seconds),
+        found,
         len(subscriptions),
         "D-proto",
+        ended=leaving(rng, int(size.sum()), seconds),
+        logout=leaving(rng, people, seconds),
     )
+
+
+def leaving(rng: Generator, count: int, seconds: int) -> Floats:
+    """When each of these ends, some after all subscriptions are made, most never."""
+    some = rng.random(count) < LEAVE
+    return np.where(some, rng.uniform(seconds * 481 / SECONDS, seconds, count), np.inf)
 
 
 def wander(rng: Generator, spots: Floats, homes: Longs, seconds: int) -> Floats:
     """Second × person × (latitude, longitude): from place to place around one's hot spot, on foot or riding."""
     speed = rng.choice((1.4, 1.4, 5.0, 12.0), len(homes))
+    return travelled(lambda: spots[homes] + rng.normal(0.0, 600.0, (len(homes), 2)) / METRES, speed, seconds)
+
+
+def traverse(rng: Generator, seconds: int) -> Floats:
+    """The same for the publishers. They stay on the streets, half of which are where the people are."""
+    corner, extent = np.array([SOUTH, WEST]), np.array([NORTH - SOUTH, EAST - WEST])
+
+    def goals() -> Floats:
+        crowded = corner + SITES[rng.choice(len(SITES), PUBLISHERS, p=CROWDS)] * extent
+        crowded += rng.normal(0.0, 800.0, (PUBLISHERS, 2)) / METRES
+        anywhere = corner + rng.random((PUBLISHERS, 2)) * extent
+        return np.asarray(np.where(rng.random(PUBLISHERS)[:, None] < 0.5, crowded, anywhere), dtype=np.float64)
+
+    return travelled(goals, np.full(PUBLISHERS, RAPIDLY), seconds)
+
+
+def travelled(draw: Callable[[], Floats], speed: Floats, seconds: int) -> Floats:
+    """Straight from goal to goal, inside the city. ``draw`` draws the next goal of each."""
     low, high = np.array([SOUTH, WEST]), np.array([NORTH, EAST])
 
     def goals() -> Floats:
-        places = spots[homes] + rng.normal(0.0, 600.0, (len(homes), 2)) / METRES
-        return np.asarray(np.clip(places, low, high), dtype=np.float64)
+        return np.asarray(np.clip(draw(), low, high), dtype=np.float64)
 
     at, goal = goals(), goals()
-    out = np.empty((seconds + 1, len(homes), 2))
+    out = np.empty((seconds + 1, len(speed), 2))
     for second in range(seconds + 1):
         out[second] = at
         way = (goal - at) * METRES
@@ -135,12 +168,8 @@ def executions(
     kind = rng.choice(KINDS, reports, p=COMMON / COMMON.sum())
     volume = rng.integers(200, 701, reports)
     corner, extent = np.array([SOUTH, WEST]), np.array([NORTH - SOUTH, EAST - WEST])
-    # The publishers cross the city so fast that two successive reports are nearly independent of each other. They
-    # stay on the streets, half of which are where the people are.
-    crowded = corner + SITES[rng.choice(len(SITES), reports, p=CROWDS)] * extent
-    crowded += rng.normal(0.0, 800.0, (reports, 2)) / METRES
-    anywhere = corner + rng.random((reports, 2)) * extent
-    place = np.clip(np.where(rng.random(reports)[:, None] < 0.5, crowded, anywhere), corner, corner + extent * 0.999)
+    place = traverse(rng, seconds)[time.astype(int), rng.integers(PUBLISHERS, size=reports)]
+    place = np.clip(place, corner, corner + extent * 0.999)
     field = np.minimum(((place - corner) / extent * FIELDS).astype(int), FIELDS - 1) @ (FIELDS, 1)
     keys = np.array(subscriptions)
     found = []

@@ -31,6 +31,11 @@ def mean(run: Run) -> float:
     return float(run.samples.mean[steady(run)].mean())
 
 
+def fetched(run: Run) -> float:
+    """What all brokers together fetch."""
+    return float(run.samples.incoming[steady(run)].sum(axis=1).mean())
+
+
 def migrations(run: Run) -> float:
     return float(len(run.migrations))
 
@@ -43,6 +48,11 @@ def shuffled(run: Run) -> float:
 def migrated(run: Run) -> float:
     """Migrations that were not part of a shuffle."""
     return migrations(run) - shuffled(run)
+
+
+def first(run: Run) -> float:
+    """Minutes until the first migration; the whole run if there is none."""
+    return float(run.migrations[0].time if run.migrations else run.samples.time[-1]) / 60
 
 
 def last(run: Run) -> float:

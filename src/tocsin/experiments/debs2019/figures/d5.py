@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocsin.experiments.debs2019.charts import broker_loads
-from tocsin.experiments.debs2019.claims import acted, few, lowers
+from tocsin.experiments.debs2019.claims import slightly
 from tocsin.experiments.debs2019.figure import Figure
 from tocsin.experiments.debs2019.variants import Runs, Variant
 from tocsin.experiments.outcome import Check
@@ -14,9 +14,15 @@ VARIANTS = (NONE, LDM, SDM, *ADDED)
 TITLE = "Broker load, random placement: without balancing, LDM, SDM, and ours"
 
 
+#: Why so few seeds count.
+REMARKS = (
+    "A seed has an effect to show if cov is above α in the last third without balancing. Where it is not, there is "
+    "nothing to repair, and nothing is said for or against the strategy.",
+)
+
+
 def checks(runs: Runs) -> list[Check]:
-    found = [*lowers(runs, NONE, LDM, strictly=False), *lowers(runs, NONE, SDM, strictly=False)]
-    return [*found, few(runs, LDM), few(runs, SDM), acted(runs, LDM)]
+    return slightly(runs, NONE, (LDM, SDM))
 
 
 FIGURE = Figure(
@@ -26,8 +32,6 @@ FIGURE = Figure(
     VARIANTS,
     checks,
     (broker_loads("D-5", TITLE, VARIANTS),),
-    (
-        "Where cov never passes α after μ has passed β, there is nothing to do, and nothing is done: such a seed "
-        "counts as holding for the loads, and against 'there is something to repair'.",
-    ),
+    REMARKS,
+    depends="depends on β = 30 kB/s, which the paper does not give",
 )
