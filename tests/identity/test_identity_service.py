@@ -16,11 +16,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 
 from tocsin.config import IdentityConfig
-from tocsin.errors import AlreadyExists, Conflict, NotFound, RateLimited, Unauthorized, UserError
+from tocsin.errors import AlreadyExists, Conflict, NotFound, NotReady, RateLimited, Unauthorized, UserError
 from tocsin.identity import messages as it
 from tocsin.identity import service as module
 from tocsin.identity.service import IdentityService
 from tocsin.identity.user_store import UserStore
+from tocsin.wire.position import Position
 
 PASSWORD = "correct horse"
 
@@ -56,6 +57,21 @@ async def revoked(service: IdentityService, token: str) -> bool:
     claims = service.verifier.verify(token)
     exchanged = await service.exchange("a", it.Exchange(0, "", [it.Attach(claims.sid, claims.sub, claims.issued)]))
     return exchanged.outcomes[0].error is not None
+
+
+def test_an_exchange_that_arrives_after_a_later_one_changes_nothing(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with served(tmp_path) as service:
+            attach, remember = it.Attach("ann/phone", "ann", 2e9), it.Remember("ann/phone", 7, "C", [], Position(1, 0))
+            early = it.Exchange(0, "", [attach, it.Forget("ann/phone", 7)], "first process", 1)
+            await service.exchange("a", early)
+            await service.exchange("a", it.Exchange(0, "", [remember], "first process", 2))
+            with pytest.raises(NotReady):
+                await service.exchange("a", early)  # repeated by the network, or held up
+            found = await service.exchange("a", it.Exchange(0, "", [attach], "second process", 1))
+            assert [each.subscription for each in found.outcomes[0].sessions["ann/phone"]] == [7]
+
+    asyncio.run(check())
 
 
 def test_a_user_registers_logs_in_refreshes_and_logs_out(tmp_path: Path) -> None:
@@ -171,9 +187,13 @@ def test_registrations_are_limited_by_address_also_for_names_that_exist(tmp_path
         it.Register("x" * 129, PASSWORD),
         it.Register("bob", "short"),
         it.Register("bob", "x" * 257),
+        it.Register("bob", "aaaaaaaa"),
+        it.Register("bob", "1212121212"),
+        it.Register("barbara.miller", "Barbara.Miller"),
         it.LogIn("ann", PASSWORD, ""),
         it.LogIn("ann", PASSWORD, "a\0b"),
         it.ChangePassword("ann", PASSWORD, "short"),
+        it.ChangePassword("ann", PASSWORD, "aaaaaaaa"),
     ],
     ids=str,
 )

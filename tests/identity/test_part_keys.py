@@ -220,7 +220,7 @@ def test_a_damaged_key_is_refused(tmp_path):
         PartKey.load(tmp_path / "part.key", "north")
 
 
-def test_a_part_beyond_loopback_requires_a_join_secret():
+def test_a_part_beyond_loopback_or_without_anonymous_rights_requires_a_join_secret():
     with socket.socket() as inside, socket.socket() as public:
         inside.bind(("127.0.0.1", 0))
         public.bind(("0.0.0.0", 0))
@@ -228,7 +228,10 @@ def test_a_part_beyond_loopback_requires_a_join_secret():
         require_join_secret("secret", "TOCSIN_BROKER_JOIN_SECRET", "broker", inside, public)
         with pytest.raises(UserError) as refused:
             require_join_secret("", "TOCSIN_BROKER_JOIN_SECRET", "broker", inside, public)
-    assert "TOCSIN_BROKER_JOIN_SECRET" in refused.value.hint
+        assert "TOCSIN_BROKER_JOIN_SECRET" in refused.value.hint
+        with pytest.raises(UserError, match="anonymous = none needs a join secret"):
+            require_join_secret("", "TOCSIN_BROKER_JOIN_SECRET", "broker", inside, anonymous="none")
+        require_join_secret("secret", "TOCSIN_BROKER_JOIN_SECRET", "broker", inside, anonymous="none")
 
 
 def test_a_join_without_its_fields_is_not_one():

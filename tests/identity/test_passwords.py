@@ -9,7 +9,8 @@ import pytest
 from argon2 import PasswordHasher
 
 from tocsin.errors import Busy
-from tocsin.identity.passwords import AT_ONCE, HASHER, WAITING, Passwords
+from tocsin.identity.password_hashes import HASHER
+from tocsin.identity.passwords import AT_ONCE, WAITING, Passwords
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tocsin.errors import AlreadyExists, LeaseHeld, LimitExceeded, StorageError,
 from tocsin.identity import messages as it
 from tocsin.identity.messages import Outcome
 from tocsin.identity.user_store import UserStore
+from tocsin.steady_clock import SteadyClock
 from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.position import Position
 
@@ -39,9 +40,9 @@ def opened(database_address: str, tmp_path: Path, clock: Clock) -> Iterator[Open
     """Opens the same store at each call."""
     found: list[UserStore] = []
 
-    def open_it(lease: bool = False, **settings: Any) -> UserStore:
+    def open_it(lease: bool = False, expiry: Any = None, **settings: Any) -> UserStore:
         config = IdentityConfig(**settings)
-        found.append(UserStore(database_address, tmp_path / "users.db", config, clock, lease=lease))
+        found.append(UserStore(database_address, tmp_path / "users.db", config, clock, expiry=expiry, lease=lease))
         return found[-1]
 
     yield open_it
@@ -62,12 +63,13 @@ def attach(store: UserStore, session: str = "ann/phone", broker: str = "a", issu
     return run(store, it.Attach(session, session.partition("/")[0], issued), broker=broker)[0]
 
 
-def remember(id: int, after: int = 0, session: str = "ann/phone") -> it.Remember:
-    return it.Remember(session, id, "OfKind", ["fire"], Position(1, after))
+def remember(id: int, after: int = 0, session: str = "ann/phone", kind: str = "fire") -> it.Remember:
+    return it.Remember(session, id, "OfKind", [kind], Position(1, after))
 
 
 def durable(id: int, after: int = 0, **previous: int) -> DurableSubscription:
-    return DurableSubscription(id, "OfKind", ["fire"], after, {int(name[1:]): end for name, end in previous.items()})
+    ids = {int(name[1:]): end for name, end in previous.items()}
+    return DurableSubscription(id, "OfKind", ["fire"], after, ids, epoch=1)
 
 
 def test_a_name_is_registered_once(store: UserStore) -> None:
@@ -92,6 +94,34 @@ def test_what_is_durable_belongs_to_the_session_wherever_it_appears(store: UserS
     assert attach(store, "ann/desk").sessions == {"ann/desk": []}
 
 
+def refused(outcomes: list[Outcome]) -> list[int]:
+    """The places of those that were refused."""
+    return [place for place, each in enumerate(outcomes) if each.error and each.error["code"] == "limit_exceeded"]
+
+
+def test_a_user_has_a_limit_on_all_devices_and_brokers_together(opened: Open) -> None:
+    store = opened(subscriptions=3)
+    phone, watch = "ann/phone", "ann/watch"
+    for session in (phone, watch, "bob/x"):
+        attach(store, session)
+    assert not refused(run(store, remember(1), remember(2)))
+    asked = [*(remember(id, session=watch) for id in (1, 2, 3)), remember(1, session="bob/x")]
+    assert refused(run(store, *asked, broker="b")) == [1, 2]
+    assert not refused(run(store, remember(1), remember(1, session=watch))), "they are stored already"
+    asked = [it.Forget(phone, 1), remember(2, session=watch), remember(3, session=watch)]
+    assert refused(run(store, *asked, broker="b")) == [2]
+    assert [each.subscription for each in attach(store, watch).sessions[watch]] == [1, 2]
+
+
+def test_the_arguments_of_a_user_have_a_limit_on_all_devices_together(opened: Open) -> None:
+    store = opened(argument_bytes=1_000)
+    for session in ("ann/phone", "ann/watch"):
+        attach(store, session)
+    assert not refused(run(store, remember(1, kind="A" * 600)))
+    asked = [remember(1, session="ann/watch", kind="A" * size) for size in (600, 300)]
+    assert refused(run(store, *asked)) == [0]
+
+
 def test_an_acknowledgement_never_goes_back(store: UserStore) -> None:
     attach(store)
     run(store, remember(7), it.Acknowledge("ann/phone", {7: Position(1, 9)}))
@@ -114,6 +144,26 @@ def test_a_position_ahead_of_the_channel_is_reset_to_the_channels(store: UserSto
     attach(store)
     run(store, remember(7, 3), it.ChangeId("ann/phone", 7, 9, Position(1, 2), Position(1, 2)))
     assert attach(store).sessions == {"ann/phone": [durable(9, 2, _7=2)]}
+
+
+def test_a_channel_that_was_created_again_continues_from_its_own_position(store: UserStore) -> None:
+    attach(store)
+    run(store, remember(7, 57), it.ChangeId("ann/phone", 7, 9, Position(4, 2), Position(4, 2)))
+    begun = DurableSubscription(9, "OfKind", ["fire"], 2, epoch=4)
+    assert attach(store).sessions == {"ann/phone": [begun]}
+    run(store, it.Acknowledge("ann/phone", {9: Position(1, 58)}))  # of the channel before
+    assert attach(store).sessions == {"ann/phone": [begun]}
+    run(store, it.Acknowledge("ann/phone", {9: Position(4, 3)}))
+    assert attach(store).sessions["ann/phone"][0].after == 3
+
+
+def test_a_subscription_that_has_ended_gets_no_other_id(store: UserStore) -> None:
+    attach(store)
+    change = it.ChangeId("ann/phone", 7, 9, Position(1, 2), Position(1, 2))
+    (outcome,) = run(store, change)
+    assert outcome.error is not None and outcome.error["code"] == "not_found"
+    assert run(store, remember(9), change)[1] == Outcome()  # another broker has done it
+    assert attach(store).sessions == {"ann/phone": [durable(9)]}
 
 
 def test_a_deleted_subscription_has_no_previous_ids(store: UserStore) -> None:
@@ -154,6 +204,21 @@ def test_a_session_that_is_not_used_expires_and_one_that_is_connected_does_not(s
     assert run(store, it.Served()) == [Outcome({"ann/desk": [durable(7)]})]
     run(store, remember(8, session="ann/phone"))  # of a broker that does not know it yet
     assert attach(store).sessions == {"ann/phone": []}
+
+
+def test_a_clock_that_jumps_while_the_store_is_closed_expires_nothing(opened: Open, clock: Clock) -> None:
+    def steady(last: float | None) -> Callable[[], float]:
+        return SteadyClock(3_600.0, last, clock, lambda: 5.0).expiry
+
+    store = opened(expiry=steady)
+    attach(store)
+    run(store, remember(7))
+    store.expire().result(60)
+    store.close()
+    clock.now += 30 * DAY
+    store = opened(expiry=steady)
+    store.expire().result(60)
+    assert attach(store).sessions == {"ann/phone": [durable(7)]}
 
 
 def test_a_refresh_token_is_valid_until_the_session_ends(store: UserStore, clock: Clock) -> None:
@@ -234,6 +299,14 @@ def test_two_coordinators_do_not_write_the_same_store(opened: Open) -> None:
     opened(lease=True)
     with pytest.raises(LeaseHeld):
         opened(lease=True)
+
+
+def test_processes_of_a_broker_write_the_same_store_at_once(opened: Open) -> None:
+    stores = [opened(), opened()]
+    futures = [stores[n % 2].add(f"user {n}", "hash") for n in range(200)]
+    assert [future.exception(60) for future in futures] == [None] * 200
+    for n in range(200):
+        assert stores[(n + 1) % 2].password(f"user {n}").result(60) == "hash"
 
 
 def test_a_refused_request_does_not_spoil_those_of_the_same_moment(store: UserStore) -> None:

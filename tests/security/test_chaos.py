@@ -6,16 +6,17 @@ import asyncio
 import os
 import random
 import time
+from collections import Counter
 from pathlib import Path
 
 import httpx
 import pytest
 from chaos_load import KINDS, PASSWORD, Load
-from chaos_network import ChaosNetwork, faults
-
-from postgres import Server
+from chaos_network import REPAIR, ChaosNetwork, chaos_network, faults
 
 SECONDS = float(os.environ.get("TOCSIN_CHAOS_SECONDS", "1800"))
+#: Seconds after which everything must be healthy again; on a machine that does other work too, Spark starts slowly.
+HEALTHY = float(os.environ.get("TOCSIN_CHAOS_HEALTHY", "60"))
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 1200)]
 
@@ -28,35 +29,43 @@ def register(network: ChaosNetwork, *names: str) -> None:
 
 
 async def campaign(network: ChaosNetwork, rng: random.Random) -> Load:
-    """Breaks one part after the other until the time is over, then waits until all parts are healthy."""
+    """Breaks parts, one or several at a time, until the time is over; then waits until all of them are healthy."""
     load = Load(network, rng)
     tasks = [asyncio.create_task(load.subscribe(f"anonymous {kind}", kind)) for kind in KINDS]
     for name, kind in zip(("ann", "bob", "cleo"), KINDS, strict=True):
         tasks.append(asyncio.create_task(load.subscribe(name, kind, user=name, password=PASSWORD)))
     tasks.append(asyncio.create_task(load.poll("rest", KINDS[0])))
+    tasks.append(asyncio.create_task(load.stream("events", KINDS[2])))
     tasks.append(asyncio.create_task(load.subscribe("damaged", KINDS[1], "Damaged")))
     for _ in tasks:
         await load.ready.acquire()
     publisher, attacker = asyncio.create_task(load.publish()), asyncio.create_task(load.attack())
+    tasks.append(asyncio.create_task(load.publish_to_victims()))
     known, begin = faults(network), time.monotonic()
+    counted: Counter[str] = Counter()
     try:
         while (spent := time.monotonic() - begin) < SECONDS:
-            name = rng.choice(sorted(known))
+            names = rng.sample(sorted(known), rng.choice([1, 1, 1, 2, 2, 3]))
             lasting = rng.uniform(1, 15)
-            print(f"{spent:6.0f} s  {name}, for {lasting:.0f} s", flush=True)
-            break_it, mend = known[name]
-            await asyncio.to_thread(break_it)
+            print(f"{spent:6.0f} s  {', '.join(names)}, for {lasting:.0f} s", flush=True)
+            counted.update(names)
+            for name in names:
+                await asyncio.to_thread(known[name].begin)
             await asyncio.sleep(lasting)
-            await asyncio.to_thread(mend)
+            for name in names:
+                await asyncio.to_thread(known[name].end)
             await asyncio.sleep(rng.uniform(0, 12))
             await asyncio.to_thread(network.restart_ended)
             for task in [*tasks, publisher, attacker]:
                 assert not task.done() or task.exception() is None, task.exception()
-        await asyncio.to_thread(network.ready, 60)
+        seconds = await asyncio.to_thread(network.ready, HEALTHY)
+        print(f"{sum(counted.values())} faults: {dict(sorted(counted.items()))}; healthy after {seconds:.0f} s")
         load.stopped.set()
         await publisher
         await attacker
         await settle(load)
+        answer = await asyncio.to_thread(network.run, REPAIR)
+        assert answer.status_code == 200, answer.text
     finally:
         for task in [*tasks, publisher, attacker]:
             task.cancel()
@@ -78,21 +87,19 @@ async def settle(load: Load) -> None:
 
 
 def test_nothing_is_lost_or_repeated_while_everything_fails(tmp_path: Path, exploration_seed: int) -> None:
-    with Server() as postgres:
-        network = ChaosNetwork(tmp_path, postgres)
-        try:
-            network.ready(180)
-            network.define()
-            register(network, "ann", "bob", "cleo", "rest")
-            load = asyncio.run(campaign(network, random.Random(exploration_seed)))
-        finally:
-            network.end()
+    rng = random.Random(exploration_seed)
+    with chaos_network(tmp_path, sqlite=exploration_seed % 2 == 0) as network:
+        network.ready(900)
+        network.define()
+        register(network, "ann", "bob", "cleo", "rest")
+        load = asyncio.run(campaign(network, rng))
+    problems = []
     for name, kind in load.kinds.items():
         got, expected = load.received[name], load.published[kind]
         lost, repeated = sorted(set(expected) - set(got)), len(got) - len(set(got))
         print(f"{name}: {len(got)} of {len(expected)} received, {repeated} repeated, {load.gaps[name]} gaps announced")
-        assert not repeated, name
-        if name == "damaged":
-            assert len(lost) == 0 or load.gaps[name], "what a damaged file lost is announced as a gap"
-        else:
-            assert (lost, load.gaps[name]) == ([], 0), name
+        # What a damaged file loses is announced as a gap.
+        announced = name == "damaged" and load.gaps[name] > 0
+        if repeated or (lost and not announced) or (load.gaps[name] and name != "damaged"):
+            problems.append(f"{name}: lost {lost[:20]}, {repeated} repeated, {load.gaps[name]} gaps")
+    assert not problems, problems

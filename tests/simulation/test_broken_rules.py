@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tocsin.balancing.balancer import Balancer
+from tocsin.balancing.central_host import CentralHost
 from tocsin.balancing.model.what_if import WhatIf
 from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.delivery import Delivery
@@ -98,7 +98,7 @@ def the_broker_does_not_report_departed_subscribers(patch: pytest.MonkeyPatch) -
 
 
 def the_coordinator_forgets_migrations_in_flight(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Balancer, "projected", lambda self, only=None: WhatIf(self.load))
+    patch.setattr(CentralHost, "projected", lambda self, only=None: WhatIf(self.load))
 
 
 def a_retried_post_is_stored_twice(patch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks.whole_coordinator import Whole
@@ -21,28 +23,41 @@ SMALL = Size(
 EAGER = {"": {}, "ldm": {"alpha": 0.05}, "sdm": {"alpha": 0.05}, "gsh": {"gamma": 0.1}, "peal": {"mode": "repair"}}
 
 
+def with_ends(work: Workload, seed: int = 1) -> Workload:
+    """A third of the subscriptions ends, and a third of the subscribers logs out, some while others still subscribe."""
+    rng = np.random.default_rng(seed)
+    subscribed = np.maximum.reduceat(work.made, np.cumsum(work.size) - work.size)
+    ended = np.where(rng.random(len(work.made)) < 0.3, work.made + rng.uniform(1.0, 120.0, len(work.made)), np.inf)
+    logout = np.where(rng.random(work.subscribers) < 0.3, subscribed + rng.uniform(1.0, 120.0, len(work.login)), np.inf)
+    return replace(work, ended=ended, logout=logout)
+
+
 def one_by_one(work: Workload, run: Run) -> tuple[list[int], list[int], list[int]]:
     """Counts each delivery at the broker that the subscriber had when the channel ran."""
     deliveries, into, out = ([0] * work.brokers for _ in range(3))
     migrations: dict[int, list[tuple[float, int, int]]] = {}
+    first = nearest(work.people_at, work.brokers_at)
     for time, u, source, target, _ in run.migrations:
         migrations.setdefault(u, []).append((time, source, target))
 
     def at(u: int, now: float) -> int:
-        place = migrations[u][0][1] if u in migrations else int(run.at[u])
+        place = migrations[u][0][1] if u in migrations else int(first[u])
         for time, _, target in migrations.get(u, ()):
             if time <= now:
                 place = target
         return place
 
-    subscribers: dict[int, list[tuple[float, int]]] = {}
-    for u, k, made in zip(work.owner.tolist(), work.wanted.tolist(), work.made.tolist(), strict=True):
-        subscribers.setdefault(k, []).append((made, u))
+    subscribers: dict[int, list[tuple[float, float, int]]] = {}
+    never = np.full(len(work.made), np.inf)
+    ended = never if work.ended is None else work.ended
+    logout = never if work.logout is None else work.logout[work.owner]
+    for u, k, made, end in zip(work.owner, work.wanted, work.made, np.minimum(ended, logout), strict=True):
+        subscribers.setdefault(int(k), []).append((made, end, int(u)))
     for execution in work.executions:
         for k, size in zip(execution.subscriptions.tolist(), execution.sizes.tolist(), strict=True):
             fetching = set()
-            for made, u in subscribers.get(k, ()):
-                if made <= execution.time and size:
+            for made, end, u in subscribers.get(k, ()):
+                if made <= execution.time < end and size:
                     j = at(u, execution.time)
                     fetching.add(j)
                     deliveries[j] += 1
@@ -52,9 +67,11 @@ def one_by_one(work: Workload, run: Run) -> tuple[list[int], list[int], list[int
     return deliveries, into, out
 
 
+@pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("strategy", EAGER)
-def test_every_delivery_and_byte_is_counted(strategy):
+def test_every_delivery_and_byte_is_counted(strategy, ends):
     work = debs_simulation(3, SMALL)
+    work = with_ends(work) if ends else work
     run = simulate(work, settings(strategy, "nearest", limits=PAPER, **EAGER[strategy]))
     deliveries, into, out = one_by_one(work, run)
     assert run.deliveries.tolist() == deliveries and sum(deliveries) > 5_000
@@ -64,10 +81,10 @@ def test_every_delivery_and_byte_is_counted(strategy):
 
 
 @pytest.mark.parametrize("strategy", EAGER)
-@pytest.mark.parametrize("placement", ["nearest", "two-choices"])
+@pytest.mark.parametrize(("placement", "ends"), [("nearest", False), ("two-choices", False), ("nearest", True)])
 @pytest.mark.parametrize("limits", [PAPER, None], ids=["no limits", "limits"])
-def test_the_parts_decide_as_the_coordinator_does(strategy, placement, limits):
-    work = debs_simulation(4, SMALL)
+def test_the_parts_decide_as_the_coordinator_does(strategy, placement, limits, ends):
+    work = with_ends(debs_simulation(4, SMALL)) if ends else debs_simulation(4, SMALL)
     how = settings(strategy, placement, limits=limits, **EAGER[strategy])
     parts, whole = simulate(work, how), simulate(work, how, decide=Whole)
     assert parts.migrations == whole.migrations
@@ -100,6 +117,14 @@ def test_no_subscriber_is_lost():
     run = simulate(work, settings("gsh", "nearest", limits=PAPER, gamma=0.1))
     assert run.samples.subscribers[-1].sum() == work.subscribers
     assert np.bincount(run.at, minlength=work.brokers).tolist() == run.samples.subscribers[-1].tolist()
+
+
+def test_a_subscriber_that_logged_out_is_at_no_broker():
+    work = with_ends(debs_simulation(6, SMALL))
+    run = simulate(work, settings("ldm", "nearest", limits=PAPER, alpha=0.05))
+    gone = work.logout <= work.seconds
+    assert gone.sum() > 10 and (run.at[gone] == -1).all() and (run.at[~gone] >= 0).all()
+    assert run.samples.subscribers[-1].sum() == (~gone).sum()
 
 
 def test_rates_equal_those_of_a_broker():
@@ -164,6 +189,10 @@ def test_a_run_that_ends_between_two_reports_is_counted_to_its_end():
         ({"made": np.array([5.0, 0.5])}, "before its login"),
         ({"size": np.array([2, 1])}, "do not fit together"),
         ({"size": np.array([2, 0]), "made": np.array([6.0, 5.0])}, "not in order of time"),
+        ({"ended": np.array([5.0, np.inf])}, "ends before it is made"),
+        ({"ended": np.array([np.inf])}, "ends before it is made"),
+        ({"logout": np.array([5.0, np.inf])}, "logs out before"),
+        ({"logout": np.array([np.inf, 0.5])}, "logs out before"),
         ({"executions": [Execution(float(t), np.array([0]), np.array([1])) for t in (2, 1)]}, "not in the order"),
     ],
 )

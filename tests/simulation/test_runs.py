@@ -98,5 +98,12 @@ def test_the_campaign_causes_faults_migrations_duplicates_and_gaps():
     assert sum(each.notifications for each in found) > 5_000
 
 
+def test_the_campaign_has_users_who_poll_and_are_revoked():
+    found = [each for each in ran(0) if each.users]
+    assert 5 <= len(found) < EACH
+    assert sum(each.polls for each in found) > 200
+    assert sum(each.revocations for each in found) > 5
+
+
 def test_outcomes_of_parallel_seeds_are_in_order():
     assert [each.seed for each in outcomes(1, 9, jobs=2)] == list(range(1, 10))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tocsin.broker.core.instructions import Command
-from tocsin.broker.upstream.effects import Lost, Pause, Refused, retry
+from tocsin.broker.upstream.effects import Lost, Refused, retry
+from tocsin.effects import Pause
 from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.connection import BROKEN, Ended, Owner, Side, pair
 from tocsin.simulation.network.network import LinkQuality, Network, Partition

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from tocsin.database.interface import Session
 from tocsin.errors import LeaseHeld, StorageError
+
+if TYPE_CHECKING:
+    from tocsin.database.interface import Session
 
 
 class Layout(Struct, frozen=True):

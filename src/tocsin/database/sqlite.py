@@ -14,16 +14,8 @@ from typing import Any
 
 from tocsin.database.interface import Pool, Row, this_process
 from tocsin.database.layout import Layout
+from tocsin.database.sqlite_session import DIALECT, SqliteSession
 from tocsin.errors import Conflict, StorageError, TocsinError, UserError
-
-DIALECT = {
-    "int": "INTEGER",
-    "real": "REAL",
-    "bytes": "BLOB",
-    "count": "INTEGER PRIMARY KEY AUTOINCREMENT",
-    "keyed": "STRICT, WITHOUT ROWID",
-    "plain": "STRICT",
-}
 
 REASONS = {
     sqlite3.SQLITE_FULL: ("the disk of the {what} is full", "free some space and try again"),
@@ -54,25 +46,6 @@ def _translated(what: str, path: Path, *, committing: bool = False) -> Iterator[
         if committing and code == sqlite3.SQLITE_IOERR:
             raise StorageError(f"uncertain: {reason}: {error}", hint=hint, path=str(path), uncertain=True) from error
         raise StorageError(f"{reason}: {error}", hint=hint, path=str(path)) from error
-
-
-class _Session:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
-        return self._connection.execute(sql, values).rowcount
-
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._connection.execute(sql, values).fetchall()
-
-    def each(self, sql: str, rows: Sequence[Row]) -> None:
-        self._connection.executemany(sql, rows)
-
-    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> int:
-        marks = ", ".join("?" * len(columns))
-        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
-        return self._connection.executemany(sql, rows).rowcount if rows else 0
 
 
 class SqliteDatabase:
@@ -121,14 +94,14 @@ class SqliteDatabase:
             self._layout.check_version(session)
 
     @contextmanager
-    def writing(self) -> Iterator[_Session]:
+    def writing(self) -> Iterator[SqliteSession]:
         with self._lock:
             if self._closed:
                 raise self._layout.closed()
             try:
                 with _translated(self._layout.what, self._path):
                     self._writer.execute("BEGIN IMMEDIATE")
-                    yield _Session(self._writer)
+                    yield SqliteSession(self._writer)
                 with _translated(self._layout.what, self._path, committing=True):
                     self._writer.execute("COMMIT")
             except BaseException:
@@ -139,14 +112,14 @@ class SqliteDatabase:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[_Session]:
+    def reading(self) -> Iterator[SqliteSession]:
         if self._closed:
             raise self._layout.closed()
         with _translated(self._layout.what, self._path):
             connection = self._readers.take()
             try:
                 connection.execute("BEGIN")
-                yield _Session(connection)
+                yield SqliteSession(connection)
                 connection.execute("COMMIT")
             except BaseException as error:
                 if not isinstance(error, TocsinError):

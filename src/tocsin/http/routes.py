@@ -9,6 +9,7 @@ from msgspec import Struct
 
 BROKER = "the broker, with its key and the token of its registration"
 ADMIN = "the admin token; without one only this machine"
+OBSERVER = "the admin token; on loopback anybody"
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 

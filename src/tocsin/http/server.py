@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tocsin.config import HttpLimits
 from tocsin.errors import LimitExceeded, Malformed, NoSuchPath, RequestTimeout, TocsinError, UserError
 from tocsin.http.access import Access
+from tocsin.http.addresses import Proxies
 from tocsin.http.budgets import LEAST, BoundedApp, WaitingConnections, file_limit
 from tocsin.http.responses import error_answer
 
@@ -97,6 +98,7 @@ class ServerConfig(uvicorn.Config):
 
     limits: HttpLimits
     waiting: WaitingConnections
+    proxies: Proxies
 
 
 class Protocol(HttpToolsProtocol):
@@ -136,6 +138,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head, self.in_body = False, True
+        self.scope["client"] = self.config.proxies.client(self.scope, self.headers)
         self.app = self.access.guard(self.config.loaded_app, self.headers)
         super().on_headers_complete()
 
@@ -273,6 +276,7 @@ class WebServer(uvicorn.Server):
         *,
         grace: int,
         limits: HttpLimits,
+        proxies: Proxies | None = None,
         tls: ssl.SSLContext | None = None,
         protocol: Any = Protocol,
         websocket: Any = "none",
@@ -302,6 +306,7 @@ class WebServer(uvicorn.Server):
         )
         self.config: ServerConfig
         self.config.limits, self.config.waiting = limits, waiting
+        self.config.proxies = proxies or Proxies(())
         logging.getLogger("uvicorn.error").addFilter(Quiet())
 
     def subscribers(self) -> int:

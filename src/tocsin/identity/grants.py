@@ -24,6 +24,8 @@ OBJECTS: dict[Privilege, str] = {"subscribe": "channel", "publish": "feed", "sel
 _PHRASES = {"subscribe": "subscribe to", "publish": "publish to", "select": "query"}
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+#: Sets of roles with an object whose grants are remembered: tokens name roles.
+REMEMBERED = 10_000
 
 
 class Condition(Struct, frozen=True):
@@ -40,6 +42,8 @@ class Condition(Struct, frozen=True):
         if argument is None:
             return False
         required = self.value if self.claim is None else claims.get(self.claim)
+        if isinstance(required, str) and isinstance(argument, str):
+            return required == argument
         values = required if self.claim is not None and isinstance(required, list) else [required]
         return any(each is not None and _encode(each) == _encode(argument) for each in values)
 
@@ -125,6 +129,7 @@ class Policy:
         for grant in grants:
             key = (grant.privilege, grant.name if grant.name is None else grant.name.lower())
             self._grants.setdefault(key, []).append(grant)
+        self._known: dict[tuple[frozenset[str], Privilege, str | None], list[Grant]] = {}
         self._keys = {grant.key: grant for some in self._grants.values() for grant in some}
 
     def refusal(
@@ -133,8 +138,11 @@ class Policy:
         """Why the principal may not; None if it may. Without ``args``, conditions are not considered."""
         if self.open or privilege in principal.holds or "admin" in principal.holds:
             return None
-        mine = self._of(principal, privilege, name)
-        if any(self._holds(grant, principal, args) for grant in mine) or self._of(principal, "admin", None):
+        mine = self._of(principal.roles, privilege, name)
+        for grant in mine:
+            if args is None or all(each.holds(args, principal.claims) for each in grant.conditions):
+                return None
+        if self._of(principal.roles, "admin", None):
             return None
         return _forbidden(principal, privilege, name, mine)
 
@@ -145,14 +153,19 @@ class Policy:
         if refusal is not None:
             raise refusal
 
-    def _of(self, principal: Principal, privilege: Privilege, name: str | None) -> list[Grant]:
-        """The grants of the principal's roles on the object, and on all of its kind."""
-        keys = [(privilege, None)] if name is None else [(privilege, name.lower()), (privilege, None)]
-        return [grant for key in keys for grant in self._grants.get(key, ()) if grant.role.lower() in principal.roles]
-
-    @staticmethod
-    def _holds(grant: Grant, principal: Principal, args: Arguments | None) -> bool:
-        return args is None or all(each.holds(args, principal.claims) for each in grant.conditions)
+    def _of(self, roles: frozenset[str], privilege: Privilege, name: str | None) -> list[Grant]:
+        """The grants of the roles on the object, and on all of its kind."""
+        own = None if name is None else name.lower()
+        if (privilege, own) not in self._grants:
+            own = None  # a client may name anything: that is not remembered
+        known = self._known.get((roles, privilege, own))
+        if known is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            keys = {(privilege, own), (privilege, None)}
+            known = [grant for key in keys for grant in self._grants.get(key, ()) if grant.role.lower() in roles]
+            self._known[roles, privilege, own] = known
+        return known
 
     def narrowed(self, newer: Policy) -> Collection[str | None]:
         """The channels, in lower case, to which a principal may subscribe less by the newer policy; None stands for all

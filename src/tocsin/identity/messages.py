@@ -10,7 +10,7 @@ from tocsin.wire.messages import Arguments, DurableSubscription
 from tocsin.wire.position import Position
 
 UserName = Annotated[str, Meta(max_length=1_024, description="1 to 128 visible characters, without / and %")]
-Password = Annotated[str, Meta(max_length=1_024, description="8 to 256 characters")]
+Password = Annotated[str, Meta(max_length=1_024, description="8 to 256 characters, 5 different ones")]
 
 # -- from people -------------------------------------------------------------------------------------------------------
 
@@ -75,6 +75,19 @@ class Tokens(Struct, frozen=True):
 
 class Changed(Struct, frozen=True):
     user: str
+
+
+class UserInfo(Struct, frozen=True):
+    """What an operator sees of a user."""
+
+    user: str
+    roles: list[str]
+    devices: Annotated[int, Meta(description="sessions that have not expired")]
+    subscriptions: Annotated[int, Meta(description="that are durable, on all devices")]
+
+
+class UserList(Struct, frozen=True):
+    users: list[UserInfo]
 
 
 class PassedOn(Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,6 +186,8 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True):
     revocation: int = 0
     unknown_key: Annotated[str, Meta(description="issuer of a token that is signed with a key that is not known")] = ""
     commands: Annotated[list[AnyCommand], Meta(max_length=10_000)] = field(default_factory=list)
+    incarnation: Annotated[str, Meta(max_length=64, description="of the broker's process")] = ""
+    number: Annotated[int, Meta(description="of the exchange; one that arrives after a later one is refused")] = 0
 
 
 class TrustedIssuer(Struct, frozen=True):

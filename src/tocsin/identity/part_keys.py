@@ -22,6 +22,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from tocsin.config import Anonymous
 from tocsin.errors import StorageError, Unauthorized, UserError
 from tocsin.http.access import loopback
 from tocsin.http.requests import Headers, header
@@ -172,14 +173,18 @@ def verify(token: str, audience: str, key_of: Callable[[str], str], now: float) 
     return (expires, Part(name, key)) if current else None
 
 
-def require_join_secret(secret: str, variable: str, part: str, *sockets: socket.socket) -> None:
-    """A part that other machines can reach starts only with a join secret."""
+def require_join_secret(
+    secret: str, variable: str, part: str, *sockets: socket.socket, anonymous: Anonymous = ""
+) -> None:
+    """A part that other machines reach, or that gives other processes here no rights (``anonymous``), starts only
+    with a secret: without one each of them could act as a part."""
+    remedy = f"set {variable} to the same long random text at all parts (openssl rand -hex 32)"
     if not secret and not all(map(loopback, sockets)):
         raise UserError(
-            f"a {part} that listens beyond loopback needs a join secret",
-            hint=f"set {variable} to the same long random text at all parts (openssl rand -hex 32), "
-            "or listen on 127.0.0.1",
+            f"a {part} that listens beyond loopback needs a join secret", hint=f"{remedy}, or listen on 127.0.0.1"
         )
+    if not secret and anonymous == "none":
+        raise UserError(f"a {part} with anonymous = none needs a join secret", hint=remedy)
 
 
 def _statement(*words: str | float) -> bytes:

@@ -11,6 +11,11 @@ from tocsin.errors import RateLimited
 REMEMBERED = 100_000
 
 
+def is_here(address: str) -> bool:
+    """Whether a client's address is this machine's: all clients of a proxy on it have that one."""
+    return address.startswith("127.") or address in ("", "::1", "::/64")
+
+
 class RateLimit:
     """At most ``per_minute`` in a minute for each key, all of them at once if there were none before."""
 
@@ -39,3 +44,15 @@ class RateLimit:
             self._buckets[key] = (tokens, self._clock())
         if len(self._buckets) > REMEMBERED:
             del self._buckets[next(iter(self._buckets))]
+
+
+class AddressLimit:
+    """A rate limit by address. ``per_minute`` is a setting: 0 for ``default``, and for any number from this machine."""
+
+    def __init__(self, what: str, per_minute: float, default: float, clock: Callable[[], float]) -> None:
+        self._limit = RateLimit(f"{what} from this address", per_minute or default, clock)
+        self._exempt_here = not per_minute
+
+    def take(self, address: str) -> None:
+        if not (self._exempt_here and is_here(address)):
+            self._limit.take(address)

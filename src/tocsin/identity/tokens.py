@@ -96,10 +96,13 @@ class Issuer:
 
     def __init__(self, keys: list[SigningKey], lifetime: float, clock: Callable[[], float]) -> None:
         self.keys, self.lifetime, self._clock = keys, lifetime, clock
+        self._published: tuple[list[SigningKey], dict[str, Any]] = ([], {"keys": []})
 
     def jwks(self) -> dict[str, Any]:
         """All public keys, as RFC 7517 has them."""
-        return {"keys": [key.jwk() for key in self.keys]}
+        if self._published[0] is not self.keys:  # every exchange of a broker has them
+            self._published = (self.keys, {"keys": [key.jwk() for key in self.keys]})
+        return self._published[1]
 
     def issue(self, user: str, device: str, roles: list[str]) -> tuple[str, float]:
         """A token, and when it expires."""

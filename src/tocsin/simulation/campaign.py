@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
+from typing import TypeVar
 
 from msgspec import Struct, field
 
-from tocsin.simulation.invariants import Violation
 from tocsin.simulation.network.trace import Trace
 from tocsin.simulation.run import Outcome, run
+from tocsin.simulation.violation import Violation
+
+Found = TypeVar("Found")
 
 #: Seeds that a process takes at a time.
 CHUNK = 8
@@ -34,6 +38,9 @@ class Summary(Struct):
     notifications: int = 0
     gaps: int = 0
     duplicates: int = 0
+    users: int = 0
+    polls: int = 0
+    revocations: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
 
     def add(self, found: Outcome) -> None:
@@ -47,14 +54,17 @@ class Summary(Struct):
         self.notifications += found.notifications
         self.gaps += found.gaps
         self.duplicates += found.duplicates
+        self.users += found.users
+        self.polls += found.polls
+        self.revocations += found.revocations
         if found.violations:
             self.violations.append((found.seed, found.violations[0]))
 
 
-def attempt(seed: int, only: list[int] | None = None) -> Outcome:
+def attempt(seed: int, only: list[int] | None = None, peers: bool = False) -> Outcome:
     """A state machine that raises an error breaks the first rule of all."""
     try:
-        return run(seed, only=only)
+        return run(seed, only=only, peers=peers)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename.rpartition('/')[2]}:{place.lineno}"
@@ -62,20 +72,24 @@ def attempt(seed: int, only: list[int] | None = None) -> Outcome:
         return Outcome(seed, [crash], 0, 0.0, {}, [], 0, 0, 0, 0, 0)
 
 
-def outcomes(first: int, runs: int, jobs: int = 1) -> Iterator[Outcome]:
-    """Of the seeds from ``first`` on, in their order."""
+def outcomes(first: int, runs: int, jobs: int = 1, peers: bool = False) -> Iterator[Outcome]:
+    return each_seed(partial(attempt, peers=peers), first, runs, jobs)
+
+
+def each_seed(one: Callable[[int], Found], first: int, runs: int, jobs: int = 1) -> Iterator[Found]:
+    """What comes of the seeds from ``first`` on, in their order."""
     seeds = range(first, first + runs)
     if jobs == 1 or runs <= CHUNK:
         usual = gc.get_threshold()
         collect_seldom()
         try:
-            yield from map(attempt, seeds)
+            yield from map(one, seeds)
         finally:
             gc.set_threshold(*usual)
             gc.unfreeze()
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=collect_seldom) as pool:
-        yield from pool.map(attempt, seeds, chunksize=CHUNK)
+        yield from pool.map(one, seeds, chunksize=CHUNK)
 
 
 def collect_seldom() -> None:
@@ -85,27 +99,35 @@ def collect_seldom() -> None:
     gc.set_threshold(*GARBAGE)
 
 
-def shrink(seed: int, invariant: str) -> list[int]:
+def shrink(seed: int, invariant: str, peers: bool = False) -> list[int]:
     """A smaller script that breaks the same rule: places of faults without which it is not broken."""
-    kept = list(range(len(attempt(seed).script)))
-    smaller = True
-    while smaller:
-        smaller = False
+
+    def breaks(places: list[int]) -> bool:
+        return any(each.invariant == invariant for each in attempt(seed, places, peers).violations)
+
+    return smaller(list(range(len(attempt(seed, peers=peers).script))), breaks)
+
+
+def smaller(kept: list[int], breaks: Callable[[list[int]], bool]) -> list[int]:
+    """Without the places that are not needed to break it."""
+    shrunk = True
+    while shrunk:
+        shrunk = False
         for place in reversed(kept):
             fewer = [each for each in kept if each != place]
-            if any(each.invariant == invariant for each in attempt(seed, fewer).violations):
-                kept, smaller = fewer, True
+            if breaks(fewer):
+                kept, shrunk = fewer, True
     return kept
 
 
-def last_lines(seed: int, only: list[int] | None = None) -> list[str]:
+def last_lines(seed: int, only: list[int] | None = None, peers: bool = False) -> list[str]:
     try:
-        return run(seed, only=only, trace=lambda clock: Trace(clock, True, last=LAST_LINES)).lines
+        return run(seed, only=only, peers=peers, trace=lambda clock: Trace(clock, True, last=LAST_LINES)).lines
     except Exception:
         return traceback.format_exc().splitlines()[-LAST_LINES:]
 
 
-def command(seed: int, only: list[int] | None = None) -> str:
+def command(seed: int, only: list[int] | None = None, peers: bool = False) -> str:
     """What replays it."""
-    some = f" --only {','.join(map(str, only))}" if only is not None else ""
-    return f"tocsin simulate faults --seed {seed}{some} --trace"
+    some = f" --only {','.join(map(str, only)) or 'none'}" if only is not None else ""
+    return f"tocsin simulate faults{' --peers' if peers else ''} --seed {seed}{some} --trace"

@@ -38,9 +38,11 @@ KINDS: dict[str, Strike] = {}
 WEIGHTS: dict[str, int] = {}
 #: What may strike in the middle of a move.
 AMID: set[str] = set()
+#: What happens to users only.
+OF_USERS: set[str] = set()
 
 
-def kind(*, weight: int = 2, amid: bool = False) -> Callable[[Strike], Strike]:
+def kind(*, weight: int = 2, amid: bool = False, of_users: bool = False) -> Callable[[Strike], Strike]:
     """The function is a kind of fault, which has its name."""
 
     def register(strike: Strike) -> Strike:
@@ -48,6 +50,8 @@ def kind(*, weight: int = 2, amid: bool = False) -> Callable[[Strike], Strike]:
         KINDS[name], WEIGHTS[name] = strike, weight
         if amid:
             AMID.add(name)
+        if of_users:
+            OF_USERS.add(name)
         return strike
 
     return register
@@ -55,10 +59,14 @@ def kind(*, weight: int = 2, amid: bool = False) -> Callable[[Strike], Strike]:
 
 def script(rng: Random, until: float, tight: bool) -> list[Fault]:
     """``tight``: brokers take only so many, so that none of them may be missing for good."""
-    kinds = [kind for kind in KINDS if not (tight and kind in ("retire", "drain"))]
+    kinds = [kind for kind in KINDS if kind not in OF_USERS and not (tight and kind in ("retire", "drain"))]
+    return drawn(rng, until, kinds, rng.randint(1, 9))
+
+
+def drawn(rng: Random, until: float, kinds: list[str], number: int) -> list[Fault]:
     weights = [WEIGHTS[kind] for kind in kinds]
     found = []
-    for _ in range(rng.randint(1, 9)):
+    for _ in range(number):
         kind = rng.choices(kinds, weights)[0]
         amid = kind in AMID and rng.random() < 0.4
         seconds = rng.choice((0.5, 2.0, 6.0, 15.0)) * rng.uniform(0.5, 1.5)
@@ -78,8 +86,10 @@ def _begin(world: Deployment, fault: Fault) -> None:
         return
 
     def moving(source: BrokerNode, order: MigrationOrder) -> None:
+        client = next((each for each in world.clients.values() if each.subscriber == order.subscriber), None)
+        if client is None:  # a user over REST
+            return
         world.on_migration.remove(moving)
-        client = next(each for each in world.clients.values() if each.subscriber == order.subscriber)
         world.clock.after(fault.how * 0.5, _strike, world, _aimed(world, fault, source.name, order.broker, client))
 
     world.on_migration.append(moving)
@@ -113,10 +123,10 @@ def _client(world: Deployment, who: int) -> ClientNode:
 def _kill(world: Deployment, node: Node, fault: Fault) -> None:
     if node.up:
         node.die(silent=fault.how < 0.4)
-        world.clock.after(fault.seconds, _revive, world, node)
+        world.clock.after(fault.seconds, revive, world, node)
 
 
-def _revive(world: Deployment, node: Node) -> None:
+def revive(world: Deployment, node: Node) -> None:
     if not node.up and node.life and node.name not in world.retired:
         node.boot()
 
@@ -131,7 +141,7 @@ def stop_broker(world: Deployment, fault: Fault) -> None:
     broker = _broker(world, fault.who)
     if broker.up:
         broker.stop()
-        world.clock.after(fault.seconds, _revive, world, broker)
+        world.clock.after(fault.seconds, revive, world, broker)
 
 
 @kind()
@@ -202,7 +212,7 @@ def _separate(world: Deployment, inside: list[str], fault: Fault) -> None:
 @kind(weight=3)
 def partition(world: Deployment, fault: Fault) -> None:
     """Separates a random group of machines from the rest."""
-    names = ["cluster", "coordinator", *world.brokers, *world.clients]
+    names = ["cluster", "coordinator", *world.brokers, *world.clients, *world.rest_users]
     rng = Random(fault.who)
     _separate(world, rng.sample(names, rng.randint(1, len(names) // 2)), fault)
 
@@ -281,7 +291,7 @@ def more_of_client(world: Deployment, fault: Fault) -> None:
     client, channels = _client(world, fault.who), world.scenario.channels
     channel = channels[fault.who // 7 % len(channels)]
     kind = list(channel.size)[fault.who // 31 % len(channel.size)]
-    client.subscribe(world.interest(client, channel.name, kind))
+    client.subscribe(world.interest(channel.name, kind))
 
 
 @kind()

@@ -9,30 +9,21 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from msgspec import Struct
-
-from tocsin.balancing.balancer import plan_for
+from tocsin.balancing.central_host import plan_for
 from tocsin.client.core.connection_state import Stage
 from tocsin.client.core.session import Phase
 from tocsin.client.notification import Notification, Receipt
 from tocsin.simulation.ledger import Interest, RecordedGap, Span
 from tocsin.simulation.nodes.broker import BrokerNode
-from tocsin.simulation.nodes.client import ClientNode
 from tocsin.simulation.nodes.cluster import DataCluster
 from tocsin.simulation.nodes.deployment import Deployment
 from tocsin.simulation.nodes.publisher import FEED
 from tocsin.simulation.reference_cluster import Channel, Execution, canonical
+from tocsin.simulation.user_invariants import of_users, unsettled_users
+from tocsin.simulation.violation import Violation
 
 #: By how much λ may differ between a broker and the coordinator: what is no news, and what decays between reports.
 STALE = 0.15
-
-
-class Violation(Struct, frozen=True):
-    invariant: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.invariant}: {self.what}"
 
 
 # -- every confirmed subscription got exactly its notifications, in order
@@ -40,21 +31,22 @@ class Violation(Struct, frozen=True):
 
 def promises(world: Deployment, *, whole: bool) -> Iterator[Violation]:
     """``whole``: everything must have arrived by now."""
-    for client in world.clients.values():
-        for interest in client.interests.values():
+    for app in world.apps:
+        for interest in app.interests.values():
             for span in interest.spans:
-                goes_on = interest.wanted and span is interest.spans[-1]
-                yield from _kept(world.cluster, client, interest, span, whole and goes_on)
+                goes_on = interest.wanted and not interest.ended and span is interest.spans[-1]
+                yield from _kept(world.cluster, app.name, interest, span, whole and goes_on)
     yield from _published(world, whole)
+    yield from of_users(world)
     for complaint in world.coordinator.complaints:
         yield Violation("a plan lowers the maximum", complaint)
     for complaint in world.cluster.notifier.complaints:
         yield Violation("no channel waits for another", complaint)
 
 
-def _kept(cluster: DataCluster, client: ClientNode, it: Interest, span: Span, whole: bool) -> Iterator[Violation]:
+def _kept(cluster: DataCluster, name: str, it: Interest, span: Span, whole: bool) -> Iterator[Violation]:
     channel, _ = cluster.names[span.subscription]
-    who = f"{client.name} {it.channel}({it.kind}) of epoch {channel.epoch}"
+    who = f"{name} {it.channel}({it.kind}) of epoch {channel.epoch}"
     last, got = span.begin, set()
     for item in span.received:
         if cluster.names[item.subscription][0] is not channel:
@@ -125,6 +117,7 @@ def unsettled(world: Deployment) -> Iterator[Violation]:
     yield from _places(world)
     yield from _picture(world)
     yield from _brokers(world)
+    yield from unsettled_users(world)
 
 
 def _served(world: Deployment) -> Iterator[Violation]:
@@ -140,9 +133,13 @@ def _served(world: Deployment) -> Iterator[Violation]:
         for interest in client.interests.values():
             number = session.ids.get(interest.handle)
             live = number is not None and session.phases.get(number) is Phase.LIVE
-            if interest.wanted and not live:
-                what = f"{client.name} {interest.channel}({interest.kind}) is not live"
-                yield Violation("no client is lost", what)
+            what = f"{client.name} {interest.channel}({interest.kind}) is"
+            device = None if client.account is None else client.account.device
+            if not world.people.allows(interest.channel, interest.kind, device):
+                if live:
+                    yield Violation("nothing without a grant", f"{what} live")
+            elif interest.wanted and not live:
+                yield Violation("no client is lost", f"{what} not live")
 
 
 def _truth(world: Deployment) -> dict[str, list[tuple[str, list[int]]]]:
@@ -150,7 +147,10 @@ def _truth(world: Deployment) -> dict[str, list[tuple[str, list[int]]]]:
     found: dict[str, list[tuple[str, list[int]]]] = {}
     for broker in world.brokers.values():
         for session in broker.state.sessions.by_peer.values() if broker.up else ():
-            found.setdefault(session.subscriber, []).append((broker.name, sorted(session.subscriptions)))
+            if not session.rest:
+                found.setdefault(session.subscriber, []).append((broker.name, sorted(session.subscriptions)))
+        for user in broker.state.users.rest_users() if broker.up else ():
+            found.setdefault(user, []).append((broker.name, sorted(broker.state.users.durable.by_user[user])))
     return found
 
 
@@ -163,6 +163,10 @@ def _places(world: Deployment) -> Iterator[Violation]:
             yield Violation("no subscriber is in two places", f"{client.name} is at {' and '.join(at)}")
         elif at != [here]:
             yield Violation("no client is lost", f"{client.name} believes to be at {here}, and is at {at or 'none'}")
+    for user in world.rest_users.values():
+        at = [name for name, _ in truth.pop(user.account.device.session, [])]
+        if at not in ([], [user.at]):
+            yield Violation("no subscriber is in two places", f"{user.name} polls {user.at}, and is at {at}")
     for subscriber in truth:
         yield Violation(
             "no subscriber is in two places", f"a subscriber that has left still has a connection: {subscriber!r}"
@@ -173,6 +177,8 @@ def _picture(world: Deployment) -> Iterator[Violation]:
     """The coordinator knows who is where, and its loads are those of the formula."""
     state, now = world.coordinator.state, world.clock.now
     model, load = state.model, state.load
+    if world.coordinator.name in world.retired:
+        return
     if not world.coordinator.up:
         yield Violation("the coordinator is right", "it is down")
         return
@@ -197,12 +203,12 @@ def _picture(world: Deployment) -> Iterator[Violation]:
     if model.in_transit:
         yield Violation("the coordinator is right", f"it waits for {sorted(model.in_transit)}")
     yield from _loads(world, truth, numbers)
-    if state.balancer.pending:
-        names = [model.subscribers.name(u) for u in state.balancer.pending]
+    if state.host.pending:
+        names = [model.subscribers.name(u) for u in state.host.pending]
         yield Violation("it settles", f"migrations are pending: {sorted(names)}")
     if now - world.coordinator.last_migration < 2.5 * world.scenario.coordinator.balance_every:
         yield Violation("it settles", f"a migration was decided on at {world.coordinator.last_migration:.1f}")
-    elif planned := plan_for(state.balancer.snapshot(now)).migrations:
+    elif planned := plan_for(state.host.snapshot(now)).migrations:
         yield Violation("it settles", f"{len(planned)} more migrations would be made")
 
 
@@ -232,7 +238,9 @@ def _loads(world: Deployment, truth: dict[str, tuple[str, list[int]]], numbers: 
 
 
 def _serves(broker: BrokerNode, k: int) -> bool:
-    return any(k in session.subscriptions for session in broker.state.sessions.by_peer.values())
+    users = broker.state.users
+    over_rest = any(k in users.durable.by_user[user] for user in users.rest_users())
+    return over_rest or any(k in session.subscriptions for session in broker.state.sessions.by_peer.values())
 
 
 def _brokers(world: Deployment) -> Iterator[Violation]:
@@ -242,7 +250,9 @@ def _brokers(world: Deployment) -> Iterator[Violation]:
     for broker in world.brokers.values():
         if not broker.up:
             continue
-        state, sessions, by_id = broker.state, broker.state.sessions.by_peer, broker.state.be_subscriptions.by_id
+        state, by_id = broker.state, broker.state.be_subscriptions.by_id
+        sessions = {each.subscriber: each for each in state.sessions.by_peer.values() if not each.rest}
+        here = len(sessions) + len(state.users.rest_users())
         if (mine := cluster.data.brokers.get(broker.name)) and (left := cluster.data.entries(mine.id, 10)):
             yield Violation("it settles", f"{broker.name} was not notified of {left}")
         fetches, channels = state.replay.fetches, state.be_subscriptions.channels
@@ -250,8 +260,8 @@ def _brokers(world: Deployment) -> Iterator[Violation]:
             yield Violation("it settles", f"{broker.name} has something to fetch")
         if late := [each.subscriber for each in sessions.values() if each.not_live or each.congested]:
             yield Violation("it settles", f"{broker.name} has something left for {late}")
-        if broker.name in world.draining and open_ and sessions:
-            yield Violation("it settles", f"{broker.name} is drained, and has {len(sessions)} subscribers")
+        if broker.name in world.draining and open_ and here:
+            yield Violation("it settles", f"{broker.name} is drained, and has {here} subscribers")
         held = {each.id for name in cluster.data.channels for each in cluster.data.subscriptions(name, broker.name)}
         if held != set(by_id):
             what = f"{broker.name} has {sorted(by_id)}, and the data cluster says {sorted(held)}"

@@ -7,18 +7,28 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from tocsin.simulation import faults
-from tocsin.simulation.invariants import Violation, promises, unsettled
+from tocsin.simulation import faults, user_faults
+from tocsin.simulation.invariants import promises, unsettled
 from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.trace import Trace
 from tocsin.simulation.nodes.deployment import Deployment
+from tocsin.simulation.peers import faults as peer_faults
+from tocsin.simulation.peers.faults import SessionFault
+from tocsin.simulation.peers.invariants import agreements, unsettled_peers
+from tocsin.simulation.peers.scenario import draw_peers
 from tocsin.simulation.random_streams import RandomStreams
-from tocsin.simulation.scenario import draw
+from tocsin.simulation.scenario import Scenario, draw
+from tocsin.simulation.user_scenario import draw_users
+from tocsin.simulation.violation import Violation
 
 #: Seconds in which faults begin, in which they end, and in which results go on after that.
 TROUBLE, HEALED, STEADY = 28.0, 32.0, 44.0
+#: Seconds after which the coordinator ends, where it does so for good: everybody is placed.
+ALONE = 5.0
 #: Seconds between two looks at whether it is quiet, and after which it must have been.
 LOOK, DEADLINE = 5.0, 900.0
+
+AnyFault = faults.Fault | SessionFault
 
 
 class Outcome(Struct, frozen=True):
@@ -35,6 +45,9 @@ class Outcome(Struct, frozen=True):
     notifications: int
     gaps: int
     duplicates: int
+    users: int = 0
+    polls: int = 0
+    revocations: int = 0
     fingerprint: str = ""
     lines: list[str] = field(default_factory=list)
 
@@ -44,14 +57,19 @@ def run(
     *,
     only: list[int] | None = None,
     trace: Callable[[Clock], Trace] = Trace,
+    peers: bool = False,
 ) -> Outcome:
-    """``only``: the faults of the script, by their place in it, that are to happen."""
+    """``only``: the faults of the script, by their place in it, that are to happen. ``peers``: brokers balance among
+    themselves."""
     chance = RandomStreams(seed)
-    scenario, script = draw(chance.of("scenario")), script_of(seed)
+    scenario, script = scenario_of(seed, peers), script_of(seed, peers)
     if only is not None:
         script = [fault for place, fault in enumerate(script) if place in only]
     world = Deployment(scenario, chance, trace)
-    faults.plant(world, script, HEALED)
+    faults.plant(world, [each for each in script if isinstance(each, faults.Fault)], HEALED)
+    peer_faults.plant(world, [each for each in script if isinstance(each, SessionFault)], HEALED)
+    if scenario.alone:
+        world.clock.at(ALONE, _end_coordinator, world)
     world.start()
     world.clock.run(HEALED)
     world.heal()
@@ -61,11 +79,27 @@ def run(
     return _outcome(seed, world, violations, script)
 
 
-def script_of(seed: int) -> list[faults.Fault]:
+def scenario_of(seed: int, peers: bool = False) -> Scenario:
     chance = RandomStreams(seed)
-    return faults.script(
-        chance.of("faults"), TROUBLE, tight=draw(chance.of("scenario")).broker.limits.connections < 100_000
-    )
+    rng = chance.of("scenario")
+    return draw_peers(rng) if peers else draw_users(chance.of("credentials"), draw(rng))
+
+
+def script_of(seed: int, peers: bool = False) -> list[AnyFault]:
+    chance, scenario = RandomStreams(seed), scenario_of(seed, peers)
+    found = faults.script(chance.of("faults"), TROUBLE, tight=scenario.broker.limits.connections < 100_000)
+    if not peers:
+        found += user_faults.script(chance.of("faults of users"), TROUBLE) if scenario.users else []
+        return [*sorted(found, key=lambda fault: fault.at)]
+    # A coordinator that ends for good does not finish draining a broker, and brokers are enough to die.
+    kept = [each for each in found[:4] if not (scenario.alone and each.kind in ("drain", "retire"))]
+    return [*kept, *peer_faults.script(chance.of("session faults"), TROUBLE)]
+
+
+def _end_coordinator(world: Deployment) -> None:
+    world.retired.add(world.coordinator.name)
+    if world.coordinator.up:
+        world.coordinator.die()
 
 
 def settle(world: Deployment) -> list[Violation]:
@@ -73,11 +107,11 @@ def settle(world: Deployment) -> list[Violation]:
     quiet, wrong = 0, list[Violation]()
     while quiet < 2:
         world.clock.run(world.clock.now + LOOK)
-        wrong = list(unsettled(world))
+        wrong = [*unsettled(world), *unsettled_peers(world)]
         quiet = 0 if wrong else quiet + 1
         if wrong and world.clock.now > DEADLINE:
             break
-    broken = list(promises(world, whole=not wrong))
+    broken = [*promises(world, whole=not wrong), *agreements(world)]
     return broken + wrong
 
 
@@ -93,8 +127,8 @@ def last_words(world: Deployment) -> list[Violation]:
     return violations
 
 
-def _outcome(seed: int, world: Deployment, violations: list[Violation], script: list[faults.Fault]) -> Outcome:
-    interests = [each for client in world.clients.values() for each in client.interests.values()]
+def _outcome(seed: int, world: Deployment, violations: list[Violation], script: list[AnyFault]) -> Outcome:
+    interests = [each for app in world.apps for each in app.interests.values()]
     return Outcome(
         seed,
         violations,
@@ -102,11 +136,14 @@ def _outcome(seed: int, world: Deployment, violations: list[Violation], script: 
         world.clock.now,
         dict(Counter(fault.kind for fault in script)),
         [str(fault) for fault in script],
-        world.coordinator.migrations,
+        world.coordinator.migrations + world.peers.migrations,
         sum(client.state.connects for client in world.clients.values()),
         sum(len(each.received) for each in interests),
         sum(len(each.missed) for each in interests),
         sum(client.state.subscriptions.duplicates for client in world.clients.values()),
+        sum(app.account is not None for app in world.apps),
+        sum(user.polls for user in world.rest_users.values()),
+        len(world.people.revoked),
         world.trace.fingerprint if world.trace else "",
         list(world.trace.lines),
     )

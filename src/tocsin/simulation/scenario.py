@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from tocsin.config import BrokerConfig, BrokerLimits, CoordinatorConfig, CoordinatorLimits
+from tocsin.simulation.identity.people import Rule
 
 #: Strategies and placements that are drawn; "" is no balancing. Peal in its automatic mode is by far the slowest.
 STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -56,18 +57,26 @@ class ChannelPlan(Struct, eq=False):
 
 
 class ClientPlan(Struct, frozen=True):
-    """``interests`` are (channel, kind). ``pace`` is what its application takes for a notification, in seconds."""
+    """``interests`` are (channel, kind). ``pace`` is what its application takes for a notification, in seconds.
+
+    ``user``: it logs in, as this device; ``rest``: over REST. ``forgetful``: its application keeps no position.
+    """
 
     interests: list[tuple[str, str]]
     pace: float = 0.0
     bandwidth: float = 1e6
     max_pending: int = 1_000
     urls: int = 0  # the number of brokers whose address it knows
-    at: int | None = None  # the broker it connects to, without a coordinator
+    at: int | None = None  # the broker it connects to first, without a coordinator
+    user: str = ""
+    device: str = ""
+    rest: bool = False
+    forgetful: bool = False
 
 
 class Scenario(Struct, frozen=True):
-    """``spare`` brokers are not there at the beginning, and may join."""
+    """``spare`` brokers are not there at the beginning, and may join. ``rules``: who may subscribe to each channel;
+    None: everyone."""
 
     brokers: int
     spare: int
@@ -79,6 +88,12 @@ class Scenario(Struct, frozen=True):
     cluster_gone_after: float = 10.0
     masked: bool = False
     publishing: bool = False
+    alone: bool = False  # the coordinator ends for good once everybody is placed
+    rules: dict[str, Rule] | None = None
+
+    @property
+    def users(self) -> bool:
+        return any(client.user for client in self.clients)
 
 
 def draw(rng: Random) -> Scenario:
@@ -138,6 +153,11 @@ def draw(rng: Random) -> Scenario:
         masked=rng.random() < 0.25,
         publishing=True,
     )
+
+
+def another_client(rng: Random, scenario: Scenario) -> ClientPlan:
+    interests = [(channel.name, kind) for channel in scenario.channels for kind in channel.size]
+    return _client(rng, interests, scenario.brokers)
 
 
 def _client(rng: Random, interests: list[tuple[str, str]], brokers: int) -> ClientPlan:

@@ -19,6 +19,7 @@ class Crowd(Load):
         self.rows = Rows.packed(work.size, work.wanted)
         self.rows.size[:] = 0
         self.at = np.full(work.subscribers, NOWHERE, dtype=np.int32)
+        self._in_order = not work.ends  # otherwise rows have gaps
 
     def come(self, us: Longs, brokers: Ints) -> None:
         """Subscribers who want nothing yet."""
@@ -27,10 +28,22 @@ class Crowd(Load):
 
     def make(self, us: Longs, ks: Ints) -> None:
         """The next subscription of each, as often as it is in ``us``; ``ks`` are those that the rows have there."""
-        np.add.at(self.rows.size, us, 1)
+        if self._in_order:
+            np.add.at(self.rows.size, us, 1)
+        else:
+            for u, k in zip(us.tolist(), ks.tolist(), strict=True):
+                self.rows.put(u, [*self.rows[u].tolist(), k])
         at = self.at[us]
         np.add.at(self.n, (ks, at), 1)
         self._stale[at] = True
+
+    def end(self, u: int, k: int) -> None:
+        """The subscriber unsubscribes from k."""
+        row = self.rows[u]
+        if self.at[u] != NOWHERE:
+            self.n[k, self.at[u]] -= 1
+            self._stale[self.at[u]] = True
+        self.rows.put(u, row[row != k].tolist())
 
     def migrate(self, us: Longs, brokers: Longs) -> None:
         """Each with all that it wants."""

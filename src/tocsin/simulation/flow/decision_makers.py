@@ -1,4 +1,4 @@
-"""Decides in a flow simulation: the coordinator's balancer, strategies, placements and start budgets.
+"""Decides in a flow simulation: the coordinator's host, strategies, placements and start budgets.
 
 Reports in which every changed subscriber is a name with a list would cost more than all the rest, so the true load is
 shared. ``benchmarks/whole_coordinator.py`` uses the coordinator's state machine instead; a test compares the two.
@@ -15,14 +15,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tocsin.balancing import placement
-from tocsin.balancing.balancer import Balancer
-from tocsin.balancing.decisions import Limits
+from tocsin.balancing.central_host import CentralHost
 from tocsin.balancing.model.arrays import Floats, Ints, Longs
+from tocsin.balancing.model.load import NOWHERE
 from tocsin.balancing.model.migration import Migration
 from tocsin.balancing.placement import Candidate, NewSubscriber
+from tocsin.balancing.strategies.strategy import Strategy
 from tocsin.config import CoordinatorConfig
 from tocsin.coordinator.core.members import StartBudget
-from tocsin.coordinator.core.strategy_chain import strategy_chain
+from tocsin.coordinator.core.strategy_chain import guards, strategy_chain
 from tocsin.errors import SystemFailure
 from tocsin.simulation.flow.crowd import Crowd
 from tocsin.simulation.flow.workload import Workload
@@ -51,16 +52,21 @@ class DecisionMaker(Protocol):
 
 
 class Parts:
-    """The true load is shared, so a report brings only rates and arrivals."""
+    """The true load is shared, so a report brings only rates and arrivals.
 
-    def __init__(self, config: CoordinatorConfig, work: Workload, crowd: Crowd, rng: Random) -> None:
+    ``strategy``: instead of the one that the configuration names.
+    """
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        work: Workload,
+        crowd: Crowd,
+        rng: Random,
+        strategy: Strategy | None = None,
+    ) -> None:
         self.config, self.work, self.crowd, self.rng = config, work, crowd, rng
-        limits = config.limits
-        self.balancer = Balancer(
-            crowd,
-            strategy_chain(config),
-            Limits(limits.in_flight, limits.per_broker, limits.cool_down, limits.least_gain),
-        )
+        self.host = CentralHost(crowd, strategy or strategy_chain(config), guards=guards(config))
         self.placement = placement.make(config.placement)
         self.budgets = [StartBudget() for _ in range(work.brokers)]
         self.candidates: list[Candidate] = []
@@ -71,7 +77,7 @@ class Parts:
     def _refresh(self) -> None:
         """The candidates for placement until the next report."""
         load, count = self.crowd.loads.F, self.crowd.count
-        arriving = Counter(each.target for each in self.balancer.pending.values())
+        arriving = Counter(each.target for each in self.host.pending.values())
         self.candidates = [
             Candidate(name(j), float(load[j]), float(capacity), int(count[j]) + arriving[j], None, True, at)
             for j, (capacity, at) in enumerate(
@@ -92,8 +98,12 @@ class Parts:
         return found
 
     def report(self, changed: Longs, left: list[tuple[int, int]], news: Longs, now: float) -> list[Order]:
-        for u, _ in left:
-            self.balancer.ended(u, now)
+        for u, j in left:
+            if self.crowd.at[u] == NOWHERE:
+                self.host.forget(u)
+                self.queues[j].pop(u, None)
+            else:
+                self.host.ended(u, now)
         found = [order for j in range(len(self.budgets)) for order in self._hand_out(j, now)]
         self._refresh()
         return found
@@ -110,7 +120,7 @@ class Parts:
     def tick(self, now: float) -> None:
         if now - self.evaluated_at >= self.config.balance_every:
             self.evaluated_at = now
-            migrations = self.balancer.plan(now).migrations
+            migrations = self.host.plan(now).migrations
             for each in migrations:
                 self.queues[each.source][each.subscriber] = each
             if migrations:

@@ -1,7 +1,8 @@
 """The run itself: what happens at one moment after the other, and what it amounts to.
 
-At one moment newcomers come first, then subscriptions are made, then who was on the way arrives, then channels run,
-then brokers report and the coordinator evaluates. Nothing happens between two moments, so all counts are exact.
+At one moment newcomers come first, then subscriptions are made, then others end and subscribers log out, then those
+arrive who were on the way, then channels run, then brokers report and the coordinator evaluates. Nothing happens
+between two moments, so all counts are exact.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.balancing.model.arrays import Longs
+from tocsin.balancing.model.load import NOWHERE
 from tocsin.config import CoordinatorConfig
 from tocsin.simulation.flow.crowd import Crowd
 from tocsin.simulation.flow.decision_makers import DecisionMaker, Order, Parts
@@ -52,7 +54,7 @@ class Flow:
         self.bytes_out: Longs = np.zeros(m, dtype=np.int64)
         self.executions = 0
         self.migrations: list[Migration] = []
-        self._logins = self._made = 0  # how many of them have happened
+        self._logins = self._made = self._ended = 0  # how many of them have happened
         self._login_times = work.login[work.logins]
         self._made_times = work.made[work.by_time]
         self._under_way: list[tuple[float, int, Order]] = []
@@ -98,6 +100,7 @@ class Flow:
             self.crowd.make(us, self.work.wanted[some])
             self._changed.append(us)
             self._made = end
+        self._end(now)
         self._arrive(now)
 
     def _come(self, now: float) -> None:
@@ -108,10 +111,25 @@ class Flow:
             self._changed.append(us)
             self._logins = end
 
+    def _end(self, now: float) -> None:
+        """Unsubscriptions and logouts."""
+        ends = self.work.ends
+        while self._ended < len(ends) and ends[self._ended][0] <= now:
+            _, u, k = ends[self._ended]
+            self._ended += 1
+            if k >= 0:
+                self.crowd.end(u, k)
+                self._changed.append(np.array([u]))
+            else:
+                self._left.append((u, int(self.crowd.at[u])))
+                self.crowd.leave(u)
+
     def _arrive(self, now: float) -> None:
         arrived = []
         while self._under_way and self._under_way[0][0] <= now:
             time, _, order = heapq.heappop(self._under_way)
+            if self.crowd.at[order.subscriber] == NOWHERE:
+                continue  # it has logged out on the way
             arrived.append(order)
             self._left.append((order.subscriber, order.source))
             self.migrations.append(Migration(time, *order))
@@ -135,6 +153,7 @@ class Flow:
 
     def _report(self, now: float) -> None:
         changed = np.unique(np.concatenate(self._changed)) if self._changed else np.empty(0, dtype=np.int64)
+        changed = changed[self.crowd.at[changed] != NOWHERE]
         news = self.rates.news(now)
         self.crowd.rates(news, self.rates.reported[news])
         orders = self.decisions.report(changed, self._left, news, now)

@@ -67,5 +67,5 @@ class Run:
     bytes_in: Longs
     bytes_out: Longs
     executions: int  # of BE subscriptions that had subscribers
-    at: Longs  # where everybody is in the end
+    at: Longs  # the broker of each subscriber in the end; -1: it has logged out
     migrations: list[Migration] = field(default_factory=list)

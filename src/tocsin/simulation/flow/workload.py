@@ -1,4 +1,4 @@
-"""The input of a flow simulation: logins, subscriptions, and the results of channels, all with their times."""
+"""The input of a flow simulation: sessions, subscriptions, and the results of channels, all with their times."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class Workload:
     executions: Sequence[Execution]  # in the order of time
     backs: int
     name: str = ""
+    ended: Floats | None = None  # when each FE subscription is unsubscribed; infinity: never
+    logout: Floats | None = None  # when each subscriber logs out, with all its subscriptions; infinity: never
 
     def __post_init__(self) -> None:
         owner = self.owner
@@ -47,6 +49,14 @@ class Workload:
         same = owner[1:] == owner[:-1]
         if np.any(self.made[1:][same] < self.made[:-1][same]):
             raise ValueError("the subscriptions of a subscriber are not in order of time")
+        if self.ended is not None and (len(self.ended) != len(self.made) or np.any(self.ended <= self.made)):
+            raise ValueError("a subscription ends before it is made")
+        if self.logout is not None and (
+            len(self.logout) != len(self.login)
+            or np.any(self.logout <= self.login)
+            or np.any(self.made >= self.logout[owner])
+        ):
+            raise ValueError("a subscriber logs out before its login or before it subscribes")
         if any(a.time > b.time for a, b in zip(self.executions, self.executions[1:], strict=False)):
             raise ValueError("executions are not in the order of time")
 
@@ -72,3 +82,15 @@ class Workload:
     def logins(self) -> Longs:
         """The subscribers in the order in which they come."""
         return np.argsort(self.login, kind="stable")
+
+    @cached_property
+    def ends(self) -> list[tuple[float, int, int]]:
+        """Unsubscriptions and logouts in the order of time: the subscriber, and its BE subscription or -1."""
+        found = []
+        if self.ended is not None:
+            some = np.flatnonzero(np.isfinite(self.ended)).tolist()
+            found += [(float(self.ended[i]), int(self.owner[i]), int(self.wanted[i])) for i in some]
+        if self.logout is not None:
+            some = np.flatnonzero(np.isfinite(self.logout)).tolist()
+            found += [(float(self.logout[u]), u, -1) for u in some]
+        return sorted(found)

@@ -37,7 +37,7 @@ Serve = Callable[[Any, Done], None]
 
 
 class Network:
-    """HTTP requests; WebSocket connections are in connection.py."""
+    """Messages and HTTP requests; WebSocket connections are in connection.py."""
 
     def __init__(self, clock: Clock, trace: Trace, rng: Random) -> None:
         self.clock, self.trace, self.rng = clock, trace, rng
@@ -76,6 +76,18 @@ class Network:
         stalled, self.stalled = self.stalled, []
         for again in stalled:
             again()
+
+    # -- messages
+
+    def send(self, source: Node, target: Node, deliver: Callable[..., object], *args: Any) -> None:
+        """One message without an answer: it may be lost, late, or arrive twice."""
+        quality, rng = self.quality, self.rng
+        if not self.reaches(source.name, target.name) or (quality.loss and rng.random() < quality.loss):
+            return
+        delay = self.delay(source.name, target.name)
+        self.clock.after(delay, target.take, deliver, *args)
+        if quality.twice and rng.random() < quality.twice:
+            self.clock.after(delay + rng.uniform(0.0, 1.5), target.take, deliver, *args)
 
     # -- requests
 

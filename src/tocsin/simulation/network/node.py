@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tocsin.simulation.network.network import Network
 
+#: What the machines' clocks show when the simulation begins.
+EPOCH = 1_700_000_000.0
+
 
 class Node:
     """``life`` counts starts and stops: an event for an earlier run does not reach the next one.
 
     ``silent``: the machine itself is down, so that it does not even refuse connections. ``on_death``: called when it
-    dies.
+    dies. ``skew``: by how many seconds its clock is fast.
     """
 
     def __init__(self, name: str, network: Network) -> None:
@@ -26,9 +29,13 @@ class Node:
         self.silent = False
         self.life = 0
         self.busy_until = 0.0
+        self.skew = 0.0
         self.on_death: list[Callable[[], None]] = []
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._woken = False
+
+    def wall_clock(self) -> float:
+        return EPOCH + self.clock.now + self.skew
 
     def boot(self) -> None:
         self.life += 1

@@ -60,6 +60,8 @@ def _one(message: dict[str, Any]) -> str:
     shown = {name: value for name, value in message.items() if name not in ("type", "id", "agent", "frame_bytes")}
     if "ticket" in shown:
         shown["ticket"] = shown["ticket"][-6:]
+    if "token" in shown:
+        shown["token"] = "…"  # like no other in every run
     inside = " ".join(f"{name}={_short(value)}" for name, value in shown.items())
     return f"{kind} {inside}".rstrip()
 

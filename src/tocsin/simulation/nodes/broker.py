@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING, Any
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.state import BrokerState
+from tocsin.broker.transport.rest_request import RestRequest
 from tocsin.config import BrokerConfig
 from tocsin.errors import Malformed
+from tocsin.simulation.identity.witness import Witness
 from tocsin.simulation.network.connection import Ended, Opened, Owner, Side
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.network.process import Done
 from tocsin.simulation.network.trace import spoken
+from tocsin.simulation.nodes.peer_link import PeerLink, PeerNetwork
 from tocsin.simulation.nodes.reporter import Reporter
+from tocsin.simulation.nodes.rest_server import RestServer
 from tocsin.simulation.nodes.upstream import Upstream
+from tocsin.simulation.nodes.users import Users
 from tocsin.wire import close_codes
 from tocsin.wire.frames import FrameDecoder, frame
 from tocsin.wire.messages import decode
-from tocsin.wire.reports import MigrationOrder
-from tocsin.wire.tickets import TicketVerifier
+from tocsin.wire.reports import MigrationOrder, PeerAddress
 
 if TYPE_CHECKING:
     from tocsin.simulation.nodes.cluster import DataCluster
@@ -31,8 +35,6 @@ if TYPE_CHECKING:
 
 #: Seconds that the other side has to read a close frame.
 CLOSING = 5.0
-#: What the machines' clocks show when the simulation begins.
-EPOCH = 1_700_000_000.0
 
 
 class BrokerNode(Node, Owner):
@@ -49,6 +51,10 @@ class BrokerNode(Node, Owner):
         self.masked = False
         self.moving: Callable[[MigrationOrder], None] = lambda order: None  # for those who wait for a move
         self._peers = count(1)
+        self.network_of_peers = PeerNetwork()
+        self.saved_peers: dict[str, PeerAddress] = {}  # on its disk
+        identity = coordinator.identity
+        self.witness = None if identity is None else Witness(self, identity.people)
 
     # -- life
 
@@ -58,12 +64,19 @@ class BrokerNode(Node, Owner):
     def boot(self) -> None:
         super().boot()
         self.sides = {}
-        self.tickets = TicketVerifier(self.name, lambda: EPOCH + self.clock.now)
-        self.state = BrokerState(self.config, self.tickets.refuses)
+        self.link = PeerLink(self)
+        self.tickets = self.link.tickets
+        self.state = BrokerState(self.config, self.link.refuses, self.link.means)
         self.upstream = Upstream(self, self.cluster, self.rng)
         self.reporter = Reporter(self, self.coordinator, self.rng)
+        self.link.start()
         self.upstream.start()
         self.reporter.start()
+        if self.witness is not None and self.coordinator.identity is not None:
+            self.witness.boot()
+            self.users = Users(self, self.witness, self.coordinator.identity, self.rng)
+            self.rest = RestServer(self, self.witness, self.users)
+            self.users.start()
         self._tick()
         self.network.retry_stalled()
 
@@ -77,6 +90,8 @@ class BrokerNode(Node, Owner):
         """As it should be: every client is sent away."""
         self.reporter.leave()
         self.handle(ev.Stopping())
+        if self.witness is not None:
+            self.users.stop()
         self.die()
 
     def _tick(self) -> None:
@@ -85,7 +100,15 @@ class BrokerNode(Node, Owner):
 
     # -- the state machine
 
+    def now(self) -> float:
+        return self.clock.now
+
+    def at(self, wall_clock: float) -> float:
+        return self.clock.now + wall_clock + self.config.identity.clock_skew - self.wall_clock()
+
     def handle(self, event: ev.Event) -> None:
+        if self.witness is not None:
+            self.witness.handles(event)
         self._carry_out(self.state.handle(event, self.clock.now), self.service)
 
     def on_notify(self, notifications: list[ev.Notified]) -> None:
@@ -96,8 +119,13 @@ class BrokerNode(Node, Owner):
         for it in instructions:
             if isinstance(it, do.Send):
                 cost += self.delivery * len(it.peers)
+                if self.witness is not None:
+                    self.witness.sent(it.peers, it.messages)
                 for peer in it.peers:
-                    writes.setdefault(peer, []).extend(map(frame, it.messages))  # type: ignore[arg-type]
+                    if isinstance(peer, RestRequest):
+                        peer.send(it.messages, b"")
+                    else:
+                        writes.setdefault(peer, []).extend(map(frame, it.messages))  # type: ignore[arg-type]
             elif isinstance(it, do.Close):
                 self._flush(writes)  # what was sent before comes before the end
                 self._close(it)
@@ -105,8 +133,10 @@ class BrokerNode(Node, Owner):
                 raise it.error
             elif isinstance(it, do.Upstream):
                 self.upstream.carry_out(it)
+            elif isinstance(it, do.ToPeers):
+                self.link.carry_out(it)
             else:
-                raise AssertionError("there are no users here")
+                self.users.carry_out(it)
         self.busy_until = max(self.busy_until, self.clock.now) + cost
         self._flush(writes)
 
@@ -138,7 +168,9 @@ class BrokerNode(Node, Owner):
 
     def _close(self, it: do.Close) -> None:
         side = self.sides.get(it.peer)  # type: ignore[call-overload]
-        if side is not None:
+        if isinstance(it.peer, RestRequest):
+            it.peer.close(it.close, it.reason)
+        elif side is not None:
             self._shut(side, it.close.code, it.reason)
 
     def _shut(self, side: Side, code: int, reason: str) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tocsin.client.core import events as ev
+from tocsin.client.core.login import Tokens
 from tocsin.client.core.state import ClientState
 from tocsin.client.notification import Gap, Notification
 from tocsin.errors import TocsinError, Unreachable
+from tocsin.simulation.identity.account import Account
 from tocsin.simulation.ledger import DROPPED, Interest
 from tocsin.simulation.network.connection import Ended, Owner, Side, connect
 from tocsin.simulation.network.network import Network
@@ -21,6 +23,7 @@ from tocsin.simulation.nodes.coordinator import Refusal
 from tocsin.simulation.nodes.publisher import Publisher
 from tocsin.wire import messages as wire
 from tocsin.wire.frames import TEXT, payloads, unmask
+from tocsin.wire.position import Position
 from tocsin.wire.reports import BrokerRequest, Placement
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ class ClientNode(Node, Owner):
         self.max_pending = 1_000
         self.masked = False
         self.stopped: TocsinError | None = None
+        self.account: Account | None = None  # without it, it is anonymous
         self.publisher = Publisher(self, rng, 0.0)
         self.handles = count(1)
         self.sides: dict[int, Side] = {}
@@ -76,11 +80,13 @@ class ClientNode(Node, Owner):
             wait_for_broker=True,
             subscriber=self.subscriber,
             coordinator=self.coordinator is not None,
+            login=self.account is not None,
         )
+        if self.account is not None:
+            self.account.boot(self.interests.values())
         self.handle(ev.OpenRequested())
-        for interest in self.interests.values():
-            if interest.wanted:
-                self._subscribe(interest)
+        if self.account is None or not self.account.forgetful:
+            self._subscribe_all()
         self.publisher.boot()
 
     def die(self, *, silent: bool = False) -> None:
@@ -105,10 +111,29 @@ class ClientNode(Node, Owner):
 
     def subscribe(self, interest: Interest) -> None:
         self.interests[interest.handle] = interest
-        if self.up:
+        if self.up and (self.account is None or not self.account.forgetful or self.state.connects):
             self._subscribe(interest)
 
+    def _subscribe_all(self) -> None:
+        for interest in list(self.interests.values()):
+            if interest.wanted:
+                self._subscribe(interest)
+
+    def _restore(self, durable: list[wire.DurableSubscription]) -> None:
+        """The application keeps nothing: the network says what it has subscribed to, and where it is."""
+        assert self.account is not None
+        for interest in self.interests.values():
+            if interest.wanted and not interest.ended:
+                found = self.account.find(interest, durable)
+                if found is None:
+                    interest.end()
+                else:
+                    interest.position, interest.id = Position(found.epoch, found.after), found.subscription
+        self._subscribe_all()
+
     def _subscribe(self, it: Interest) -> None:
+        if self.account is not None:
+            self.account.requested.add((it.channel, it.kind))
         self.handle(ev.SubscribeRequested(it.handle, it.channel, [it.kind], it.position, it.id, self.max_pending))
 
     def unsubscribe(self, interest: Interest) -> None:
@@ -145,14 +170,42 @@ class ClientNode(Node, Owner):
                     self.publisher.ended(it.request, it.receipt)
                 case ev.Reject():
                     self.publisher.ended(it.request, it.error)
+                case ev.Login() | ev.Refresh():
+                    self._log_in()
+                case ev.Opened():
+                    if self.account is not None and self.account.forgetful and self.state.welcome is not None:
+                        self._restore(self.state.welcome.subscriptions)
                 case ev.Stopped():
                     self.stopped = it.error
+                    if self.account is not None and it.error is not None:
+                        self.later(self.rng.uniform(1.0, 3.0), self._come_back)
                     if self.trace:
                         self.trace.say(
                             self.name, f"stops: {it.error.message if it.error else 'closed by the application'}"
                         )
         if self._items and not self._working:
             self._work_on()
+
+    def _log_in(self) -> None:
+        assert self.account is not None
+        life = self.life
+
+        def answered(found: Tokens | None, error: Exception | None) -> None:
+            if life != self.life:
+                return
+            if found is not None:
+                self.handle(ev.LoggedIn(found.token, found.seconds))
+            else:
+                assert isinstance(error, TocsinError)
+                self.handle(ev.LoginFailed(error))
+
+        self.account.log_in(answered)
+
+    def _come_back(self) -> None:
+        """The person enters the password that counts now, or registers again."""
+        if self.stopped is not None:
+            self.die()
+            self.boot()
 
     def _timer(self, turn: int, life: int) -> None:
         if life == self.life and turn == self._turn:
@@ -166,6 +219,8 @@ class ClientNode(Node, Owner):
             self.trace.say(self.name, f"{interest.channel}({interest.kind}) is confirmed, after {after}")
         id = self.state.subscriptions.by_handle[handle].id
         assert id is not None
+        if self.account is not None:
+            self.account.confirmed(interest, id)
         interest.confirm(self.clock.now, id, after)
 
     def _ended(self, handle: int, error: TocsinError | None) -> None:
@@ -216,7 +271,7 @@ class ClientNode(Node, Owner):
         if isinstance(item, Gap):
             self._miss(handle, item)
         elif handle in self.state.subscriptions.by_handle:
-            self.interests[handle].spans[-1].received.append(item)
+            self.interests[handle].receive(item)
             self.handle(ev.Consumed(handle, item.position))
 
     # -- the network
@@ -276,6 +331,9 @@ class ClientNode(Node, Owner):
             if not side.alive:
                 return
             messages = wire.decode_answers(text)
+            for message in messages if self.account is not None else ():
+                if isinstance(message, wire.Welcome):
+                    self.account.listed(message.subscriptions)  # type: ignore[union-attr]
             if any(type(message) is wire.Gap for message in messages):
                 self._known = {handle: each.id for handle, each in self.state.subscriptions.by_handle.items()}
             self.handle(ev.Received(side.number, messages))

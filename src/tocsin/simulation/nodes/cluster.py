@@ -16,6 +16,7 @@ from tocsin.broker.upstream.protocol import PAGE as SUBSCRIPTIONS
 from tocsin.broker.upstream.protocol import ChannelState
 from tocsin.cluster.model import Broker, OutboxEntry
 from tocsin.errors import NotFound, TocsinError
+from tocsin.simulation.identity.people import CONDITIONS, Rule
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.network.process import Done
@@ -29,6 +30,8 @@ from tocsin.wire.position import Position
 DURATION = (0.02, 0.3)
 #: Lines that one answer to a catch-up holds: few, so that there are many answers.
 PAGE = 4
+#: Seconds that a request for the grants waits for a change, and between two looks at them.
+GRANTS_WAIT, GRANTS_CHECK = 4.0, 0.3
 
 
 class DataCluster(Node):
@@ -46,6 +49,8 @@ class DataCluster(Node):
         self.names: dict[int, tuple[Channel, str]] = {}
         self.notifier = Notifier(self, rng, gone_after)
         self.producing = True
+        self.rules: dict[str, Rule] = {}  # who may subscribe to a channel, where brokers ask for it
+        self.data.grant("publish", FEED, "anonymous", {})
 
     def boot(self) -> None:
         super().boot()
@@ -66,6 +71,8 @@ class DataCluster(Node):
             retention=workload.retention,
             accepts=lambda args: args[0] in workload.size,
         )
+        if workload.name in self.rules:
+            self.allow(workload.name, self.rules[workload.name])
         if self.up:
             self.later(workload.period * self.rng.random(), self._run, channel)
 
@@ -127,6 +134,26 @@ class DataCluster(Node):
             done(None, Refused({"code": error.code, "message": error.message, **error.fields}, error.status))
         else:
             done(found, None)
+
+    def grants(self, version: str, done: Done) -> None:
+        """When they have another version, or after a while."""
+        self._grants(version, self.clock.now + GRANTS_WAIT, done)
+
+    def _grants(self, version: str, until: float, done: Done) -> None:
+        table = self.data.grant_table()
+        if table.version == version and self.clock.now < until:
+            self.later(GRANTS_CHECK, self._grants, version, until, done)
+        else:
+            done((table, dict(self.rules)), None)
+
+    def allow(self, channel: str, rule: Rule) -> None:
+        """From now on this is the rule of the channel, as grants."""
+        role = "anonymous" if rule == "anonymous" else "user"
+        if channel.lower() in self.data.channels:
+            self.data.grants = [grant for grant in self.data.grants if grant.name != channel]
+            if rule:
+                self.data.grant("subscribe", channel, role, CONDITIONS[rule])
+        self.rules[channel] = rule
 
     def register(self, broker: str) -> bool:
         returned = self.data.register_broker(broker)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.balancing.balancer import plan_for
+from tocsin.balancing.central_host import plan_for
 from tocsin.balancing.model.migration import Migration
 from tocsin.broker.upstream.effects import Refused
 from tocsin.config import CoordinatorConfig
@@ -16,7 +16,7 @@ from tocsin.coordinator.core.state import CoordinatorState
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
 from tocsin.simulation.network.process import Done
-from tocsin.simulation.nodes.broker import EPOCH
+from tocsin.simulation.nodes.identity import Identity
 from tocsin.wire import reports
 
 _registration = msgspec.json.Decoder(reports.Registration)
@@ -42,6 +42,7 @@ class CoordinatorNode(Node):
         self.migrations = 0
         self.complaints: list[str] = []  # about its decisions
         self.last_migration = 0.0
+        self.identity: Identity | None = None  # without it, there are no users
 
     def boot(self) -> None:
         super().boot()
@@ -49,12 +50,14 @@ class CoordinatorNode(Node):
             self.config,
             self.secret,
             self.rng,
-            lambda: EPOCH + self.clock.now,
+            self.wall_clock,
             lambda: self.rng.randbytes(9).hex(),
             offloaded=True,
         )
         self.handle(ev.Restored([self.rows[name] for name in sorted(self.rows)], self.choice))
         self.later(1.0, self._tick)
+        if self.identity is not None:
+            self.identity.boot()
 
     def _tick(self) -> None:
         self.handle(ev.Tick())
@@ -64,7 +67,7 @@ class CoordinatorNode(Node):
         """The reply, or the error of a refusal."""
         reply: Any = None
         error: Exception | None = None
-        before = dict(self.state.balancer.pending)
+        before = dict(self.state.host.pending)
         for it in self.state.handle(event, self.clock.now):
             match it:
                 case ev.Reply():
@@ -94,14 +97,14 @@ class CoordinatorNode(Node):
 
         Draining a broker may.
         """
-        now, load = self.state.balancer.pending, self.state.load
+        now, load = self.state.host.pending, self.state.load
         old = [each for u, each in before.items() if now.get(u) is each]
         new = [each for u, each in now.items() if before.get(u) is not each]
         if not new:
             return
         was = load.as_if(each for each in old if load.at[each.subscriber] == each.source).maximum
         then = load.as_if(each for each in old + new if load.at[each.subscriber] == each.source).maximum
-        counted = next(each.before for each in self.state.balancer.latest.decisions if each.accepted)
+        counted = next(each.before for each in self.state.host.latest.decisions if each.accepted)
         if abs(counted - was) > 1e-9 * was:
             self.complaints.append(
                 f"at {self.clock.now:.1f} a plan assumes a highest load of {counted}, but it is {was}"

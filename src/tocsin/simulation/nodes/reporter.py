@@ -24,7 +24,7 @@ TIMEOUT = 10.0
 class Reporter:
     def __init__(self, node: BrokerNode, coordinator: CoordinatorNode, rng: Random) -> None:
         self.node, self.coordinator = node, coordinator
-        about = registration(node.config, node.url, f"life {node.life} of {node.name}")
+        about = registration(node.config, node.url, f"life {node.life} of {node.name}", node.url)
         about = msgspec.structs.replace(about, join=Join(f"key of {node.name}", 0.0, ""))
         load_reports, now = node.state.load_reports, lambda: node.clock.now
         self.heartbeat = Heartbeat(load_reports, about, node.tickets, self._handle, now, rng)
@@ -38,7 +38,9 @@ class Reporter:
             self._ask(self.coordinator.leave, (self.node.name, self.heartbeat.token), None)(lambda value, error: None)
 
     def _handle(self, event: Event) -> None:
-        assert isinstance(event, Ordered)
+        if not isinstance(event, Ordered):
+            self.node.handle(event)
+            return
         if self.node.trace:
             self.node.trace.say(self.node.name, _said(event.orders), "orders")
         self.node.handle(event)

@@ -11,7 +11,7 @@ from tocsin.broker.core.events import Line, Notified
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost
 from tocsin.broker.upstream.protocol import UpstreamProtocol
-from tocsin.simulation.network.process import Done, Process, Request
+from tocsin.simulation.network.process import Done, Process, Request, watched
 
 if TYPE_CHECKING:
     from tocsin.simulation.nodes.broker import BrokerNode
@@ -37,6 +37,14 @@ class Upstream:
 
     def start(self) -> None:
         Process(self.node, self.protocol.poll(), self._perform)
+        if self.node.config.anonymous != "all":
+            Process(self.node, watched(self.protocol.follow_grants(), self._learn), self._perform)
+
+    def _learn(self, effect: Any, value: Any) -> Any:
+        """The witness of the broker learns the grants when the broker does."""
+        if isinstance(effect, protocol.FetchGrants) and self.node.witness is not None:
+            value, self.node.witness.rules = value
+        return value
 
     def carry_out(self, command: do.Upstream) -> None:
         Process(self.node, self.protocol.carry_out(command), self._perform)
@@ -85,6 +93,8 @@ class Upstream:
                 return self._ask(cluster.list_subscriptions, command.channel, me, command.after_id)
             case protocol.FindBegin():
                 return self._ask(cluster.begins_after, command.subscription)
+            case protocol.FetchGrants():
+                return self.node.network.request(self.node, cluster, cluster.grants, command.version, TIMEOUT)
         raise AssertionError(command)
 
     def _ask(self, *body: Any) -> Request:
