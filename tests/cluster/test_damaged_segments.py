@@ -1,4 +1,4 @@
-"""A damaged or missing segment: the data cluster starts, its dataset is failing, and everything else runs."""
+"""A damaged or missing segment: its dataset is failing, and everything else starts and runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from cluster_harness import running_cluster
+from cluster_harness import ManualCluster, running_cluster
 
 from eventually import eventually
 from sparkless import Sparkless, sparkless
 from tocsin.cluster.model import Dataset, Post
 from tocsin.cluster.spark.session import SparkRuntime
-from tocsin.errors import Damaged
+from tocsin.errors import Damaged, QueryFailed
 
 Damage = Callable[[Path], object]
 
@@ -145,3 +145,78 @@ def test_queries_and_channels_of_a_failing_dataset_say_why_and_run_after_the_rep
         assert cluster.wait_results("C", me, 2) == [{"n": 1}, {"n": 2}]
         eventually(lambda: cluster.channel("C")["state"], lambda state: state == "running")
         assert cluster.rows("SELECT n FROM Bad") == [(2,)]
+
+
+def garble(path: Path) -> None:
+    """The footer stays as it is."""
+    third = path.stat().st_size // 3
+    with path.open("r+b") as file:
+        file.seek(third)
+        file.write(b"\xff" * third)
+
+
+def base_file(cluster: ManualCluster, dataset: str) -> Path:
+    store = cluster.context.stores[cluster.context.definitions.get(Dataset, dataset).id]
+    assert not store.resident
+    (segment,) = store.base
+    return Path(cluster.context.config.segment_root) / segment.path
+
+
+def test_a_base_file_that_is_damaged_while_spark_runs_makes_its_dataset_failing(
+    tmp_path: Path, spark_runtime: SparkRuntime
+) -> None:
+    with running_cluster(tmp_path, spark_runtime, tail_rows=20) as cluster:
+        cluster.execute(
+            """
+            CREATE ACTIVE DATASET Garbled (n bigint, text string); CREATE DATASET Keyed (n bigint) PRIMARY KEY n;
+            INSERT INTO Garbled SELECT id, concat('number ', id) FROM range(3000);
+            INSERT INTO Keyed SELECT id FROM range(3000);
+            CREATE FEED F; CONNECT FEED F TO DATASET Garbled; START FEED F; CREATE BROKER b AT "http://127.0.0.1:9/";
+            CREATE CONTINUOUS CHANNEL Found() { SELECT g.text, m.longest FROM Garbled g,
+              (SELECT max(length(text)) AS longest FROM Garbled) m WHERE is_new(g) };
+            CREATE REPETITIVE CHANNEL Idle() PERIOD duration("P1D") { SELECT g.n FROM Garbled g };
+            """
+        )
+        cluster.maintenance.compact()
+        garbled, keyed = base_file(cluster, "Garbled"), base_file(cluster, "Keyed")
+        copy = garbled.read_bytes()
+        garble(garbled)
+        me = cluster.subscribed("Found")
+        cluster.post("F", {"n": 3000, "text": "new"})
+        for name in ("Found", "Idle"):
+            found = eventually(lambda name=name: cluster.channel(name), lambda found: found["state"] == "failing")
+            assert "REPAIR" not in found["error"] and garbled.name in found["error"]
+        with pytest.raises(Damaged, match="REPAIR DATASET Garbled WITH LOSS"):
+            cluster.rows("SELECT max(text) FROM Garbled")
+        cluster.maintenance.reload()  # its footer is fine, its pages are not
+        assert cluster.dataset("Garbled")["state"] == "failing" and cluster.dataset("Keyed")["state"] == "ready"
+
+        keyed.unlink()
+        with pytest.raises(Damaged, match=keyed.name):
+            cluster.execute("INSERT INTO Keyed VALUES (7)")
+        assert cluster.dataset("Keyed")["damaged"] == [str(keyed.relative_to(tmp_path / "segments"))]
+        with pytest.raises(QueryFailed):  # a failure of the query is not one of the dataset
+            cluster.rows("SELECT raise_error('x')")
+
+        garbled.write_bytes(copy)
+        cluster.execute("REPAIR DATASET Garbled; REPAIR DATASET Keyed WITH LOSS")
+        assert cluster.wait_results("Found", me, 1) == [{"text": "new", "longest": 11}]
+        assert cluster.rows("SELECT count(*) FROM Keyed") == [(0,)]
+        assert cluster.dataset("Keyed")["state"] == cluster.dataset("Garbled")["state"] == "ready"
+
+
+@pytest.mark.parametrize("damage", [truncate, Path.unlink, other_columns, garble])
+def test_the_compaction_finds_a_damaged_base_file(tmp_path: Path, damage: Damage) -> None:
+    with sparkless(tmp_path / "data", tail_rows=2) as (cluster, url):
+        post(cluster, *(f"user {n}" for n in range(3000)))
+        assert cluster.maintenance.compact() == 1
+        (base,) = segments(tmp_path / "data")
+        damage(base)
+        post(cluster, *(f"user {n}" for n in range(3000)))
+        assert cluster.maintenance.compact() == 0
+        found = httpx.get(f"{url}/datasets/Locations").json()
+        assert found["state"] == "failing" and base.name in found["error"]
+        assert httpx.get(f"{url}/channels/Above").json()["state"] == "running"
+        (outcome,) = cluster.execute("REPAIR DATASET Locations WITH LOSS")
+        assert outcome.message == "dataset Locations can be read, without 1 lost segments"
+        assert len(users(cluster)) == 3000

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from killed import ingest
 
+from seeds import few
 from tocsin.cluster.model import Channel, Dataset
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.storage.catalog import Catalog, open_catalog
@@ -22,6 +23,8 @@ from tocsin.cluster.storage.segments import SegmentStore
 
 CHILD = Path(__file__).parent / "killed.py"
 INGESTION = [point for point in kill_points.POINTS if point.startswith(("commit.", "compaction."))]
+#: The steps on both sides of the one transaction.
+COMMIT = ["execution.result_written", "execution.recorded"]
 EXECUTION = [point for point in kill_points.POINTS if point.startswith("execution.")]
 
 
@@ -56,7 +59,7 @@ def acknowledged(lines: list[dict[str, object]]) -> set[object]:
 
 
 @pytest.mark.parametrize("point", INGESTION)
-@pytest.mark.parametrize("occasion", [1, 2])
+@pytest.mark.parametrize("occasion", few([1, 2], 1))
 def test_ingestion_survives_a_kill_at_every_step(point: str, occasion: int, tmp_path: Path) -> None:
     _, lines = child("ingest", tmp_path, 12, f"{point}:{occasion}")
     kept = acknowledged(lines)
@@ -100,10 +103,11 @@ def _subscription(catalog: Catalog, channel: Channel) -> int:
     return number
 
 
-def test_executions_survive_a_kill_at_every_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", few([COMMIT, EXECUTION], 1), ids=len)
+def test_executions_survive_a_kill_at_every_step(tmp_path: Path, points: list[str]) -> None:
     notified: set[object] = set()
     posted: set[object] = set()
-    for point in EXECUTION:
+    for point in points:
         code, lines = child("execute", tmp_path, 3, f"{point}:1")
         assert code == -9, point
         notified |= {line["notified"] for line in lines if "notified" in line}

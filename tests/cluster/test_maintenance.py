@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sparkmaster import run_in_child
 
 SPARK_DIES = """
@@ -48,6 +50,7 @@ cluster.close()
 """
 
 
+@pytest.mark.slow
 def test_spark_restarts_after_its_death_and_nothing_is_lost(tmp_path: Path) -> None:
     out = run_in_child(SPARK_DIES, str(tmp_path), str(Path(__file__).parent))
     assert "found [1, 2, 3, 4] running True" in out

@@ -13,7 +13,7 @@ from sparkmaster import child_env
 pytestmark = pytest.mark.timeout(900)
 HERE = Path(__file__).parent
 #: What an execution and a commit do with Spark; the rest of those files does not depend on the master.
-CHOSEN = "each_subscription or top_k or near_me or executors or restart or compaction"
+CHOSEN = "each_subscription or near_me or executors or restart"
 
 
 def run_on(master: str, catalog: str = "") -> None:

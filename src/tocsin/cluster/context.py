@@ -13,6 +13,7 @@ from tocsin.cluster.model import Channel, Dataset, Execution
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.query.compiler import Relation, Use
 from tocsin.cluster.spark.analysis_cache import AnalysisCache
+from tocsin.cluster.spark.errors import message_of
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.committer import Committer
@@ -23,8 +24,8 @@ from tocsin.cluster.storage.results import ResultStore
 from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.config import ClusterConfig
-from tocsin.errors import Damaged
-from tocsin.http.loopback import is_loopback
+from tocsin.errors import Damaged, TocsinError
+from tocsin.http.addresses import is_loopback
 from tocsin.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ _views = count(1)
 
 class ClusterContext:
     """The state of one data cluster. ``frames`` makes a DataFrame of a relation that is not a dataset; the callbacks in
-    ``on_append`` are called after a commit with the new head of each changed dataset."""
+    ``on_append`` are called after a commit with the new head of each changed dataset, those in ``on_damage`` when a
+    dataset has become failing."""
 
     def __init__(self, config: ClusterConfig, catalog: Catalog, runtime: SparkRuntime) -> None:
         self.config = config
@@ -57,6 +59,7 @@ class ClusterContext:
         self.clock = SteadyClock(config.clock_grace, catalog.kept_time())
         self.committer = Committer(catalog, self.segments, self.metrics, self._appended, now=lambda: self.clock.now())
         self.on_append: list[Callable[[dict[int, int]], None]] = []
+        self.on_damage: list[Callable[[], None]] = []
         self.frames: Callable[[Relation], DataFrame] | None = None
         self.executed = threading.Condition()
 
@@ -81,18 +84,28 @@ class ClusterContext:
         self.stores[dataset.id] = store
         return store
 
-    def load_dataset(self, store: DatasetStore) -> None:
-        """Read the segments, at the start or after a repair. A dataset with damaged ones is failing."""
+    def load_dataset(self, store: DatasetStore, *, pages: bool = False) -> None:
+        """Read the segments, at the start or after a repair. A dataset with damaged ones is failing. Every page is read
+        of base files that were damaged, with ``pages`` of all."""
         id, before = store.dataset.id, set(store.damaged)
+        damaged = store.unreadable(segment for segment in store.base if pages or segment.path in before)
         with self.committer.lock:
-            store.load(self.catalog.head(id), self.catalog.segments(id))
-        if store.damaged and set(store.damaged) != before:
-            try:
-                store.check()
-            except Damaged as error:
-                log.error("%s", error)
+            store.load(self.catalog.head(id), self.catalog.segments(id), damaged)
+        if set(store.damaged) - before:
+            log.error("%s", store.problem())
         elif before and not store.damaged:
             log.warning("dataset %s can be read again", store.dataset.name)
+
+    def blame(self, stores: Iterable[DatasetStore], error: BaseException) -> None:
+        """Raise Damaged if the error names a base file that is damaged: a read by Spark or by the driver has failed.
+        Its dataset and the channels that read it are failing from now on."""
+        text = error.message if isinstance(error, TocsinError) else message_of(error)
+        for store in stores:
+            if store.mark(store.unreadable(segment for segment in store.base if segment.path in text)):
+                log.error("%s", store.problem())
+                for callback in self.on_damage:
+                    callback()
+                store.check()
 
     def open_channel(self, channel: Channel) -> SubscriptionTable:
         table = SubscriptionTable(channel, self.segments)
@@ -151,9 +164,11 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         assert self.context.frames is not None
         return self.context.frames(use.relation)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         for snapshot in self.snapshots.values():
             snapshot.release()
         if self._views and self.context.runtime.alive():
             for name in self._views.values():
                 self.context.runtime.drop_view(name)
+        if error is not None:
+            self.context.blame([snapshot.owner for snapshot in self.snapshots.values()], error)

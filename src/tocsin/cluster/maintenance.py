@@ -7,13 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Channel
 from tocsin.cluster.storage.compaction import Compactor
-from tocsin.errors import TocsinError
+from tocsin.errors import Damaged, TocsinError
 
 log = logging.getLogger(__name__)
 
@@ -88,9 +90,11 @@ class Maintenance:
                 try:
                     done += self.compactor.run(store, runtime)
                     self.context.metrics.compactions.labels(store.dataset.name, "ok").inc()
-                except TocsinError as error:
+                except (TocsinError, PySparkException, Py4JError) as error:
                     self.context.metrics.compactions.labels(store.dataset.name, "failed").inc()
                     log.warning("compaction of %s failed: %s", store.dataset.name, error)
+                    with suppress(Damaged):
+                        self.context.blame([store], error)
         return done
 
     def reload(self) -> None:

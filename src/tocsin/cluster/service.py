@@ -41,8 +41,8 @@ from tocsin.identity.grants import OPERATOR, GrantTable, Policy, Principal
 from tocsin.identity.part_keys import Part, PartGate, PartKey
 from tocsin.wire.join import Join, Joined
 
-#: Seconds that a broker keeps its name without registering; it registers every 5 seconds.
-NAME_SECONDS = 20.0
+#: Seconds without a registration after which a broker's key may be forgotten; it registers every 5 seconds.
+SILENT_SECONDS = 20.0
 #: What brokers call this part when they join it.
 DATA_CLUSTER = "data cluster"
 #: Seconds between two checks whether there is room on the disk.
@@ -102,6 +102,7 @@ class DataCluster:
         self.maintenance = Maintenance(
             self.context, self.compactor, self._spark_is_up, self.channel_manager.check_datasets
         )
+        self.context.on_damage.append(self.channel_manager.check_datasets)
         self.context.metrics.on_read(self._read_gauges)
 
     # -- lifecycle ---------------------------------------------------------------------------------------------------
@@ -260,15 +261,19 @@ class DataCluster:
     def register_broker(self, name: str, url: str, matched: bool = False, join: Join | None = None) -> dict[str, Any]:
         """Create the broker or change its address; a broker that was declared gone is up again.
 
-        ``matched``: its notifications list the subscriptions that have results. ``join`` has the broker's key; while
-        it registers again and again, no broker with another key can take its name.
+        ``matched``: its notifications list the subscriptions that have results. ``join`` has the broker's key: no
+        broker with another one gets the name until an operator forgets the key.
         """
         self.ddl.broker_addresses.check(url)
         joined, key = self.gate.admit(name, url, join, self.key_of(name)), "" if join is None else join.key
         with self.context.definitions.lock:
             known = self.context.definitions.find(Broker, name)
             if known is not None and known.key and known.key != key:
-                self._check_free(known)
+                raise Conflict(
+                    f"another broker has the name {known.name!r}, at {known.url}",
+                    hint="choose another --name; if that broker is gone for good, or has lost its home: tocsin forget "
+                    + known.name,
+                )
             returned = known is not None and known.state == "gone"
             if known is None:
                 known = self.ddl.broker(CreateBroker(name, url))
@@ -301,14 +306,19 @@ class DataCluster:
         key = self.key_of(broker)
         return self.key.token(key) if key else ""
 
-    def _check_free(self, broker: Broker) -> None:
-        """Refuse a name whose owner has registered a short time ago."""
-        silent = time.monotonic() - self._registered.get(broker.id, self._started)
-        if broker.state == "up" and silent < NAME_SECONDS:
-            raise Conflict(
-                f"another broker has the name {broker.name!r}, at {broker.url}",
-                hint=f"choose another --name; this one is free {NAME_SECONDS:g} s after the other broker has stopped",
-            )
+    def forget_broker_key(self, name: str) -> dict[str, Any]:
+        """Another broker may have the name, with its subscriptions. Refused while the owner of the key registers."""
+        with self.context.definitions.lock:
+            known = self.context.definitions.get(Broker, name)
+            silent = time.monotonic() - self._registered.get(known.id, self._started)
+            if known.key and known.state == "up" and silent < SILENT_SECONDS:
+                raise Conflict(
+                    f"{known.name} registered {silent:.0f} s ago, from {known.url}",
+                    hint=f"stop it first, and try again {SILENT_SECONDS:g} s later",
+                )
+            if known.key:
+                self.context.definitions.replace(msgspec.structs.replace(known, key=""))
+        return self._broker(known)
 
     def brokers(self) -> list[dict[str, Any]]:
         return [self._broker(broker) for broker in self.context.definitions.all(Broker)]

@@ -107,6 +107,8 @@ CALLS = [
     call("list_grants", "/grants?wait=61", status=400),
     call("list_grants", "/grants", headers={"authorization": "Bearer wrong"}, status=401),
     call("put_broker", "/brokers/west", json={"url": "http://127.0.0.1:9/notify", "join": WRONG}, status=401),
+    call("delete_key", "/brokers/east/key"),
+    call("delete_key", "/brokers/none/key", status=404),
     call("join", "/join", json=join),
     call("join", "/join", json={"name": "/coordinator", "join": WRONG}, status=401),
     call("list_brokers", "/brokers"),

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from sparkless import Sparkless
+from tocsin.cluster.http.operation import Exchange
 from tocsin.cluster.http.server import App
 from tocsin.cluster.ops.admin_token import admin_token
 from tocsin.config import ClusterConfig
@@ -99,6 +100,7 @@ CLOSED = [
     ("GET", "/brokers", {}),
     ("POST", "/join", {"json": {}}),
     ("PUT", "/brokers/west", {"json": BROKER}),
+    ("DELETE", "/brokers/west/key", {}),
     ("GET", "/grants", {}),
 ]
 
@@ -222,19 +224,27 @@ def test_new_keys_are_read_when_a_token_is_signed_with_an_unknown_one(site: Site
     assert site.ask("GET", "/channels", token=site.token("ann")).status_code == 200
 
 
-def test_a_long_poll_of_the_grants_answers_when_they_change(site: Site) -> None:
+def test_a_long_poll_of_the_grants_answers_when_they_change(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     token = site.cluster.admin_token
     before = site.ask("GET", "/grants", token=token).json()
     assert site.ask("GET", f"/grants?version={before['version']}&wait=0", token=token).json() == before
 
     async def change() -> dict[str, Any]:
+        looked, gone = asyncio.Event(), Exchange.gone
+
+        async def looks(exchange: Exchange) -> bool:
+            looked.set()
+            return await gone(exchange)
+
+        monkeypatch.setattr(Exchange, "gone", looks)
         transport = httpx.ASGITransport(site.app)
         headers = {"authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(
             transport=transport, base_url="http://cluster", headers=headers, timeout=60
         ) as http:
             waiting = asyncio.create_task(http.get(f"/grants?version={before['version']}&wait=60"))
-            await asyncio.sleep(0)
+            await looked.wait()
+            assert not waiting.done(), "it has looked, and found the version that is known"
             await asyncio.to_thread(site.cluster.execute, "REVOKE SELECT ON DATASET Locations FROM user")
             return (await waiting).json()
 

@@ -29,6 +29,7 @@ class Listener:
         self.notified: list[tuple[int, int]] = []
         self.changed = threading.Condition()
         self.requests = 0
+        self.tokens: list[str | None] = []
         listener = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -38,6 +39,7 @@ class Listener:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 with listener.changed:
                     listener.requests += 1
+                    listener.tokens.append(self.headers["tocsin-part"])
                     answer = listener.answers.pop(0) if listener.answers else 200
                     listener.changed.notify_all()
                 code = answer() if callable(answer) else answer

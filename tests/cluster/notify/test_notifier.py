@@ -11,6 +11,7 @@ from outbox_lab import WAIT, OutboxLab, encode
 from tocsin.cluster.model import Broker, Channel, Execution, OutboxEntry
 from tocsin.cluster.notify.dispatch import BATCH, BATCH_BYTES, READ
 from tocsin.errors import StorageError
+from tocsin.identity.part_keys import LIFETIME
 
 
 def test_a_broker_is_notified_in_order_and_the_outbox_is_emptied(lab: OutboxLab) -> None:
@@ -43,6 +44,18 @@ def test_a_large_message_ends_a_batch(lab: OutboxLab) -> None:
         assert [number for _, number in listener.wait(3)] == numbers
         lab.wait_empty(broker)
         assert listener.requests == 3
+
+
+def test_a_connection_proves_its_sender_again_before_that_expires(lab: OutboxLab) -> None:
+    broker, listener = lab.listen("b")
+    with lab.notifier(token_for=lambda name: f"token-for-{name}") as notifier:
+        for number, later in enumerate((0.0, 0.0, LIFETIME), 1):
+            lab.clock += later
+            lab.execute(broker)
+            notifier.wake([broker.id])
+            listener.wait(number)
+            lab.wait_empty(broker)
+    assert listener.tokens == ["token-for-b", None, "token-for-b"]
 
 
 def test_entries_from_before_the_start_are_notified(lab: OutboxLab) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seeds import examples
 from tocsin.cluster.model import Column
 from tocsin.cluster.records.record_decoder import RecordDecoder
 from tocsin.config import Limits
@@ -138,7 +139,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Column, ...], bytes, str, bool]:
     return columns, text.encode(), draw(st.sampled_from([content_type, "application/json"])), draw(st.booleans())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(cases())
 def test_the_fast_path_and_the_exact_path_agree(case: tuple[tuple[Column, ...], bytes, str, bool]) -> None:
     columns, body, content_type, ignore = case
@@ -160,7 +161,7 @@ TIMED = (Column("t", "timestamp"), Column("n", "timestamp_ntz"), Column("d", "da
 QUICK, EXACT = decoder(TIMED), exact(TIMED)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STAMPS, min_size=1, max_size=3))
 def test_both_paths_read_the_same_timestamps(stamps: list[str]) -> None:
     for name in ("t", "n", "d"):

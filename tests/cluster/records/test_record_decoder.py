@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seeds import examples
 from tocsin.cluster.model import Column
 from tocsin.cluster.records.record_decoder import Decoded, RecordDecoder, decompress, time_ordered_key
 from tocsin.config import Limits
@@ -376,7 +377,7 @@ def test_a_body_that_decompresses_to_too_much_is_refused(encoding: str) -> None:
         decompress(packed * 2, encoding, Limits(request_bytes=len(packed) * 2 - 1))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=60) | st.text('{}[]":,ab1 \n\\u', max_size=40).map(str.encode))
 def test_any_bytes_are_decoded_or_a_clear_error(body: bytes) -> None:
     for content_type in ("application/json", NDJSON):

@@ -24,13 +24,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def archive(spark_home: Path, folder: Path, version: int = 17) -> CdsArchive:
-    return CdsArchive(Java(spark_home.parent / "java", version, "PATH"), spark_home, folder)
+def archive(spark_home: Path, folder: Path, version: int = 17, *, brief: bool = False) -> CdsArchive:
+    return CdsArchive(Java(spark_home.parent / "java", version, "PATH"), spark_home, folder, brief=brief)
 
 
-def session(spark_home: Path, folder: Path, classes: int, version: int = 17) -> list[str]:
+def session(spark_home: Path, folder: Path, classes: int, version: int = 17, *, brief: bool = False) -> list[str]:
     """The options of a session that loads ``classes`` classes; its JVM writes the requested archive."""
-    made = archive(spark_home, folder, version)
+    made = archive(spark_home, folder, version, brief=brief)
     options = made.options()
     for option in options:
         name, _, path = option.partition("=")
@@ -58,6 +58,16 @@ def sessions(spark_home: Path, folder: Path, *classes: int) -> list[str]:
 def test_after_a_session_with_many_more_classes_the_next_one_writes_an_archive(spark_home: Path, folder: Path) -> None:
     assert sessions(spark_home, folder, 100, 200, 200, 150, 210) == [WRITES, USES, WRITES, USES, USES]
     assert [each.name.rpartition("-")[2] for each in folder.iterdir()] == ["200.jsa"]
+
+
+def test_a_brief_session_writes_an_archive_only_if_there_is_none(spark_home: Path, folder: Path) -> None:
+    def brief(classes: int) -> str:
+        return session(spark_home, folder, classes, brief=True)[0].partition("=")[0]
+
+    assert [brief(100), brief(200), brief(200)] == [WRITES, USES, USES]
+    assert sessions(spark_home, folder, 200) == [USES]  # which requests a better one
+    assert brief(200) == USES
+    assert sessions(spark_home, folder, 200) == [WRITES]
 
 
 def test_a_smaller_archive_does_not_replace_a_larger_one(spark_home: Path, folder: Path) -> None:

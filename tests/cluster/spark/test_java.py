@@ -184,7 +184,7 @@ runtime.stop()
 
 # A local cluster has a driver and an executor, each with a Java to find.
 @pytest.mark.parametrize(
-    ("master", "processes"), [pytest.param("local[2]", 1, marks=pytest.mark.slow), ("local-cluster[1,1,512]", 2)]
+    ("master", "processes"), [("local[2]", 1), pytest.param("local-cluster[1,1,512]", 2, marks=pytest.mark.slow)]
 )
 def test_spark_runs_on_a_machine_without_java(tmp_path, master, processes):
     tools = tmp_path / "tools"

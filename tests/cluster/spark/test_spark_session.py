@@ -221,6 +221,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_killed_jvm_is_noticed_and_replaced_in_the_same_process(tmp_path):
     assert run_in_child(START + RESTART, str(tmp_path), "local[2]").splitlines() == ["done"]
 
@@ -293,7 +294,7 @@ runtime.stop()
 """
 
 
-# test_java.py does it too, with another Java, and test_masters.py on a standalone master with all that channels need.
+# test_masters.py does it too, on a standalone master with all that channels need.
 @pytest.mark.slow
 def test_spark_runs_on_a_local_cluster(tmp_path):
     assert "processes 2" in run_in_child(START + ANSWER, str(tmp_path / "home"), "local-cluster[1,1,512]")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from seeds import examples
 from tocsin.cluster.model import Column, Dataset, Segment
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.storage.catalog import Append, Catalog, Commit, open_catalog
@@ -95,7 +96,9 @@ operations = st.lists(
 @pytest.mark.parametrize("resident_rows", [1000, 2])
 @given(steps=operations)
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_a_keyed_dataset_agrees_with_a_dictionary_after_any_history(
     steps: list[tuple[str, object]], resident_rows: int, tmp_path_factory: pytest.TempPathFactory
@@ -122,7 +125,9 @@ def test_a_keyed_dataset_agrees_with_a_dictionary_after_any_history(
 @pytest.mark.parametrize("resident_rows", [1000, 2])
 @given(steps=operations)
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_an_append_only_dataset_agrees_with_a_list_after_any_history(
     steps: list[tuple[str, object]], resident_rows: int, tmp_path_factory: pytest.TempPathFactory

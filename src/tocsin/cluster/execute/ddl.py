@@ -247,7 +247,7 @@ class DdlExecutor:
         """Read a failing dataset again; return the number of segments that were given up."""
         store = self.context.stores[dataset.id]
         with store.maintenance:
-            self.context.load_dataset(store)
+            self.context.load_dataset(store, pages=True)
             lost = 0
             while store.damaged and with_loss:
                 paths = sorted(store.damaged)

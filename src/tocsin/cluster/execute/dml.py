@@ -24,7 +24,7 @@ from tocsin.cluster.storage import upsert
 from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.cluster.storage.compaction import DRIVER_ROWS, Compactor
 from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore
-from tocsin.errors import Conflict, RecordsRefused, TypeMismatch, UserError
+from tocsin.errors import Conflict, RecordsRefused, TocsinError, TypeMismatch, UserError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -145,6 +145,9 @@ class DmlExecutor:
                         snapshot.frame(runtime).join(given.hint("broadcast"), list(key)).select(*key)
                     )
                 fresh = upsert.without(fresh, known, key)
+        except TocsinError as error:
+            self.context.blame([store], error)
+            raise
         finally:
             snapshot.release()
         if fresh.num_rows < table.num_rows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from tocsin.cluster.http.operation import Answer, Exchange, operation
-from tocsin.cluster.http.schemas import BrokerAddress, Brokers, JoinRequest, Registered
-from tocsin.errors import Conflict, StorageError, Unauthorized, UserError
+from tocsin.cluster.http.schemas import BrokerAddress, BrokerInfo, Brokers, JoinRequest, Registered
+from tocsin.errors import Conflict, NotFound, StorageError, Unauthorized, UserError
 from tocsin.http.requests import check_text
 from tocsin.http.responses import answer
 from tocsin.wire.join import Joined
@@ -34,6 +34,20 @@ async def put_broker(exchange: Exchange) -> Response:
 
 
 @operation(
+    "DELETE",
+    "/brokers/{broker}/key",
+    "Let another broker have the name of one that is gone for good, or has lost its home",
+    Answer("The broker; its subscriptions stay", BrokerInfo),
+    errors=(NotFound, Conflict, StorageError),
+    access="checked",
+)
+async def delete_key(exchange: Exchange) -> Response:
+    exchange.policy.check(exchange.principal, "admin")
+    forget = exchange.cluster.forget_broker_key
+    return answer(await exchange.threads.quick.run(forget, exchange.path["broker"]))
+
+
+@operation(
     "POST",
     "/join",
     "Join as a part that is not a broker",
@@ -47,4 +61,4 @@ async def join(exchange: Exchange) -> Response:
     return answer(exchange.cluster.join(body.name, body.join))
 
 
-OPERATIONS = (list_brokers, put_broker, join)
+OPERATIONS = (list_brokers, put_broker, delete_key, join)

@@ -17,6 +17,7 @@ from tocsin.cluster.http.principals import Principals
 from tocsin.config import ClusterConfig
 from tocsin.errors import MethodNotAllowed
 from tocsin.http.access import Access
+from tocsin.http.addresses import Proxies
 from tocsin.http.request_handler import handle
 from tocsin.http.server import WebServer, no_such_path
 from tocsin.http.thread_pools import Threads
@@ -94,8 +95,11 @@ class Server(WebServer):
         self.cluster = cluster
         self.sock = sock
         access = Access(sock, config.hosts, config.origins, own=[config.host])
+        proxies = Proxies(config.trusted_proxies, config.proxy_header)
         tls = cluster.tls.server(mutual=True)
-        super().__init__(self.app, access, grace=GRACE, limits=config.http, listening=listening, tls=tls)
+        super().__init__(
+            self.app, access, grace=GRACE, limits=config.http, proxies=proxies, listening=listening, tls=tls
+        )
 
     async def main(self) -> None:
         await self.serve([self.sock])

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from urllib.parse import urlsplit
 
 from tocsin.errors import UserError
-from tocsin.http.loopback import is_loopback, resolved
+from tocsin.http.addresses import is_loopback, resolved
 
 LOOPBACK = ("127.0.0.0/8", "::1/128", "0.0.0.0/32", "::/128")
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")

@@ -24,6 +24,7 @@ from tocsin.errors import TocsinError
 from tocsin.http.client import Address, trust
 from tocsin.http.pipeline import Answer, Pipeline, Stale
 from tocsin.http.tls import Tls
+from tocsin.identity.part_keys import RENEWED
 from tocsin.wire.backoff import backoff
 from tocsin.wire.join import PART
 from tocsin.wire.notify_headers import ANSWER, LATER, UNANSWERED
@@ -45,14 +46,14 @@ class _Recipient:
     name: str = ""
     pipe: Pipeline | None = None
     path: str = ""
-    token: bytes = b""  # a header line for the first request on a connection
+    signed_at: float = float("-inf")  # when the connection carried a token last
     last_error: str | None = None  # of the catalog
 
 
 class Notifier:
     """``message`` makes the bytes to post for an entry; None means that nothing has to be sent for it.
 
-    ``token_for`` makes the token with which a connection to the broker of this name begins; '' for none."""
+    ``token_for`` makes the token that a connection to the broker of this name carries; '' for none."""
 
     def __init__(
         self,
@@ -176,8 +177,7 @@ class Notifier:
             match it:
                 case on.Post():
                     assert to.pipe is not None
-                    to.pipe.post(to.path, it.body, to.token + (_LATER if it.defer else b""))
-                    to.token = b""
+                    to.pipe.post(to.path, it.body, self._signature(to) + (_LATER if it.defer else b""))
                 case on.Delete():
                     self._answered.append((to, it.entries))
                     self._deletable.set()
@@ -196,6 +196,14 @@ class Notifier:
                     self._start(self._call(to, partial(self._give_up, it.broker)))
                 case on.Report():
                     self._report(to, it)
+
+    def _signature(self, to: _Recipient) -> bytes:
+        """The header with a token: for the first request on a connection, and before the broker stops trusting it."""
+        if self._monotonic() - to.signed_at < RENEWED:
+            return b""
+        to.signed_at = self._monotonic()
+        token = self._token_for(to.name)
+        return f"{PART}: {token}\r\n".encode() if token else b""
 
     def _report(self, to: _Recipient, it: on.Report) -> None:
         self._count(it.outcome)
@@ -217,8 +225,7 @@ class Notifier:
             to.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             pipe = Pipeline(address, partial(self._on_answer, to), partial(self._on_end, to), self._timeout)
             to.pipe = pipe
-            token = self._token_for(to.name)
-            to.token = f"{PART}: {token}\r\n".encode() if token else b""
+            to.signed_at = float("-inf")
             await pipe.open()
         except Exception as error:  # an address can be wrong in ways that no library foresees
             self._on_end(to, error)

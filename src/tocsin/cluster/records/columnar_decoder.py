@@ -21,7 +21,8 @@ from msgspec.structs import astuple
 
 from tocsin.cluster.records.strict_json import exact_json
 from tocsin.cluster.records.type_ddl import relaxed
-from tocsin.cluster.records.value_validators import InvalidValue, checker
+from tocsin.cluster.records.value_validators import checker
+from tocsin.sql.scalars import InvalidValue
 
 Values = Sequence[Any]
 # Builds an Arrow array of canonical values and returns how many colons their JSON text has.

@@ -22,9 +22,10 @@ from tocsin.cluster.model import Column, Refusal
 from tocsin.cluster.records.columnar_decoder import ColumnarReader, NotColumnar, reader
 from tocsin.cluster.records.strict_json import exact_json
 from tocsin.cluster.records.type_ddl import arrow_schema, column_type
-from tocsin.cluster.records.value_validators import InvalidValue, ObjectFields, shown
+from tocsin.cluster.records.value_validators import ObjectFields
 from tocsin.config import Limits
 from tocsin.errors import BrokenEncoding, LimitExceeded, NotJson, TypeMismatch, UnsupportedEncoding
+from tocsin.sql.scalars import InvalidValue, shown
 
 NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _SPACE = b" \t\r\n"

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from tocsin.cluster.records.value_validators import InvalidValue, shown_name
+from tocsin.cluster.records.value_validators import shown_name
+from tocsin.sql.scalars import InvalidValue
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tocsin.cluster.model import Column
-from tocsin.cluster.records.value_validators import InvalidValue, checker
+from tocsin.cluster.records.value_validators import checker
 from tocsin.config import Limits
 from tocsin.errors import LimitExceeded, TypeMismatch, UserError
+from tocsin.sql.scalars import InvalidValue
 
 RESERVED = ("_ordinal", "_is_new", "_deleted", "_cell")
 TYPE_DEPTH = 32

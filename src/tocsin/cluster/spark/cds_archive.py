@@ -20,11 +20,13 @@ class CdsArchive:
     """An existing archive is used; otherwise the JVM writes a draft when it ends, and ``store`` renames the draft.
 
     A JVM cannot use an archive and write a better one at the same time. So a session that loaded many more classes
-    asks the next sessions to run without an archive and to write one, which then replaces the old one.
+    asks the next sessions to run without an archive and to write one, which then replaces the old one. ``brief``
+    sessions are too short for that to pay: they write an archive only if there is none.
     """
 
-    def __init__(self, java: Java, spark_home: Path, folder: Path | None = None) -> None:
+    def __init__(self, java: Java, spark_home: Path, folder: Path | None = None, *, brief: bool = False) -> None:
         self._folder = cache_dir() if folder is None else folder
+        self._brief = brief
         # The JVM checks class path and version itself, and ignores an archive that does not match.
         release = java.home / "release"
         jars = spark_home / "jars"
@@ -55,7 +57,7 @@ class CdsArchive:
         if self._used is not None:
             with suppress(OSError):
                 os.utime(self._used)
-            if self._tries() <= 0:
+            if self._brief or self._tries() <= 0:
                 return [f"-XX:SharedArchiveFile={self._used}", "-Xshare:auto"]
         self._writes = os.access(self._folder, os.W_OK)
         return [f"-XX:ArchiveClassesAtExit={self._draft}"] if self._writes else []
@@ -65,7 +67,7 @@ class CdsArchive:
         with suppress(OSError):
             if self._writes:
                 self._take(classes)
-            elif self._used is not None and classes > RICHER * _classes(self._used):
+            elif not self._brief and self._used is not None and classes > RICHER * _classes(self._used):
                 # The archive comes from a session that ended early.
                 self._wanted.write_text(str(TRIES))
 

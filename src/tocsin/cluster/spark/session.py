@@ -146,8 +146,8 @@ class SparkRuntime:
             self.generation += 1
             self.state, self.reason, self.answers = "up", "", True
 
-    def stop(self) -> None:
-        """End the session and its JVM, and wait until they have ended."""
+    def stop(self, seconds: float = 60.0) -> None:
+        """End the session and its JVM, and wait until they have ended; after ``seconds``, kill the JVM."""
         with self._lock:
             # A JVM that is marked as dead may not answer.
             gateway, alive, classes = self._gateway, self.state != "dead" and self.alive(), 0
@@ -156,7 +156,7 @@ class SparkRuntime:
                     beans = gateway.jvm.java.lang.management.ManagementFactory
                     classes = beans.getClassLoadingMXBean().getLoadedClassCount()
                     self._session.stop()
-            self._abandon(wait=60.0 if alive else 0.0)
+            self._abandon(wait=seconds if alive else 0.0)
             if gateway is not None and self._archive is not None:
                 self._archive.store(classes)
             self.state, self.reason = "stopped", "stopped"
@@ -194,7 +194,8 @@ class SparkRuntime:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         spark_home = _spark_home(home, self.config.master)
         # A local-cluster has a new folder for each home, so that its archive would never be used again.
-        self._archive = None if self.config.master.startswith("local-cluster") else CdsArchive(java, spark_home)
+        if not self.config.master.startswith("local-cluster"):
+            self._archive = CdsArchive(java, spark_home, brief=self.config.brief)
         conf = SparkConf(loadDefaults=False)
         conf.setAll(list(self._settings(home).items()))
         environment = {

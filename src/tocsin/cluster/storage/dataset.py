@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -69,8 +69,10 @@ class DatasetStore:
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    def load(self, head: int, segments: Iterable[Segment]) -> None:
-        """Load what the catalog has: at the start, and when the outcome of a commit was uncertain."""
+    def load(self, head: int, segments: Iterable[Segment], known: Mapping[str, Damaged] | None = None) -> None:
+        """Load what the catalog has: at the start, and when the outcome of a commit was uncertain. Base files are only
+        opened here; ``known`` has those that ``unreadable`` has found, by default before this call."""
+        known = self.damaged if known is None else known
         rows = list(segments)
         base = tuple(segment for segment in rows if segment.kind == "base")
         log = [segment for segment in rows if segment.kind == "log"]
@@ -78,8 +80,10 @@ class DatasetStore:
         tables = []
         for segment in rows:
             try:
+                if segment.path in known:
+                    raise known[segment.path]
                 if segment.kind == "base":
-                    self.store.open(segment.path).close()
+                    self._verify(segment)
                 else:
                     with self.store.reading(segment.path):
                         tables.append(self._numbered(self.store.read(segment.path), segment.first))
@@ -88,7 +92,7 @@ class DatasetStore:
         with self.lock:
             self.head, self.base, self.log = head, base, log
             self._recent, self._pending, self._snapshot = self.schema.empty_table(), tables, None
-            self.resident = False
+            self.resident, self.damaged = False, {}
             if not damaged:
                 try:
                     self._make_resident_if_small()
@@ -98,16 +102,43 @@ class DatasetStore:
                 self._recent, self._pending = self.schema.empty_table(), []
             self.damaged = damaged
 
+    def unreadable(self, segments: Iterable[Segment]) -> dict[str, Damaged]:
+        """The damaged ones of these base files, by path; every page is read."""
+        found = {}
+        for segment in segments:
+            try:
+                self._verify(segment, pages=True)
+            except Damaged as error:
+                found[segment.path] = error
+        return found
+
+    def mark(self, damaged: Mapping[str, Damaged]) -> bool:
+        """Nothing is read from now on, until ``load`` finds no damage. False: no file of the base is meant."""
+        with self.lock:
+            mine = {path: damaged[path] for path in (segment.path for segment in self.base) if path in damaged}
+            self.damaged = {**self.damaged, **mine}
+            return bool(mine)
+
+    def _verify(self, segment: Segment, *, pages: bool = False) -> None:
+        self.store.verify(segment.path, segment.rows, self._base_schema().names, pages=pages)
+
+    def problem(self) -> Damaged | None:
+        """Why segments cannot be read."""
+        name, damaged = self.dataset.name, self.damaged
+        if not damaged:
+            return None
+        path, error = next(iter(damaged.items()))
+        return Damaged(
+            f"dataset {name!r} is failing: {error.message}",
+            hint=f"restore the file from a copy, or accept the loss: REPAIR DATASET {name} WITH LOSS",
+            path=path,
+            damaged=len(damaged),
+        )
+
     def check(self) -> None:
         """Raise Damaged while segments cannot be read."""
-        for path, error in self.damaged.items():
-            name = self.dataset.name
-            raise Damaged(
-                f"dataset {name!r} is failing: {error.message}",
-                hint=f"restore the file from a copy, or accept the loss: REPAIR DATASET {name} WITH LOSS",
-                path=path,
-                damaged=len(self.damaged),
-            )
+        if (problem := self.problem()) is not None:
+            raise problem
 
     def appended(self, segment: Segment, table: pa.Table) -> None:
         """Add a durable commit; snapshots taken from now on include it."""
@@ -139,8 +170,8 @@ class DatasetStore:
 
     def snapshot(self) -> DatasetSnapshot:
         """The current state; the same object as long as nothing changes. The caller must release it."""
-        self.check()
         with self.lock:
+            self.check()
             if self._snapshot is None:
                 recent = self._merge()
                 self._snapshot = DatasetSnapshot(self, self.head, self.base, recent, self.resident)
@@ -175,7 +206,10 @@ class DatasetStore:
 
     def read_base(self, base: tuple[Segment, ...]) -> pa.Table:
         """Base files as one Arrow table with ``_ordinal``."""
-        tables = [self.store.read(segment.path).cast(self._base_schema()) for segment in base]
+        tables = []
+        for segment in base:
+            with self.store.reading(segment.path):
+                tables.append(self.store.read(segment.path).cast(self._base_schema()))
         return pa.concat_tables(tables) if tables else self._base_schema().empty_table()
 
     def live(self, table: pa.Table) -> pa.Table:
@@ -226,7 +260,7 @@ class DatasetStore:
 
     def _make_resident_if_small(self) -> None:
         """Load a small base into memory; after that, no files of the dataset are read."""
-        if self.base_rows + self.recent_rows > self.resident_rows:
+        if self.damaged or self.base_rows + self.recent_rows > self.resident_rows:
             return
         base = self.read_base(self.base)
         if self.dataset.key:

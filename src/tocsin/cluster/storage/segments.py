@@ -121,6 +121,18 @@ class SegmentStore:
         with self.reading(path):
             return pq.ParquetFile(self._at(path), filesystem=self._fs)
 
+    def verify(self, path: str, rows: int, columns: Iterable[str], *, pages: bool = False) -> None:
+        """Raise Damaged unless the file has these rows and columns; ``pages``: and all of it can be read."""
+        with self.open(path) as file, self.reading(path):
+            missing = set(columns) - set(file.schema_arrow.names)
+            if missing or file.metadata.num_rows != rows:
+                raise ValueError(
+                    f"it is another file: {file.metadata.num_rows} of {rows} rows, without {missing or {}}"
+                )
+            if pages:
+                for _ in file.iter_batches():
+                    pass
+
     def read(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A file, or all part files of a folder."""
         tables = []

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from msgspec import structs
 
 from postgres import Server
+from seeds import examples
 from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, OutboxEntry, Segment
 from tocsin.cluster.storage.catalog import (
     AddSubscription,
@@ -327,7 +328,11 @@ def outcome(call: Callable[[], Any]) -> Any:
 def test_both_databases_follow_the_specification(postgres_server: Server) -> None:
     machine = type("Machine", (Histories,), {"server": postgres_server, "database": postgres_server.fresh()})
     limits = settings(
-        max_examples=12, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        max_examples=examples(12),
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
     )
     run_state_machine_as_test(machine, settings=limits)
 
@@ -337,6 +342,10 @@ def test_both_databases_follow_the_specification(postgres_server: Server) -> Non
 def test_both_databases_follow_the_specification_in_long_histories(postgres_server: Server) -> None:
     machine = type("Machine", (Histories,), {"server": postgres_server, "database": postgres_server.fresh()})
     limits = settings(
-        max_examples=40, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        max_examples=examples(40),
+        stateful_step_count=60,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
     )
     run_state_machine_as_test(machine, settings=limits)
