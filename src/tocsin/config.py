@@ -24,6 +24,8 @@ def about(meaning: str, **bounds: Any) -> Meta:
 
 #: What clients without a token may do.
 Anonymous = Literal["", "all", "none"]
+#: In which header proxies name the client.
+ProxyHeader = Literal["x-forwarded-for", "forwarded"]
 
 
 class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,6 +63,16 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         tuple[str, ...],
         about("origins (`https://app.example.org`) of web pages that may send requests; `*` for all"),
     ] = ()
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        about(
+            "addresses and networks (`10.1.0.0/16`) of proxies that clients come through: limits by address then count "
+            "the address in their header"
+        ),
+    ] = ()
+    proxy_header: Annotated[
+        ProxyHeader, about("the header that these proxies set; they must not pass on a client's own")
+    ] = "x-forwarded-for"
 
 
 class HttpLimits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -197,6 +209,12 @@ class IdentityConfig(Struct, frozen=True, forbid_unknown_fields=True):
         float, about("seconds that a clock which has jumped must last until users expire by it", ge=0)
     ] = 3_600.0
     users: Annotated[int, about("most users that may register", ge=0)] = 1_000_000
+    subscriptions: Annotated[
+        int, about("most subscriptions of one user on all devices, connections and brokers", ge=0)
+    ] = 1_000
+    argument_bytes: Annotated[int, about("most bytes of the arguments of all these subscriptions, as JSON", ge=0)] = (
+        1024 * 1024
+    )
     registrations: Annotated[float, about("most registrations in a minute from one address", gt=0)] = 60.0
     guesses: Annotated[float, about("most wrong passwords in a minute for one user", gt=0)] = 20.0
     guesses_per_address: Annotated[float, about("most wrong passwords in a minute from one address", gt=0)] = 200.0
@@ -207,15 +225,15 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
 
     frame_bytes: Annotated[int, about("largest message a subscriber may send", ge=LEAST_FRAME)] = 1024 * 1024
     subscriptions: Annotated[
-        int, about("most subscriptions of one connection, and of one user on all devices and connections")
+        int, about("most subscriptions of one connection, and of one user at this broker; see identity.subscriptions")
     ] = 1_000
     argument_bytes: Annotated[int, about("most bytes of the arguments of one subscription, as JSON")] = 4 * 1024
     connection_argument_bytes: Annotated[
         int, about("most bytes of the arguments of all subscriptions of a connection")
     ] = 1024 * 1024
-    user_argument_bytes: Annotated[int, about("most bytes of the arguments of all subscriptions of a user")] = (
-        1024 * 1024
-    )
+    user_argument_bytes: Annotated[
+        int, about("most bytes of the arguments of all subscriptions of a user at this broker")
+    ] = 1024 * 1024
     channel_argument_bytes: Annotated[
         int, about("most bytes of the arguments of all subscriptions of a channel on this broker")
     ] = 64 * 1024 * 1024
@@ -232,6 +250,33 @@ class BrokerLimits(Struct, frozen=True, forbid_unknown_fields=True):
     publish_bytes: Annotated[int, about("most bytes of records that wait for the data cluster")] = 64 * 1024 * 1024
     cache_bytes: Annotated[int, about("most bytes of recent results kept for those who come back")] = 64 * 1024 * 1024
     cache_results: Annotated[int, about("most recent results kept of one subscription")] = 64
+
+
+#: Who balances.
+BalancingMode = Literal["coordinator", "peers"]
+#: The name of a component, or a table with the name as `use` and settings beside it.
+ComponentUse = str | dict[str, float | str]
+#: By place in the strategy; guards are a list.
+Components = dict[str, ComponentUse | list[ComponentUse]]
+
+
+class BrokerBalancing(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a broker takes part in balancing."""
+
+    mode: Annotated[
+        BalancingMode,
+        about("`coordinator`: it decides who migrates; `peers`: brokers agree on it among themselves; all alike"),
+    ] = "coordinator"
+    strategy: Annotated[str, about("of peers: how they balance")] = "rao-one-to-one"
+    settings: Annotated[dict[str, float], about("of peers: parameters of the strategy")] = field(default_factory=dict)
+    components: Annotated[
+        Components,
+        about("of peers: components that replace the strategy's own; `tocsin balance components` lists them"),
+    ] = field(default_factory=dict)
+    peers: Annotated[
+        tuple[str, ...],
+        about("of peers: addresses of other brokers' inner ports, for a network that has never had a coordinator"),
+    ] = ()
 
 
 class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
@@ -268,9 +313,15 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ""
     fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
+    balancing: BrokerBalancing = field(default_factory=BrokerBalancing)
     identity: IdentityConfig = field(default_factory=IdentityConfig)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     http: HttpLimits = field(default_factory=HttpLimits)
+
+    def __post_init__(self) -> None:
+        # Between two pings a client may have nothing to say.
+        if self.heartbeat >= self.silence:
+            raise ValueError(f"silence ({self.silence:g} s) must be longer than heartbeat ({self.heartbeat:g} s)")
 
 
 class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -288,6 +339,31 @@ class CoordinatorLimits(Struct, frozen=True, forbid_unknown_fields=True):
     event_streams: Annotated[int, about("most streams of events and long polls at the same time", ge=1)] = 1_000
     forwarded_polls: Annotated[int, about("most long polls that are passed on to the data cluster", ge=1)] = 32
     forwarded_polls_per_address: Annotated[int, about("the same from one address", ge=1)] = 8
+    placements: Annotated[
+        float,
+        about("most placements in a minute from one address; 0 for 600, and for any number from this machine", ge=0),
+    ] = 0
+    requests: Annotated[
+        float,
+        about(
+            "most requests without credentials in a minute from one address; 0 for 3,000, and for any number from this "
+            "machine",
+            ge=0,
+        ),
+    ] = 0
+
+
+class CoordinatorBalancing(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who balances."""
+
+    mode: Annotated[
+        BalancingMode,
+        about("`peers`: brokers balance among themselves, and the coordinator only places newcomers and drains"),
+    ] = "coordinator"
+    components: Annotated[
+        Components,
+        about("components that replace the strategy's own; `tocsin balance components` lists them"),
+    ] = field(default_factory=dict)
 
 
 class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
@@ -299,7 +375,9 @@ class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     port: Annotated[int, about("port to listen on; 0 takes a free one")] = 8482
     admin_token: Annotated[
         str,
-        about("token for drain, undrain and other changes; '' lets only this machine make them", pattern="^[!-~]*$"),
+        about(
+            "token of operators, who watch and change the network; '' lets only this machine do so", pattern="^[!-~]*$"
+        ),
     ] = ""
     placement: Annotated[str, about("how new subscribers are placed")] = "two-choices"
     strategy: Annotated[str, about("how load is balanced; '' for not at all")] = "peal"
@@ -309,6 +387,7 @@ class CoordinatorConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     gone_after: Annotated[float, about("seconds without a report after which a broker is dead", gt=0)] = 10.0
     balance_every: Annotated[float, about("seconds between two evaluations of the balance", gt=0)] = 10.0
     history: Annotated[int, about("evaluations of the balance that are kept", ge=1)] = 2_000
+    balancing: CoordinatorBalancing = field(default_factory=CoordinatorBalancing)
     identity: IdentityConfig = field(default_factory=IdentityConfig)
     limits: CoordinatorLimits = field(default_factory=CoordinatorLimits)
     http: HttpLimits = field(default_factory=HttpLimits)

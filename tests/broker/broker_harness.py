@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any, TypeVar
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
+from tocsin.broker.core.balancing.peer_balancer import Means
 from tocsin.broker.core.events import Line
 from tocsin.broker.core.state import BrokerState
 from tocsin.config import BrokerConfig, BrokerLimits
@@ -25,15 +27,19 @@ def at(execution: int, epoch: int = 0) -> Position:
 
 
 class BrokerHarness:
-    """``sent`` keeps the messages to each peer, ``done`` every other instruction, until the test takes them."""
+    """``sent`` keeps the messages to each peer, ``done`` every other instruction, until the test takes them. The store
+    of users answers at once while ``stores``."""
 
     def __init__(self, limits: BrokerLimits | None = None, **settings: Any) -> None:
         settings.setdefault("anonymous", "all")
         settings.setdefault("silence", 3 * (settings.get("heartbeat") or 25.0))
-        self.state = BrokerState(BrokerConfig(name="b", limits=limits or BrokerLimits(), **settings))
+        means = Means(lambda subscriber, seconds: f"ticket for {subscriber}", Random(1), "0")
+        config = BrokerConfig(name="b", limits=limits or BrokerLimits(), **settings)
+        self.state = BrokerState(config, means=means)
         self.now = 0.0
         self.sent: dict[Any, list[Any]] = {}
         self.done: list[Any] = []
+        self.stores = True
 
     def handle(self, event: ev.Event) -> list[do.Instruction]:
         out = self.state.handle(event, self.now)
@@ -44,6 +50,9 @@ class BrokerHarness:
                     self.sent.setdefault(peer, []).extend(found)
             else:
                 self.done.append(it)
+        for it in out if self.stores else ():
+            if isinstance(it, do.Remember):
+                self.handle(ev.Remembered(it.user, it.subscription))
         return out
 
     def took(self, peer: Any) -> list[Any]:

@@ -20,10 +20,13 @@ __all__ = ["Broker", "Speaker", "alive", "broker"]
 class Speaker:
     """A subscriber that sends the messages of the test."""
 
-    def __init__(self, url: str, hello: bool = True, **hello_fields: Any) -> None:
+    def __init__(
+        self, url: str, hello: bool = True, headers: dict[str, str] | None = None, **hello_fields: Any
+    ) -> None:
         self._held = ExitStack()
         address = url.replace("http", "ws", 1) + "/v1/ws"
         options: Any = {"proxy": None, "max_size": None, "open_timeout": 120, "ping_interval": None}
+        options["additional_headers"] = headers
         self.socket = self._held.enter_context(connect(address, subprotocols=[Subprotocol(SUBPROTOCOL)], **options))
         self.waiting: list[dict[str, Any]] = []
         self._frames: list[dict[str, Any]] = []

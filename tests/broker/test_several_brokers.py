@@ -168,17 +168,28 @@ def test_a_broker_that_was_killed_registers_again_with_another_port(tmp_path):
             assert len(cluster.brokers()) == 1
 
 
-def test_the_name_of_a_broker_is_free_when_it_has_stopped_registering(tmp_path, monkeypatch):
-    with sparkless(tmp_path / "data") as (cluster, _):
+def test_a_name_belongs_to_its_key_until_an_operator_forgets_it(tmp_path, monkeypatch):
+    with sparkless(tmp_path / "data") as (cluster, url):
         one, two = "http://127.0.0.1:1/notify", "http://127.0.0.1:2/notify"
         first, second = (Peer("data cluster", PartKey(key * 32, "b"), "") for key in (b"1", b"2"))
         cluster.register_broker("b", one, join=first.join(one))
-        with pytest.raises(Conflict, match=f"another broker has the name 'b', at {one}"):
-            cluster.register_broker("b", two, join=second.join(two))
+
+        def refuses_the_second():
+            with pytest.raises(Conflict, match=f"another broker has the name 'b', at {one}") as caught:
+                cluster.register_broker("b", two, join=second.join(two))
+            assert "tocsin forget b" in caught.value.hint
+
+        refuses_the_second()
         with pytest.raises(Unauthorized):
             cluster.register_broker("B", two)
-        monkeypatch.setattr(service, "NAME_SECONDS", 0.0)
+        forget = ("forget", "b", "--url", url, "--coordinator", "")
+        monkeypatch.setattr(service, "SILENT_SECONDS", 3_600.0)  # however slow the machine is
+        done = tocsin(*forget)
+        assert done.returncode == 1 and b"error: b registered" in done.stderr, done
+        monkeypatch.setattr(service, "SILENT_SECONDS", 0.0)
+        refuses_the_second()  # silence does not free the name
+        done = tocsin(*forget)
+        assert done.returncode == 0 and b"the name b at: data cluster" in done.stdout, done
         assert cluster.register_broker("b", two, join=second.join(two))["url"] == two
-        monkeypatch.undo()
         with pytest.raises(Conflict):
             cluster.register_broker("b", one, join=first.join(one))

@@ -13,7 +13,8 @@ from scripted_broker import ScriptedBroker
 
 from tocsin.client import Client, Gap, Unauthorized, Uncertain, Unreachable, connect
 from tocsin.client import client as module
-from tocsin.client.http_post import Credentials, Tokens
+from tocsin.client.core.login import Tokens
+from tocsin.client.http_post import Credentials
 from tocsin.config import LEAST_FRAME
 from tocsin.errors import Conflict, ConnectionLost, Malformed, NotFound, UserError
 from tocsin.wire import messages as wire

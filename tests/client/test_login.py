@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from scripted_http_server import ScriptedHandler, scripted_server
 
-from tocsin.client.http_post import Credentials, Tokens, login, refresh
+from tocsin.client.core.login import Tokens
+from tocsin.client.http_post import Credentials, login, refresh
 from tocsin.errors import SystemFailure, TocsinError, Unauthorized, Unreachable, UserError
 
 

@@ -11,6 +11,8 @@ from page_network import Network, shoot, text, until
 from playwright.sync_api import Page, Route
 from small_city import spot
 
+from seeds import few
+
 PEOPLE = 24
 
 #: Pixels of a canvas that are not empty.
@@ -142,14 +144,14 @@ def test_a_notification_between_request_and_stream_is_on_the_phone_too(page: Pag
     person.phones.discard(received)
 
 
-@pytest.mark.parametrize("who", ["", "24", "-1", "unknown"])
-def test_an_unknown_person_is_not_followed(page: Page, who: str) -> None:
+def test_an_unknown_person_is_not_followed(page: Page) -> None:
     until(page, "() => tocsin.view.frames > 0 && tocsin.view.people.pixels?.some(Boolean)")
-    page.get_by_label("Follow a person").fill(who)
-    page.get_by_role("button", name="Follow").click()
-    toast = page.locator(".toast.wrong")
-    toast.wait_for()
-    assert "from 0 to 23" in toast.inner_text() and page.locator("#phone").is_hidden()
+    for who in ("", "24", "-1", "unknown"):
+        page.get_by_label("Follow a person").fill(who)
+        page.get_by_role("button", name="Follow").click()
+        toast = page.locator(".toast.wrong", has_text=f"“{who}”" if who else "Enter the person")
+        toast.get_by_text("from 0 to 23").wait_for()
+        assert page.locator("#phone").is_hidden()
 
 
 def test_keys_and_buttons_pan_and_zoom_the_map(page: Page) -> None:
@@ -251,11 +253,14 @@ def test_the_colour_scheme_can_be_switched_and_is_remembered(
     page.wait_for_selector("[data-broker]")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (390, 844)])
+SCREENS = [(w, h, scheme) for scheme in ("light", "dark") for w, h in ((1440, 900), (390, 844), (1024, 768))]
+
+
+@pytest.mark.parametrize("screen", few(SCREENS, 2), ids=str)
 def test_the_page_fits_every_screen(
-    open_page: Callable[..., Page], shared_network: Network, width: int, height: int, scheme: str
+    open_page: Callable[..., Page], shared_network: Network, screen: tuple[int, int, str]
 ) -> None:
+    width, height, scheme = screen
     page = open_page(shared_network.url, viewport={"width": width, "height": height}, color_scheme=scheme)
     page.wait_for_selector("[data-broker] .state")
     until(page, f"() => ({PAINTED})('map-people') > 24")

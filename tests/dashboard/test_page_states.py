@@ -95,6 +95,21 @@ def test_the_page_asks_again_for_a_wrong_token(open_page: Callable[..., Page], e
     assert httpx.get(f"{empty_network.url}/placement", timeout=60).json()["placement"] == "random"
 
 
+def test_beyond_loopback_the_page_asks_for_the_token_before_it_shows_the_network(
+    open_page: Callable[..., Page], servers: ExitStack, tmp_path: Path
+) -> None:
+    settings = {"admin_token": TOKEN, "host": "0.0.0.0", "join_secret": "s"}
+    running = servers.enter_context(coordinator(tmp_path, **settings))
+    url = f"http://127.0.0.1:{running.port}/ui/"
+    page = open_page(url, expected=REFUSED)
+    page.get_by_role("dialog", name="Admin token").get_by_role("button", name="Cancel").click()
+    page.get_by_text("The network is shown to operators only.").wait_for()
+    page = open_page(url, expected=REFUSED)
+    page.get_by_role("dialog", name="Admin token").get_by_label("Token").fill(TOKEN)
+    page.keyboard.press("Enter")
+    page.get_by_text("No broker has registered yet.").wait_for()
+
+
 def test_an_action_without_the_token_shows_an_error(open_page: Callable[..., Page], empty_network: Coordinator) -> None:
     page = open_page(f"{empty_network.url}/ui/", expected=REFUSED)
     page.get_by_text("No broker has registered yet.").wait_for()

@@ -35,9 +35,9 @@ def main() -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     end_with_starter()
-    secret = os.environ.get("TOCSIN_JOIN_SECRET", "")
+    settings = {name: os.environ.get(f"TOCSIN_{name.upper()}", "") for name in ("join_secret", "token_keys")}
     try:
-        with sparkless(Path(given.home), port=int(given.port), join_secret=secret) as (cluster, url):
+        with sparkless(Path(given.home), port=int(given.port), **settings) as (cluster, url):
             say("listening", url)
             how, _, channels = os.environ.get("QUIET_SPARK", "").partition(" ")
             while (

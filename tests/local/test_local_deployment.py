@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,27 @@ def test_every_process_runs_and_knows_the_others(deployment: LocalDeployment) ->
     assert set(states(deployment)) == {"broker-1", "broker-2"}
     for url in deployment.brokers.values():
         assert httpx.get(url + "/readyz", timeout=60).status_code == 200
+
+
+def test_the_data_cluster_knows_the_users_of_the_coordinator(deployment: LocalDeployment) -> None:
+    with httpx.Client(base_url=deployment.coordinator, timeout=60) as http:
+        who = {"user": "ann", "password": "correct horse battery"}
+        assert http.post("/registeruser", json=who).status_code == 201
+        token = http.post("/login", json=who).json()["token"]
+
+    def status(token: str) -> int:
+        headers = {"authorization": f"Bearer {token}"}
+        return httpx.get(deployment.cluster + "/channels", headers=headers, timeout=60).status_code
+
+    assert (status(token), status(token[:-9] + "forgotten")) == (200, 401)
+
+
+def test_another_process_of_this_machine_is_not_a_part(deployment: LocalDeployment, home: Path) -> None:
+    address = "http://127.0.0.1:9/notify"
+    assert httpx.put(f"{deployment.cluster}/brokers/evil", json={"url": address}, timeout=60).status_code == 401
+    body = {"broker": "evil", "url": address}
+    assert httpx.post(f"{deployment.coordinator}/registerbroker", json=body, timeout=60).status_code == 401
+    assert stat.S_IMODE((home / "join.secret").stat().st_mode) == 0o600
 
 
 def test_every_process_has_a_log(deployment: LocalDeployment, home: Path) -> None:
@@ -165,10 +187,13 @@ def test_an_unreachable_coordinator_is_a_bad_gateway(deployment: LocalDeployment
 
 def test_a_server_with_an_admin_token_requires_and_forwards_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOCSIN_COORDINATOR_ADMIN_TOKEN", "sesame")
-    with LocalDeployment(options(tmp_path)) as deployment:
+    with LocalDeployment(options(tmp_path, host="0.0.0.0")) as deployment:
         for path in ("/local/brokers/broker-1/kill", "/brokers/broker-1/drain"):
             assert httpx.post(deployment.url + path, timeout=60).status_code == 401
+        assert httpx.get(deployment.url + "/ui/", timeout=60).status_code == 200
+        assert httpx.get(deployment.url + "/topology", timeout=60).status_code == 401
         headers = {"authorization": "Bearer sesame"}
+        assert httpx.get(deployment.url + "/topology", headers=headers, timeout=60).status_code == 200
         for path in ("/brokers/broker-1/drain", "/local/brokers/broker-1/kill"):
             assert httpx.post(deployment.url + path, headers=headers, timeout=60).status_code == 200
 

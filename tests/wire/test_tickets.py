@@ -20,6 +20,23 @@ def signed(ticket: Ticket = TICKET, secret: bytes = SECRET) -> str:
     return sign(ticket, key_for(secret, ticket.broker))
 
 
+def test_a_broker_accepts_its_own_tickets_once_with_and_without_a_coordinator():
+    for key in (None, key_for(SECRET, "north")):
+        tickets = TicketVerifier("north", lambda: 900.0, b"own key")
+        tickets.key = key
+        ticket = tickets.issue("subscriber-1", 45.0, "n1")
+        assert tickets.refuses(ticket, "subscriber-2") == "the ticket is for another subscriber or broker"
+        assert tickets.refuses(ticket, "subscriber-1") is None
+        assert tickets.refuses(ticket, "subscriber-1") == "the ticket was used before"
+
+
+def test_a_restarted_broker_and_another_one_refuse_the_ticket_of_a_broker():
+    ticket = TicketVerifier("north", lambda: 900.0, b"own key").issue("subscriber-1", 45.0, "n1")
+    for broker in ("north", "south"):
+        tickets = TicketVerifier(broker, lambda: 900.0, b"another key")
+        assert tickets.refuses(ticket, "subscriber-1") == "the signature is wrong"
+
+
 def test_a_good_ticket_is_accepted_once():
     tickets = verifier()
     assert tickets.refuses(signed(), "subscriber-1") is None

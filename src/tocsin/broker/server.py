@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import fcntl
 import gc
+import logging
 import os
+import secrets
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from msgspec import structs
@@ -19,6 +23,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
+from tocsin.broker.core.balancing.peer_balancer import check, reconfigured
+from tocsin.broker.core.events import DrainSelf
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.handshake import PATH
@@ -27,12 +33,15 @@ from tocsin.broker.transport.rest import Rest
 from tocsin.broker.transport.websocket import WebSocket
 from tocsin.broker.upstream.heartbeat_http import HeartbeatClient
 from tocsin.broker.upstream.http_client import UpstreamClient
+from tocsin.broker.upstream.peer_client import PeerClient
+from tocsin.broker.upstream.peer_endpoint import PeerEndpoint
+from tocsin.broker.upstream.peer_store import PeerStore
 from tocsin.broker.upstream.users import CoordinatorUsers, LocalUsers, Users
 from tocsin.config import BrokerConfig
 from tocsin.errors import MethodNotAllowed, NoSuchPath, StorageError, UserError
 from tocsin.http.access import Access, host_of
+from tocsin.http.addresses import Proxies, client_of, is_loopback_url
 from tocsin.http.budgets import LEAST, file_limit
-from tocsin.http.loopback import is_loopback_url
 from tocsin.http.request_handler import handle
 from tocsin.http.requests import read_body
 from tocsin.http.responses import answer
@@ -40,7 +49,10 @@ from tocsin.http.server import Protocol, WebServer, address, no_such_path
 from tocsin.http.tls import Tls
 from tocsin.identity.part_keys import PartKey, Peer
 from tocsin.wire import asyncapi
+from tocsin.wire.reports import PeerAddress
 from tocsin.wire.tickets import TicketVerifier
+
+log = logging.getLogger(__name__)
 
 #: Seconds that requests get to finish after the signal to stop.
 GRACE = 10
@@ -76,15 +88,31 @@ class HandOver(Protocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._stop_waiting()
+        self.ws_protocol_class: Any = partial(self.ws_protocol_class, address=client_of(self.scope))
         super().handle_websocket_upgrade()
         # The parser and the protocol hold each other: 10 kB a connection until they are collected.
         self.parser = self.scope = self.headers = None  # type: ignore[assignment]
 
 
+class PeerParts(NamedTuple):
+    """To other brokers, and from them."""
+
+    client: PeerClient
+    endpoint: PeerEndpoint
+
+
 class App:
     """The ASGI application. What is inside is answered on the inner port only."""
 
-    def __init__(self, driver: Driver, upstream: UpstreamClient, users: Users, inside: int) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        upstream: UpstreamClient,
+        users: Users,
+        inside: int,
+        peers: PeerEndpoint | None = None,
+    ) -> None:
+        self.peers = peers
         self.driver = driver
         self.upstream = upstream
         self.inside = inside
@@ -99,6 +127,8 @@ class App:
                 Route("/readyz", self.ready, methods=["GET"]),
                 Route("/metrics", self.show_metrics, methods=["GET"]),
                 Route("/load", self.load, methods=["GET"]),
+                Route("/balancing", self.balancing, methods=["GET"]),
+                Route("/balancing/components", self.components, methods=["GET"]),
                 Route("/asyncapi.json", self.asyncapi, methods=["GET"]),
             ],
             redirect_slashes=False,
@@ -108,7 +138,10 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        await handle(self.notify if scope["path"] == "/notify" else self.router, scope, receive, send)
+        app: Any = self.notify if scope["path"] == "/notify" else self.router
+        if self.peers is not None and scope["path"].startswith("/peers/") and scope["server"][1] == self.inside:
+            app = self.peers.router
+        await handle(app, scope, receive, send)
 
     async def notify(self, scope: Any, receive: Any, send: Any) -> None:
         """Notifications in an unusual form; see ``NotifyEndpoint``."""
@@ -149,12 +182,18 @@ class App:
     async def asyncapi(self, request: Request) -> Response:
         return answer(asyncapi.document())
 
+    async def balancing(self, request: Request) -> Response:
+        return answer(self.driver.state.balancing_view())
+
+    async def components(self, request: Request) -> Response:
+        return answer(self.driver.state.balancing_components())
+
     async def load(self, request: Request) -> Response:
         return answer(self.driver.state.load_reports.report(self.driver.loop.time()))
 
 
 class Server(WebServer):
-    """One broker on two sockets."""
+    """One broker on two sockets. ``again`` reads its configuration again."""
 
     request_part = 40  # most files are for subscribers
 
@@ -164,7 +203,10 @@ class Server(WebServer):
         public: socket.socket,
         inside: socket.socket,
         tell: Callable[[str], None] = lambda event: None,
+        again: Callable[[], BrokerConfig] | None = None,
     ) -> None:
+        check(config)
+        self.again = again
         if not config.anonymous and not _only_here(config, public):
             config = structs.replace(config, anonymous="none")
         self.settings = config
@@ -181,6 +223,7 @@ class Server(WebServer):
             access,
             grace=GRACE,
             limits=config.http,
+            proxies=Proxies(config.trusted_proxies, config.proxy_header),
             tls=self.tls.server(),
             protocol=HandOver,
             websocket=self.websocket,
@@ -189,8 +232,8 @@ class Server(WebServer):
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
 
-    def websocket(self, config: Any, server_state: Any, app_state: Any) -> WebSocket:
-        return WebSocket(self.driver)
+    def websocket(self, config: Any, server_state: Any, app_state: Any, address: str) -> WebSocket:
+        return WebSocket(self.driver, address)
 
     def subscribers(self) -> int:
         return len(self.driver.state.context.sessions)
@@ -209,23 +252,29 @@ class Server(WebServer):
             make_home(Path(config.home))
             own = held.enter_context(part_key(Path(config.home), config.name))
             data_cluster = Peer("data cluster", own, config.join_secret)
-            tickets = TicketVerifier(config.name, time.time)
+            tickets = TicketVerifier(config.name, time.time, secrets.token_bytes(32))
             self.driver = Driver(config, loop, tickets)
             url = config.inside_url or address(self.inside, tls=bool(config.tls_certificate))
             upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify", data_cluster, self.tls)
+            public = config.public_url or address(self.public, tls=bool(config.tls_certificate))
+            peers = self._peers(own, PeerAddress(public, url)) if config.balancing.mode == "peers" else None
             if config.coordinator:
-                public = config.public_url or address(self.public, tls=bool(config.tls_certificate))
                 coordinator = Peer("coordinator", own, config.join_secret)
-                self.reporter = HeartbeatClient(self.driver, tickets, public, coordinator, self.tls)
+                self.reporter = HeartbeatClient(self.driver, tickets, public, coordinator, self.tls, inside=url)
                 users = Users(self.driver, CoordinatorUsers(self.reporter))
             else:
                 users = Users(self.driver, held.enter_context(LocalUsers.opened(config)))
-            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1])
-            self.driver.start(upstream.carry_out, users.exchange)
+            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1], peers and peers.endpoint)
+            self.driver.start(upstream.carry_out, users.exchange, peers and peers.client.carry_out)
             upstream.start()
             users.start()
             if self.reporter is not None:
                 self.reporter.start()
+            if peers is not None:
+                peers.client.start()
+                for number, undo in ((signal.SIGUSR1, False), (signal.SIGUSR2, True)):
+                    loop.add_signal_handler(number, self.driver.handle, DrainSelf(undo))
+                loop.add_signal_handler(signal.SIGHUP, self.reconfigure)
             waiting = asyncio.create_task(self._ready(upstream))
             # What is allocated now stays: collecting it again and again only pauses all connections.
             gc.freeze()
@@ -233,11 +282,29 @@ class Server(WebServer):
             await self.serve([self.public])
             waiting.cancel()
             await users.stop()
+            if peers is not None:
+                await peers.client.stop()
             if self.reporter is not None:
                 await self.reporter.stop()
             await upstream.stop()
         finally:
             held.close()
+
+    def _peers(self, own: PartKey, at: PeerAddress) -> PeerParts:
+        config = self.settings
+        store = PeerStore(Path(config.home) / f"{quote(config.name, safe='')}.peers.json")
+        client = PeerClient(self.driver, own, at, store, config.join_secret, self.tls)
+        return PeerParts(client, PeerEndpoint(self.driver, own, at, store, config.join_secret))
+
+    def reconfigure(self) -> None:
+        """Balance as the configuration says now; if it cannot, go on as before."""
+        try:
+            config = self.settings if self.again is None else self.again()
+            self.driver.handle(reconfigured(config))
+        except UserError as error:
+            log.error("balancing goes on as before: %s (%s)", error.message, error.hint)
+        else:
+            log.warning("balancing with %s", config.balancing.strategy)
 
     async def _ready(self, upstream: UpstreamClient) -> None:
         await upstream.registered.wait()

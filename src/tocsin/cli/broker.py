@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -51,7 +52,8 @@ def broker(
     start_logging(log)
     for noisy in ("httpx", "httpcore"):
         logging.getLogger(noisy).setLevel("WARNING")
-    options = settings.load_broker(
+    read = partial(
+        settings.load_broker,
         config,
         name=name,
         cluster=cluster,
@@ -65,6 +67,7 @@ def broker(
         processes=processes,
         anonymous=anonymous,
     )
+    options = read()
     from tocsin.http.server import address, bind, raise_file_limit
     from tocsin.identity.part_keys import require_join_secret
 
@@ -80,13 +83,14 @@ def broker(
     url = address(public, tls=bool(options.tls_certificate))
     inside = bind(options.inside_host, options.inside_port)
     inner = address(inside, tls=bool(options.tls_certificate))
-    require_join_secret(options.join_secret, "TOCSIN_BROKER_JOIN_SECRET", "broker", public, inside)
+    variable = "TOCSIN_BROKER_JOIN_SECRET"
+    require_join_secret(options.join_secret, variable, "broker", public, inside, anonymous=options.anonymous)
     from tocsin.broker.server import Server
 
     texts = {"listening": f"{options.name} listens on {url}", "ready": f"{options.name} is ready"}
     announce = announcer(json, texts, name=options.name, url=url, inside=inner)
     try:
-        Server(options, public, inside, announce).serve_until_stopped()
+        Server(options, public, inside, announce, read).serve_until_stopped()
     finally:
         public.close()
         inside.close()
@@ -95,6 +99,9 @@ def broker(
 
 def run_several(options: settings.BrokerConfig, port: int, config: str | None, json: bool) -> None:
     """Starts the members and passes signals on; when one ends by itself, the others end too."""
+    if options.balancing.mode == "peers":
+        hint = "start each broker on another port"
+        raise UserError("brokers that balance among themselves cannot share a port", hint=hint)
     if options.coordinator:
         # The coordinator names one broker, but on a shared port the kernel may choose another.
         hint = "start each broker on another port, or leave out the coordinator"

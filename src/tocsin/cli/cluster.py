@@ -89,7 +89,7 @@ def cluster(
 
     end_with_starter()
     sock = bind(options.host, options.port)
-    require_join_secret(options.join_secret, "TOCSIN_JOIN_SECRET", "data cluster", sock)
+    require_join_secret(options.join_secret, "TOCSIN_JOIN_SECRET", "data cluster", sock, anonymous=options.anonymous)
     url = address(sock, tls=bool(options.tls_certificate))
     texts = {"listening": f"listening on {url}", "ready": "ready: queries and channels run"}
     announce = announcer(json, texts, url=url)

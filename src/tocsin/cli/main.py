@@ -17,8 +17,8 @@ from tocsin.errors import TocsinError, UserError
 
 #: The module of each command and group of commands, in the order of the help.
 COMMANDS = {name: name for name in ("demo", "up", "cluster", "broker", "coordinator", "sql", "pub", "sub", "query")}
-COMMANDS |= {"channels": "channels", "top": "balance", "drain": "balance", "undrain": "balance"}
-COMMANDS |= {name: name for name in ("config", "init", "reproduce", "bench", "balance", "simulate")}
+COMMANDS |= {"channels": "channels", "top": "balance", "drain": "balance", "undrain": "balance", "forget": "balance"}
+COMMANDS |= {name: name for name in ("user", "config", "init", "reproduce", "bench", "balance", "simulate")}
 
 #: click's UsageError, wherever this version of typer keeps it.
 UsageError: Any = typer.BadParameter.__base__

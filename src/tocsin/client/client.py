@@ -17,12 +17,14 @@ from tocsin.client.addresses import address
 from tocsin.client.connection import Connection
 from tocsin.client.core import events as ev
 from tocsin.client.core.broker_candidates import is_encrypted
+from tocsin.client.core.login import Login, SendRefresh, Tokens
 from tocsin.client.core.state import ClientState
 from tocsin.client.core.subscription_state import SubscriptionState
-from tocsin.client.http_post import Credentials, Tokens, login, refresh, request_broker
+from tocsin.client.http_post import Credentials, login, refresh, request_broker
 from tocsin.client.notification import Receipt, Status
 from tocsin.client.round_trips import measure_round_trips
 from tocsin.client.subscription import Subscription
+from tocsin.effects import run_effects
 from tocsin.errors import Malformed, TocsinError, UserError
 from tocsin.http.client import Context, trust
 from tocsin.wire.messages import LEAST_SUBSCRIBER, DurableSubscription, frames
@@ -115,7 +117,7 @@ class Client:
         self._connections: dict[int, Connection] = {}
         self._request: asyncio.Task[None] | None = None  # login or placement
         self._refreshing: asyncio.Task[None] | None = None
-        self._refresh = ""  # gets the next token
+        self._tokens = Login()
         self._timer: asyncio.TimerHandle | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -334,21 +336,19 @@ class Client:
         assert self._credentials is not None
         server = address(url).http if url else self._coordinator
         assert server is not None
+        credentials = self._credentials
+
+        async def perform(effect: Any) -> Tokens:
+            if isinstance(effect, SendRefresh):
+                return await refresh(server, effect.refresh, self._context)
+            return await login(server, credentials, self._context)
+
         try:
-            found = await self._tokens(server, self._credentials)
+            found = await run_effects(self._tokens.tokens(), perform)
         except TocsinError as error:
             self.dispatch(ev.LoginFailed(error))
         else:
-            self._refresh = found.refresh
             self.dispatch(ev.LoggedIn(found.token, found.seconds))
-
-    async def _tokens(self, server: str, credentials: Credentials) -> Tokens:
-        if self._refresh:
-            try:
-                return await refresh(server, self._refresh, self._context)
-            except UserError:  # the session has ended
-                self._refresh = ""
-        return await login(server, credentials, self._context)
 
     def _answer(self, request: int, answer: Receipt | TocsinError) -> None:
         future = self._requests.pop(request, None)

@@ -15,6 +15,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
+from tocsin.client.core.login import Tokens
 from tocsin.errors import SystemFailure, TocsinError, Unauthorized, Unreachable, UserError
 from tocsin.http.client import Context, HttpClient, trust
 from tocsin.wire.remote_errors import remote_error
@@ -35,17 +36,6 @@ class Credentials(Struct, frozen=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         return f"Credentials(user={self.user!r}, device={self.device!r})"  # never the password
-
-
-class Tokens(Struct, frozen=True):
-    """``seconds``: for which ``token`` is valid; ``refresh`` gets the next one."""
-
-    token: str
-    seconds: float | None = None
-    refresh: str = ""
-
-    def __repr__(self) -> str:
-        return f"Tokens(seconds={self.seconds!r})"
 
 
 class _Refresh(Struct, frozen=True):

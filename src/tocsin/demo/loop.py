@@ -78,7 +78,7 @@ class DemoLoop:
         self.city = City(self.options.seed, self.options.subscribers)
         self.city.advance(BEFORE)
         self.city.emergencies.news()
-        self._stations = self.city.stations(16)
+        self._stations = self.city.stations(16, self.options.reach)
         self.plans = plans(self.options.seed, self.city.users, self.channels, self.city.districts)
 
     @property

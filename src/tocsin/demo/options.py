@@ -15,6 +15,7 @@ class CityOptions(Struct, frozen=True, kw_only=True):
     ``speed``: seconds of the city in a second; the periods of the channels are divided by it. ``clients``: processes
     that hold the people's clients; 0 for as many as needed. ``least_move``: metres that a person must have moved
     before the location is published again; -1 for 0 with few people, and for ``METRES`` times ``speed`` with many.
+    ``reach``: how far the outer brokers stand from the middle, as a share of the way to the edge.
     """
 
     seed: int = 1
@@ -22,6 +23,7 @@ class CityOptions(Struct, frozen=True, kw_only=True):
     speed: float = 5.0
     clients: int = 0
     least_move: float = -1.0
+    reach: float = 0.6
 
     @property
     def metres_between_locations(self) -> float:

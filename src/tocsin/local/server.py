@@ -54,6 +54,8 @@ class LocalApp:
         # Here for all routes: the coordinator cannot see the origin of what is forwarded to it.
         if scope["method"] not in ("GET", "HEAD"):
             self.admin.check(scope["headers"])
+        elif scope["path"] != "/" and not scope["path"].startswith("/ui"):
+            self.admin.check_view(scope["headers"])
         await self.router(scope, receive, send)
 
     async def _forward(self, scope: Any, receive: Any, send: Any) -> None:

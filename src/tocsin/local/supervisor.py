@@ -17,7 +17,8 @@ import httpx
 from msgspec import Struct
 
 from tocsin.config import load, variables
-from tocsin.errors import Conflict, LimitExceeded, NotFound, SystemFailure, TocsinError
+from tocsin.errors import Conflict, LimitExceeded, NotFound, StorageError, SystemFailure, TocsinError
+from tocsin.identity.service import KEYS_FILE
 from tocsin.local.options import Options
 from tocsin.local.process import GRACE, ChildProcess
 
@@ -69,8 +70,8 @@ class Supervisor:
         self._spark: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
-        # Its own parts exchange keys with this secret, so that no other broker can join them.
-        secret = options.settings.join_secret or os.environ.get("TOCSIN_JOIN_SECRET") or secrets.token_urlsafe(32)
+        # Its own parts exchange keys with this secret, so that no other process can act as one of them.
+        secret = options.settings.join_secret or os.environ.get("TOCSIN_JOIN_SECRET") or _join_secret(home)
         parts = ("TOCSIN_", "TOCSIN_BROKER_", "TOCSIN_COORDINATOR_")
         self._secrets = {f"{part}JOIN_SECRET": secret for part in parts}
         (home / "logs").mkdir(parents=True, exist_ok=True)
@@ -210,8 +211,9 @@ class Supervisor:
         scratch.mkdir()
         options = f'"-Djava.io.tmpdir={scratch}" {os.environ.get("SPARK_SUBMIT_OPTS", "")}'.rstrip()
         env = {"SPARK_LOCAL_DIRS": os.environ.get("SPARK_LOCAL_DIRS", str(scratch)), "SPARK_SUBMIT_OPTS": options}
-        if self.options.port and "TOCSIN_TOKEN_KEYS" not in os.environ:
-            env["TOCSIN_TOKEN_KEYS"] = f"http://{self.options.host}:{self._port(2)}/jwks.json"
+        if "TOCSIN_TOKEN_KEYS" not in os.environ:
+            # A file, because the coordinator starts later, maybe on any free port.
+            env["TOCSIN_TOKEN_KEYS"] = str(self.home / "coordinator" / KEYS_FILE)
         return env | self._secrets | ({"TOCSIN_BRIEF": "true"} if self.options.brief else {})
 
     def _coordinator_command(self) -> list[str]:
@@ -306,3 +308,18 @@ class Supervisor:
         self._stopping = True
         for process in self.processes.values():
             process.kill()
+
+
+def _join_secret(home: Path) -> str:
+    """Kept in the home and readable by its owner only, who may add a broker by hand."""
+    file = home / "join.secret"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as opened:
+            found = opened.read().strip()
+            if not found:
+                found = secrets.token_urlsafe(32)
+                opened.write(found + "\n")
+        return found
+    except OSError as error:
+        raise StorageError(f"cannot keep the join secret in {file}: {error}", hint="choose another --home") from error

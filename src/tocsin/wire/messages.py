@@ -154,6 +154,7 @@ class DurableSubscription(Struct, frozen=True, omit_defaults=True):
         dict[SubscriptionId, Execution],
         Meta(description="previous ids whose results come first, each with its last possible execution"),
     ] = field(default_factory=dict)
+    epoch: Annotated[Epoch, Meta(description="of the channel that `after` belongs to; 0: not known")] = 0
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
@@ -259,7 +260,8 @@ class Gap(Message, frozen=True, tag="gap"):
         str,
         Meta(
             description="`retention`: they have expired; `released`: no broker held the subscription meanwhile; "
-            "`damaged`: their file cannot be read"
+            "`damaged`: their file cannot be read; `dropped` (over REST): the channel was dropped and created again, "
+            "and its executions count from the beginning"
         ),
     ]
 

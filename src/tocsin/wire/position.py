@@ -16,3 +16,8 @@ class Position(NamedTuple):
 
 
 START = Position(0, 0)
+
+
+def other_epoch(one: int, another: int) -> bool:
+    """Whether positions of these epochs are of two channels; 0 is of any."""
+    return bool(one and another and one != another)

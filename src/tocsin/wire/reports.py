@@ -29,6 +29,11 @@ class Registration(Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(max_length=128, description="changes with each start of the broker: earlier tickets become void")
     ] = ""
 
+    inside: Annotated[str, Meta(max_length=2_000, description="its inner port, for other brokers")] = ""
+    balancing: Annotated[str, Meta(max_length=32, description="who balances, in the broker's configuration")] = (
+        "coordinator"
+    )
+
     @property
     def key(self) -> str:
         return self.join.key if self.join is not None else ""
@@ -49,6 +54,13 @@ class FailedMigration(Struct, frozen=True):
 
     ticket: str
     reason: str
+
+
+class PeerAddress(Struct, frozen=True):
+    """How other brokers and their subscribers reach a broker."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=2_000, description="for subscribers")]
+    inside: Annotated[str, Meta(min_length=1, max_length=2_000, description="its inner port, for brokers")]
 
 
 class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +85,9 @@ class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
     fresh: Annotated[
         list[int], Meta(description="those of `rates` that the broker has only begun to measure, so that λ is too low")
     ] = field(default_factory=list)
+    sent: Annotated[
+        dict[str, str], Meta(description="subscriber: the broker that this one has sent it to, by agreement of the two")
+    ] = field(default_factory=dict)
 
 
 class MigrationOrder(Struct, frozen=True):
@@ -96,6 +111,10 @@ class ReportReply(Struct, frozen=True):
     alternatives: Annotated[
         dict[str, str],
         Meta(description="addresses of other brokers, for the clients; where nothing is said, as before"),
+    ] = field(default_factory=dict)
+    peers: Annotated[
+        dict[str, PeerAddress],
+        Meta(description="all other brokers, if they balance among themselves; where nothing is said, as before"),
     ] = field(default_factory=dict)
 
 

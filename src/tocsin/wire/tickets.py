@@ -1,7 +1,8 @@
 """Tickets let a subscriber connect to a broker. The coordinator signs them with a key that it shares with the broker.
 
 A broker's key is derived from the coordinator's secret and the broker's name, so no broker can sign a ticket for
-another one.
+another one. Where brokers balance among themselves, each also issues tickets for itself, to subscribers that it has
+agreed to take.
 """
 
 from __future__ import annotations
@@ -39,17 +40,27 @@ def sign(ticket: Ticket, key: bytes) -> str:
 
 
 class TicketVerifier:
-    """Verifies tickets: each is valid once, for one subscriber, at one broker, for a limited time."""
+    """Verifies tickets: each is valid once, for one subscriber, at one broker, for a limited time.
 
-    def __init__(self, broker: str, clock: Callable[[], float]) -> None:
+    ``key`` is the coordinator's, ``own`` that of tickets which the broker issues itself; it ends with the process.
+    """
+
+    def __init__(self, broker: str, clock: Callable[[], float], own: bytes | None = None) -> None:
         self.broker = broker
         self.clock = clock
         self.key: bytes | None = None
+        self.own = own
         self._used: dict[str, float] = {}
+
+    def issue(self, subscriber: str, seconds: float, nonce: str) -> str:
+        """A ticket of this broker for itself."""
+        assert self.own is not None
+        return sign(Ticket(subscriber, self.broker, self.clock() + seconds, nonce), self.own)
 
     def refuses(self, text: str, subscriber: str) -> str | None:
         """The reason for the rejection; None accepts the ticket and uses it up."""
-        if self.key is None:
+        keys = [key for key in (self.key, self.own) if key is not None]
+        if not keys:
             return "this broker has no coordinator"
         body, _, signature = text.partition(".")
         try:
@@ -58,7 +69,7 @@ class TicketVerifier:
             data, signed = _bytes(body), _bytes(signature)
         except (binascii.Error, ValueError):
             return "this is not a ticket"
-        if not hmac.compare_digest(hmac.digest(self.key, data, "sha256"), signed):
+        if not any(hmac.compare_digest(hmac.digest(key, data, "sha256"), signed) for key in keys):
             return "the signature is wrong"
         ticket = msgspec.json.decode(data, type=Ticket)
         now = self.clock()

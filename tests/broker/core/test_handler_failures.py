@@ -8,12 +8,14 @@ import pytest
 from broker_harness import BrokerHarness, at, executions, line
 from msgspec import Raw
 
+from tocsin.balancing.host.messages import Decline
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Problem
+from tocsin.config import BrokerBalancing
 from tocsin.identity.grants import GrantTable
 from tocsin.wire import messages as wire
-from tocsin.wire.reports import MigrationOrder, ReportReply
+from tocsin.wire.reports import MigrationOrder, PeerAddress, ReportReply
 
 ORDER = MigrationOrder("b:1", "c", "http://c", "ticket")
 
@@ -25,7 +27,7 @@ class PlantedError(Exception):
 @pytest.fixture
 def harness() -> BrokerHarness:
     """``p`` lags in flood, which is being fetched; ``q`` is live in fire; ann is a user over REST; F has a post."""
-    harness = BrokerHarness(grace=5.0, hello_timeout=50.0)
+    harness = BrokerHarness(grace=5.0, hello_timeout=50.0, balancing=BrokerBalancing("peers"))
     harness.open("p", "q")
     harness.subscribed("p", 7, position=9, kind="flood")
     harness.subscribed("q", 8, position=9, kind="fire")
@@ -57,6 +59,7 @@ EVENTS: list[Any] = [
     ev.UserEnded("ann"),
     ev.UserRevoked("ann", 5.0),
     ev.UsersRestored(),
+    ev.Remembered("ann", 7),
     ev.UsersAway(True),
     ev.UserElsewhere("ann"),
     ev.Notified("D", 10, [line(7, 10)]),
@@ -73,6 +76,12 @@ EVENTS: list[Any] = [
     ev.PublishFailed("F", Problem("not_found", "no")),
     ev.GrantsChanged(GrantTable((), ("C", "Other"))),
     ev.Ordered(ReportReply(1, migrations=[ORDER])),
+    ev.PeersKnown({"c": PeerAddress("http://c", "http://c-inside")}),
+    ev.PeerMessage("c", Decline("unknown", "no")),
+    ev.PeerAnswered("c"),
+    ev.PeerUnreachable("c"),
+    ev.DrainSelf(),
+    ev.UseStrategy(BrokerBalancing("peers", "byers")),
     ev.Tick(),
     ev.Stopping(),
 ]

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from model_broker import GRACE, BrokerModel
 from model_cluster import KINDS
 
-from seeds import seeds
+from seeds import examples, seeds
 
 SMALL = st.integers(0, 5)
 BITS = st.booleans()
@@ -147,7 +147,7 @@ def finish(model: BrokerModel) -> None:
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -35,7 +35,7 @@ def test_a_users_subscription_is_stored_once():
     harness.log_in("p", "ann")
     harness.subscribed("p")
     harness.close("p")
-    harness.log_in("q", "ann")
+    harness.log_in("q", "ann", DurableSubscription(7, "C", ["fire"], 0))
     harness.subscribed("q")
     assert len(harness.did(do.Remember)) == 1
 
@@ -72,7 +72,7 @@ def test_a_user_can_unsubscribe_without_resuming_first():
     harness.log_in("p", "ann")
     harness.subscribed("p")
     harness.close("p")
-    harness.log_in("q", "ann")
+    harness.log_in("q", "ann", DurableSubscription(7, "C", ["fire"], 0))
     harness.took("q")
     harness.say("q", wire.Unsubscribe(2, 7))
     assert harness.took("q") == [wire.Unsubscribed(2, 7)] and harness.did(do.Forget) == [do.Forget("ann", 7)]
@@ -291,7 +291,7 @@ def test_the_limit_of_subscriptions_holds_over_all_requests_and_devices_of_a_use
     for user in ("ann/phone", "ann/laptop"):
         (error,) = asked_over_rest(harness, user, "more", 20)
         assert error.code == "limit_exceeded" and "at most 3" in error.message
-    harness.log_in("p", "ann/phone")
+    harness.log_in("p", "ann/phone", *(DurableSubscription(n + 7, "C", [str(n)], 0) for n in range(3)))
     harness.took("p")
     harness.subscribe("p", "more")
     (error,) = harness.took("p")
@@ -440,6 +440,113 @@ def test_nothing_new_is_accepted_for_a_user_while_it_cannot_be_stored():
     harness.handle(ev.UsersAway(False))
     harness.subscribe("p", "flood", id=5)
     assert [message.id for message in harness.took("p") if isinstance(message, wire.Subscribed)] == [5]
+
+
+def confirmed(harness: BrokerHarness, peer: str = "p") -> list[int]:
+    return [message.id for message in harness.took(peer) if isinstance(message, wire.Subscribed)]
+
+
+def test_a_users_subscription_is_confirmed_when_it_is_stored():
+    harness = BrokerHarness()
+    harness.stores = False
+    harness.log_in("p", "ann")
+    harness.subscribe("p")
+    harness.confirm(7)
+    harness.subscribe("p", id=2)
+    harness.handle(ev.OpenedForUser("rest", "ann"))
+    harness.subscribe("rest", id=3)
+    assert not confirmed(harness) and not confirmed(harness, "rest")
+    assert len(harness.did(do.Remember)) == 1
+    harness.executed(1, 7)
+    assert not harness.took("p")  # before it is confirmed, nothing follows
+    harness.handle(ev.Remembered("ann", 7))
+    assert confirmed(harness) == [1, 2] and confirmed(harness, "rest") == [3]
+    harness.executed(2, 7)
+    assert executions(harness.took("p")) == [2]
+
+
+def test_a_subscription_that_waits_for_the_store_is_refused_when_the_store_is_away():
+    harness = BrokerHarness()
+    harness.stores = False
+    harness.log_in("p", "ann")
+    harness.subscribe("p")
+    harness.confirm(7)
+    harness.took("p")
+    harness.handle(ev.UsersAway(True))
+    (refused,) = harness.took("p")
+    assert (refused.id, refused.code) == (1, "unreachable")
+    assert harness.did(do.Forget) == [do.Forget("ann", 7)]  # the store may get both later
+    harness.handle(ev.Remembered("ann", 7))
+    assert not harness.took("p")
+
+
+def test_a_grant_or_a_connection_that_ends_while_the_store_is_asked_confirms_nothing():
+    for ends in (ev.Closed("p"), ev.UserEnded("ann"), ev.Dropped("C")):
+        harness = BrokerHarness()
+        harness.stores = False
+        harness.log_in("p", "ann")
+        harness.subscribe("p")
+        harness.confirm(7)
+        harness.handle(ends)
+        harness.handle(ev.Remembered("ann", 7))
+        assert not confirmed(harness)
+
+
+def test_what_has_ended_in_the_store_is_stored_again_when_it_is_subscribed_to():
+    """Another broker has forgotten it."""
+    harness = BrokerHarness()
+    harness.log_in("p", "ann")
+    harness.subscribed("p")
+    harness.close("p")
+    harness.did(do.Remember)
+    harness.log_in("q", "ann")
+    harness.subscribed("q")
+    assert len(harness.did(do.Remember)) == 1
+
+
+def test_a_subscription_that_is_not_durable_after_all_ends():
+    harness = BrokerHarness()
+    harness.log_in("p", "ann")
+    harness.subscribed("p")
+    harness.handle(ev.Remembered("ann", 7, Problem("not_found", "it has ended")))
+    (ended,) = harness.took("p")
+    assert isinstance(ended, wire.Ended) and ended.code == "not_found"
+    harness.subscribe("p", id=2)
+    assert confirmed(harness) == [2] and len(harness.did(do.Remember)) == 2
+
+
+def test_a_subscription_to_a_channel_that_was_created_again_is_confirmed_when_its_position_is_stored():
+    harness = BrokerHarness()
+    harness.stores = False
+    harness.log_in("p", "ann", DurableSubscription(5, "C", ["fire"], 57, epoch=1))
+    harness.handle(ev.Subscribed("C", [9], at(3, epoch=4)))
+    assert [each.subscription for each in harness.did(do.ChangeId)] == [9]
+    harness.took("p")
+    harness.say("p", wire.Subscribe(2, "C", ["fire"], 57, 5, 1))
+    assert not confirmed(harness)
+    harness.handle(ev.UsersAway(True))
+    (refused,) = harness.took("p")
+    assert (refused.id, refused.code) == (2, "unreachable") and not harness.did(do.Forget)  # it stays durable
+    harness.handle(ev.UsersAway(False))
+    harness.say("p", wire.Subscribe(3, "C", ["fire"], 57, 5, 1))
+    harness.handle(ev.Remembered("ann", 9))
+    (subscribed,) = (each for each in harness.took("p") if isinstance(each, wire.Subscribed))
+    assert (subscribed.id, subscribed.after, subscribed.epoch) == (3, 3, 4)
+
+
+def test_nothing_is_sent_after_the_end_of_a_token():
+    harness = BrokerHarness()
+    harness.handle(ev.Opened("p", "address"))
+    harness.say("p", wire.Hello(0, "token"))
+    harness.handle(ev.Authenticated("p", "ann", expires=10.0))
+    harness.open("q")
+    harness.subscribed("p")
+    harness.subscribed("q")
+    harness.now = 10.5  # before the next tick
+    (close, *_) = harness.state.on_notify([ev.Notified("C", 1, [])], harness.now)
+    assert isinstance(close, do.Close) and close.close is close_codes.UNAUTHORIZED
+    harness.executed(2, 7)
+    assert executions(harness.took("q")) == [2] and not executions(harness.took("p"))
 
 
 def test_what_may_be_an_offline_users_does_not_expire_before_users_are_restored():

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from seeds import examples
 from tocsin.broker.core.instructions import Send
 from tocsin.broker.core.model.be_subscription import Audience
 from tocsin.broker.transport.frame_writer import FrameWriter
@@ -166,9 +167,23 @@ def test_a_peer_in_several_audiences_receives_one_write(writer, peers):
     ]
 
 
+def test_peers_without_a_socket_in_several_audiences_send_once(writer, peers, monkeypatch):
+    audience = peers(3)
+    sent: list[tuple[int, tuple[bytes, ...], bytes]] = []
+    for number, peer in enumerate(audience):
+        peer.fd = -1
+        monkeypatch.setattr(peer, "send", lambda texts, frames, number=number: sent.append((number, texts, frames)))
+    several = (audience, Audience(audience[1:]), tuple(audience[2:]))
+    writer.write_together([Send(peers, (text,)) for peers, text in zip(several, (b"a", b"b", b"c"), strict=True)])
+    expected = [(b"a",), (b"a", b"b"), (b"a", b"b", b"c")]
+    assert sent == [(number, texts, framed(*texts)) for number, texts in enumerate(expected)]
+
+
 @given(data=st.data())
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_peer_receives_its_frames_in_order(writer, peers, data):
     everyone = peers(6)

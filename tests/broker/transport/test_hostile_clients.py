@@ -196,14 +196,14 @@ def test_invalid_records_are_refused_one_by_one(served_broker):
 @pytest.fixture
 def strict(data: Any, tmp_path: Any) -> Iterator[Broker]:
     limits = {"frame_bytes": 8192, "subscriptions": 3, "connections": 5, "connections_per_address": 4}
-    with broker(tmp_path, data[1], tmp_path.name, limits=limits, hello_timeout=120.0, heartbeat=120.0) as found:
+    with broker(tmp_path, data[1], tmp_path.name, limits=limits, hello_timeout=120.0, heartbeat=0) as found:
         yield found
 
 
 @pytest.fixture
 def short_timeout(data: Any, tmp_path: Any, request: Any) -> Iterator[Broker]:
     """Only one timeout is short, so that a slow machine does not trigger another."""
-    timeouts = {"hello_timeout": 120.0, "heartbeat": 120.0} | request.param
+    timeouts = {"hello_timeout": 120.0, "heartbeat": 0} | request.param
     with broker(tmp_path, data[1], tmp_path.name, **timeouts) as found:
         yield found
 

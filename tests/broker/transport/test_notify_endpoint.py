@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import itertools
 import json
@@ -15,8 +16,20 @@ from broker_lab import Broker, Speaker
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from seeds import examples
 from sparkless import Sparkless
-from tocsin.broker.transport.notify_endpoint import TOGETHER, UNANSWERED, plain_head
+from tocsin.broker.transport import notify_endpoint
+from tocsin.broker.transport.driver import Driver
+from tocsin.broker.transport.notify_endpoint import (
+    TOGETHER,
+    UNANSWERED,
+    NotificationReceiver,
+    NotifyEndpoint,
+    plain_head,
+)
+from tocsin.config import BrokerConfig
+from tocsin.http.access import Access
+from tocsin.identity.part_keys import PartKey, Peer
 
 LATER = {"tocsin-answer": "later"}
 TOKEN = {"tocsin-part": ""}
@@ -210,7 +223,9 @@ PARTS = {
 
 @given(data=st.data(), names=st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=40))
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_requests_in_any_fragments_are_answered_up_to_the_first_refusal(served_broker, data, names):
     sent = b"".join(PARTS[name][0]() for name in names)
@@ -227,7 +242,9 @@ def test_requests_in_any_fragments_are_answered_up_to_the_first_refusal(served_b
 
 @given(st.binary(max_size=200), st.booleans())
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_random_bytes_do_not_affect_another_connection(served_broker, sent, begun):
     with Notifier(served_broker) as odd, Notifier(served_broker) as usual:
@@ -270,3 +287,42 @@ def test_the_web_server_answers_all_other_requests(notifier, sent, status):
 def test_only_a_request_with_a_plain_content_length_bypasses_the_web_server(head, found):
     read = plain_head(head)
     assert (read and read[:2]) == found
+
+
+class HandedOver(asyncio.Protocol):
+    """In place of the web server, which refuses what no token has signed."""
+
+    def connection_made(self, transport: Any) -> None:
+        transport.close()
+
+
+@pytest.mark.parametrize(("lifetime", "statuses"), [(0.0, [204, 0]), (3_600.0, [204, 204, 204, 0])])
+def test_a_connection_is_trusted_for_a_limited_time(
+    monkeypatch: pytest.MonkeyPatch, lifetime: float, statuses: list[int]
+) -> None:
+    """In this process, where the time is over at once."""
+    monkeypatch.setattr(notify_endpoint, "LIFETIME", lifetime)
+    sender = PartKey(b"1" * 32, "/data-cluster")
+    peer = Peer("data cluster", PartKey(b"2" * 32, "b"), "")
+    peer.key = sender.public
+    body = b"[]"
+
+    async def answers() -> list[int]:
+        loop, settled = asyncio.get_running_loop(), asyncio.Event()
+        settled.set()
+        receiver = NotificationReceiver(Driver(BrokerConfig(name="b"), loop), settled, peer)
+        sock = socket.create_server(("127.0.0.1", 0))
+        access = Access(sock)
+        async with await loop.create_server(lambda: NotifyEndpoint(receiver, HandedOver, access), sock=sock):
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            found = []
+            for token in (sender.token(peer.own.public), "", "", "made-up")[: len(statuses)]:
+                writer.write(request(body, **{"tocsin-part": token}))
+                try:
+                    found.append(int((await reader.readuntil(b"\r\n\r\n")).split()[1]))
+                except asyncio.IncompleteReadError:  # the web server has it
+                    found.append(0)
+            writer.close()
+        return found
+
+    assert asyncio.run(answers()) == statuses

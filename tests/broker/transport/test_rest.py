@@ -197,6 +197,17 @@ def test_an_anonymous_stream_resumes_after_its_last_event(cluster, served_broker
         assert next(found)["results"] == [{"n": 3}]
 
 
+def test_an_anonymous_stream_that_breaks_before_its_first_event_can_be_resumed(cluster, served_broker):
+    kind = next(kinds)
+    query = {"channel": "OfKind", "kind": kind}
+    with httpx.stream("GET", served_broker.url + "/events", params=query, timeout=120) as stream:
+        mark = next(line for line in stream.iter_lines() if line.startswith("id: ")).removeprefix("id: ")
+    cluster.found("OfKind", ([kind], [{"n": 1}]))
+    headers = {"last-event-id": mark}
+    with httpx.stream("GET", served_broker.url + "/events", params=query, headers=headers, timeout=120) as stream:
+        assert next(data for _, event, data in events(stream) if event == "notify")["results"] == [{"n": 1}]
+
+
 def test_a_users_stream_contains_all_of_their_subscriptions(cluster, user):
     one, two = next(kinds), next(kinds)
     ids = {user.subscribe(one): 1, user.subscribe(two): 2}

@@ -6,8 +6,9 @@ from random import Random
 from typing import Any
 
 from tocsin.broker.core.events import GrantsChanged
-from tocsin.broker.upstream.effects import Lost, Pause, Refused
+from tocsin.broker.upstream.effects import Lost, Refused
 from tocsin.broker.upstream.protocol import POLL, FetchGrants, UntilRegistered, UpstreamProtocol
+from tocsin.effects import Pause
 from tocsin.identity.grants import Grant, GrantTable
 
 FIRST, SECOND = GrantTable(), GrantTable((Grant("user", "subscribe", "C"),), ("C",))

@@ -9,9 +9,10 @@ import pytest
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.state import BrokerState
-from tocsin.broker.upstream.effects import Lost, Pause, Refused
+from tocsin.broker.upstream.effects import Lost, Refused
 from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker, SendReport
 from tocsin.config import BrokerConfig
+from tocsin.effects import Pause
 from tocsin.wire import messages as wire
 from tocsin.wire.reports import MigrationOrder, Registered, Registration, ReportReply
 from tocsin.wire.tickets import TicketVerifier

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.upstream.effects import Lost, Pause, Refused
+from tocsin.broker.upstream.effects import Lost, Refused
 from tocsin.broker.upstream.user_exchange import Found, SendExchange, UntilWoken, UserExchange
 from tocsin.config import IdentityConfig
+from tocsin.effects import Pause
 from tocsin.errors import Unauthorized, Unreachable
 from tocsin.identity import messages as it
 from tocsin.identity.messages import Exchange, Exchanged, TrustedIssuer
@@ -103,8 +104,23 @@ def test_what_was_durable_before_the_start_is_restored(lab: Lab, store: UserStor
     other.exchange.store(remember(7))
     other.step()
     lab.step()
-    durable = [DurableSubscription(7, "C", ["fire"], 0)]
+    durable = [DurableSubscription(7, "C", ["fire"], 0, epoch=1)]
     assert lab.events == [ev.Restored("ann/phone", durable), ev.UsersRestored()]
+
+
+def test_a_request_restores_what_is_durable_before_it_is_answered(lab: Lab, store: UserStore) -> None:
+    other = Lab(store, "b")
+    other.log_in()
+    other.exchange.store(remember(7))
+    other.step()
+    lab.step()
+    lab.events.clear()
+    before: list[list[ev.Event]] = []
+    for token in (lab.issuer.issue("ann", "phone", [])[0], "made up"):
+        lab.exchange.restore(token, lambda found: before.append(list(lab.events)))
+        lab.step()
+        lab.events.clear()
+    assert before == [[ev.Restored("ann/phone", [DurableSubscription(7, "C", ["fire"], 0, epoch=1)])], []]
 
 
 def test_a_token_of_an_unknown_key_waits_for_the_keys(lab: Lab) -> None:
@@ -134,11 +150,11 @@ def test_a_user_that_the_broker_serves_goes_on_while_the_store_is_away(lab: Lab)
     lab.exchange.acknowledge(it.Acknowledge("ann/phone", {7: Position(1, 4)}))
     found = lab.authenticate(lab.issuer.issue("ann", "phone", [])[0])
     lab.step(lost=True)
-    assert found[0].durable == [DurableSubscription(7, "C", ["fire"], 4)]
+    assert found[0].durable == [DurableSubscription(7, "C", ["fire"], 4, epoch=1)]
     assert ev.UsersAway(True) in lab.events
     lab.step()
     assert lab.events[-1] == ev.UsersAway(False)
-    assert lab.log_in().durable == [DurableSubscription(7, "C", ["fire"], 4)]
+    assert lab.log_in().durable == [DurableSubscription(7, "C", ["fire"], 4, epoch=1)]
 
 
 def test_what_waits_is_sent_in_order_and_acknowledgements_do_not_pile_up(lab: Lab) -> None:
@@ -152,7 +168,7 @@ def test_what_waits_is_sent_in_order_and_acknowledgements_do_not_pile_up(lab: La
     lab.step()
     kinds = [type(each) for each in lab.sent[-1].commands]
     assert kinds == [it.Remember, it.Acknowledge, it.Forget]
-    assert lab.log_in().durable == [DurableSubscription(7, "C", ["fire"], 49)]
+    assert lab.log_in().durable == [DurableSubscription(7, "C", ["fire"], 49, epoch=1)]
 
 
 def test_a_command_that_cannot_be_stored_does_not_stop_the_others(lab: Lab) -> None:
@@ -229,3 +245,45 @@ def test_the_broker_has_the_same_as_the_store(tmp_path_factory: pytest.TempPathF
         assert sorted(found[0].durable, key=lambda each: each.subscription) == lab.log_in().durable
     finally:
         store.close()
+
+
+def test_a_token_that_ends_while_the_store_is_asked_is_refused(lab: Lab) -> None:
+    lab.log_in()
+    found = lab.authenticate(lab.issuer.issue("ann", "phone", [])[0])
+    lab.store.clock.now += 4_000.0  # type: ignore[attr-defined]
+    lab.step()
+    assert isinstance(found[0].problem, Unauthorized) and found[0].claims is None
+
+
+def test_a_token_that_is_revoked_while_the_store_is_asked_is_refused(lab: Lab) -> None:
+    lab.log_in()
+    lab.step(lost=True)
+    found = lab.authenticate(lab.issuer.issue("ann", "phone", [])[0])
+    lab.store.revoke("ann").result(60)
+    lab.step()
+    assert isinstance(found[0].problem, Unauthorized)
+
+
+def test_what_is_stored_in_the_same_exchange_belongs_to_what_is_durable(lab: Lab) -> None:
+    lab.log_in()
+    found = lab.authenticate(lab.issuer.issue("ann", "phone", [])[0])
+    lab.exchange.store(remember(7))
+    lab.step()
+    assert found[0].durable == [DurableSubscription(7, "C", ["fire"], 0, epoch=1)]
+
+
+def test_the_broker_learns_when_a_subscription_is_stored_and_when_it_has_ended_elsewhere(lab: Lab) -> None:
+    lab.log_in()
+    lab.exchange.store(remember(7))
+    lab.exchange.store(it.ChangeId("ann/phone", 5, 9, Position(1, 2), Position(1, 2)))
+    assert not [each for each in lab.events if isinstance(each, ev.Remembered)]
+    lab.step()
+    stored, ended = (each for each in lab.events if isinstance(each, ev.Remembered))
+    assert (stored.subscription, stored.problem) == (7, None)
+    assert ended.subscription == 9 and ended.problem is not None and ended.problem.code == "not_found"
+
+
+def test_exchanges_are_numbered(lab: Lab) -> None:
+    lab.step(lost=True)
+    lab.step()
+    assert [each.number for each in lab.sent] == [1, 2] and len({each.incarnation for each in lab.sent}) == 1

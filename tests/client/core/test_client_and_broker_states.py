@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from seeds import examples
 from tocsin.broker.core import events as happened
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.state import BrokerState
@@ -364,5 +365,5 @@ class ClientsAndBrokers(RuleBasedStateMachine):
                 assert harness.got(handle) == self.expected(handle), (client, handle)
 
 
-ClientsAndBrokers.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+ClientsAndBrokers.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)
 TestClientsAndBrokers = ClientsAndBrokers.TestCase

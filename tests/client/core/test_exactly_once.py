@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
+from seeds import examples
 from tocsin.client.core import events as ev
 from tocsin.client.core.session import Phase
 from tocsin.wire import messages as wire
@@ -246,5 +247,5 @@ def mixed(messages: list[Any], data: Any) -> list[Any]:
     return out
 
 
-Deliveries.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+Deliveries.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=60, deadline=None)
 TestDeliveries = Deliveries.TestCase

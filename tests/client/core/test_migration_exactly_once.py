@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
+from seeds import examples
 from tocsin.client.core import events as ev
 from tocsin.client.core.session import Phase
 from tocsin.wire import messages as wire
@@ -384,7 +385,7 @@ class AnonymousMigrations(Migrations):
     token = None
 
 
-Migrations.TestCase.settings = settings(max_examples=150, stateful_step_count=80, deadline=None)
-AnonymousMigrations.TestCase.settings = settings(max_examples=75, stateful_step_count=80, deadline=None)
+Migrations.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=80, deadline=None)
+AnonymousMigrations.TestCase.settings = settings(max_examples=examples(75), stateful_step_count=80, deadline=None)
 TestMigrations = Migrations.TestCase
 TestAnonymousMigrations = AnonymousMigrations.TestCase

@@ -190,6 +190,11 @@ def test_brokers_have_different_stations(city: City) -> None:
     assert stations[:5] == city.stations(5)
 
 
+def test_outer_brokers_stand_as_far_out_as_they_reach(city: City) -> None:
+    near, far = (np.diff(city.stations(5, reach), axis=0) for reach in (0.3, 0.9))
+    assert far == pytest.approx(3 * near, abs=1e-5)
+
+
 # -- interests ---------------------------------------------------------------------------------------------------------
 
 

@@ -19,11 +19,14 @@ from tocsin.broker.core.model.session import LIVE, Session
 from tocsin.broker.core.quotas import limit_exceeded
 from tocsin.broker.core.replay import Replay
 from tocsin.wire import messages as wire
+from tocsin.wire.position import other_epoch
 
 #: BE subscriptions in one request to the data cluster.
 MOST_IN_REQUEST = 10_000
 #: Spellings of its arguments that are kept of a BE subscription.
 SPELLINGS = 16
+
+STORE_AWAY = Problem("unreachable", "the store of users does not answer", "subscribe again in a moment")
 
 _encode_args = msgspec.json.Encoder(order="sorted").encode
 
@@ -135,9 +138,8 @@ class BESubscriptions:
         if problem is not None:
             self._forbid(session, message, problem, out)
             return
-        session.unanswered += 1
-        session.argument_bytes += len(text)
         request = SessionRequest(session.peer, message, session.user, len(text))
+        self._unanswered(session, request)
         self._request(message.channel, message.args, text, request, out)
 
     def granted(self, out: Out) -> None:
@@ -284,19 +286,76 @@ class BESubscriptions:
             self.idle_if_unused(subscription)
             return
         if self.durable.refuses(session.user, subscription.id):
-            away = Problem("unreachable", "the store of users does not answer", "subscribe again in a moment")
-            self.context.refuse(session, message.id, away, out)
+            self.context.refuse(session, message.id, STORE_AWAY, out)
             self.idle_if_unused(subscription)
             return
-        self._attach_session(subscription, session, message, out)
+        if self.durable.wait(subscription, request, out):
+            self._unanswered(session, request)
+        else:
+            self._attach_session(subscription, session, message, out)
+
+    @staticmethod
+    def _unanswered(session: Session, request: SessionRequest) -> None:
+        session.unanswered += 1
+        session.argument_bytes += request.size
+
+    def remembered(self, event: ev.Remembered, out: Out) -> None:
+        """Confirms what waited for the store. A subscription may have ended, or its grant, or the session."""
+        subscription = self.by_id.get(event.subscription)
+        if event.problem is not None and subscription is not None:
+            self._end_for(event.user, subscription, event.problem, out)
+        for request in self.durable.stored(event.user, event.subscription):
+            session = self._waited(request)
+            if session is None:
+                continue
+            message, problem = request.request, event.problem
+            if subscription is None or not self.durable.has(event.user, event.subscription):
+                problem = problem or Problem("not_found", f"the subscription to {message.channel} has ended")
+            problem = problem or self.access.refuses(session, "subscribe", message.channel, message.args)
+            if problem is not None or subscription is None:
+                assert problem is not None
+                self._forbid(session, message, problem, out)
+            else:
+                self._attach_session(subscription, session, message, out)
+
+    def _end_for(self, user: str, subscription: BESubscription, problem: Problem, out: Out) -> None:
+        """It is not durable: no connection of the user may take it for that."""
+        for session in self.context.sessions.values():
+            if session.user == user and subscription.id in session.subscriptions:
+                self._drop(session, subscription)
+                self.detach(subscription, session.peer)
+                self.context.touch(session)
+                self.context.send(session, wire.Ended(subscription.id, problem.code, problem.message), out)
+        self._end_durable(user, subscription, out)
+
+    def users_away(self, event: ev.UsersAway, out: Out) -> None:
+        """What waits for the store is refused: the client must not wait for longer than the store takes to return."""
+        self.durable.away = event.away
+        if not event.away:
+            return
+        new, waiting = self.durable.unstored()
+        for user, id in new:
+            self.remembered(ev.Remembered(user, id, STORE_AWAY), out)
+        for request in waiting:
+            session = self._waited(request)
+            if session is not None:
+                self.context.refuse(session, request.request.id, STORE_AWAY, out)
+
+    def _waited(self, request: SessionRequest) -> Session | None:
+        """The session of a request that does not wait for the store any more."""
+        session = self.context.sessions.get(request.peer)
+        if session is not None:
+            session.unanswered -= 1
+            session.argument_bytes -= request.size
+        return session
 
     def _attach_session(
         self, subscription: BESubscription, session: Session, request: wire.Subscribe, out: Out
     ) -> None:
         channel, delivered = subscription.channel, subscription.delivered
         # An offset of another epoch counts executions of another channel.
-        other_epoch = bool(request.epoch and channel.epoch and request.epoch != channel.epoch)
-        execution = delivered if request.after is None or other_epoch else request.after
+        other = other_epoch(request.epoch or 0, channel.epoch)
+        execution = delivered if request.after is None or other else request.after
         present = session.subscriptions.get(subscription.id)
         if present is not None:  # subscribed to already
             at = delivered if present == LIVE else present
@@ -310,14 +369,12 @@ class BESubscriptions:
         # A subscriber that is ahead of this broker gets some of it twice, and drops it by its execution.
         execution = min(execution, delivered)
         self._confirm(subscription, session, request, execution, out)
-        if session.user is not None:
-            self.durable.add(subscription, session.user, execution, out)
         session.subscriptions[subscription.id] = execution
         session.not_live += 1
         session.argument_bytes += subscription.size
         self.context.touch(session)
         ids: tuple[int, ...] = ()
-        if request.after is not None and not other_epoch:
+        if request.after is not None and not other:
             ids = self._previous_ids(subscription, session, request.subscription, execution)
         if ids:
             self.replay.fetches.fetch_previous(subscription, session.peer, ids, execution)
@@ -382,6 +439,13 @@ class BESubscriptions:
             channel.restoring.pop(user, None)
         for subscription in self.durable.release(user):
             self.idle_if_unused(subscription)
+
+    def keep_durable(self, user: str, ids: Collection[int]) -> None:
+        """Only these are durable for the user."""
+        for id, subscription in list(self.durable.by_user.get(user, {}).items()):
+            if id not in ids:
+                self.durable.remove(user, subscription)
+                self.idle_if_unused(subscription)
 
     def idle_if_unused(self, subscription: BESubscription) -> None:
         if subscription.id and subscription.unused and subscription not in self._idle:

@@ -19,7 +19,8 @@ Out = list[Instruction]
 class Context:
     """``changed`` and ``changed_users``: the subscribers and users of whom the next load report speaks. ``reporting``:
     the coordinator has a full report; otherwise the next one is full, and changes need not be noted.
-    ``alternatives``: other brokers and their addresses, for the clients."""
+    ``alternatives``: other brokers and their addresses, for the clients. ``newcomers``: subscribers that connected
+    without a ticket, if brokers compare their load for them."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config, self.limits = config, config.limits
@@ -28,6 +29,7 @@ class Context:
         self.ledger = Ledger(Cache(self.limits.cache_bytes, self.limits.cache_results))
         self.reporting = False
         self.alternatives: dict[str, str] = {}
+        self.newcomers: list[str] | None = None
         self.changed: dict[str, None] = {}
         self.changed_users: dict[str, None] = {}
 

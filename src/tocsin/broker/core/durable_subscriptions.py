@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tocsin.broker.core.context import Context, Out
-from tocsin.broker.core.events import UsersAway
 from tocsin.broker.core.instructions import ChangeId, Remember
-from tocsin.broker.core.model.be_subscription import BESubscription, DurableRequest
+from tocsin.broker.core.model.be_subscription import BESubscription, DurableRequest, SessionRequest
 from tocsin.broker.core.quotas import Quotas
+from tocsin.wire.position import other_epoch
 
 
 class DurableSubscriptions:
@@ -18,14 +18,43 @@ class DurableSubscriptions:
         self.context = context
         self.by_user: dict[str, dict[int, BESubscription]] = {}
         self.quotas = Quotas(context.limits)
-        self._away = False
-
-    def set_away(self, event: UsersAway, out: Out) -> None:
-        self._away = event.away
+        self.away = False
+        self._unconfirmed: dict[tuple[str, int], list[SessionRequest]] = {}
+        self._recreated: dict[
+            tuple[str, int], None
+        ] = {}  # of those, what a channel that was created again has continued
 
     def refuses(self, user: str | None, id: int) -> bool:
         """Whether this subscription would have to be stored, which is not possible now."""
-        return self._away and user is not None and not self.has(user, id)
+        return self.away and user is not None and (not self.has(user, id) or (user, id) in self._unconfirmed)
+
+    def wait(self, subscription: BESubscription, request: SessionRequest, out: Out) -> bool:
+        """Whether the request waits until the subscription is stored: only what is durable is confirmed."""
+        user = request.user
+        if user is None:
+            return False
+        key = (user, subscription.id)
+        if not self.has(*key):
+            self.add(subscription, user, subscription.delivered, out)
+            self._unconfirmed.setdefault(key, [])
+        waiting = self._unconfirmed.get(key)
+        if waiting is not None:
+            waiting.append(request)
+        return waiting is not None
+
+    def stored(self, user: str, id: int) -> list[SessionRequest]:
+        """The requests that have waited for this."""
+        self._recreated.pop((user, id), None)
+        return self._unconfirmed.pop((user, id), [])
+
+    def unstored(self) -> tuple[list[tuple[str, int]], list[SessionRequest]]:
+        """What is new and requests wait for; and the requests that wait for what is stored, at another position."""
+        new = [key for key in self._unconfirmed if key not in self._recreated]
+        waiting: list[SessionRequest] = []
+        for key in self._recreated:
+            waiting += self._unconfirmed[key]
+            self._unconfirmed[key] = []
+        return new, waiting
 
     def has(self, user: str, id: int) -> bool:
         return id in self.by_user.get(user, {})
@@ -40,10 +69,16 @@ class DurableSubscriptions:
 
     def restore(self, subscription: BESubscription, request: DurableRequest, out: Out) -> None:
         """It is subscribed to again, maybe under another id: the results under the id before are not lost."""
-        previous_ids = dict(request.previous_ids)
         channel, user = subscription.channel, request.user
+        # The results of a channel that was dropped went with it.
+        other = other_epoch(request.epoch, channel.epoch)
+        previous_ids = {} if other else dict(request.previous_ids)
         if request.subscription != subscription.id:
-            previous_ids[request.subscription] = subscription.confirmed_at
+            if other:  # until this is stored, the position in the store is of the other epoch
+                self._unconfirmed.setdefault((user, subscription.id), [])
+                self._recreated[user, subscription.id] = None
+            else:
+                previous_ids[request.subscription] = subscription.confirmed_at
             until, position = channel.position(subscription.confirmed_at), channel.position(subscription.delivered)
             out.append(ChangeId(user, request.subscription, subscription.id, until, position))
         else:

@@ -8,10 +8,12 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from tocsin.balancing.host.messages import Message
+from tocsin.config import BrokerBalancing
 from tocsin.identity.grants import ANONYMOUS, GrantTable, Principal
 from tocsin.wire.messages import DurableSubscription, FromClient
 from tocsin.wire.position import START, Position
-from tocsin.wire.reports import ReportReply
+from tocsin.wire.reports import PeerAddress, ReportReply
 
 Peer = Hashable
 Args = list[Any] | dict[str, Any]
@@ -135,6 +137,14 @@ class UsersRestored(Event, frozen=True):
     """All sessions of before the start are restored: BE subscriptions without subscribers may expire."""
 
 
+class Remembered(Event, frozen=True):
+    """Answers Remember and ChangeId: it is stored, or ``problem`` says why not."""
+
+    user: str
+    subscription: int
+    problem: Problem | None = None
+
+
 class UsersAway(Event, frozen=True):
     """Whether the store of users does not answer: until it does, nothing new can be made durable."""
 
@@ -145,6 +155,44 @@ class UserElsewhere(Event, frozen=True):
     """Another broker serves the user's durable subscriptions."""
 
     user: str
+
+
+# -- other brokers -----------------------------------------------------------------------------------------------------
+
+
+class PeersKnown(Event, frozen=True):
+    """Addresses of other brokers."""
+
+    peers: dict[str, PeerAddress]
+
+
+class PeerMessage(Event, frozen=True):
+    """The driver has verified who sent it."""
+
+    sender: str
+    message: Message
+
+
+class PeerAnswered(Event, frozen=True):
+    broker: str
+
+
+class PeerUnreachable(Event, frozen=True):
+    """Messages to this broker could not be sent."""
+
+    broker: str
+
+
+class DrainSelf(Event, frozen=True):
+    """An operator of this machine has all subscribers migrate, or not any more."""
+
+    undo: bool = False
+
+
+class UseStrategy(Event, frozen=True):
+    """An operator of this machine has it balance in another way from now on."""
+
+    balancing: BrokerBalancing
 
 
 # -- the data cluster --------------------------------------------------------------------------------------------------

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
+from tocsin.balancing.host.messages import Message
 from tocsin.broker.core.events import Args, Peer
 from tocsin.identity.messages import Acknowledge, ChangeId, Forget, Remember
 from tocsin.wire.close_codes import Close as CloseCode
 from tocsin.wire.position import Position
+from tocsin.wire.reports import MigrationOrder, PeerAddress
 
 # -- to subscribers ----------------------------------------------------------------------------------------------------
 
@@ -29,6 +31,29 @@ class Failed(Struct, frozen=True):
     """The handler of a notification failed; its subscribers are replayed. The driver logs the error."""
 
     error: Exception
+
+
+# -- to other brokers --------------------------------------------------------------------------------------------------
+
+
+class SendToPeer(Struct, frozen=True):
+    """Sent once. PeerUnreachable says that it could not be sent; nothing says that it arrived."""
+
+    broker: str
+    message: Message
+
+
+class Departing(Struct, frozen=True):
+    """For the log: a subscriber migrates, as the two brokers have agreed in this session."""
+
+    order: MigrationOrder
+    session: str
+
+
+class SavePeers(Struct, frozen=True):
+    """The other brokers are known after a restart too."""
+
+    peers: dict[str, PeerAddress]
 
 
 # -- to the store of users ---------------------------------------------------------------------------------------------
@@ -95,6 +120,7 @@ class Publish(Command, frozen=True):
 
 __all__ = ["Acknowledge", "ChangeId", "Forget", "Remember"]  # those of the store of users
 
+ToPeers = SendToPeer | Departing | SavePeers
 Stored = Remember | ChangeId | Forget | Acknowledge
 Upstream = Subscribe | Unsubscribe | Pull | Fetch | Publish
-Instruction = Send | Close | Failed | Authenticate | Stored | Upstream
+Instruction = Send | Close | Failed | ToPeers | Authenticate | Stored | Upstream

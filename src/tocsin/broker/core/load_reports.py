@@ -8,12 +8,13 @@ from tocsin.broker.core import events as ev
 from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.model.be_subscription import BESubscription
+from tocsin.broker.core.model.departures import Departures
 from tocsin.broker.core.model.session import LIVE, Session
 from tocsin.broker.core.sessions import Sessions
 from tocsin.broker.core.user_sessions import UserSessions
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
-from tocsin.wire.reports import FailedMigration, LoadReport
+from tocsin.wire.reports import FailedMigration, LoadReport, MigrationOrder
 
 #: A rate that changed by less than this share is not reported.
 NEWS = 0.02
@@ -55,6 +56,8 @@ class LoadReports:
     ) -> None:
         self.context, self.sessions = context, sessions
         self.be_subscriptions, self.users = be_subscriptions, users
+        self.departures = Departures()  # that this broker has ordered itself
+        self.sent: dict[str, str] = {}  # by subscriber: the broker that it was sent to, for the coordinator
         self._outcomes: list[FailedMigration] = []
         self._reported_users: set[str] = set()  # over REST, as the coordinator knows them
 
@@ -74,6 +77,7 @@ class LoadReports:
                     fresh.append(each.id)
         context.changed, context.changed_users, context.reporting = {}, {}, True
         outcomes, self._outcomes = self._outcomes, []
+        sent, self.sent = self.sent, {}
         sessions, channels = context.sessions.values(), self.be_subscriptions.channels.values()
         return LoadReport(
             number,
@@ -89,6 +93,7 @@ class LoadReports:
             sum(len(channel.queue) for channel in channels),
             sum(session.congested for session in sessions),
             fresh,
+            sent,
         )
 
     def _subscribers(self, *, full: bool) -> tuple[dict[str, list[int]], list[str]]:
@@ -117,19 +122,13 @@ class LoadReports:
         """It did not arrive: the next one is full."""
         self.context.changed, self.context.changed_users, self.context.reporting = {}, {}, False
         self._outcomes = report.outcomes + self._outcomes
+        self.sent = report.sent | self.sent
 
     def ordered(self, event: ev.Ordered, out: Out) -> None:
         if event.orders.alternatives not in ({}, self.context.alternatives):
             self.context.alternatives = event.orders.alternatives
         for order in event.orders.migrations:
-            name = order.subscriber
-            peer = self.sessions.by_subscriber.get(name)
-            message = wire.Migrate(order.broker, order.url, order.ticket)
-            if peer is not None:
-                self.context.send(self.context.sessions[peer], message, out)
-            elif self.users.served_over_rest(name):
-                self.users.migrate(name, message, out)
-            else:
+            if not self.order(order, out):
                 self._outcomes.append(FailedMigration(order.ticket, "the subscriber is not here"))
         for name in event.orders.drop:
             if name in self.sessions.by_subscriber:
@@ -141,7 +140,22 @@ class LoadReports:
             elif self.users.served_over_rest(name):
                 self.users.drop(name, out)
 
+    def order(self, order: MigrationOrder, out: Out) -> bool:
+        """Passes it on to the subscriber; False if that is not here."""
+        name = order.subscriber
+        peer = self.sessions.by_subscriber.get(name)
+        message = wire.Migrate(order.broker, order.url, order.ticket)
+        if peer is not None:
+            self.context.send(self.context.sessions[peer], message, out)
+        elif self.users.served_over_rest(name):
+            self.users.migrate(name, message, out)
+        else:
+            return False
+        return True
+
     def migration_failed(self, session: Session, message: wire.MigrationFailed, out: Out) -> None:
+        if self.departures.refused(message.ticket):
+            return
         if len(self._outcomes) < 10_000:
             self._outcomes.append(FailedMigration(message.ticket, message.reason or "the subscriber stays"))
 

@@ -14,6 +14,7 @@ from tocsin.broker.core.events import Peer, Problem
 from tocsin.broker.core.instructions import Authenticate, Close
 from tocsin.broker.core.model.session import Session
 from tocsin.identity.grants import Principal
+from tocsin.identity.rate_limit import is_here
 from tocsin.wire import close_codes
 from tocsin.wire import messages as wire
 from tocsin.wire.messages import DurableSubscription
@@ -27,11 +28,6 @@ LATE = 2.5
 PER_ADDRESS = 1_000
 
 Requests = dict[type[Any], Callable[[Session, Any, Out], None]]
-
-
-def most_from(address: str) -> float:
-    """All clients of a proxy on this machine come from it."""
-    return inf if address.startswith("127.") or address in ("", "::1") else PER_ADDRESS
 
 
 class Sessions:
@@ -64,7 +60,7 @@ class Sessions:
         context, address = self.context, event.address
         limits, sessions = context.limits, context.sessions
         here = self._addresses.get(address, 0)
-        many_here = here >= (limits.connections_per_address or most_from(address))
+        many_here = here >= (limits.connections_per_address or (inf if is_here(address) else PER_ADDRESS))
         if len(sessions) >= limits.connections or many_here:
             what = f"connections from {address}" if many_here else "connections"
             self.close(event.peer, close_codes.TRY_LATER, f"too many {what}", out)
@@ -197,6 +193,8 @@ class Sessions:
         session.subscriber = name
         self.by_subscriber[name] = session.peer
         self.context.touch(session)
+        if self.context.newcomers is not None and hello.ticket is None:
+            self.context.newcomers.append(name)
         return True
 
     def welcome(self, session: Session, id: int, durable: list[DurableSubscription], out: Out) -> None:
@@ -235,7 +233,16 @@ class Sessions:
             if deadline > now or self._woke == now:
                 break
             self.close(peer, close_codes.HELLO_TIMEOUT, "no hello", out)
-        while self._expiring and self._expiring[0][0] <= now:
+
+    @property
+    def next_expiry(self) -> float:
+        """When the next token ends."""
+        return self._expiring[0][0] if self._expiring else inf
+
+    def expire(self, out: Out) -> None:
+        """Before anything else happens: nothing is sent to a session whose token has ended."""
+        now = self.context.now
+        while self.next_expiry <= now:
             session = self.context.sessions.get(heappop(self._expiring)[2])
             if session is not None and session.expires <= now:
                 self.close(session.peer, close_codes.UNAUTHORIZED, "the token has expired", out)

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tocsin.balancing.catalogue.places import BROKERS, catalogue
+from tocsin.balancing.catalogue.view import CatalogueView, view
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.access import Access
+from tocsin.broker.core.balancing.peer_balancer import BalancingView, Means, PeerBalancer
 from tocsin.broker.core.be_subscriptions import BESubscriptions
 from tocsin.broker.core.context import Context, Out
 from tocsin.broker.core.delivery import Delivery
@@ -32,12 +35,14 @@ class BrokerState:
     handler that fails leaves none of them to the next call.
 
     ``refuses_ticket`` says what is wrong with a subscriber's ticket; without a coordinator, each of them is wrong.
+    ``means``: for a broker that balances with others, by itself.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
         refuses_ticket: Callable[[str, str], str | None] = lambda ticket, subscriber: "there is no coordinator",
+        means: Means | None = None,
     ) -> None:
         self.config = config
         self.context = Context(config)
@@ -49,6 +54,7 @@ class BrokerState:
         self.users = UserSessions(self.context, self.sessions, self.be_subscriptions)
         self.load_reports = LoadReports(self.context, self.sessions, self.be_subscriptions, self.users)
         self.publications = Publications(self.context, self.access)
+        self.balancing: PeerBalancer | None = None
         self._handlers: dict[type[Any], Callable[[Any, Out], None]] = {
             ev.Opened: self.sessions.opened,
             ev.OpenedForUser: self.users.opened,
@@ -61,7 +67,8 @@ class BrokerState:
             ev.Restored: self.users.restored,
             ev.UserEnded: self.users.ended,
             ev.UserRevoked: self.users.revoked,
-            ev.UsersAway: self.be_subscriptions.durable.set_away,
+            ev.UsersAway: self.be_subscriptions.users_away,
+            ev.Remembered: self.be_subscriptions.remembered,
             ev.UsersRestored: self.be_subscriptions.users_restored,
             ev.UserElsewhere: self.users.elsewhere,
             ev.Notified: self.delivery.notified,
@@ -81,6 +88,8 @@ class BrokerState:
             ev.Tick: self._tick,
             ev.Stopping: self.sessions.stopping,
         }
+        if config.balancing.mode == "peers":
+            self._balance_with_peers(means)
         self.sessions.requests.update(
             {
                 wire.Hello: self.sessions.hello,
@@ -94,6 +103,28 @@ class BrokerState:
                 wire.Pong: self.sessions.pong,
             }
         )
+
+    def _balance_with_peers(self, means: Means | None) -> None:
+        assert means is not None, "a broker among peers needs a driver that provides tickets and random numbers"
+        self.balancing = balancing = PeerBalancer(
+            self.context, self.sessions, self.be_subscriptions, self.users, self.load_reports, means
+        )
+        self._handlers |= {
+            ev.PeersKnown: balancing.known,
+            ev.PeerMessage: balancing.received,
+            ev.PeerAnswered: balancing.answered,
+            ev.PeerUnreachable: balancing.unreachable,
+            ev.DrainSelf: balancing.drain,
+            ev.UseStrategy: balancing.use,
+        }
+
+    def balancing_view(self) -> BalancingView:
+        mode = self.config.balancing.mode
+        return BalancingView(mode, "", {}) if self.balancing is None else self.balancing.view()
+
+    def balancing_components(self) -> CatalogueView:
+        """Without peers only what exists: nothing of it runs here."""
+        return view(catalogue(BROKERS)) if self.balancing is None else self.balancing.components()
 
     @property
     def counters(self) -> Counters:
@@ -109,12 +140,15 @@ class BrokerState:
         context.ledger.book()
         context.now = max(context.now, now)  # a clock that jumps back does not bring anything back
         out: Out = []
+        if self.sessions.next_expiry <= context.now:
+            self.sessions.expire(out)
+        before = len(out)
         try:
             self._handlers[type(event)](event, out)
         except Exception as error:
             if not isinstance(event, ev.Notified | ev.Pulled):
                 raise
-            self._recover(event, error, out, 0)
+            self._recover(event, error, out, before)
         out += self.replay.fetches.start()
         context.ledger.book()
         return out
@@ -125,6 +159,8 @@ class BrokerState:
         if now > context.now:
             context.now = now
         out: Out = []
+        if self.sessions.next_expiry <= context.now:
+            self.sessions.expire(out)
         notified = self.delivery.notified
         for notification in notifications:
             before = len(out)
@@ -157,3 +193,5 @@ class BrokerState:
         self.be_subscriptions.expire(out)
         self.replay.fetches.retry()
         self.sessions.beat(out)
+        if self.balancing is not None:
+            self.balancing.tick(out)

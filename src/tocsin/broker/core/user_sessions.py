@@ -78,10 +78,14 @@ class UserSessions:
             self.context.send(session, self._migrations[user][1], out)
 
     def restored(self, event: ev.Restored | ev.Authenticated, out: Out) -> None:
-        """Subscribes to what is durable for the user."""
+        """Subscribes to what is durable for the user, and to nothing else: another broker may have ended some of it."""
+        user = event.user
+        if user is None:
+            return
+        self.be_subscriptions.keep_durable(user, {each.subscription for each in event.durable})
         for each in event.durable:
-            if event.user is not None and not self.durable.has(event.user, each.subscription):
-                request = DurableRequest(event.user, each.subscription, each.after, each.previous_ids)
+            if not self.durable.has(user, each.subscription):
+                request = DurableRequest(user, each.subscription, each.after, each.previous_ids, each.epoch)
                 self.be_subscriptions.restore(each.channel, each.args, request, out)
 
     def ended(self, event: ev.UserEnded, out: Out) -> None:

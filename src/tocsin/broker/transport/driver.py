@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
 from tocsin.broker.core import instructions as do
+from tocsin.broker.core.balancing.peer_balancer import Means
 from tocsin.broker.core.events import Authenticated, Event, Notified, Peer, Stopping, Tick
 from tocsin.broker.core.state import BrokerState
 from tocsin.broker.transport.frame_writer import FrameWriter
 from tocsin.config import BrokerConfig
-from tocsin.errors import UserError
-from tocsin.identity.grants import user as user_principal
 from tocsin.wire.tickets import TicketVerifier
 
 if TYPE_CHECKING:
@@ -37,7 +38,13 @@ class Driver:
     ) -> None:
         self.config = config
         self.loop = loop
-        self.state = BrokerState(config, (tickets or TicketVerifier(config.name, time.time)).refuses)
+        verifier = tickets or TicketVerifier(config.name, time.time, secrets.token_bytes(32))
+        means = Means(
+            lambda subscriber, seconds: verifier.issue(subscriber, seconds, secrets.token_urlsafe(12)),
+            Random(),
+            secrets.token_urlsafe(9),
+        )
+        self.state = BrokerState(config, verifier.refuses, means)
         self.writer = FrameWriter()
         self._sends: list[do.Send] = []
         self._store_problem = ("", 0.0)
@@ -48,8 +55,14 @@ class Driver:
             do.Failed: lambda it: log.error("a notification could not be delivered", exc_info=it.error),
         }
 
-    def start(self, carry_out: Callable[[do.Upstream], None], users: UserExchange) -> None:
-        """``carry_out`` is for commands to the data cluster; answers come back as events."""
+    def start(
+        self,
+        carry_out: Callable[[do.Upstream], None],
+        users: UserExchange,
+        to_peers: Callable[[do.ToPeers], None] | None = None,
+    ) -> None:
+        """``carry_out`` is for commands to the data cluster, ``to_peers`` for other brokers; answers come back as
+        events."""
 
         def authenticate(it: do.Authenticate) -> None:
             users.authenticate(it.token, lambda found: self.handle(self._authenticated(it.peer, found)))
@@ -60,22 +73,21 @@ class Driver:
             **dict.fromkeys((do.Remember, do.ChangeId, do.Forget), users.store),
         }
         self._carry_out |= stored | dict.fromkeys(get_args(do.Upstream), carry_out)
+        if to_peers is not None:
+            self._carry_out |= dict.fromkeys(get_args(do.ToPeers), to_peers)
         self.state.be_subscriptions.restoring_users = True
         self._tick()
 
     def _authenticated(self, peer: Peer, found: Found) -> Authenticated:
-        claims, problem = found.claims, found.problem
-        failed = problem is not None and not isinstance(problem, UserError)
-        self._store_problem = (str(problem) if failed else "", self.loop.time())
-        if claims is None:
-            assert problem is not None
-            return Authenticated(peer, None, problem=problem.message, failed=failed)
-        principal, expires = user_principal(claims.raw, claims.roles), self.at(claims.expires)
-        return Authenticated(peer, claims.sid, found.durable, principal, issued=claims.issued, expires=expires)
+        self._store_problem = (str(found.problem) if found.failed else "", self.loop.time())
+        return found.event(peer, self.at)
 
     def at(self, wall_clock: float) -> float:
         """The time of the loop at which a token that expires then is refused."""
         return self.loop.time() + wall_clock + self.config.identity.clock_skew - time.time()
+
+    def now(self) -> float:
+        return self.loop.time()
 
     @property
     def store_problem(self) -> str:

@@ -129,6 +129,15 @@ class FrameWriter:
                     for fd, peer in zip(way.fds, way.direct(send.peers), strict=True)
                 }
                 owners[fd].write(data[written:])
+        self._send_together(ways, sends, framed)
+
+    @staticmethod
+    def _send_together(ways: Sequence[Way], sends: Sequence[Send], framed: Sequence[bytes]) -> None:
+        """To those without a socket of their own, such as connections with TLS: one record for all messages."""
+        gathered: dict[Any, list[tuple[tuple[bytes, ...], bytes]]] = {}
         for way, send, data in zip(ways, sends, framed, strict=True):
             for peer in way.others:
-                peer.send(send.messages, data)
+                gathered.setdefault(peer, []).append((send.messages, data))
+        for peer, found in gathered.items():
+            messages = tuple(message for some, _ in found for message in some)
+            peer.send(messages, b"".join([data for _, data in found]))

@@ -19,8 +19,9 @@ from tocsin.http.access import Access
 from tocsin.http.budgets import LEAST, WaitingConnections
 from tocsin.http.requests import Headers
 from tocsin.http.responses import error_answer
-from tocsin.identity.part_keys import PartGate, Peer
+from tocsin.identity.part_keys import LIFETIME, PartGate, Peer
 from tocsin.wire import notify_headers
+from tocsin.wire.join import PART
 
 if TYPE_CHECKING:
     from tocsin.broker.transport.driver import Driver
@@ -41,6 +42,7 @@ _REQUEST = b"POST /notify HTTP/1.1"
 _ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 _ANSWER_NOW = b"HTTP/1.1 204 No Content\r\n%b: %d\r\n\r\n" % (notify_headers.UNANSWERED, UNANSWERED)
 _REFUSAL = b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+_TOKEN = PART.encode()
 #: What changes the meaning of a request.
 _UNUSUAL = frozenset((b"transfer-encoding", b"connection", b"expect", b"upgrade", b"content-encoding"))
 
@@ -55,10 +57,12 @@ _notifications = msgspec.json.Decoder(Notification | list[Notification])
 
 
 class Head(NamedTuple):
-    """Of a request: the bytes of its body, whether its answer may come later, and all its fields."""
+    """Of a request: the bytes of its body, whether its answer may come later, whether it has a sender's token, and all
+    its fields."""
 
     size: int
     later: bool
+    signed: bool
     fields: list[tuple[bytes, bytes]]
 
 
@@ -117,8 +121,10 @@ class NotifyEndpoint(asyncio.Protocol):
         self._owed = 0  # answers
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        # The first request on a connection proves who sends; those after it come from the same sender.
+        # The first request on a connection proves who sends. Those after it come from the same sender, which proves it
+        # again from time to time: None while it is trusted.
         self._fields: list[tuple[bytes, bytes]] | None = []
+        self._trust: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None  # for the first notification, or the rest of one
         self._begun, self._received = 0.0, 0
         self._partial = False  # a notification has begun
@@ -161,8 +167,9 @@ class NotifyEndpoint(asyncio.Protocol):
         self._arrived()
         if self._waiting is not None:
             self._waiting.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._trust):
+            if timer is not None:
+                timer.cancel()
 
     def close(self) -> None:
         """What was received is answered before."""
@@ -222,7 +229,7 @@ class NotifyEndpoint(asyncio.Protocol):
             found = plain_head(head)
             if found is not None and self._access.refusal(found.fields) is not None:
                 found = None
-            if found is not None and self._fields is not None:
+            if found is not None and (self._fields is not None or found.signed):
                 self._fields = found.fields
                 # Before its body, which may be long.
                 if self._receiver.settled.is_set() and not self._receiver.trusts(found.fields):
@@ -245,6 +252,7 @@ class NotifyEndpoint(asyncio.Protocol):
             if self._fields is not None:
                 self._receiver.check(self._fields)
                 self._fields = None
+                self._trust_for(LIFETIME)
             self._receiver.on_notify(body)
         except Exception as error:
             self._refuse(error)
@@ -256,6 +264,18 @@ class NotifyEndpoint(asyncio.Protocol):
             self._answer()
         elif self._timer is None:
             self._timer = self._receiver.driver.loop.call_later(SECONDS, self._due)
+
+    def _trust_for(self, seconds: float) -> None:
+        if self._trust is not None:
+            self._trust.cancel()
+        self._trust = self._receiver.driver.loop.call_later(seconds, self._distrust)
+
+    def _distrust(self) -> None:
+        """The next request has to prove again who sends."""
+        self._trust = None
+        self._fields = []
+        self._heads.clear()
+        self._head, self._whole = b"", -1
 
     async def _wait(self, body: bytes, later: bool) -> None:
         await self._receiver.settled.wait()
@@ -294,8 +314,9 @@ class NotifyEndpoint(asyncio.Protocol):
         self._answer()
         self._fd = -1
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._trust):
+            if timer is not None:
+                timer.cancel()
         self._receiver.connections.discard(self)
         self._arrived()
         protocol: Any = self._web()
@@ -310,7 +331,7 @@ def plain_head(head: bytes) -> Head | None:
     if first != _REQUEST:
         return None
     size: int | None = None
-    later = False
+    later = signed = False
     fields = []
     for line in lines[:-2]:
         name, _, value = line.partition(b":")
@@ -322,4 +343,6 @@ def plain_head(head: bytes) -> Head | None:
             return None
         elif name == notify_headers.ANSWER:
             later = value == notify_headers.LATER
-    return Head(size, later, fields) if size is not None and size <= NOTIFY_BYTES else None
+        elif name == _TOKEN:
+            signed = True
+    return Head(size, later, signed, fields) if size is not None and size <= NOTIFY_BYTES else None

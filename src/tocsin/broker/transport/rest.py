@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tocsin.broker.core import instructions as do
-from tocsin.broker.core.events import Restored
 from tocsin.broker.transport.driver import Driver
-from tocsin.broker.transport.virtual_peers import EventStream, RestRequest
-from tocsin.errors import Malformed, NotFound, NotReady, SystemFailure, Unauthorized
+from tocsin.broker.transport.event_stream import EventStream, until_message
+from tocsin.broker.transport.rest_calls import (
+    Acknowledgement,
+    Durable,
+    Publication,
+    RestCalls,
+    ResultsQuery,
+    SubscribeRequest,
+    UnsubscribeRequest,
+    UntilWritten,
+    VerifyToken,
+    mine,
+)
+from tocsin.effects import Effects, run_effects
+from tocsin.errors import Malformed, NotReady, Unauthorized
+from tocsin.http.addresses import client_of
 from tocsin.http.budgets import Budget, counted_elsewhere
 from tocsin.http.openapi import document
 from tocsin.http.requests import from_json, from_query, media_type, read_body
@@ -29,43 +37,14 @@ from tocsin.identity.grants import ANONYMOUS
 from tocsin.identity.grants import user as user_principal
 from tocsin.identity.tokens import Claims
 from tocsin.wire import messages as wire
-from tocsin.wire.position import Position
-from tocsin.wire.remote_errors import remote_error
 
 if TYPE_CHECKING:
     from tocsin.broker.upstream.users import Users
 
 BODY_BYTES = 1024 * 1024
 USER = "users, with their token"
-#: Longest long poll.
-LONGEST = 300.0
 
-
-class SubscribeRequest(Struct, forbid_unknown_fields=True):
-    channel: wire.Name
-    args: wire.Arguments = msgspec.field(default_factory=list)
-    after: wire.Execution | None = None
-
-
-class UnsubscribeRequest(Struct, forbid_unknown_fields=True):
-    subscription: wire.SubscriptionId
-
-
-class Acknowledgement(Struct, forbid_unknown_fields=True):
-    subscription: wire.SubscriptionId
-    execution: wire.Execution
-
-
-class Publication(Struct, forbid_unknown_fields=True):
-    feed: wire.Name
-    records: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=wire.MOST_RECORDS)]
-
-
-class ResultsQuery(Struct, forbid_unknown_fields=True):
-    subscription: wire.SubscriptionId
-    after: wire.Execution | None = None
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
-    wait: Annotated[float, Meta(ge=0, le=LONGEST)] = 0.0
+T = TypeVar("T")
 
 
 class Rest:
@@ -77,6 +56,7 @@ class Rest:
         self.driver = driver
         self.list_channels = list_channels
         self.users = users
+        self.calls = RestCalls(driver, users.exchange.acknowledge)
         limits = driver.config.limits
         self.long_polls = Budget("long polls", limits.long_polls)
         self.event_streams = Budget("streams of events", limits.event_streams)
@@ -113,39 +93,42 @@ class Rest:
         return await self.call(request, it.LogOut(bearer(request)))
 
     async def call(self, request: Request, call: it.AnyCall, status: int = 200) -> Response:
-        found = await self.users.call(call, request.client.host if request.client else "")
+        found = await self.users.call(call, client_of(request.scope))
         if isinstance(call, it.LogOut | it.ChangePassword | it.DeleteUser):
             await self.users.exchanged()  # the connections to this broker end now
         return answer(found, status)
 
-    async def session(self, request: Request) -> tuple[Claims, list[wire.DurableSubscription]]:
-        """Who asks. This broker serves the durable subscriptions from now on: another one that did so releases them."""
-        claims, durable = await self.users.authenticate(bearer(request))
-        self.driver.handle(Restored(claims.sid, durable))
-        return claims, durable
+    async def session(self, request: Request) -> tuple[Claims, Durable]:
+        return await self._run(self.calls.session(bearer(request)))
+
+    async def _run(self, effects: Effects[T]) -> T:
+        return await run_effects(effects, self._perform)
+
+    async def _perform(self, effect: Any) -> Any:
+        if isinstance(effect, VerifyToken):
+            return await self.users.authenticate(effect.token)
+        if isinstance(effect, UntilWritten):
+            return await self.users.written()
+        return await until_message(effect)
 
     # -- subscriptions
 
-    @route("POST /subscribe", "subscribe durably", "`subscription`, `channel`, `after`", USER, body=SubscribeRequest)
+    @route(
+        "POST /subscribe",
+        "subscribe durably",
+        "`subscription`, `channel`, `after`, `epoch`",
+        USER,
+        body=SubscribeRequest,
+    )
     async def subscribe(self, request: Request) -> Response:
         user, _ = await self.session(request)
-        asked = await body(request, SubscribeRequest)
-        with RestRequest(self.driver, user) as peer:
-            peer.request(wire.Subscribe(1, asked.channel, asked.args, asked.after))
-            done = await peer.answer(1)
-        await self.users.written()
-        return answer({"subscription": done.subscription, "channel": done.channel, "after": done.after}, 201)
+        return answer(await self._run(self.calls.subscribe(user, await body(request, SubscribeRequest))), 201)
 
     @route("POST /unsubscribe", "end a durable subscription", "`subscription`", USER, body=UnsubscribeRequest)
     async def unsubscribe(self, request: Request) -> Response:
         user, durable = await self.session(request)
         asked = await body(request, UnsubscribeRequest)
-        subscription = mine(durable, asked.subscription).subscription
-        with RestRequest(self.driver, user) as peer:
-            peer.request(wire.Unsubscribe(1, subscription))
-            await peer.answer(1)
-        await self.users.written()
-        return answer({"subscription": subscription})
+        return answer(await self._run(self.calls.unsubscribe(user, durable, asked)))
 
     @route("GET /listsubscriptions", "the durable subscriptions", "`subscriptions`", USER)
     async def listsubscriptions(self, request: Request) -> Response:
@@ -171,55 +154,19 @@ class Rest:
     @route(
         "GET /getresults",
         "results of a durable subscription; with `wait` as soon as there are any",
-        "`subscription`, `after`, `results`, `gaps`, `migrate`",
+        "`subscription`, `after`, `epoch`, `results`, `gaps`, `migrate`",
         USER,
         query=ResultsQuery,
     )
     async def getresults(self, request: Request) -> Response:
-        user, all_durable = await self.session(request)
+        user, durable = await self.session(request)
         asked = from_query(request.scope["query_string"], ResultsQuery)
-        durable = mine(all_durable, asked.subscription)
+        mine(durable, asked.subscription)  # what does not exist is not waited for
         with ExitStack() as held:
             if asked.wait:
                 held.enter_context(self.long_polls.one())
                 held.enter_context(counted_elsewhere(request.scope))
-            return await self._results(user, durable, asked)
-
-    async def _results(self, user: Claims, durable: wire.DurableSubscription, asked: ResultsQuery) -> Response:
-        after = durable.after if asked.after is None else asked.after
-        found: list[msgspec.Raw] = []
-        gaps: list[wire.Gap] = []
-        migrate: wire.Migrate | None = None
-        with RestRequest(self.driver, user) as peer:
-            peer.request(wire.Subscribe(1, durable.channel, durable.args, after, durable.subscription))
-            live = False
-            end = asyncio.get_running_loop().time() + asked.wait
-            while len(found) < asked.limit:
-                try:
-                    # Until it is live, what it missed is on its way, however long the data cluster takes.
-                    async with asyncio.timeout_at(end if live else None):
-                        head, text = await peer.next()
-                except TimeoutError:
-                    break
-                if head.type == "notify" and head.execution > after:
-                    found.append(msgspec.Raw(text))
-                    after = head.execution
-                elif head.type == "gap":
-                    gaps.append(peer.decode(text))
-                    after = max(after, head.next - 1)
-                elif head.type == "error":
-                    peer.decode(text)
-                elif head.type == "ended":
-                    ended: wire.Ended = peer.decode(text)
-                    raise remote_error(ended.code, ended.message)
-                elif head.type == "migrate":
-                    migrate = peer.decode(text)
-                elif head.type == "live":
-                    live = True
-                if live and (found or migrate or not asked.wait):
-                    break
-        results = {"subscription": durable.subscription, "after": after, "results": found, "gaps": gaps}
-        return answer(results if migrate is None else results | {"migrate": migrate})
+            return answer(await self._run(self.calls.results(user, durable, asked)))
 
     @route(
         "POST /ackresults",
@@ -231,21 +178,12 @@ class Rest:
     async def ackresults(self, request: Request) -> Response:
         user, durable = await self.session(request)
         asked = await body(request, Acknowledgement)
-        id = mine(durable, asked.subscription).subscription
-        self.users.exchange.acknowledge(do.Acknowledge(user.sid, {id: Position(0, asked.execution)}))
-        with contextlib.suppress(SystemFailure):  # while the store is away, it waits here
-            await self.users.written()
-        return answer({"subscription": id, "execution": asked.execution})
+        return answer(await self._run(self.calls.acknowledge(user, durable, asked)))
 
     @route("POST /publish", "publish records", "`accepted`, `refused`", USER, body=Publication)
     async def publish(self, request: Request) -> Response:
-        """Answered when the records are durable."""
         user, _ = await self.session(request)
-        asked = await body(request, Publication)
-        with RestRequest(self.driver, user) as peer:
-            peer.request(wire.Publish(1, asked.feed, asked.records))
-            done = await peer.answer(1)
-        return answer({"accepted": done.accepted, "refused": done.refused}, 201)
+        return answer(await self._run(self.calls.publish(user, await body(request, Publication))), 201)
 
     @route("GET /events", "notifications as Server-Sent Events", "`notify`, `gap`")
     async def events(self, request: Request) -> Response:
@@ -270,7 +208,7 @@ class Rest:
         with ExitStack() as held:
             held.enter_context(self.event_streams.one())
             held.enter_context(counted_elsewhere(request.scope))
-            stream = EventStream(self.driver, user, request.client.host if request.client else "")
+            stream = EventStream(self.driver, user, client_of(request.scope))
             held.enter_context(stream)
             stream.request(*requests)
             if user is None:
@@ -279,7 +217,8 @@ class Rest:
             kept = held.pop_all()
 
         async def all_events() -> Any:
-            yield b"retry: 1000\n\n"
+            # With an id: a client that loses the connection before the first event resumes too.
+            yield b"retry: 1000\n" + (b"id: %b\n\n" % stream.mark if stream.mark else b"\n")
             async for event in stream.events():
                 yield event
 
@@ -292,14 +231,6 @@ def bearer(request: Request) -> str:
     if scheme.lower() != "bearer" or not token:
         raise Unauthorized("no token", hint="POST /login, then send Authorization: Bearer TOKEN")
     return token.strip()
-
-
-def mine(durable: list[wire.DurableSubscription], subscription: int) -> wire.DurableSubscription:
-    """By its id, or by a previous id as long as results under that are not acknowledged."""
-    found = next((each for each in durable if subscription in (each.subscription, *each.previous_ids)), None)
-    if found is None:
-        raise NotFound("subscription", str(subscription), hint="GET /listsubscriptions lists them")
-    return found
 
 
 ROUTES = all_routes(Rest)

@@ -33,10 +33,11 @@ class WebSocket(asyncio.Protocol):
     a tenth than through the loop. Otherwise it is -1.
     """
 
-    __slots__ = ("_closing", "_decoder", "_driver", "_fileno", "_most", "_transport", "fd")
+    __slots__ = ("_address", "_closing", "_decoder", "_driver", "_fileno", "_most", "_transport", "fd")
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, address: str) -> None:
         self._driver = driver
+        self._address = address
         self._decoder: FrameDecoder | None = None
         self._closing = False
         self.fd = self._fileno = -1
@@ -95,8 +96,7 @@ class WebSocket(asyncio.Protocol):
         if self._transport.get_extra_info("ssl_object") is None:  # else only the loop can encrypt
             self.fd = self._fileno = self._transport.get_extra_info("socket").fileno()
         self._transport.set_write_buffer_limits(high=driver.config.buffer_bytes)
-        name = self._transport.get_extra_info("peername")
-        driver.handle(Opened(self, name[0] if isinstance(name, tuple) else ""))
+        driver.handle(Opened(self, self._address))
 
     def _frame(self, opcode: int, payload: bytes) -> None:
         if opcode == CLOSE:

@@ -1,29 +1,17 @@
-"""Effects: generators that yield what they need, a pause or a request, and are sent its outcome.
-
-Nothing here waits or does I/O. asyncio runs the effects in production, and the simulator under its own clock.
-"""
+"""Requests of a broker as effects: they get lost, or are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
 from random import Random
-from typing import Any, TypeVar
-
-from msgspec import Struct
+from typing import Any
 
 from tocsin.broker.core.events import Problem
 from tocsin.broker.core.instructions import Command
+from tocsin.effects import Effects, Pause
 from tocsin.wire.backoff import Backoff
 
 #: Shortest and longest seconds between two requests, while there is no answer.
 RETRY = (0.1, 5.0)
-
-T = TypeVar("T")
-Effects = Generator[Any, Any, T]
-
-
-class Pause(Struct, frozen=True):
-    seconds: float
 
 
 class Lost(Exception):
@@ -56,19 +44,3 @@ def retry(command: Command, rng: Random) -> Effects[Any]:
             return (yield command)
         except Lost:
             yield Pause(waits.next())
-
-
-async def run_effects(effects: Effects[T], perform: Callable[[Any], Awaitable[Any]]) -> T:
-    value: Any = None
-    error: Exception | None = None
-    while True:
-        try:
-            effect = effects.send(value) if error is None else effects.throw(error)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-        value = error = None
-        try:
-            value = await perform(effect)
-        except (Lost, Refused) as trouble:
-            error = trouble

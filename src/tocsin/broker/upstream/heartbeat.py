@@ -8,10 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from tocsin.broker.core.events import Event, Ordered
+from tocsin.broker.core.events import Event, Ordered, PeersKnown
 from tocsin.broker.core.load_reports import LoadReports
-from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused
+from tocsin.broker.upstream.effects import Lost, Refused
 from tocsin.config import BrokerConfig
+from tocsin.effects import Effects, Pause
 from tocsin.wire.backoff import backoff
 from tocsin.wire.reports import LoadReport, Registered, Registration, ReportReply
 from tocsin.wire.tickets import TicketVerifier
@@ -32,8 +33,8 @@ class SendReport(Struct, frozen=True):
     token: str
 
 
-def registration(config: BrokerConfig, url: str, incarnation: str) -> Registration:
-    """``url`` is for subscribers."""
+def registration(config: BrokerConfig, url: str, incarnation: str, inside: str = "") -> Registration:
+    """``url`` is for subscribers, ``inside`` for other brokers."""
     return Registration(
         config.name,
         url,
@@ -43,6 +44,8 @@ def registration(config: BrokerConfig, url: str, incarnation: str) -> Registrati
         config.latitude,
         config.longitude,
         incarnation,
+        inside if config.balancing.mode == "peers" else "",
+        config.balancing.mode,
     )
 
 
@@ -88,6 +91,8 @@ class Heartbeat:
                 self.load_reports.put_back(report)
                 raise
             full = orders.full
+            if orders.peers and self.registration.balancing == "peers":
+                self.handle(PeersKnown(orders.peers))
             if orders.migrations or orders.drop or orders.alternatives:
                 self.handle(Ordered(orders))
             yield Pause(0.0 if full else about.interval)

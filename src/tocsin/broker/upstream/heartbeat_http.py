@@ -14,8 +14,9 @@ import httpx
 import msgspec
 
 from tocsin.broker.transport.driver import Driver
-from tocsin.broker.upstream.effects import Lost, Pause, run_effects
+from tocsin.broker.upstream.effects import Lost
 from tocsin.broker.upstream.heartbeat import Heartbeat, RegisterBroker, registration
+from tocsin.effects import Pause, run_effects
 from tocsin.errors import Unauthorized
 from tocsin.http.tls import Tls
 from tocsin.identity.part_keys import Peer
@@ -35,13 +36,14 @@ class HeartbeatClient:
         peer: Peer,
         tls: Tls,
         rng: random.Random | None = None,
+        inside: str = "",
     ) -> None:
         self.driver = driver
         self.peer = peer
         config = driver.config
         self.heartbeat = Heartbeat(
             driver.state.load_reports,
-            registration(config, url, secrets.token_urlsafe(12)),
+            registration(config, url, secrets.token_urlsafe(12), inside),
             tickets,
             driver.handle,
             driver.loop.time,

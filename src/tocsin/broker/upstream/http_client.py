@@ -16,8 +16,9 @@ from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Line
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream import protocol
-from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused, run_effects
+from tocsin.broker.upstream.effects import Lost, Refused
 from tocsin.broker.upstream.protocol import UpstreamProtocol
+from tocsin.effects import Effects, Pause, run_effects
 from tocsin.errors import Unauthorized
 from tocsin.http.client import HttpClient
 from tocsin.http.tls import Tls

@@ -17,7 +17,8 @@ from tocsin.broker.core import events as ev
 from tocsin.broker.core.events import Event, Line, Problem
 from tocsin.broker.core.instructions import Command, Fetch, Publish, Pull, Subscribe, Unsubscribe, Upstream
 from tocsin.broker.core.model.be_subscription import Channel
-from tocsin.broker.upstream.effects import RETRY, Effects, Lost, Pause, Refused, retry
+from tocsin.broker.upstream.effects import RETRY, Lost, Refused, retry
+from tocsin.effects import Effects, Pause
 from tocsin.wire.backoff import Backoff
 from tocsin.wire.position import START, Position
 

@@ -13,14 +13,17 @@ from msgspec.structs import replace
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.user_sessions import UserSessions
-from tocsin.broker.upstream.effects import Effects, Lost, Pause, Refused
-from tocsin.errors import TocsinError, Unreachable
+from tocsin.broker.upstream.effects import Lost, Refused
+from tocsin.effects import Effects, Pause
+from tocsin.errors import TocsinError, Unreachable, UserError
 from tocsin.identity import messages as it
+from tocsin.identity.grants import user as user_principal
 from tocsin.identity.messages import Exchange, Exchanged, Outcome
 from tocsin.identity.revocations import Revocations
 from tocsin.identity.tokens import Claims, Provider, UnknownKey, Verifier, session_prefix
 from tocsin.wire.backoff import Backoff
 from tocsin.wire.messages import DurableSubscription
+from tocsin.wire.position import other_epoch
 from tocsin.wire.remote_errors import remote_error
 
 #: Seconds between two exchanges while there is nothing to store: within this time a revocation is known here.
@@ -54,6 +57,20 @@ class Found(Struct, frozen=True):
     durable: Durable = []
     problem: TocsinError | None = None
 
+    @property
+    def failed(self) -> bool:
+        """It could not be said: the client may try again."""
+        return self.problem is not None and not isinstance(self.problem, UserError)
+
+    def event(self, peer: ev.Peer, at: Callable[[float], float]) -> ev.Authenticated:
+        """For the state machine. ``at``: the time of its clock at which a token that expires then is refused."""
+        claims = self.claims
+        if claims is None:
+            assert self.problem is not None
+            return ev.Authenticated(peer, None, problem=self.problem.message, failed=self.failed)
+        principal, expires = user_principal(claims.raw, claims.roles), at(claims.expires)
+        return ev.Authenticated(peer, claims.sid, self.durable, principal, issued=claims.issued, expires=expires)
+
 
 class Entry(Struct, eq=False):
     """``waits``: it is sent until it is done; others end with the first failure. No command: the keys are needed."""
@@ -81,6 +98,7 @@ class UserExchange:
         self.away = False
         self._queue: dict[int, Entry] = {}  # in the order of their numbers
         self._numbers = count(1)
+        self._incarnation, self._exchanges = f"{rng.getrandbits(64):016x}", count(1)
         self._acks: dict[str, int] = {}  # by user, of those that are not being sent
         self._unknown_key = ""
         self._served: dict[str, dict[int, DurableSubscription]] = {}
@@ -93,8 +111,7 @@ class UserExchange:
     def authenticate(self, token: str, done: Callable[[Found], None], *, again: bool = False) -> None:
         """Whose token it is; this broker serves the session from now on."""
         try:
-            claims = self.verifier.verify(token)
-            self.revocations.check(claims)
+            claims = self._verify(token)
         except UnknownKey as error:
             if again:
                 done(Found(problem=error))
@@ -105,7 +122,23 @@ class UserExchange:
             done(Found(problem=error))
         else:
             attach = it.Attach(claims.sid, claims.sub, claims.issued)
-            self._put(Entry(attach, lambda outcome: self._attached(claims, outcome, done), waits=False))
+            self._put(Entry(attach, lambda outcome: self._attached(token, claims, outcome, done), waits=False))
+
+    def restore(self, token: str, done: Callable[[Found], None]) -> None:
+        """As ``authenticate``, for a request. What is durable is restored here, at once: after ``done`` it may be
+        outdated, and would end or bring back what was subscribed to or ended meanwhile."""
+
+        def restored(found: Found) -> None:
+            if found.claims is not None:
+                self.handle(ev.Restored(found.claims.sid, found.durable))
+            done(found)
+
+        self.authenticate(token, restored)
+
+    def _verify(self, token: str) -> Claims:
+        claims = self.verifier.verify(token)
+        self.revocations.check(claims)
+        return claims
 
     def _keys_known(self, token: str, outcome: Outcome | None, done: Callable[[Found], None]) -> None:
         if outcome is None:
@@ -113,8 +146,13 @@ class UserExchange:
         else:
             self.authenticate(token, done, again=True)
 
-    def _attached(self, claims: Claims, outcome: Outcome | None, done: Callable[[Found], None]) -> None:
+    def _attached(self, token: str, claims: Claims, outcome: Outcome | None, done: Callable[[Found], None]) -> None:
         session = claims.sid
+        try:
+            self._verify(token)  # the exchange took its time, and may have brought a revocation
+        except TocsinError as problem:
+            done(Found(problem=problem))
+            return
         if outcome is not None and outcome.error is not None:
             error = outcome.error
             done(Found(problem=remote_error(error.get("code", ""), error.get("message", ""), error.get("hint", ""))))
@@ -135,7 +173,15 @@ class UserExchange:
 
     def store(self, command: it.Remember | it.ChangeId | it.Forget) -> None:
         self._apply(command)
-        self._put(Entry(command))
+        if isinstance(command, it.Forget):
+            self._put(Entry(command))
+        else:
+            self._put(Entry(command, lambda outcome: self._remembered(command, outcome)))
+
+    def _remembered(self, command: it.Remember | it.ChangeId, outcome: Outcome | None) -> None:
+        assert outcome is not None  # it waits
+        problem = None if outcome.error is None else Refused(outcome.error).problem
+        self.handle(ev.Remembered(command.user, command.subscription, problem))
 
     def acknowledge(self, command: it.Acknowledge) -> None:
         """Only the last of each subscription is of interest: what waits does not grow."""
@@ -150,6 +196,11 @@ class UserExchange:
     def written(self, done: Callable[[], None]) -> None:
         """Calls it when everything that was to be stored before is durable."""
         self._put(Entry(None, lambda outcome: done()))
+
+    def stored(self) -> dict[str, Durable]:
+        """What this broker serves, for sessions of which nothing is left to be sent: the store has the same."""
+        waiting = {getattr(entry.command, "user", None) for entry in self._queue.values()}
+        return {session: list(mine.values()) for session, mine in self._served.items() if session not in waiting}
 
     def _add(self, entry: Entry) -> int:
         number = next(self._numbers)
@@ -175,19 +226,24 @@ class UserExchange:
             return
         match command:
             case it.Remember(_, id, channel, args, position):
-                mine.setdefault(id, DurableSubscription(id, channel, args, position.execution))
+                new = DurableSubscription(id, channel, args, position.execution, epoch=position.epoch)
+                mine.setdefault(id, new)
             case it.ChangeId(_, previous, id, until, position):
                 before = mine.pop(previous, None)
-                if before is not None:
+                if before is not None and other_epoch(before.epoch, position.epoch):
+                    begin, epoch = position.execution, position.epoch
+                    mine.setdefault(id, DurableSubscription(id, before.channel, before.args, begin, epoch=epoch))
+                elif before is not None:
                     known = mine.get(id)
                     after = min(before.after, position.execution, *([known.after] if known else []))
                     ids = {**before.previous_ids, **(known.previous_ids if known else {}), previous: until.execution}
-                    mine[id] = DurableSubscription(id, before.channel, before.args, after, ids)
+                    epoch = position.epoch or before.epoch
+                    mine[id] = DurableSubscription(id, before.channel, before.args, after, ids, epoch)
             case it.Forget(_, id):
                 mine.pop(id, None)
             case it.Acknowledge(_, positions):
                 for id, position in positions.items():
-                    if id in mine:
+                    if id in mine and not other_epoch(mine[id].epoch, position.epoch):
                         ids = {one: end for one, end in mine[id].previous_ids.items() if end >= position.execution}
                         mine[id] = replace(mine[id], after=max(mine[id].after, position.execution), previous_ids=ids)
 
@@ -200,7 +256,7 @@ class UserExchange:
             batch = self._batch()
             commands = [each.command for each in batch.values() if each.command is not None]
             try:
-                found: Exchanged = yield SendExchange(Exchange(self.revocations.last, self._unknown_key, commands))
+                found: Exchanged = yield SendExchange(self._exchange(self._unknown_key, commands))
             except (Lost, Refused) as error:
                 self._set_away(True)
                 self._failed(batch, error)
@@ -220,8 +276,10 @@ class UserExchange:
 
     def flush(self) -> Exchange:
         """What is left at the end, for one last try."""
-        commands = [each.command for each in self._queue.values() if each.command is not None and each.waits]
-        return Exchange(self.revocations.last, "", commands)
+        return self._exchange("", [each.command for each in self._queue.values() if each.command and each.waits])
+
+    def _exchange(self, unknown_key: str, commands: list[it.AnyCommand]) -> Exchange:
+        return Exchange(self.revocations.last, unknown_key, commands, self._incarnation, next(self._exchanges))
 
     def _batch(self) -> dict[int, Entry]:
         now = self.sessions.context.now
@@ -255,10 +313,9 @@ class UserExchange:
             if self.revocations.add(revocation, self.wall_clock()):
                 self._revoke(revocation)
         self.revocations.expire(self.wall_clock())
-        for number in batch:
-            del self._queue[number]
         outcomes = iter(found.outcomes)
-        for entry in batch.values():
+        for number, entry in batch.items():
+            del self._queue[number]  # what follows in the batch is not part of the outcome of an Attach
             entry.done(Outcome() if entry.command is None else next(outcomes))
 
     def _restored(self, outcome: Outcome | None) -> None:

@@ -15,10 +15,11 @@ import httpx
 import msgspec
 
 from tocsin.broker.transport.driver import Driver
-from tocsin.broker.upstream.effects import Lost, Pause, Refused, run_effects
+from tocsin.broker.upstream.effects import Lost, Refused
 from tocsin.broker.upstream.heartbeat_http import HeartbeatClient
 from tocsin.broker.upstream.user_exchange import Found, SendExchange, UntilWoken, UserExchange
 from tocsin.config import BrokerConfig
+from tocsin.effects import Pause, run_effects
 from tocsin.errors import SystemFailure, TocsinError, Unreachable, UserError
 from tocsin.identity import messages as it
 from tocsin.identity.service import IdentityService
@@ -59,7 +60,7 @@ class LocalUsers:
             Path(config.home) / "users.db",
             config.identity,
             time.time,
-            expiry=SteadyClock(config.identity.clock_grace).expiry,
+            expiry=lambda last: SteadyClock(config.identity.clock_grace, last).expiry,
         )
         with contextlib.closing(store), contextlib.closing(IdentityService(store)) as service:
             found = cls(config.name, service)
@@ -134,7 +135,7 @@ class Users:
     async def authenticate(self, token: str) -> tuple[Claims, list[DurableSubscription]]:
         """Whose token it is, and what is durable for the session. Unauthorized is raised only if it is not valid."""
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-        self.exchange.authenticate(token, lambda found: None if future.done() else future.set_result(found))
+        self.exchange.restore(token, lambda found: None if future.done() else future.set_result(found))
         found = await future
         if found.claims is None:
             assert found.problem is not None

@@ -163,6 +163,7 @@ class Session:
         previous = self._previous_ids.get(id)
         if request.after is not None:
             self._previous_ids[id] = request.previous_id
+            self._all.changed = True  # this broker does not know yet what was consumed
         before = self.phases.get(id, Phase.LIVE)
         late: list[SubscriptionState] = []
         for subscription in request.subscriptions:

@@ -61,7 +61,7 @@ class City:
             found += self.emergencies.step()
         return found
 
-    def stations(self, count: int) -> list[tuple[float, float]]:
+    def stations(self, count: int, reach: float = 0.6) -> list[tuple[float, float]]:
         """Where brokers may stand: far from each other, the first in the middle. Latitudes and longitudes."""
         points = self.streets.points
         found = [self.streets.near(np.array(self.streets.middle))]
@@ -69,9 +69,9 @@ class City:
         while len(found) < count:
             found.append(int(np.argmax(away)))
             away = np.minimum(away, np.hypot(*(points - points[found[-1]]).T))
-        # Half-way to the middle: not at the edge of the map.
+        # Part of the way from the middle: not at the edge of the map.
         middle = np.array(self.streets.middle)
-        return [degrees(middle + (points[at] - middle) * 0.6) for at in found]
+        return [degrees(middle + (points[at] - middle) * reach) for at in found]
 
     def map(self) -> dict[str, Any]:
         """Streets, river, districts and shelters, for drawing."""

@@ -27,6 +27,7 @@ class DurableRequest(NamedTuple):
     subscription: int
     execution: int
     previous_ids: dict[int, int]
+    epoch: int = 0
     size: int = 0
 
 

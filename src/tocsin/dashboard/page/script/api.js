@@ -15,7 +15,8 @@ export class Problem extends Error {
   }
 }
 
-function headers(body) {
+/** With the token of the operator, if the page has asked for it. */
+export function headers(body) {
   const token = sessionStorage.getItem(KEY);
   return {
     ...(body === undefined ? {} : { "content-type": "application/json" }),
@@ -55,8 +56,15 @@ export async function call(method, path, body) {
 
 export const get = (path) => call("GET", path);
 
-async function askToken(found) {
-  if ($("token").open) return false;
+let asking = null;
+
+/** Whether there is another token to try. Requests that are refused at the same time share one question. */
+export function askToken(found) {
+  asking ??= ask(found).finally(() => (asking = null));
+  return asking;
+}
+
+async function ask(found) {
   $("token-value").value = "";
   $("token-text").textContent = sessionStorage.getItem(KEY)
     ? "That is not the token. It is what the coordinator was started with (--admin-token)."

@@ -67,7 +67,9 @@ async function apply(before, placements) {
   const settings = chosenSettings(strategy);
   const same = strategy === before.strategy && Object.entries(before.known[strategy] ?? {}).every(([key, value]) => (settings[key] ?? value) === before.settings[key]);
   if (!same) {
-    await call("PUT", "/strategy", { strategy, settings });
+    // Swapped components belong to their strategy.
+    const components = strategy === before.strategy ? before.components : {};
+    await call("PUT", "/strategy", { strategy, settings, components });
     toast(strategy ? `Load is balanced by ${strategy} from now on.` : "No subscriber is migrated from now on.");
   }
   if (placement !== placements.placement) {

@@ -1,6 +1,6 @@
 // Channels of the data cluster: their period, how long the last execution took, its results.
 
-import { problem } from "./api.js";
+import { headers, problem } from "./api.js";
 import { on } from "./bus.js";
 import { clock } from "./clock.js";
 import { $, el, show } from "./dom.js";
@@ -15,7 +15,7 @@ async function lastResults(channel) {
   if (!channel.last_execution) return 0;
   if (known?.execution === channel.last_execution) return known.rows;
   const path = `/cluster/channels/${encodeURIComponent(channel.name)}/executions?after=${channel.last_execution - 1}&limit=1`;
-  const response = await fetch(path);
+  const response = await fetch(path, { headers: headers() });
   if (!response.ok) return known?.rows ?? null;
   const [found] = (await response.json()).executions;
   results.set(channel.name, { execution: channel.last_execution, rows: found?.rows ?? 0 });
@@ -46,7 +46,7 @@ function say(...parts) {
 async function look() {
   let response;
   try {
-    response = await fetch("/cluster/channels");
+    response = await fetch("/cluster/channels", { headers: headers() });
   } catch {
     return true; // the banner says it
   }

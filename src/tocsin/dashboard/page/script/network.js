@@ -40,6 +40,11 @@ function state(how) {
     if (back) emit("back");
     return;
   }
+  if (how === 401) {
+    say($("banner"), "The network is shown to operators only. Reload this page to enter the admin token.");
+    show($("banner"), true);
+    return;
+  }
   down ||= Date.now() / 1000;
   const since = format.clock(down);
   const meanwhile = fresh ? "" : city.facts

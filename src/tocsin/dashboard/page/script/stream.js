@@ -1,11 +1,13 @@
 // Server-Sent Events by fetch: resumes where it was, and notices a silent connection.
 
+import * as api from "./api.js";
+
 const SILENCE = 30_000;
 const PAUSES = [500, 1000, 2000, 3000];
 
 /**
  * Follows `path` until `stop()`. `received(event, data)` is called for each event, `state("open" | "down" | status)` for each change of the connection.
- * A status of 404 is final: there is no such thing.
+ * A status of 404 is final: there is no such thing. So is 401 if the operator gives no token.
  */
 export function follow(path, received, state = () => {}) {
   let last = "";
@@ -17,11 +19,13 @@ export function follow(path, received, state = () => {}) {
     abort = new AbortController();
     let watchdog = setTimeout(() => abort.abort(), SILENCE);
     try {
-      const headers = { accept: "text/event-stream", ...(last ? { "last-event-id": last } : {}) };
+      const headers = { ...api.headers(), accept: "text/event-stream", ...(last ? { "last-event-id": last } : {}) };
       const response = await fetch(path, { headers, signal: abort.signal, cache: "no-store" });
       if (!response.ok) {
+        clearTimeout(watchdog);
+        if (response.status === 401 && (await api.askToken(await api.problem(response)))) return true;
         state(response.status);
-        return response.status !== 404;
+        return response.status !== 404 && response.status !== 401;
       }
       tries = 0;
       state("open");
