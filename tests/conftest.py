@@ -28,9 +28,10 @@ settings.register_profile(
     database=None,
     deadline=None,
     print_blob=True,
+    max_examples=35,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("explore", settings.get_profile("same"), derandomize=False)
+settings.register_profile("explore", settings.get_profile("same"), derandomize=False, max_examples=100)
 settings.load_profile("same")
 # Otherwise Hypothesis also tries constants of all imported modules, which depend on the tests that ran before.
 providers._get_local_constants = providers.Constants

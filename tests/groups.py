@@ -2,11 +2,15 @@
 
 Tests that use the same slow fixture go to one process, which makes it once; otherwise a file is a group. Only the
 processes that collect the tests know the fixtures, so they write the groups to a file for the scheduling process.
+Meanwhile that process has an archive of Spark's classes made, if there is none.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,8 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 #: Slow fixtures, made once per process.
 SHARED = ("spark_runtime", "documented", "url", "standalone_master", "shared_network")
-#: The longest groups go first, so that no process runs one of them alone at the end. The very first one starts and
-#: stops Spark, which leaves an archive of its classes for every later start.
+#: The longest groups go first, so that no process runs one of them alone at the end.
 ORDER = ["spark_runtime", "test_cluster", "test_demo", "standalone_master", "test_kill", "test_emergency", "documented"]
 ORDER += ["test_network", "test_spark_session", "test_java", "shared_network", "url", "test_maintenance"]
 ORDER += ["test_runs", "test_openapi", "test_demo_loop", "test_packaging", "test_broker_kill", "test_previous_ids"]
@@ -29,6 +32,13 @@ def group(item: pytest.Item) -> str:
     return next((name for name in SHARED if name in used), item.path.stem)
 
 
+def make_archive() -> subprocess.Popen[bytes]:
+    here = Path(__file__).parent
+    found = [str(here.parent / "src"), str(here), str(here / "cluster")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(found)}
+    return subprocess.Popen([sys.executable, str(here / "spark_archive.py")], env=env)
+
+
 class GroupScheduling(LoadScopeScheduling):
     """Gives each process one group after the other."""
 
@@ -37,6 +47,13 @@ class GroupScheduling(LoadScopeScheduling):
         super().__init__(config, log)
         self._folder = folder
         self._groups: dict[str, str] = {}
+        self._archive: subprocess.Popen[bytes] | None = make_archive()
+
+    def schedule(self) -> None:
+        if self._archive is not None:
+            self._archive.wait()
+            self._archive = None
+        super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
         if not self._groups:

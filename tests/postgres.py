@@ -55,13 +55,14 @@ def _account() -> str | None:
 
 
 class Server:
-    """``with Server() as server: server.fresh()``; it can be stopped and started again in between."""
+    """``with Server() as server: server.fresh()``; it can be stopped and started again in between. ``folder`` is for
+    its data, and its account must reach it."""
 
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, settings: dict[str, str] | None = None, folder: Path | None = None) -> None:
         self._settings = {"fsync": "on", "max_connections": "50", "shared_buffers": "64MB"} | (settings or {})
         self._bin = binaries()
         self._account = _account()
-        self._folder = Path(tempfile.mkdtemp(prefix="tocsin-pg-"))
+        self._folder = folder or Path(tempfile.mkdtemp(prefix="tocsin-pg-"))
         self._password = secrets.token_hex(16)
         self._names = count(1)
         self._port = 0
@@ -143,9 +144,13 @@ class Server:
         process.wait()
         ready.set()
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT ends all sessions and shuts down cleanly; SIGQUIT is a crash, and the next start recovers."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self.running:
             self._process.send_signal(how)
             self._process.wait(120)
         self._process = None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def few(items: Sequence[Any], count: int) -> list[Any]:
@@ -13,5 +14,15 @@ def few(items: Sequence[Any], count: int) -> list[Any]:
     return [*items[:count], *(pytest.param(item, marks=pytest.mark.slow) for item in items[count:])]
 
 
+def spread(items: Sequence[Any], every: int) -> list[Any]:
+    """The first of ``every`` neighbours in every run, all of them in ``make test-slow``."""
+    return [pytest.param(item, marks=pytest.mark.slow) if at % every else item for at, item in enumerate(items)]
+
+
 def seeds(count: int, many: int) -> list[Any]:
     return few(range(many), count)
+
+
+def examples(many: int) -> int:
+    """Of Hypothesis: a third of them in every run, ``many`` in ``make test-slow``."""
+    return many if settings.get_current_profile_name() == "explore" else -(-many // 3)

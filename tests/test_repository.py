@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = {"requirements.lock", "requirements-dev.lock"}
-GENERATED = LOCKS | {"docs/reference/asyncapi.json", "docs/reference/http.md"}
+GENERATED = LOCKS | {"docs/reference/asyncapi.json", "docs/reference/cli.md", "docs/reference/http.md"}
 IGNORED = re.compile(r"\.git|\.venv|build|.*_?cache_*|\.hypothesis|.*\.egg-info")
 
 

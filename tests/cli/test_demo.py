@@ -65,7 +65,7 @@ def test_a_speed_that_is_not_the_default_has_a_remark(people: int, speed: float 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tocsin.cli", "demo", "--brokers", "2", "--port", "0", *options],
-        env=environment(TMPDIR=str(folder), COLUMNS="80"),
+        env=environment(TMPDIR=str(folder), COLUMNS="80", TOCSIN_BRIEF="true"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -269,6 +269,12 @@ def test_config_shows_the_settings_of_a_file_for_a_broker(tmp_path):
     assert (shown["limits"]["subscriptions"], shown["name"]) == (5, "n")
 
 
+@pytest.mark.parametrize("heartbeat", ["75", "80"])
+def test_a_broker_that_would_close_connections_between_two_pings_does_not_start(heartbeat):
+    refused = tocsin("broker", TOCSIN_BROKER_HEARTBEAT=heartbeat)
+    assert refused.returncode == 1 and b"silence (75 s) must be longer than heartbeat" in refused.stderr, refused
+
+
 def test_a_variable_may_hold_a_whole_section_and_its_single_settings_count_more():
     env = {"TOCSIN_BROKER_LIMITS": '{"subscriptions": 5, "connections": 7}', "TOCSIN_BROKER_LIMITS_CONNECTIONS": "8"}
     limits = load_broker(env=env).limits

@@ -26,9 +26,8 @@ class Up:
 
     def __init__(self, folder: Path, *options: str) -> None:
         command = [sys.executable, "-m", "tocsin.cli", "up", "--json", "--port", "0", "--brokers", "1", *options]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), cwd=folder
-        )
+        env = environment(TOCSIN_BRIEF="true")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=folder)
 
     def event(self, name: str) -> dict[str, Any]:
         assert self.process.stdout is not None and self.process.stderr is not None

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import typer
+from balancing_reference import sections
+from markdown_table import table
 
 from tocsin import config as settings
 from tocsin.cli.config import PARTS
@@ -29,6 +31,7 @@ def pages() -> dict[str, str]:
         "http-bodies.md": http_bodies(),
         "coordinator.md": coordinator(),
         "configuration.md": configuration(),
+        "balancing.md": balancing(),
         "functions.md": functions(),
         "asyncapi.json": asyncapi.text(),
     }
@@ -80,7 +83,8 @@ def _spelled(names: str) -> str:
 
 
 def described(name: str, command: Any) -> list[str]:
-    rows = parameters(command)
+    # The first paragraph says it of all commands.
+    rows = [row for row in parameters(command) if row[0] != "`--json`"]
     options = [table(["option", "meaning"], rows)] if rows else []
     return [f"## tocsin {name}", *prose(command.help), *prose(command.epilog or ""), *options]
 
@@ -127,6 +131,21 @@ def configuration() -> str:
         "## Coordinator",
         "`tocsin coordinator --config FILE`; `tocsin config --coordinator` prints the file.",
         settings_table(PARTS["coordinator"][1]()),
+    ]
+    return "\n\n".join(out) + "\n"
+
+
+def balancing() -> str:
+    out = [
+        "# Strategies and their components",
+        NOTE,
+        "A strategy consists of components with names. `balancing.components` of the configuration replaces single "
+        'ones, by their place in the strategy: `detector = "relative"`, or with settings '
+        '`detector = { use = "relative", k1 = 1.2 }`; guards are a list. `tocsin balance components` prints what '
+        "exists and what runs, `tocsin balance use` changes it at a coordinator that runs. What cannot work is refused "
+        "with what would fit. Components without `always` can be chosen. "
+        "[How balancing works](../explanation/balancing.md), [write your own](../how-to/write-a-strategy.md).",
+        *sections(),
     ]
     return "\n\n".join(out) + "\n"
 
@@ -244,12 +263,6 @@ def typed(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"array of {typed(schema.get('items', {}))}"
     return str(schema.get("type", "any"))
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
 
 
 def main(folder: str) -> None:

@@ -25,6 +25,7 @@ class Shell:
         self.broker = broker
         self.coordinator = coordinator
         self.folder = folder
+        self.ports: dict[str, str] = {}  # free ones instead of those that the page shows
         path = str(Path(sys.executable).parent)
         known = environment(TOCSIN_URL=url, TOCSIN_BROKER=broker)
         self.env = known | {"PATH": f"{path}:{known['PATH']}"}
@@ -61,6 +62,8 @@ class Shell:
             pages.check(page, block._replace(expected=block.text), self._as_shown(shown))
 
     def _here(self, text: str) -> str:
+        for shown, port in self.ports.items():
+            text = text.replace(shown, port)
         text = text.replace(SHOWN, self.url).replace(SHOWN_BROKER, self.broker)
         return text.replace(SHOWN_COORDINATOR, self.coordinator)
 
@@ -82,7 +85,7 @@ class Shell:
 
     def _output(self, page: Path, block: pages.Block, command: list[str], text: str = "") -> str:
         ran = subprocess.run(
-            command, input=text, capture_output=True, text=True, env=self.env, cwd=self.folder, timeout=180
+            command, input=text, capture_output=True, text=True, env=self.env, cwd=self.folder, timeout=600
         )
         where = f"{page.relative_to(pages.ROOT)}:{block.line}"
         assert ran.returncode == 0, f"{where} ended with {ran.returncode}: {ran.stderr}{ran.stdout}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -36,3 +37,18 @@ def test_every_command_does_what_the_pages_say(tmp_path: Path) -> None:
         finally:
             with contextlib.suppress(OSError, ValueError):
                 os.kill(int((tmp_path / "south.pid").read_text()), signal.SIGKILL)
+
+
+def test_brokers_balance_among_themselves_as_the_page_says(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as held:
+        free = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+        ports = [str(sock.getsockname()[1]) for sock in free]
+    with sparkless(tmp_path / "data") as (_, cluster):
+        shell = Shell(cluster, "http://127.0.0.1:8481", tmp_path)
+        shell.ports = dict(zip(("8491", "8492", "8591", "8592"), ports, strict=True))
+        try:
+            assert shell.run_page(DOCS / "how-to" / "run-without-a-coordinator.md") > 4
+        finally:
+            for name in ("east.pid", "west.pid"):
+                with contextlib.suppress(OSError, ValueError):
+                    os.kill(int((tmp_path / name).read_text()), signal.SIGKILL)

@@ -9,4 +9,4 @@ from shell import SHOWN, SHOWN_BROKER, Shell
 
 
 def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
-    assert Shell(SHOWN, SHOWN_BROKER, tmp_path).run_page(DOCS / "how-to" / "simulate-faults.md") == 4
+    assert Shell(SHOWN, SHOWN_BROKER, tmp_path).run_page(DOCS / "how-to" / "simulate-faults.md") == 6

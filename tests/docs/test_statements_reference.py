@@ -13,11 +13,12 @@ from pages import DOCS, blocks, check
 
 from tocsin.cluster.service import DataCluster
 from tocsin.cluster.spark.session import SparkRuntime
-from tocsin.cluster.statements.lexer import Script, split
+from tocsin.cluster.statements.lexer import split
 from tocsin.cluster.statements.parser import _StatementParser
 from tocsin.cluster.storage.catalog import TABLES
 from tocsin.config import ClusterConfig
 from tocsin.errors import TocsinError
+from tocsin.sql.script import Script
 
 PAGE, GRANTS = (DOCS / "reference" / name for name in ("statements.md", "grants.md"))
 _GENERATED = re.compile(r"(<!-- catalog: .*? -->\n).*?(<!-- /catalog -->)", re.DOTALL)
