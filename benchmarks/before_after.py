@@ -1,7 +1,8 @@
 """``python -m benchmarks.before_after REVISION``: fan-out and commit to last, before and after a change.
 
-Each tree runs its own broker, data cluster and benchmark, and the two take turns. Every figure is relative to the C
-program of the same turn, so that what slows the machine down slows both sides of a ratio.
+Fan-out: the brokers of both trees are servers of one run, which take turns; this tree has the data cluster of both.
+Commit to last: each tree runs its own broker, data cluster and benchmark, and the two take turns; every figure is
+relative to the C program of the same turn, so that what slows the machine down slows both sides of a ratio.
 """
 
 from __future__ import annotations
@@ -13,28 +14,21 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from benchmarks import harness
+from benchmarks.fanout import __main__ as driver
+from benchmarks.fanout import processes
+from benchmarks.fanout.broker import Tocsin
+from benchmarks.fanout.cases import CASES, Case
 from benchmarks.harness import Table, median
 
 ROOT = Path(__file__).parents[1]
 
-#: Runs in either tree: prints one line of JSON, by case the ratios to the C program.
-FANOUT = """
-import json, os
-from benchmarks.fanout import __main__ as fanout, cases, processes, servers
-os.sched_setaffinity(0, {processes.COUNTER_CORE})
-kinds = [servers.Limit, servers.CoalescedLimit, servers.Tocsin]
-found = fanout.measure(kinds, cases.CASES, fanout.Effort(3, 0.3))
-def ratio(figures, size):
-    own, best = figures["Tocsin"].rates[size], figures[fanout.MODES[size].name].rates[size]
-    return fanout.median(a / b for a, b in zip(own, best))
-cells = [(case, figures, size) for size in fanout.MODES for case, figures in found.items()]
-print(json.dumps({f"{case}, {size} at once": ratio(figures, size) for case, figures, size in cells}))
-"""
+#: Runs in either tree: prints one line of JSON, by case the ratio to the C program.
 COMMIT_TO_LAST = """
 import json, os
 from benchmarks import commit_to_last
@@ -59,14 +53,37 @@ def tree(revision: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def measure(folder: Path, script: str) -> dict[str, float]:
+def fanout(before: Path, cases: Sequence[Case], effort: driver.Effort) -> Table:
+    class Before(Tocsin):
+        name, source = "before", before / "src"
+
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {processes.COUNTER_CORE})
+    try:
+        found = driver.measure([Before, Tocsin], cases, effort)
+    finally:
+        os.sched_setaffinity(0, cores)
+    table = Table("Fan-out: thousand deliveries per CPU second", ["case", "before", "after", "after / before"])
+    for size in driver.MODES:
+        for case, figures in found.items():
+            old, new = figures[Before.name].rates[size], figures[Tocsin.name].rates[size]
+            change = median(b / a for a, b in zip(old, new, strict=True))
+            table.add(f"{case}, {size} at once", median(old), median(new), f"{change:.2f}×")
+    table.notes.append(
+        f"More is better. Medians of {effort.rounds} rounds of {effort.cpu:g} CPU seconds of the broker, in which both "
+        "take turns; the ratio is the median of the ratios of the rounds."
+    )
+    return table
+
+
+def measure(folder: Path, script: str) -> dict[str, Any]:
     environment = os.environ | {"PYTHONPATH": f"{folder}:{folder / 'src'}"}
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def compare(title: str, script: str, before: Path, turns: int, *, higher_is_better: bool) -> Table:
+def compare(title: str, script: str, before: Path, turns: int) -> Table:
     ratios: dict[str, dict[Path, list[float]]] = defaultdict(lambda: defaultdict(list))
     for turn in range(turns):
         for folder in (before, ROOT) if turn % 2 == 0 else (ROOT, before):
@@ -78,26 +95,25 @@ def compare(title: str, script: str, before: Path, turns: int, *, higher_is_bett
         old, new = sides[before], sides[ROOT]
         change = median(b / a for a, b in zip(old, new, strict=True))
         table.add(case, f"{median(old):.2f}×", f"{median(new):.2f}×", f"{change:.2f}×")
-    better = "more is better" if higher_is_better else "less is better"
-    table.notes.append(f"Relative to the C program of the same turn; {better}. Medians of {turns} turns.")
+    table.notes.append(f"Relative to the C program of the same turn; less is better. Medians of {turns} turns.")
     return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.before_after", description=__doc__)
     parser.add_argument("revision", help="what to compare with: a commit, a tag or a branch")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=3, help="of commit to last; fan-out has five rounds for each")
+    parser.add_argument("--small", action="store_true", help="only try it: fan-out, few subscribers, nothing is saved")
     options = parser.parse_args()
     with tree(options.revision) as before:
+        if options.small:
+            few = [Case("100", 100), Case("dense", 200, topics=20, each=5)]
+            print(fanout(before, few, driver.Effort(2, 0.1)).markdown())
+            return
+        title = "From the commit until the last subscriber has it"
         tables = [
-            compare("Fan-out: deliveries per CPU second", FANOUT, before, options.turns, higher_is_better=True),
-            compare(
-                "From the commit until the last subscriber has it",
-                COMMIT_TO_LAST,
-                before,
-                options.turns,
-                higher_is_better=False,
-            ),
+            fanout(before, CASES, driver.Effort(5 * options.turns, 0.3)),
+            compare(title, COMMIT_TO_LAST, before, options.turns),
         ]
     for table in tables:
         table.notes.append(f"Before: revision {options.revision}.")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -114,12 +114,12 @@ def churned(server: Server, openings: Sequence[Opening]) -> tuple[float, float]:
 
 
 class Churner:
-    """A connection that subscribes to new subscriptions and unsubscribes from them, without end."""
+    """A connection that subscribes with these arguments, JSON arrays, and unsubscribes again, without end."""
 
-    def __init__(self, server: Tocsin, fresh: Iterator[int]) -> None:
-        self._channel, self._fresh = server.channel.encode(), fresh
+    def __init__(self, server: Tocsin, arguments: Iterator[bytes], hello: bytes = b'{"type":"hello","id":0}') -> None:
+        self._channel, self._arguments = server.channel.encode(), arguments
         self.socket = handshake(server.endpoint)
-        self.socket.sendall(masked(b'{"type":"hello","id":0}'))
+        self.socket.sendall(masked(hello))
         self._received = b""
         while b'"welcome"' not in self._received:
             self._received += self.socket.recv(65_536)
@@ -127,8 +127,8 @@ class Churner:
         self.done = 0
 
     def subscribe(self) -> None:
-        message = b'{"type":"subscribe","id":1,"channel":"%b","args":[%d]}'
-        self.socket.sendall(b"".join(masked(message % (self._channel, next(self._fresh))) for _ in range(AT_ONCE)))
+        message = b'{"type":"subscribe","id":1,"channel":"%b","args":%b}'
+        self.socket.sendall(b"".join(masked(message % (self._channel, next(self._arguments))) for _ in range(AT_ONCE)))
         self._answer = b'"type":"subscribed"'
 
     def step(self) -> bool:
@@ -150,6 +150,26 @@ class Churner:
         return False
 
 
+def churn(all_of: Sequence[Churner], more: Callable[[], bool]) -> None:
+    """Each begins another pair as long as there are to be ``more``."""
+    by_number = {each.socket.fileno(): each for each in all_of}
+    poll = select.epoll()
+    for number, each in by_number.items():
+        poll.register(number, select.EPOLLIN)
+        each.subscribe()
+    busy = len(all_of)
+    while busy:
+        ready = poll.poll(TIMEOUT)
+        if not ready:
+            raise RuntimeError(f"{busy} connections wait for answers in vain")
+        for number, _ in ready:
+            if by_number[number].step():
+                if more():
+                    by_number[number].subscribe()
+                else:
+                    busy -= 1
+
+
 def new(seconds: float) -> Table:
     table = Table(
         f"Subscribe and unsubscribe, {CONNECTIONS} connections, each subscription new to the data cluster",
@@ -157,26 +177,11 @@ def new(seconds: float) -> Table:
     )
     harness.progress("subscribe and unsubscribe: each new")
     with data_cluster() as (url, pid), Tocsin(cluster=url, grace=0) as server:
-        fresh = itertools.count()
+        fresh = (b"[%d]" % number for number in itertools.count())
         all_of = [Churner(server, fresh) for _ in range(CONNECTIONS)]
-        by_number = {each.socket.fileno(): each for each in all_of}
-        poll = select.epoll()
-        for number, each in by_number.items():
-            poll.register(number, select.EPOLLIN)
-            each.subscribe()
-        busy = len(all_of)
         commits, spent = committed(url), (server.cpu(), harness.cpu_seconds(pid))
         began = time.monotonic()
-        while busy:
-            ready = poll.poll(TIMEOUT)
-            if not ready:
-                raise RuntimeError(f"{busy} connections wait for answers in vain")
-            for number, _ in ready:
-                if by_number[number].step():
-                    if time.monotonic() - began < seconds:
-                        by_number[number].subscribe()
-                    else:
-                        busy -= 1
+        churn(all_of, lambda: time.monotonic() - began < seconds)
         took = time.monotonic() - began
         used = [
             (after - before) / took

@@ -39,10 +39,11 @@ def network(
         popularity = 1 / np.arange(1, subscriptions + 1)
         interests = rng.choice(subscriptions, len(owner), p=popularity / popularity.sum())
     elif kind == "clustered":
-        communities = max(1, subscriptions // COMMUNITY)
+        community = min(COMMUNITY, subscriptions)
+        communities = subscriptions // community
         sizes_of = rng.dirichlet(np.full(communities, 4.0))
         mine = rng.choice(communities, subscribers, p=sizes_of)
-        interests = mine[owner] * COMMUNITY + rng.integers(0, COMMUNITY, len(owner))
+        interests = mine[owner] * community + rng.integers(0, community, len(owner))
         interests = np.where(rng.random(len(owner)) < noise, rng.integers(0, subscriptions, len(owner)), interests)
     elif kind == "geographic":
         interests, at = geographic(rng, subscribers, subscriptions, brokers, owner, balanced, at)

@@ -24,10 +24,11 @@ from tocsin.cluster.query.resolver import Resolver, parameter_map
 from tocsin.cluster.query.set_rewrite import parameter_column
 from tocsin.cluster.records.record_decoder import RecordDecoder
 from tocsin.cluster.statements.ast import CreateDataset, CreateFunction
-from tocsin.cluster.statements.dialect import TocsinSpark
-from tocsin.cluster.statements.lexer import Script, split
+from tocsin.cluster.statements.lexer import split
 from tocsin.cluster.statements.parser import iter_statements
 from tocsin.config import Limits
+from tocsin.sql.dialect import TocsinSpark
+from tocsin.sql.script import Script
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "emergency.sql"
 ROUNDS = 40

@@ -23,7 +23,7 @@ from benchmarks.fanout.server import ROOT
 from benchmarks.harness import Table, p99, percentile
 from benchmarks.nats_cluster import SERVERS, NatsCluster
 from benchmarks.subscribers import EACH, KINDS, PARTS, turn
-from tocsin.balancing.strategies.debs2019.multistage import Multistage
+from tocsin.balancing.strategies import registry
 
 BROKERS, SUBSCRIBERS, MOST = 10, 300, 1_000
 #: Executions a second.
@@ -36,7 +36,7 @@ STEADY, TIMEOUT = 3.0, 60.0
 REGROUPED = 120.0
 #: Seconds that a late notification is waited for before it is lost.
 LATE = 30.0
-ALPHA = Multistage.alpha
+ALPHA = registry.parameters("multistage")["alpha"]
 PHASES = ("start", "regroup", "quiet", "kill", "join", "drain", "undrain", "rolling restart")
 HEARTBEAT = 2
 #: Seconds in which a migrated subscriber is not migrated again, and that pass before the next phase.

@@ -7,7 +7,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from benchmarks.fanout.server import ROOT, Server
 from tocsin.broker.transport.handshake import PATH
 from tocsin.cluster.model import Channel
 from tocsin.http.client import Address
+from tocsin.identity.part_keys import RENEWED
 from tocsin.wire import SUBPROTOCOL
 from tocsin.wire.join import PART
 from tocsin.wire.messages import notify_template
@@ -36,10 +38,9 @@ SETTINGS: dict[str, Any] = {"heartbeat": 0, "grace": 3600}
 class Notifier:
     """Notifies a broker as the data cluster does: on one connection, waiting for answers only if too many are due."""
 
-    def __init__(self, port: int, token: str) -> None:
-        # The first request on a connection proves who sends.
-        self._fields = f"{PART}: {token}\r\n".encode()
-        self._socket = self.connect(port)
+    def __init__(self, port: int, token: Callable[[], str]) -> None:
+        self._port, self._token, self._signed_at = port, token, float("-inf")
+        self._made: socket.socket | None = None
         self._due, self._read = 0, b""
         self._window = 1
 
@@ -49,11 +50,25 @@ class Notifier:
             pass
         later = b"%b: %b\r\n" % (ANSWER, LATER) if self._window > 1 else b""
         # In one piece, as the data cluster sends it.
-        self._socket.sendall(_ADDRESS.post("/notify", body, self._fields + later))
-        self._fields = b""
+        self._socket.sendall(_ADDRESS.post("/notify", body, self._signature() + later))
         self._due += 1
         while self._window == 1 and self._due:
             self._take(wait=True)
+
+    def _signature(self) -> bytes:
+        """The first request on a connection proves who sends, and one from time to time."""
+        now = time.monotonic()
+        if now - self._signed_at < RENEWED:
+            return b""
+        self._signed_at = now
+        return f"{PART}: {self._token()}\r\n".encode()
+
+    @property
+    def _socket(self) -> socket.socket:
+        """Connected when it is needed: a broker closes a connection that brings nothing."""
+        if self._made is None:
+            self._made = self.connect(self._port)
+        return self._made
 
     def connect(self, port: int) -> socket.socket:
         made = socket.create_connection(("127.0.0.1", port))
@@ -82,13 +97,15 @@ class Notifier:
         return True
 
     def close(self) -> None:
-        self._socket.close()
+        if self._made is not None:
+            self._made.close()
 
 
 class Tocsin(Server):
     """Subscriptions, ids, accounting and slow-subscriber control included; no heartbeats, as the counter is mute.
 
-    ``cluster`` is the address of a data cluster in a process of its own; without it there is one in this process.
+    ``cluster`` is the address of a data cluster in a process of its own; without it there is one in this process, with
+    the settings ``data``.
     """
 
     name = "Tocsin"
@@ -97,6 +114,8 @@ class Tocsin(Server):
         "a burst to one topic is 16 executions notified in one request, one to 16 topics is the result of one execution"
     )
     notifier = Notifier
+    #: The code of the broker; the data cluster is this tree's.
+    source = ROOT / "src"
 
     def __init__(
         self,
@@ -105,9 +124,11 @@ class Tocsin(Server):
         channel: str = "Above",
         members: int = 1,
         cluster: str = "",
+        data: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(core)
+        self._data = data or {}
         self.channel = channel
         self.settings = SETTINGS | settings
         self._members = members
@@ -121,11 +142,11 @@ class Tocsin(Server):
         if not self._url:
             from sparkless import sparkless
 
-            self.cluster, self._url = self._stack.enter_context(sparkless(folder / "cluster"))
+            self.cluster, self._url = self._stack.enter_context(sparkless(folder / "cluster", **self._data))
         variables = {f"TOCSIN_BROKER_{name.upper()}": str(value) for name, value in self.settings.items()}
         command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--port", "0", "--cluster", self._url]
         command += ["--home", str(folder / "broker"), "--name", "bench", "--processes", str(self._members)]
-        self.launch(command, variables | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")})
+        self.launch(command, variables | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.source)})
         #: What each process printed when it was ready.
         self.facts: list[dict[str, Any]] = []
         while len(self.facts) < self._members:
@@ -133,8 +154,9 @@ class Tocsin(Server):
             if said["event"] == "ready":
                 self.facts.append(said)
         self._port = int(self.facts[0]["url"].rpartition(":")[2])
-        token = self.cluster.token_for(self.facts[0]["name"]) if self.cluster is not None else ""
-        self._notifier = self.notifier(int(self.facts[0]["inside"].rpartition(":")[2]), token)
+        cluster, name = self.cluster, self.facts[0]["name"]
+        inner = int(self.facts[0]["inside"].rpartition(":")[2])
+        self._notifier = self.notifier(inner, lambda: cluster.token_for(name) if cluster is not None else "")
         self._template = notify_template(self.channel)
         self.executions = 0
         self._numbers: dict[int, int] = {}
