@@ -13,7 +13,7 @@ from tocsin.broker.core.events import Line, Notified
 from tocsin.broker.core.instructions import Publish
 from tocsin.broker.upstream.effects import Refused
 from tocsin.broker.upstream.protocol import PAGE as SUBSCRIPTIONS
-from tocsin.broker.upstream.protocol import ChannelState
+from tocsin.broker.upstream.protocol import ChannelState, SubscribeAnswer
 from tocsin.cluster.model import Broker, OutboxEntry
 from tocsin.errors import NotFound, TocsinError
 from tocsin.simulation.identity.people import CONDITIONS, Rule
@@ -168,12 +168,12 @@ class DataCluster(Node):
         found = self.data.subscriptions(name, broker, after, SUBSCRIPTIONS)
         return [(each.id, msgspec.json.decode(each.args)) for each in found]
 
-    def subscribe(self, name: str, broker: str, args: list[Any]) -> tuple[list[int], Position]:
+    def subscribe(self, name: str, broker: str, args: list[Any]) -> SubscribeAnswer:
         ids = self.data.subscribe(name, broker, args)
         channel = self.data.channel(name)
         for id, each in zip(ids, args, strict=True):
             self.names[id] = (channel, str(each[0]))
-        return ids, Position(channel.epoch, channel.last)
+        return SubscribeAnswer(list(ids), Position(channel.epoch, channel.last))
 
     def begins_after(self, id: int) -> int | None:
         """The execution after which it begins; None while one is under way that has not seen it."""
