@@ -105,6 +105,12 @@ class FeedChannels:
             self.context.blame([store], error)
             raise
 
+    def warnings(self, channel: str, subscription: int) -> tuple[str, ...]:
+        """About its condition."""
+        table = self.context.tables[self.get(channel).id]
+        assert isinstance(table, FeedTable)
+        return table.condition(subscription).warnings
+
     def no_commit(self, channel: Channel, number: int) -> TocsinError:
         """Answers a pull: it is not made of results that are stored."""
         error = NotFound("execution", f"{channel.name}/{number}", hint="fetch the results of a subscription instead")
