@@ -94,9 +94,8 @@ class FeedHistory:
         frame = self.store.base_frame(self.runtime, tuple(base))
         names = [type_ddl.quoted(name) for name in self.store.names]
         placed = frame.selectExpr(*names, ORDINAL, "_metadata.file_path AS _file", "_metadata.row_index AS _row")
-        query = parse(f"SELECT * FROM feed_history WHERE ({condition.to_sql()}\n)")
-        text = to_sql(geodesy.expand(query)).replace("feed_history", "{feed_history}", 1)
-        met = self.runtime.session.sql(text, feed_history=placed)
+        query = geodesy.expand(parse(f"SELECT 1 WHERE ({condition.to_sql()}\n)"))
+        met = placed.where(to_sql(query.args["where"].this))
         while True:
             later = met.where(f"{ORDINAL} > {after}").orderBy(ORDINAL, "_file", "_row")
             table = self.runtime.to_arrow(later.limit(PIECE))
