@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from tocsin.broker.core.events import Args, Line, Peer
 from tocsin.broker.core.model.cache import Recent
 from tocsin.broker.core.model.rate import Rate
+from tocsin.identity.grants import Policy, Principal
 from tocsin.wire.messages import Gap, Subscribe, encode, notify_template
 from tocsin.wire.position import Position
 
@@ -32,12 +33,13 @@ class DurableRequest(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """Asks for it on a connection."""
+    """Asks for it on a connection. ``permit``: the grants and the principal by which it is allowed."""
 
     peer: Peer
     request: Subscribe
     user: str | None = None
     size: int = 0
+    permit: tuple[Policy | None, Principal | None] = (None, None)
 
 
 class PreviousIds(NamedTuple):
