@@ -12,7 +12,19 @@ from itertools import islice
 from typing import Any
 
 from tocsin.overlay.keyspace.items.store import Store
-from tocsin.overlay.keyspace.messages import Copied, Copy, Described, Differs, Find, Put, Route, Same, Stored, Sync
+from tocsin.overlay.keyspace.messages import (
+    Copied,
+    Copy,
+    Describe,
+    Described,
+    Differs,
+    Find,
+    Put,
+    Route,
+    Same,
+    Stored,
+    Sync,
+)
 from tocsin.overlay.keyspace.model.contact import Contact, Region
 from tocsin.overlay.keyspace.model.item import Item, belongs
 from tocsin.overlay.keyspace.model.order import KeyOrder
@@ -35,13 +47,17 @@ class Replication:
 
     @property
     def targets(self) -> list[Contact]:
+        return [*self._holders, *self.mirrors.values()]
+
+    @property
+    def _holders(self) -> list[Contact]:
         """Members on different hosts, for a host may fail with all its members."""
         ring = self.ring
         found: dict[str, Contact] = {}
         for each in ring.successors:
             if each.host != ring.me.host and len(found) < ring.context.settings.copies - 1:
                 found.setdefault(each.host, each)
-        return [*found.values(), *self.mirrors.values()]
+        return list(found.values())
 
     # -- as owner
 
@@ -49,6 +65,33 @@ class Replication:
         """``done(True)`` when all copies are made."""
         items = tuple(items)
         self.store.merge(items)
+        self._survey(partial(self._copy, items, done))
+
+    def _survey(self, then: Callable[[], None]) -> None:
+        """A ring with too few hosts may have grown beside a member that this one hears of a period later: it asks."""
+        ring, asked, waiting = self.ring, set[str](), 0
+
+        def explore() -> None:
+            nonlocal waiting
+            short = len(self._holders) < ring.context.settings.copies - 1
+            unasked = [each for each in ring.successors if each.id not in asked] if short else []
+            asked.update(each.id for each in unasked)
+            waiting += len(unasked)
+            for each in unasked:
+                ring.ask(each, Describe(), heard)
+            if not waiting:
+                then()
+
+        def heard(answer: Any, hops: int) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if isinstance(answer, Described):
+                ring.extend(answer.successors)
+            explore()
+
+        explore()
+
+    def _copy(self, items: tuple[Item, ...], done: Callable[[bool], None]) -> None:
         targets = self.targets
         if not targets:
             done(True)
