@@ -124,7 +124,7 @@ def test_the_campaign_finds(kind, bug, monkeypatch):
 
 
 def test_a_host_that_has_just_joined_gets_its_copies(monkeypatch):
-    """Rare: a ring with fewer hosts than copies, an item sent after a join, and an owner that is not beside the newcomer."""
+    """Rare: fewer hosts than copies, an item sent just after a join, and an owner that is not beside the new host."""
     assert not attempt("chord", 276).violations
     an_owner_does_not_ask_for_hosts_that_have_just_joined(monkeypatch)
     assert [each.rule for each in attempt("chord", 276).violations] == ["confirmed items have copies"] * 4

@@ -127,7 +127,7 @@ class World:
     def confirmed(self, ring: str, item: Item, before: set[str]) -> None:
         """As long as no machine and no link has failed, an item is confirmed only when it has all its copies.
 
-        ``before``: the hosts when it was sent. A host that joins while the confirmation is on its way comes too late."""
+        ``before``: the hosts when it was sent. A host that joins while the confirmation is under way is too late."""
         enough = min(self.scenario.settings.copies, len(self.hosts(ring) & before))
         found = len({each.me.host for each in self.members(ring) if item.id in each.store.items})
         if not self.disturbed and self.clock.now > SETTLED and found < enough:
