@@ -19,6 +19,7 @@ from tocsin.overlay.keyspace.messages import (
     Described,
     Differs,
     Find,
+    Gone,
     Put,
     Route,
     Same,
@@ -69,15 +70,15 @@ class Replication:
 
     def _survey(self, then: Callable[[], None]) -> None:
         """A ring with too few hosts may have grown beside a member that this one hears of a period later: it asks."""
-        ring, asked, waiting = self.ring, set[str](), 0
+        ring, asked, waiting = self.ring, {self.ring.me.id}, 0
 
-        def explore() -> None:
+        def explore(contacts: Iterable[Contact]) -> None:
             nonlocal waiting
             short = len(self._holders) < ring.context.settings.copies - 1
-            unasked = [each for each in ring.successors if each.id not in asked] if short else []
-            asked.update(each.id for each in unasked)
+            unasked = {each.id: each for each in contacts if short and each.id not in asked}
+            asked.update(unasked)
             waiting += len(unasked)
-            for each in unasked:
+            for each in unasked.values():
                 ring.ask(each, Describe(), heard)
             if not waiting:
                 then()
@@ -86,12 +87,17 @@ class Replication:
             nonlocal waiting
             waiting -= 1
             if isinstance(answer, Described):
-                ring.extend(answer.successors)
-            explore()
+                ring.adopt(answer)
+            contacts = answer.successors if isinstance(answer, Described | Gone) else ()
+            ring.extend(contacts)
+            explore((*contacts, *ring.successors))
 
-        explore()
+        explore(ring.successors)
 
     def _copy(self, items: tuple[Item, ...], done: Callable[[bool], None]) -> None:
+        if any(each.span is None and not belongs(self.order, self.ring.region, each) for each in items):
+            done(False)  # the owner is a member that it has just met
+            return
         targets = self.targets
         if not targets:
             done(True)
