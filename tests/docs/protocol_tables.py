@@ -11,7 +11,7 @@ from typing import Any
 from pages import DOCS
 from reference_pages import table, typed
 
-from tocsin.wire.asyncapi import BROKERS, CLIENTS, Kind, schemas, summary, tag
+from tocsin.wire.asyncapi import BROKERS, CLIENTS, LINKS, Kind, schemas, summary, tag
 from tocsin.wire.close_codes import CLOSES
 
 PAGE = DOCS / "reference" / "protocol.md"
@@ -59,7 +59,7 @@ def closes() -> str:
 
 
 def current(text: str) -> str:
-    sides = {"client": CLIENTS, "broker": BROKERS}
+    sides = {"client": CLIENTS, "broker": BROKERS, "link": LINKS}
     text = _MESSAGES.sub(lambda found: found[1] + messages(sides[found[2]]) + found[3], text)
     return _CLOSES.sub(lambda found: found[1] + closes() + found[2], text)
 
