@@ -11,13 +11,8 @@ from tocsin.errors import Malformed
 from tocsin.wire import links as wire
 
 FRAME = {"type": "link_frame", "session": [1, 2], "peer": [3, 4], "acknowledged": 5}
-ADVERTISE = {
-    "type": "link_advertise",
-    "id": "ab",
-    "feed": "F",
-    "attributes": [{"name": "a", "type": "int"}],
-    "condition": "TRUE",
-}
+A = {"name": "a", "type": "int"}
+ADVERTISE = {"type": "link_advertise", "id": "ab", "feed": "F", "attributes": [A], "condition": "TRUE"}
 
 
 def test_a_publication_keeps_the_text_of_its_publisher():
@@ -48,9 +43,7 @@ def test_a_publication_keeps_the_text_of_its_publisher():
         json.dumps(FRAME | {"number": 1, "body": {"type": "link_unsubscribe", "id": "a" * 25}}).encode(),
         json.dumps(FRAME | {"number": 1, "body": ADVERTISE | {"condition": "a" * 70_000}}).encode(),
         json.dumps(FRAME | {"number": 1, "body": ADVERTISE | {"attributes": [{"name": "", "type": "int"}]}}).encode(),
-        json.dumps(
-            FRAME | {"number": 1, "body": ADVERTISE | {"attributes": [{"name": "a", "type": "int"}] * 10_001}}
-        ).encode(),
+        json.dumps(FRAME | {"number": 1, "body": ADVERTISE | {"attributes": [A] * 10_001}}).encode(),
         json.dumps({"type": "link_hello", "session": [1, 2], "brokers": {"": 1}}).encode(),
     ],
     ids=range(19),

@@ -69,7 +69,7 @@ def document() -> dict[str, Any]:
             },
             "overlay": {
                 "address": links.LINK_PATH,
-                "description": f"A link between two brokers, subprotocol `{links.LINK_SUBPROTOCOL}`, on the inner port. "
+                "description": f"A link of two brokers, subprotocol `{links.LINK_SUBPROTOCOL}`, on the inner port. "
                 "A WebSocket message is one of the first five; the others are the `body` of a `link_frame`.",
                 "messages": {tag(kind): {"$ref": f"#/components/messages/{tag(kind)}"} for kind in LINKS},
                 "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},

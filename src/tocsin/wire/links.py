@@ -200,7 +200,7 @@ BODIES: tuple[type[LinkBase], ...] = get_args(Body)
 CARRIERS: tuple[type[LinkBase], ...] = get_args(LinkMessage)
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(LinkMessage)
+_decoder: msgspec.json.Decoder[LinkMessage] = msgspec.json.Decoder(LinkMessage)
 
 
 def encode_link(message: LinkMessage) -> bytes:

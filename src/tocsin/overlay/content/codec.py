@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tocsin.content import Advertisement, Attribute, Attributes, Condition
 from tocsin.content.language.domains import Domain, domain_of
@@ -126,7 +126,7 @@ class Codec:
             case wire.LinkUnsubscribe():
                 return ms.Unsubscribe(int(it.id, 16))
             case wire.LinkRecords():
-                return ms.Records(tuple(msgspec.convert(it.records, list[ms.Record], from_attributes=True)))
+                return ms.Records(tuple(ms.Record(*structs.astuple(each)) for each in it.records))
             case wire.LinkSummary():
                 return ms.Summary(int(it.digest, 16), it.versions)
             case wire.LinkInquiry():

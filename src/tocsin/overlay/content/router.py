@@ -24,7 +24,8 @@ DEFAULTS = Settings()
 
 
 class Router:
-    """``epoch`` is higher than in all earlier runs of this name. ``pin``: a role whatever the topology is. ``url``: for clients."""
+    """``epoch`` is higher than in all earlier runs of this name. ``pin``: a role whatever the topology is. ``url`` is
+    for clients."""
 
     def __init__(
         self,
