@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from tocsin.broker.core import instructions as do
-from tocsin.broker.core.events import Line
+from tocsin.broker.core.events import GrantsChanged, Line
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost, Refused
@@ -78,6 +78,12 @@ class UpstreamClient:
         self._spawn(self.protocol.poll())
         if self.driver.config.anonymous != "all":
             self._spawn(self.protocol.follow_grants())
+
+    def alone(self) -> None:
+        """There is no data cluster: nothing is recovered, and nothing can be missed."""
+        self.driver.handle(GrantsChanged(GrantTable()))
+        self.settled.set()
+        self.registered.set()
 
     async def stop(self) -> None:
         for task in self._tasks:
