@@ -328,6 +328,10 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
             "number of neighbours"
         ),
     ] = "auto"
+    live_feeds: Annotated[
+        dict[str, str],
+        about("live feeds that it has without a data cluster: by name, an advertisement in PADRES' notation"),
+    ] = field(default_factory=dict)
     balancing: BrokerBalancing = field(default_factory=BrokerBalancing)
     identity: IdentityConfig = field(default_factory=IdentityConfig)
     limits: BrokerLimits = field(default_factory=BrokerLimits)

@@ -26,10 +26,13 @@ from starlette.routing import Route, Router
 
 from tocsin.broker.core.balancing.peer_balancer import check, reconfigured
 from tocsin.broker.core.events import DrainSelf
+from tocsin.broker.core.instructions import Upstream
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.overlay.epoch_store import next_epoch
 from tocsin.broker.overlay.link_socket import LinkSocket
+from tocsin.broker.overlay.live_feeds import live_feeds
 from tocsin.broker.overlay.neighbours import Neighbours
+from tocsin.broker.overlay.overlay import Overlay
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.handshake import PATH
 from tocsin.broker.transport.notify_endpoint import NOTIFY_BYTES, NotificationReceiver, NotifyEndpoint
@@ -110,7 +113,7 @@ class PeerParts(NamedTuple):
 
     client: PeerClient | None
     endpoint: PeerEndpoint
-    neighbours: Neighbours
+    overlay: Overlay
 
 
 class App:
@@ -123,9 +126,9 @@ class App:
         users: Users,
         inside: int,
         peers: PeerEndpoint,
-        neighbours: Neighbours,
+        overlay: Overlay,
     ) -> None:
-        self.peers, self.neighbours = peers, neighbours
+        self.peers, self.overlay = peers, overlay
         self.driver = driver
         self.upstream = upstream
         self.inside = inside
@@ -143,7 +146,7 @@ class App:
                 Route("/balancing", self.balancing, methods=["GET"]),
                 Route("/balancing/components", self.components, methods=["GET"]),
                 Route("/asyncapi.json", self.asyncapi, methods=["GET"]),
-                Route("/overlay", self.overlay, methods=["GET"]),
+                Route("/overlay", self.show_overlay, methods=["GET"]),
             ],
             redirect_slashes=False,
             default=no_such_path,
@@ -202,8 +205,8 @@ class App:
     async def components(self, request: Request) -> Response:
         return answer(self.driver.state.balancing_components())
 
-    async def overlay(self, request: Request) -> Response:
-        return answer(self.neighbours.view())
+    async def show_overlay(self, request: Request) -> Response:
+        return answer(self.overlay.neighbours.view())
 
     async def load(self, request: Request) -> Response:
         return answer(self.driver.state.load_reports.report(self.driver.loop.time()))
@@ -256,7 +259,7 @@ class Server(WebServer):
     ) -> WebSocket | LinkSocket:
         """``place``: port and path."""
         if place == (self.inside.getsockname()[1], LINK_PATH):
-            return self.neighbours.accept()
+            return self.overlay.neighbours.accept()
         return WebSocket(self.driver, address)
 
     def subscribers(self) -> int:
@@ -282,15 +285,21 @@ class Server(WebServer):
             upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify", data_cluster, self.tls)
             public = config.public_url or address(self.public, tls=bool(config.tls_certificate))
             peers = self._peers(own, PeerAddress(public, url))
-            self.neighbours = peers.neighbours
+            self.overlay = overlay = peers.overlay
+            upstream.is_live, upstream.on_feeds = overlay.live.find, lambda feeds: overlay.define(live_feeds(feeds))
             if config.coordinator:
                 coordinator = Peer("coordinator", own, config.join_secret)
                 self.reporter = HeartbeatClient(self.driver, tickets, public, coordinator, self.tls, inside=url)
                 users = Users(self.driver, CoordinatorUsers(self.reporter))
             else:
                 users = Users(self.driver, held.enter_context(LocalUsers.opened(config)))
-            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1], peers.endpoint, peers.neighbours)
-            self.driver.start(upstream.carry_out, users.exchange, None if peers.client is None else peers.client.carry_out)
+            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1], peers.endpoint, overlay)
+
+            def carry_out(command: Upstream) -> None:
+                if not overlay.live.carry_out(command):
+                    upstream.carry_out(command)
+
+            self.driver.start(carry_out, users.exchange, None if peers.client is None else peers.client.carry_out)
             if config.cluster:
                 upstream.start()
             else:
@@ -298,7 +307,7 @@ class Server(WebServer):
             users.start()
             if self.reporter is not None:
                 self.reporter.start()
-            peers.neighbours.start()
+            overlay.start()
             if peers.client is not None:
                 peers.client.start()
                 for number, undo in ((signal.SIGUSR1, False), (signal.SIGUSR2, True)):
@@ -311,7 +320,7 @@ class Server(WebServer):
             await self.serve([self.public])
             waiting.cancel()
             await users.stop()
-            await peers.neighbours.stop()
+            await overlay.stop()
             if peers.client is not None:
                 await peers.client.stop()
             if self.reporter is not None:
@@ -338,7 +347,7 @@ class Server(WebServer):
         client = None
         if config.balancing.mode == "peers":
             client = PeerClient(self.driver, own, at, store, config.join_secret, self.tls)
-        return PeerParts(client, endpoint, neighbours)
+        return PeerParts(client, endpoint, Overlay(self.driver, neighbours, config.live_feeds))
 
     def reconfigure(self) -> None:
         """Balance as the configuration says now; if it cannot, go on as before."""

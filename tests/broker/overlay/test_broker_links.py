@@ -53,7 +53,9 @@ def test_two_brokers_with_one_name_are_refused(tmp_path):
         net.brokers["first"] = twin
         net.start("b", "a", home="other")
         view = net.until("b", lambda view: view["problems"])
-        assert "another broker is known as b" in str(view["problems"]) and "choose another name" in str(view["problems"])
+        assert "another broker is known as b" in str(view["problems"]) and "choose another name" in str(
+            view["problems"]
+        )
         assert up(net.view("a")) == {"b"} and up(net.view("first")) == {"a"}
 
 

@@ -23,7 +23,7 @@ class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
     """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread.
 
     ``gap``: why they are lost, if there were any. With ``before``, the execution before it that has results, these are
-    only what is left of it.
+    only what is left of it. ``source``: the id of a live publication, as JSON.
     """
 
     subscription: int
@@ -32,6 +32,7 @@ class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
     results: Raw
     gap: str = ""
     before: int | None = None
+    source: bytes = b""
 
 
 class FeedColumn(Struct, frozen=True):
@@ -219,13 +220,6 @@ class Notified(Event, frozen=True, gc=False, rename={"lines": "results"}):
     lines: list[Line] | None = None
     epoch: int = 0
     records: list[Raw] | None = None
-
-
-class Publications(Event, frozen=True):
-    """Records of a feed that is not stored: they are matched and delivered, and not kept."""
-
-    feed: str
-    records: list[Raw]
 
 
 class Pulled(Event, frozen=True):

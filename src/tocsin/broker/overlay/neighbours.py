@@ -209,5 +209,3 @@ class Neighbours:
 
 def _traffic(socket: LinkSocket) -> list[int]:
     return [socket.messages_in, socket.messages_out, socket.bytes_in, socket.bytes_out]
-
-

@@ -57,11 +57,16 @@ class UpstreamClient:
         self.last_error: str | None = None
         self.protocol = UpstreamProtocol(
             driver.handle,
-            lambda: driver.state.be_subscriptions.channels,
+            lambda: {
+                name: each for name, each in driver.state.be_subscriptions.channels.items() if not self.is_live(name)
+            },
             rng or random.Random(),
             settle=lambda settled: self.settled.set() if settled else self.settled.clear(),
             ready=self.registered.set,
         )
+        #: Channels that are none of the data cluster's, and what learns of its live feeds.
+        self.is_live: Callable[[str], object] = lambda channel: False
+        self.on_feeds: Callable[[list[dict[str, Any]]], None] = lambda feeds: None
         self._tasks: set[asyncio.Task[None]] = set()
         self._without_grants = False
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -154,6 +159,7 @@ class UpstreamClient:
             case protocol.Register():
                 return await self._register()
             case protocol.ListChannels():
+                self.on_feeds((await self._json("GET", "/feeds"))["feeds"])
                 return [
                     protocol.ChannelState(
                         each["name"],

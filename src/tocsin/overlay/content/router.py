@@ -42,7 +42,7 @@ class Router:
         self.links = Links(self.context, self.topology, self)
         self.routing = Routing()
         self.gaps = Gaps(self.context, self.routing, self._offer)
-        self.clients = Clients(self.context, self._target)
+        self.clients = Clients(self.context, self.target)
         self.role: ms.Role = pin or "both"
         self._pin = pin
         self._overloaded = False
@@ -139,7 +139,8 @@ class Router:
         self.context.out.append(Published(event.client, id))
         self._route(ms.Publication(id, space, event.values, event.data))
 
-    def _target(self, kind: ev.Kind) -> str | None:
+    def target(self, kind: ev.Kind) -> str | None:
+        """The broker that a client of this kind belongs at, if it is another one."""
         return roles.target(kind, self.topology, self.links.reachable, self.context.rng)
 
     # -- publications
