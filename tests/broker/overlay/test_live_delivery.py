@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from broker_lab import Speaker
-from overlay_lab import Overlay, overlay
+from overlay_lab import Overlay, overlay, roles
+
+from tocsin.client import connect
 
 ALARMS = "[kind,isPresent,''],[severity,isPresent,0]"
 FEEDS = {"Alarms": ALARMS}
@@ -71,3 +74,53 @@ def test_a_publication_goes_through_three_brokers_to_what_it_matches(tmp_path):
             [{"kind": "flood", "severity": 9}],
             [{"kind": "fire", "severity": 5}],
         ]
+
+
+def test_a_broker_that_is_killed_is_a_gap_and_publications_flow_again(tmp_path):
+    with overlay(tmp_path) as net:
+        tree(net)
+        subscriber = subscribe(net, "c", "TRUE")
+        publisher = Speaker(net.brokers["a"].url)
+        reached(net, publisher, subscriber)
+        net.brokers["b"].kill()
+        publish(publisher, {"kind": "fire", "severity": 1})
+        net.brokers["b"].start()
+        gap = subscriber.next("gap")
+        assert gap["reason"] in ("restarted", "restored", "unreachable")
+        while subscriber.next("gap")["reason"] != "restored":
+            pass
+        reached(net, publisher, subscriber)
+        seen = [tuple(each["publication"]) for each in subscriber.waiting if each["type"] == "notify"]
+        assert len(seen) == len(set(seen)) and seen == sorted(seen)
+
+
+def test_clients_migrate_when_the_third_broker_makes_roles(tmp_path):
+    """With the SDK: a subscriber at the broker that becomes a head, and a publisher at one that becomes an edge."""
+    with overlay(tmp_path) as net:
+        net.start("a", live_feeds=FEEDS)
+        net.start("b", "a", live_feeds=FEEDS)
+        net.until_known("a", "b")
+        asyncio.run(_migrates(net))
+
+
+async def _migrates(net: Overlay) -> None:
+    async with connect(net.brokers["b"].url) as subscriber, connect(net.brokers["a"].url) as publisher:
+        alarms = subscriber.subscribe_feed("Alarms", "severity >= 0")
+        await alarms.confirmed()
+        found: list[int] = []
+
+        async def read() -> None:
+            async for notification in alarms:
+                found.extend(result["severity"] for result in notification.results)
+
+        reading = asyncio.create_task(read())
+        await publisher.publish("Alarms", {"kind": "fire", "severity": 1})
+        await asyncio.to_thread(net.start, "c", "b", live_feeds=FEEDS)
+        number = 1
+        while subscriber.status.broker == "b" or publisher.status.broker != "b" or not found or found[-1] != number:
+            number += 1
+            await publisher.publish("Alarms", {"kind": "fire", "severity": number})
+            await asyncio.sleep(0.2)
+        reading.cancel()
+        assert roles(net.view("b")) == {"a": "edge", "b": "head", "c": "edge"}
+        assert found == sorted(set(found))  # once, and in order

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import msgspec
 
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import FeedColumn, GrantsChanged, Line
+from tocsin.broker.core.model.be_subscription import Channel
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost, Refused
@@ -57,9 +59,7 @@ class UpstreamClient:
         self.last_error: str | None = None
         self.protocol = UpstreamProtocol(
             driver.handle,
-            lambda: {
-                name: each for name, each in driver.state.be_subscriptions.channels.items() if not self.is_live(name)
-            },
+            self._channels,
             rng or random.Random(),
             settle=lambda settled: self.settled.set() if settled else self.settled.clear(),
             ready=self.registered.set,
@@ -159,7 +159,7 @@ class UpstreamClient:
             case protocol.Register():
                 return await self._register()
             case protocol.ListChannels():
-                self.on_feeds((await self._json("GET", "/feeds"))["feeds"])
+                await self._feeds()
                 return [
                     protocol.ChannelState(
                         each["name"],
@@ -179,6 +179,16 @@ class UpstreamClient:
                 path = f"{_path(command.channel)}/subscriptions/{command.subscription}"
                 return (await self._json("GET", path))["begins_after"]
         raise AssertionError(command)
+
+    def _channels(self) -> dict[str, Channel]:
+        """Those of the data cluster."""
+        found = self.driver.state.be_subscriptions.channels
+        return {name: channel for name, channel in found.items() if not self.is_live(name)}
+
+    async def _feeds(self) -> None:
+        """A data cluster of before live feeds has no list of them."""
+        with contextlib.suppress(Refused):
+            self.on_feeds((await self._json("GET", "/feeds"))["feeds"])
 
     async def _register(self) -> bool:
         join = self.peer.join(self.notify_url)
