@@ -192,6 +192,11 @@ class Neighbours:
 
     # -- for the operator
 
+    def traffic(self) -> tuple[str, dict[str, tuple[int, int]]]:
+        """This broker's role, and by neighbour the messages that came and went."""
+        links = [self._link(link.name) for link in self.router.links.joined]
+        return self.router.role, {each.neighbour: (each.messages_in, each.messages_out) for each in links}
+
     def view(self) -> OverlayView:
         router = self.router
         links = [self._link(name) for name in sorted(router.links.all)]

@@ -34,6 +34,7 @@ class Overlay:
         self._placing: asyncio.TimerHandle | None = None
         self.live = LiveFeeds(neighbours.router, self)
         neighbours.carry_out = self._routed
+        driver.state.load_reports.overlay = neighbours.traffic
         self.live.define(self._given)
 
     def start(self) -> None:
