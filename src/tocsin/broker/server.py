@@ -28,6 +28,7 @@ from tocsin.broker.core.balancing.peer_balancer import check, reconfigured
 from tocsin.broker.core.events import DrainSelf
 from tocsin.broker.core.instructions import Upstream
 from tocsin.broker.metrics import BrokerMetrics
+from tocsin.broker.observers import Observers
 from tocsin.broker.overlay.epoch_store import next_epoch
 from tocsin.broker.overlay.link_socket import LinkSocket
 from tocsin.broker.overlay.live_feeds import live_feeds
@@ -125,10 +126,11 @@ class App:
         upstream: UpstreamClient,
         users: Users,
         inside: int,
+        observers: Observers,
         peers: PeerEndpoint,
         overlay: Overlay,
     ) -> None:
-        self.peers, self.overlay = peers, overlay
+        self.peers, self.overlay, self.observers = peers, overlay, observers
         self.driver = driver
         self.upstream = upstream
         self.inside = inside
@@ -193,22 +195,30 @@ class App:
         }
         return answer(facts, 200 if ready else 503)
 
+    def _check_observer(self, request: Request, *, metrics: bool = False) -> None:
+        self.observers.check(request.scope["server"][1], request.scope["headers"], metrics=metrics)
+
     async def show_metrics(self, request: Request) -> Response:
+        self._check_observer(request, metrics=True)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def asyncapi(self, request: Request) -> Response:
         return answer(asyncapi.document())
 
     async def balancing(self, request: Request) -> Response:
+        self._check_observer(request)
         return answer(self.driver.state.balancing_view())
 
     async def components(self, request: Request) -> Response:
+        self._check_observer(request)
         return answer(self.driver.state.balancing_components())
 
     async def show_overlay(self, request: Request) -> Response:
+        self._check_observer(request)
         return answer(self.overlay.neighbours.view())
 
     async def load(self, request: Request) -> Response:
+        self._check_observer(request)
         return answer(self.driver.state.load_reports.report(self.driver.loop.time()))
 
 
@@ -293,7 +303,8 @@ class Server(WebServer):
                 users = Users(self.driver, CoordinatorUsers(self.reporter))
             else:
                 users = Users(self.driver, held.enter_context(LocalUsers.opened(config)))
-            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1], peers.endpoint, overlay)
+            inside = self.inside.getsockname()[1]
+            self.app = App(self.driver, upstream, users, inside, self._observers(), peers.endpoint, overlay)
 
             def carry_out(command: Upstream) -> None:
                 if not overlay.live.carry_out(command):
@@ -328,6 +339,13 @@ class Server(WebServer):
             await upstream.stop()
         finally:
             held.close()
+
+    def _observers(self) -> Observers:
+        config = self.settings
+        here = {self.public.getsockname()[1]} if _only_here(config, self.public) else set()
+        if is_loopback_url(address(self.inside)) and (not config.inside_url or is_loopback_url(config.inside_url)):
+            here.add(self.inside.getsockname()[1])
+        return Observers(config.observer_token, frozenset(here), open_metrics=config.open_metrics)
 
     def _peers(self, own: PartKey, at: PeerAddress) -> PeerParts:
         config = self.settings

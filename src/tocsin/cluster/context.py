@@ -114,11 +114,19 @@ class ClusterContext:
         Its dataset and the channels that read it are failing from now on."""
         text = error.message if isinstance(error, TocsinError) else message_of(error)
         for store in stores:
-            if store.mark(store.unreadable(segment for segment in store.base if segment.path in text)):
-                log.error("%s", store.problem())
-                for callback in self.on_damage:
-                    callback()
-                store.check()
+            self._fail(store, store.unreadable(segment for segment in store.base if segment.path in text))
+
+    def check(self, store: DatasetStore) -> None:
+        """Raise Damaged if the dataset is failing, also by base files that were replaced since they were last read."""
+        store.check()
+        self._fail(store, store.replaced())
+
+    def _fail(self, store: DatasetStore, damaged: Mapping[str, Damaged]) -> None:
+        if store.mark(damaged):
+            log.error("%s", store.problem())
+            for callback in self.on_damage:
+                callback()
+            store.check()
 
     def open_channel(self, channel: Channel) -> SubscriptionTable:
         table = (FeedTable if channel.kind == "feed" else SubscriptionTable)(channel, self.segments)
@@ -149,7 +157,7 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         names = {use.relation.name for use in uses if use.relation.kind == "dataset"}
         stores = {name: context.stores[context.definitions.get(Dataset, name).id] for name in names}
         for store in stores.values():
-            store.check()
+            context.check(store)
         with context.committer.lock:  # no commit is partly visible in the datasets
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()

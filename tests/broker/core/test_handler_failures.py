@@ -59,7 +59,7 @@ EVENTS: list[Any] = [
     ev.UserEnded("ann"),
     ev.UserRevoked("ann", 5.0),
     ev.UsersRestored(),
-    ev.Remembered("ann", 7),
+    ev.Stored([ev.Remembered("ann", 7)]),
     ev.UsersAway(True),
     ev.UserElsewhere("ann"),
     ev.Notified("D", 10, [line(7, 10)]),

@@ -139,7 +139,8 @@ class BESubscriptions:
         if problem is not None:
             self._forbid(session, message, problem, out)
             return
-        request = SessionRequest(session.peer, message, session.user, len(text))
+        permit = (self.access.policy, session.principal)
+        request = SessionRequest(session.peer, message, session.user, len(text), permit)
         self._unanswered(session, request)
         self._request(message.channel, message.args, text, request, out)
 
@@ -281,8 +282,8 @@ class BESubscriptions:
             self.idle_if_unused(subscription)
             return
         message = request.request
-        problem = self.access.refuses(session, "subscribe", message.channel, message.args)
-        if problem is not None:  # the grants have changed meanwhile
+        problem = self._refused_since(session, request)
+        if problem is not None:
             self._forbid(session, message, problem, out)
             self.idle_if_unused(subscription)
             return
@@ -295,24 +296,35 @@ class BESubscriptions:
         else:
             self._attach_session(subscription, session, message, out)
 
+    def _refused_since(self, session: Session, request: SessionRequest) -> Problem | None:
+        """The grants or the token may have changed since the request was permitted."""
+        policy, principal = request.permit
+        if policy is self.access.policy and principal is session.principal:
+            return None
+        return self.access.refuses(session, "subscribe", request.request.channel, request.request.args)
+
     @staticmethod
     def _unanswered(session: Session, request: SessionRequest) -> None:
         session.unanswered += 1
         session.argument_bytes += request.size
 
-    def remembered(self, event: ev.Remembered, out: Out) -> None:
+    def stored(self, event: ev.Stored, out: Out) -> None:
+        for outcome in event.outcomes:
+            self._remembered(*outcome, out)
+
+    def _remembered(self, user: str, id: int, failure: Problem | None, out: Out) -> None:
         """Confirms what waited for the store. A subscription may have ended, or its grant, or the session."""
-        subscription = self.by_id.get(event.subscription)
-        if event.problem is not None and subscription is not None:
-            self._end_for(event.user, subscription, event.problem, out)
-        for request in self.durable.stored(event.user, event.subscription):
+        subscription = self.by_id.get(id)
+        if failure is not None and subscription is not None:
+            self._end_for(user, subscription, failure, out)
+        for request in self.durable.stored(user, id):
             session = self._waited(request)
             if session is None:
                 continue
-            message, problem = request.request, event.problem
-            if subscription is None or not self.durable.has(event.user, event.subscription):
+            message, problem = request.request, failure
+            if subscription is None or not self.durable.has(user, id):
                 problem = problem or Problem("not_found", f"the subscription to {message.channel} has ended")
-            problem = problem or self.access.refuses(session, "subscribe", message.channel, message.args)
+            problem = problem or self._refused_since(session, request)
             if problem is not None or subscription is None:
                 assert problem is not None
                 self._forbid(session, message, problem, out)
@@ -336,7 +348,7 @@ class BESubscriptions:
             return
         new, waiting = self.durable.unstored()
         for user, id in new:
-            self.remembered(ev.Remembered(user, id, STORE_AWAY), out)
+            self._remembered(user, id, STORE_AWAY, out)
         for request in waiting:
             session = self._waited(request)
             if session is not None:

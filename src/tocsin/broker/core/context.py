@@ -42,7 +42,7 @@ class Context:
             self.changed_users[user] = None
 
     def send(self, session: Session, message: Message, out: Out) -> None:
-        self.send_all((session.peer,), message, out)
+        self.send_all(session.alone, message, out)
 
     def send_all(self, peers: tuple[Peer, ...], message: Message, out: Out) -> None:
         data = wire.encode(message)

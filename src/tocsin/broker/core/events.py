@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw, Struct
 
@@ -79,7 +79,7 @@ class Closed(Event, frozen=True):
 
 
 class Received(Event, frozen=True):
-    """The messages of one frame."""
+    """Messages that have arrived together, in their order."""
 
     peer: Peer
     messages: list[FromClient]
@@ -148,12 +148,18 @@ class UsersRestored(Event, frozen=True):
     """All sessions of before the start are restored: BE subscriptions without subscribers may expire."""
 
 
-class Remembered(Event, frozen=True):
-    """Answers Remember and ChangeId: it is stored, or ``problem`` says why not."""
+class Remembered(NamedTuple):
+    """The outcome of one Remember or ChangeId: it is stored, or ``problem`` says why not."""
 
     user: str
     subscription: int
     problem: Problem | None = None
+
+
+class Stored(Event, frozen=True):
+    """Answers Remember and ChangeId, all those that were stored together."""
+
+    outcomes: list[Remembered]
 
 
 class UsersAway(Event, frozen=True):

@@ -68,7 +68,7 @@ class BrokerState:
             ev.UserEnded: self.users.ended,
             ev.UserRevoked: self.users.revoked,
             ev.UsersAway: self.be_subscriptions.users_away,
-            ev.Remembered: self.be_subscriptions.remembered,
+            ev.Stored: self.be_subscriptions.stored,
             ev.UsersRestored: self.be_subscriptions.users_restored,
             ev.UserElsewhere: self.users.elsewhere,
             ev.Notified: self.delivery.notified,

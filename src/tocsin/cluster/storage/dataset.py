@@ -75,6 +75,7 @@ class DatasetStore:
         self._snapshot: DatasetSnapshot | None = None
         self._pins: Counter[str] = Counter()
         self._garbage: set[str] = set()
+        self._stamps: dict[str, tuple[int, int]] = {}  # of base files that were verified
         self._base_frame: tuple[object, DataFrame] | None = None
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -120,6 +121,22 @@ class DatasetStore:
                 self._verify(segment, pages=True)
             except Damaged as error:
                 found[segment.path] = error
+        return found
+
+    def replaced(self) -> dict[str, Damaged]:
+        """The damaged ones of base files that are other files than before: Spark would read missing columns as nulls
+        without an error."""
+        found = {}
+        for segment in () if self.resident else self.base:
+            stamp = self.store.stamp(segment.path)
+            if stamp is None or self._stamps.get(segment.path) == stamp:
+                continue
+            try:
+                self._verify(segment)
+            except Damaged as error:
+                found[segment.path] = error
+            else:
+                self._stamps[segment.path] = stamp
         return found
 
     def mark(self, damaged: Mapping[str, Damaged]) -> bool:
@@ -174,6 +191,8 @@ class DatasetStore:
             self._garbage.update(removed)
             unused = [path for path in self._garbage if not self._pins[path]]
             self._garbage.difference_update(unused)
+            here = {each.path for each in self.base}
+            self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in here}
         self.store.delete(unused)
 
     # -- reads -------------------------------------------------------------------------------------------------------

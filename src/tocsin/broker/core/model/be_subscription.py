@@ -15,6 +15,7 @@ from tocsin.broker.core.events import Args, FeedColumn, Line, Peer
 from tocsin.broker.core.model.cache import Recent
 from tocsin.broker.core.model.matcher import Matcher
 from tocsin.broker.core.model.rate import Rate
+from tocsin.identity.grants import Policy, Principal
 from tocsin.wire.messages import Gap, Subscribe, encode, notify_template, with_publication
 from tocsin.wire.position import Position
 
@@ -33,12 +34,13 @@ class DurableRequest(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """Asks for it on a connection."""
+    """Asks for it on a connection. ``permit``: the grants and the principal by which it is allowed."""
 
     peer: Peer
     request: Subscribe
     user: str | None = None
     size: int = 0
+    permit: tuple[Policy | None, Principal | None] = (None, None)
 
 
 class PreviousIds(NamedTuple):

@@ -15,7 +15,8 @@ LIVE = -1
 
 
 class Session(Struct, eq=False):
-    """``subscriptions`` maps a BE subscription to LIVE, or to the last execution that was sent."""
+    """``subscriptions`` maps a BE subscription to LIVE, or to the last execution that was sent. ``alone``: the one
+    audience of what only this peer gets."""
 
     peer: Peer
     address: str
@@ -36,3 +37,7 @@ class Session(Struct, eq=False):
     queued_bytes: int = 0
     alternatives: dict[str, str] | None = None  # as the client knows them
     publishes: frozenset[str] = frozenset()  # feeds, in lower case
+    alone: tuple[Peer, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.alone = (self.peer,)
