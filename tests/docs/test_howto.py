@@ -21,7 +21,9 @@ ELSEWHERE = [ROOT / "README.md", ROOT / "examples" / "README.md", ROOT / "src/to
 PAGES = sorted([*DOCS.rglob("*.md"), *ELSEWHERE])
 
 
-@pytest.mark.parametrize("name", ["add-a-channel", "feed-files", "operate", "run-brokers", "subscribe-from-python"])
+@pytest.mark.parametrize(
+    "name", ["add-a-channel", "content-or-channel", "feed-files", "operate", "run-brokers", "subscribe-from-python"]
+)
 def test_every_command_does_what_the_page_says(shell: Shell, name: str) -> None:
     assert shell.run_page(DOCS / "how-to" / f"{name}.md") > 2
 
