@@ -71,31 +71,12 @@ def one_broker_is_notified_of_a_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReferenceCluster, "append", first_only)
 
 
-def a_condition_of_a_removed_subscription_is_given_to_the_next(patch: pytest.MonkeyPatch) -> None:
-    def forgetful(self: Matcher, id: int) -> None:
-        slot = self._slots.pop(id, None)
-        if slot is not None:
-            self._free.append(slot)
-
-    def add(self: Matcher, id: int, args: Any) -> tuple[str, ...]:
-        if self._free:
-            slot = self._free.pop()
-            self._ids[slot], self._slots[id] = id, slot
-            return ()
-        return original(self, id, args)
-
-    original = Matcher.add
-    patch.setattr(Matcher, "remove", forgetful)
-    patch.setattr(Matcher, "add", add)
-
-
 BROKEN = [
     (only_the_first_record_of_a_commit_is_matched, "its own", 0),
     (a_commit_that_comes_without_records_counts_as_delivered, "nothing is lost", 0),
     (conditions_of_before_a_restart_are_not_matched, "nothing is lost", 0),
     (a_replay_begins_one_commit_too_late, "nothing is lost", 0),
     (one_broker_is_notified_of_a_commit, "nothing is lost", 0),
-    (a_condition_of_a_removed_subscription_is_given_to_the_next, "its own", 0),
 ]
 
 

@@ -107,10 +107,11 @@ def _functions(session: Session) -> list[Row]:
 def _channels(session: Session) -> list[Row]:
     last: dict[int, int] = dict(session.rows("SELECT channel, last FROM progress"))
     counts: dict[int, int] = dict(session.rows("SELECT channel, count(*) FROM subscriptions GROUP BY channel"))
+    heads: dict[int | None, int] = dict(session.rows("SELECT dataset, head FROM heads"))
     return [
         (
             *(c.id, c.name, c.kind, c.push, _signature(c.parameters), c.function, c.body, c.period, c.retention),
-            *(_time(c.created), c.state, c.error, last[c.id], counts.get(c.id, 0)),
+            *(_time(c.created), c.state, c.error, heads.get(c.dataset, last[c.id]), counts.get(c.id, 0)),
         )
         for c in _all(session, Channel)
     ]
