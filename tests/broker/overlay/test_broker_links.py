@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import pytest
 from overlay_lab import free_port, overlay, roles, up
-from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
-from websockets.typing import Subprotocol
-
-from tocsin.wire.links import LINK_PATH, LINK_SUBPROTOCOL
 
 
 def test_roles_convert_when_the_third_broker_joins_and_a_cycle_is_refused(tmp_path):
@@ -28,6 +23,7 @@ def test_roles_convert_when_the_third_broker_joins_and_a_cycle_is_refused(tmp_pa
         assert len(net.until("b", lambda view: up(view) == {"a", "c"})["brokers"]) == 4
 
 
+@pytest.mark.slow
 def test_a_link_heals_when_the_broker_in_the_middle_is_killed(tmp_path):
     with overlay(tmp_path) as net:
         net.start("a")
@@ -43,6 +39,7 @@ def test_a_link_heals_when_the_broker_in_the_middle_is_killed(tmp_path):
         assert net.view("b")["epoch"] > before
 
 
+@pytest.mark.slow
 def test_two_brokers_with_one_name_are_refused(tmp_path):
     with overlay(tmp_path) as net:
         net.start("a")
@@ -59,23 +56,10 @@ def test_two_brokers_with_one_name_are_refused(tmp_path):
         assert up(net.view("a")) == {"b"} and up(net.view("first")) == {"a"}
 
 
+@pytest.mark.slow
 def test_a_broker_is_not_its_own_neighbour(tmp_path):
     with overlay(tmp_path) as net:
         net.inside["a"] = free_port()
         net.start("a", "a")
         view = net.until("a", lambda view: view["problems"])
         assert "known as a" in str(view["problems"])
-
-
-def test_only_a_broker_that_has_joined_opens_a_link(tmp_path):
-    with overlay(tmp_path) as net:
-        net.start("a")
-        at = net.url("a").replace("http", "ws", 1) + LINK_PATH
-        for headers in ({}, {"tocsin-part": "x.y.z"}):
-            with pytest.raises(InvalidStatus) as refused:
-                connect(at, subprotocols=[Subprotocol(LINK_SUBPROTOCOL)], additional_headers=headers, proxy=None)
-            assert refused.value.response.status_code == 401
-        public = net.brokers["a"].url.replace("http", "ws", 1) + LINK_PATH
-        with pytest.raises(InvalidStatus) as refused:
-            connect(public, subprotocols=[Subprotocol(LINK_SUBPROTOCOL)], proxy=None)
-        assert refused.value.response.status_code == 404

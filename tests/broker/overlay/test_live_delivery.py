@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from broker_lab import Speaker
 from overlay_lab import Overlay, overlay, roles
 
@@ -76,6 +77,7 @@ def test_a_publication_goes_through_three_brokers_to_what_it_matches(tmp_path):
         ]
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_killed_is_a_gap_and_publications_flow_again(tmp_path):
     with overlay(tmp_path) as net:
         tree(net)
@@ -94,6 +96,7 @@ def test_a_broker_that_is_killed_is_a_gap_and_publications_flow_again(tmp_path):
         assert len(seen) == len(set(seen)) and seen == sorted(seen)
 
 
+@pytest.mark.slow
 def test_clients_migrate_when_the_third_broker_makes_roles(tmp_path):
     """With the SDK: a subscriber at the broker that becomes a head, and a publisher at one that becomes an edge."""
     with overlay(tmp_path) as net:
@@ -124,3 +127,22 @@ async def _migrates(net: Overlay) -> None:
         reading.cancel()
         assert roles(net.view("b")) == {"a": "edge", "b": "head", "c": "edge"}
         assert found == sorted(set(found))  # once, and in order
+
+
+@pytest.mark.slow
+def test_five_brokers_deliver_across_a_tree_in_order(tmp_path):
+    """a – b – c, with d and e at c."""
+    with overlay(tmp_path) as net:
+        for name, *neighbours in (("a",), ("b", "a"), ("c", "b"), ("d", "c"), ("e", "c")):
+            net.start(name, *neighbours, live_feeds=FEEDS, role="both")
+        net.until_known("a", "b", "c", "d", "e")
+        readers = [subscribe(net, name, "kind = 'probe' OR severity > 0") for name in ("d", "e", "b")]
+        publisher = Speaker(net.brokers["a"].url)
+        for reader in readers:
+            reached(net, publisher, reader)
+        assert publish(publisher, *({"kind": "fire", "severity": n} for n in range(1, 201)))["accepted"] == 200
+        for reader in readers:
+            found: list[int] = []
+            while len(found) < 200:
+                found += [each["severity"] for each in reader.next("notify")["results"] if each["severity"]]
+            assert found == list(range(1, 201))

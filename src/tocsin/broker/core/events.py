@@ -241,13 +241,14 @@ class Subscribed(Event, frozen=True):
     """Answers Subscribe: an id or a problem for each, in order.
 
     The data cluster notifies this broker of every execution after ``position`` that has results for one of them.
-    ``columns``: those of a feed's records, which their conditions are about.
+    ``columns``: those of a feed's records, which their conditions are about. ``warnings`` about them, by id.
     """
 
     channel: str
     outcomes: list[int | Problem]
     position: Position = START
     columns: tuple[FeedColumn, ...] = ()
+    warnings: dict[int, tuple[str, ...]] = {}
 
 
 class Unsubscribed(Event, frozen=True):

@@ -140,9 +140,10 @@ class LiveFeeds:
             return False
         match command:
             case do.Subscribe():
-                outcomes = [self._subscribe(feed, args) for args in command.args]
-                now = self._next()
-                self._shell.later(core.Subscribed(command.channel, outcomes, Position(EPOCH, now)))
+                warnings: dict[int, tuple[str, ...]] = {}
+                outcomes = [self._subscribe(feed, args, warnings) for args in command.args]
+                now = Position(EPOCH, self._next())
+                self._shell.later(core.Subscribed(command.channel, outcomes, now, warnings=warnings))
             case do.Unsubscribe():
                 for id in command.subscriptions:
                     self._withdraw(id)
@@ -153,12 +154,14 @@ class LiveFeeds:
                 self._shell.later(core.FetchGap(command.job, Position(EPOCH, first)))
         return True
 
-    def _subscribe(self, feed: LiveFeed, args: core.Args) -> int | Problem:
+    def _subscribe(self, feed: LiveFeed, args: core.Args, warnings: dict[int, tuple[str, ...]]) -> int | Problem:
         try:
             condition = Condition.parse(where(args).strip() or ALL, feed.attributes)
         except TocsinError as error:
             return Problem(error.code, error.message, error.hint)
         id = subscription_id(feed, condition)
+        if condition.warnings:
+            warnings[id] = condition.warnings
         if id not in self._subscribed:
             self._subscribed[id] = feed.name.lower()
             self._shell.route(ev.SubscribeFeed(READER, str(id), feed.name, condition))
