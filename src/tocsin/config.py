@@ -279,6 +279,10 @@ class BrokerBalancing(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
 
+#: Whom a broker of an overlay serves.
+OverlayRole = Literal["auto", "head", "edge", "both"]
+
+
 class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     """One broker."""
 
@@ -322,6 +326,21 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     ] = ""
     open_metrics: Annotated[bool, about("whether `/metrics` needs no token, for scrapers on other machines")] = False
     fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
+    neighbours: Annotated[
+        tuple[str, ...],
+        about("addresses of the inner ports of brokers that it connects to, for an overlay that routes by content"),
+    ] = ()
+    role: Annotated[
+        OverlayRole,
+        about(
+            "in the overlay: `head` serves publishers, `edge` subscribers, `both` all of them; `auto` follows from the "
+            "number of neighbours"
+        ),
+    ] = "auto"
+    live_feeds: Annotated[
+        dict[str, str],
+        about("live feeds that it has without a data cluster: by name, an advertisement in PADRES' notation"),
+    ] = field(default_factory=dict)
     balancing: BrokerBalancing = field(default_factory=BrokerBalancing)
     identity: IdentityConfig = field(default_factory=IdentityConfig)
     limits: BrokerLimits = field(default_factory=BrokerLimits)

@@ -1,4 +1,4 @@
-"""The tables of docs/reference/protocol.md, made from the message types and close codes.
+"""The tables of docs/reference/protocol.md and links.md, made from the message types and close codes.
 
 ``python tests/docs/protocol_tables.py`` updates them.
 """
@@ -11,19 +11,19 @@ from typing import Any
 from pages import DOCS
 from reference_pages import table, typed
 
-from tocsin.wire.asyncapi import BROKERS, CLIENTS, Kind, schemas, summary, tag
+from tocsin.wire.asyncapi import BROKERS, CLIENTS, LINKS, Kind, schemas, summary, tag
 from tocsin.wire.close_codes import CLOSES
 
-PAGE = DOCS / "reference" / "protocol.md"
+PAGE, LINKS_PAGE = (DOCS / "reference" / name for name in ("protocol.md", "links.md"))
 _MESSAGES = re.compile(r"(<!-- messages: (\w+); .*? -->\n).*?(<!-- /messages -->)", re.DOTALL)
 _CLOSES = re.compile(r"(<!-- closes: .*? -->\n).*?(<!-- /closes -->)", re.DOTALL)
 
 
-def messages(kinds: tuple[Kind, ...]) -> str:
+def messages(kinds: tuple[Kind, ...], level: str = "###") -> str:
     found = schemas()
     out = []
     for kind in kinds:
-        out += [f"### {tag(kind)}", summary(kind)]
+        out += [f"{level} {tag(kind)}", summary(kind)]
         schema = found[kind.__name__]
         rows = [
             [f"`{name}`", kind_of(item), "yes" if name in schema["required"] else "", meaning(item)]
@@ -59,10 +59,14 @@ def closes() -> str:
 
 
 def current(text: str) -> str:
-    sides = {"client": CLIENTS, "broker": BROKERS}
-    text = _MESSAGES.sub(lambda found: found[1] + messages(sides[found[2]]) + found[3], text)
+    sides = {"client": CLIENTS, "broker": BROKERS, "link": LINKS}
+    levels = {"link": "##"}
+    text = _MESSAGES.sub(
+        lambda found: found[1] + messages(sides[found[2]], levels.get(found[2], "###")) + found[3], text
+    )
     return _CLOSES.sub(lambda found: found[1] + closes() + found[2], text)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(current(PAGE.read_text()))
+    for page in (PAGE, LINKS_PAGE):
+        page.write_text(current(page.read_text()))

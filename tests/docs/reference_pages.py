@@ -261,6 +261,8 @@ def typed(schema: dict[str, Any]) -> str:
         words = [f"`{word}`" for word in schema["enum"] if word is not None]
         return " or ".join(words) if len(words) <= 4 else "string"
     if schema.get("type") == "array":
+        if "prefixItems" in schema:
+            return "array of " + ", ".join(map(typed, schema["prefixItems"]))
         return f"array of {typed(schema.get('items', {}))}"
     return str(schema.get("type", "any"))
 

@@ -52,3 +52,12 @@ def test_brokers_balance_among_themselves_as_the_page_says(tmp_path: Path) -> No
             for name in ("east.pid", "west.pid"):
                 with contextlib.suppress(OSError, ValueError):
                     os.kill(int((tmp_path / name).read_text()), signal.SIGKILL)
+
+
+def test_brokers_form_an_overlay_as_the_page_says(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as held:
+        free = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(6)]
+        ports = [str(sock.getsockname()[1]) for sock in free]
+    with Shell("http://127.0.0.1:8480", "http://127.0.0.1:8481", tmp_path) as shell:
+        shell.ports = dict(zip(("8491", "8492", "8493", "8591", "8592", "8593"), ports, strict=True))
+        assert shell.run_page(DOCS / "how-to" / "connect-brokers.md") > 5

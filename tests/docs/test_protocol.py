@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from broker_lab import Broker, Speaker, broker
 from pages import DOCS, check, conversations
-from protocol_tables import PAGE, current
+from protocol_tables import LINKS_PAGE, PAGE, current
 from websockets.exceptions import ConnectionClosed
 
 from served import environment
@@ -25,7 +25,9 @@ _NUMBER = re.compile(r'("subscription": ?|"epoch": ?|subscription=|\bid: |no sub
 def test_the_protocol_tables_match_the_code() -> None:
     text = PAGE.read_text()
     assert "### subscribe" in text and "4102" in text
-    assert current(text) == text, "run: python tests/docs/protocol_tables.py"
+    assert "## link_hello" in LINKS_PAGE.read_text()
+    for page in (PAGE, LINKS_PAGE):
+        assert current(page.read_text()) == page.read_text(), "run: python tests/docs/protocol_tables.py"
 
 
 # -- the conversations -------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tocsin.broker.transport.websocket import PATH
 from tocsin.wire import messages as wire
 from tocsin.wire.asyncapi import ADDRESS, ANSWERS, BROKERS, CLIENTS, document, tag, text
 from tocsin.wire.close_codes import CLOSES
+from tocsin.wire.links import CARRIERS, LinkBase
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "asyncapi.json"
 
@@ -139,8 +140,8 @@ def test_every_schema_is_valid_json_schema(made):
 
 def test_the_document_lists_every_message_with_its_sender(made):
     received = {f"receive_{tag(kind)}" for kind in CLIENTS}
-    assert set(made["operations"]) == received | {f"send_{tag(kind)}" for kind in BROKERS}
-    assert len(made["components"]["messages"]) == len(wire.Message.__subclasses__())
+    assert set(made["operations"]) == received | {f"send_{tag(kind)}" for kind in (*BROKERS, *CARRIERS)}
+    assert len(made["components"]["messages"]) == len(wire.Message.__subclasses__()) + len(LinkBase.__subclasses__())
 
 
 def test_the_document_lists_every_close_code(made):

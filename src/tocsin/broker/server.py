@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -25,8 +26,14 @@ from starlette.routing import Route, Router
 
 from tocsin.broker.core.balancing.peer_balancer import check, reconfigured
 from tocsin.broker.core.events import DrainSelf
+from tocsin.broker.core.instructions import Upstream
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.observers import Observers
+from tocsin.broker.overlay.epoch_store import next_epoch
+from tocsin.broker.overlay.link_socket import LinkSocket
+from tocsin.broker.overlay.live_feeds import live_feeds
+from tocsin.broker.overlay.neighbours import Neighbours
+from tocsin.broker.overlay.overlay import Overlay
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.handshake import PATH
 from tocsin.broker.transport.notify_endpoint import NOTIFY_BYTES, NotificationReceiver, NotifyEndpoint
@@ -34,6 +41,7 @@ from tocsin.broker.transport.rest import Rest
 from tocsin.broker.transport.websocket import WebSocket
 from tocsin.broker.upstream.heartbeat_http import HeartbeatClient
 from tocsin.broker.upstream.http_client import UpstreamClient
+from tocsin.broker.upstream.introduction import Introduction
 from tocsin.broker.upstream.peer_client import PeerClient
 from tocsin.broker.upstream.peer_endpoint import PeerEndpoint
 from tocsin.broker.upstream.peer_store import PeerStore
@@ -49,7 +57,10 @@ from tocsin.http.responses import answer
 from tocsin.http.server import Protocol, WebServer, address, no_such_path
 from tocsin.http.tls import Tls
 from tocsin.identity.part_keys import PartKey, Peer
+from tocsin.overlay.content.router import Router as ContentRouter
+from tocsin.overlay.content.settings import Settings
 from tocsin.wire import asyncapi
+from tocsin.wire.links import LINK_PATH
 from tocsin.wire.reports import PeerAddress
 from tocsin.wire.tickets import TicketVerifier
 
@@ -57,6 +68,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds that requests get to finish after the signal to stop.
 GRACE = 10
+#: A connection loses nothing while it lasts, and its end is known.
+LINKS = Settings(resend_after=5.0)
 
 
 def make_home(home: Path) -> None:
@@ -89,17 +102,19 @@ class HandOver(Protocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._stop_waiting()
-        self.ws_protocol_class: Any = partial(self.ws_protocol_class, address=client_of(self.scope))
+        place = ((self.scope["server"] or ("", None))[1], self.url.partition(b"?")[0].decode("latin-1"))
+        self.ws_protocol_class: Any = partial(self.ws_protocol_class, address=client_of(self.scope), place=place)
         super().handle_websocket_upgrade()
         # The parser and the protocol hold each other: 10 kB a connection until they are collected.
         self.parser = self.scope = self.headers = None  # type: ignore[assignment]
 
 
 class PeerParts(NamedTuple):
-    """To other brokers, and from them."""
+    """To other brokers, and from them. ``client``: of a broker that balances with them."""
 
-    client: PeerClient
+    client: PeerClient | None
     endpoint: PeerEndpoint
+    overlay: Overlay
 
 
 class App:
@@ -112,10 +127,10 @@ class App:
         users: Users,
         inside: int,
         observers: Observers,
-        peers: PeerEndpoint | None = None,
+        peers: PeerEndpoint,
+        overlay: Overlay,
     ) -> None:
-        self.peers = peers
-        self.observers = observers
+        self.peers, self.overlay, self.observers = peers, overlay, observers
         self.driver = driver
         self.upstream = upstream
         self.inside = inside
@@ -133,6 +148,7 @@ class App:
                 Route("/balancing", self.balancing, methods=["GET"]),
                 Route("/balancing/components", self.components, methods=["GET"]),
                 Route("/asyncapi.json", self.asyncapi, methods=["GET"]),
+                Route("/overlay", self.show_overlay, methods=["GET"]),
             ],
             redirect_slashes=False,
             default=no_such_path,
@@ -142,7 +158,7 @@ class App:
         if scope["type"] != "http":
             return
         app: Any = self.notify if scope["path"] == "/notify" else self.router
-        if self.peers is not None and scope["path"].startswith("/peers/") and scope["server"][1] == self.inside:
+        if scope["path"].startswith("/peers/") and scope["server"][1] == self.inside:
             app = self.peers.router
         await handle(app, scope, receive, send)
 
@@ -197,6 +213,10 @@ class App:
         self._check_observer(request)
         return answer(self.driver.state.balancing_components())
 
+    async def show_overlay(self, request: Request) -> Response:
+        self._check_observer(request)
+        return answer(self.overlay.neighbours.view())
+
     async def load(self, request: Request) -> Response:
         self._check_observer(request)
         return answer(self.driver.state.load_reports.report(self.driver.loop.time()))
@@ -219,6 +239,8 @@ class Server(WebServer):
         self.again = again
         if not config.anonymous and not _only_here(config, public):
             config = structs.replace(config, anonymous="none")
+        elif not config.anonymous and not config.cluster:
+            config = structs.replace(config, anonymous="all")
         self.settings = config
         self.public, self.inside = public, inside
         self.tell = tell
@@ -242,7 +264,12 @@ class Server(WebServer):
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.app(scope, receive, send)
 
-    def websocket(self, config: Any, server_state: Any, app_state: Any, address: str) -> WebSocket:
+    def websocket(
+        self, config: Any, server_state: Any, app_state: Any, address: str, place: tuple[int | None, str]
+    ) -> WebSocket | LinkSocket:
+        """``place``: port and path."""
+        if place == (self.inside.getsockname()[1], LINK_PATH):
+            return self.overlay.neighbours.accept()
         return WebSocket(self.driver, address)
 
     def subscribers(self) -> int:
@@ -267,7 +294,9 @@ class Server(WebServer):
             url = config.inside_url or address(self.inside, tls=bool(config.tls_certificate))
             upstream = UpstreamClient(self.driver, url.rstrip("/") + "/notify", data_cluster, self.tls)
             public = config.public_url or address(self.public, tls=bool(config.tls_certificate))
-            peers = self._peers(own, PeerAddress(public, url)) if config.balancing.mode == "peers" else None
+            peers = self._peers(own, PeerAddress(public, url))
+            self.overlay = overlay = peers.overlay
+            upstream.is_live, upstream.on_feeds = overlay.live.find, lambda feeds: overlay.define(live_feeds(feeds))
             if config.coordinator:
                 coordinator = Peer("coordinator", own, config.join_secret)
                 self.reporter = HeartbeatClient(self.driver, tickets, public, coordinator, self.tls, inside=url)
@@ -275,13 +304,22 @@ class Server(WebServer):
             else:
                 users = Users(self.driver, held.enter_context(LocalUsers.opened(config)))
             inside = self.inside.getsockname()[1]
-            self.app = App(self.driver, upstream, users, inside, self._observers(), peers and peers.endpoint)
-            self.driver.start(upstream.carry_out, users.exchange, peers and peers.client.carry_out)
-            upstream.start()
+            self.app = App(self.driver, upstream, users, inside, self._observers(), peers.endpoint, overlay)
+
+            def carry_out(command: Upstream) -> None:
+                if not overlay.live.carry_out(command):
+                    upstream.carry_out(command)
+
+            self.driver.start(carry_out, users.exchange, None if peers.client is None else peers.client.carry_out)
+            if config.cluster:
+                upstream.start()
+            else:
+                upstream.alone()
             users.start()
             if self.reporter is not None:
                 self.reporter.start()
-            if peers is not None:
+            overlay.start()
+            if peers.client is not None:
                 peers.client.start()
                 for number, undo in ((signal.SIGUSR1, False), (signal.SIGUSR2, True)):
                     loop.add_signal_handler(number, self.driver.handle, DrainSelf(undo))
@@ -293,7 +331,8 @@ class Server(WebServer):
             await self.serve([self.public])
             waiting.cancel()
             await users.stop()
-            if peers is not None:
+            await overlay.stop()
+            if peers.client is not None:
                 await peers.client.stop()
             if self.reporter is not None:
                 await self.reporter.stop()
@@ -310,9 +349,23 @@ class Server(WebServer):
 
     def _peers(self, own: PartKey, at: PeerAddress) -> PeerParts:
         config = self.settings
-        store = PeerStore(Path(config.home) / f"{quote(config.name, safe='')}.peers.json")
-        client = PeerClient(self.driver, own, at, store, config.join_secret, self.tls)
-        return PeerParts(client, PeerEndpoint(self.driver, own, at, store, config.join_secret))
+        home, name = Path(config.home), quote(config.name, safe="")
+        store = PeerStore(home / f"{name}.peers.json")
+        endpoint = PeerEndpoint(self.driver, own, at, store, config.join_secret)
+        router = ContentRouter(
+            config.name,
+            epoch=next_epoch(home / f"{name}.epoch", time.time()),
+            rng=Random(),
+            settings=LINKS,
+            pin=None if config.role == "auto" else config.role,
+            url=at.url,
+        )
+        introduction = Introduction(own, at, store, config.join_secret)
+        neighbours = Neighbours(router, config.neighbours, introduction, endpoint, self.tls)
+        client = None
+        if config.balancing.mode == "peers":
+            client = PeerClient(self.driver, own, at, store, config.join_secret, self.tls)
+        return PeerParts(client, endpoint, Overlay(self.driver, neighbours, config.live_feeds))
 
     def reconfigure(self) -> None:
         """Balance as the configuration says now; if it cannot, go on as before."""

@@ -18,6 +18,7 @@ from tocsin.cli.components import show_components, use_strategy
 from tocsin.cli.coordinator_options import COORDINATOR, CoordinatorToken, Where
 from tocsin.cli.http import Client, bearer, path
 from tocsin.cli.output import URL, Json, Token, Url, out, print_json, print_line, print_table
+from tocsin.cli.overlay_view import drawing
 from tocsin.cli.peers import show_peers
 from tocsin.errors import TocsinError
 
@@ -214,7 +215,7 @@ def screen(found: dict[str, Any]) -> Group:
             f"{each['lagging']}",
             f"{each['leaving']}",
         )
-    return Group(head, table)
+    return Group(head, table, *drawing(found["brokers"]))
 
 
 def shown_strategy(found: dict[str, Any]) -> str:

@@ -33,6 +33,12 @@ def broker(
     ] = None,
     inside_url: Annotated[str | None, typer.Option(help="Address of that port for the data cluster.")] = None,
     coordinator: Annotated[str | None, typer.Option(help="Address of the coordinator, if there is one.")] = None,
+    neighbours: Annotated[
+        str | None, typer.Option(help="Inner ports of brokers to connect to, separated by commas, for an overlay.")
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option(help="In the overlay: auto, head (publishers), edge (subscribers) or both.")
+    ] = None,
     anonymous: Anonymous = None,
     processes: Annotated[int | None, typer.Option(min=1, max=256, help="Processes that share the port.")] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file; see `tocsin config --broker`.")] = None,
@@ -64,6 +70,8 @@ def broker(
         inside_port=inside_port,
         inside_url=inside_url,
         coordinator=coordinator,
+        neighbours=None if neighbours is None else [each.strip() for each in neighbours.split(",") if each.strip()],
+        role=role,
         processes=processes,
         anonymous=anonymous,
     )
@@ -102,6 +110,8 @@ def run_several(options: settings.BrokerConfig, port: int, config: str | None, j
     if options.balancing.mode == "peers":
         hint = "start each broker on another port"
         raise UserError("brokers that balance among themselves cannot share a port", hint=hint)
+    if options.neighbours:
+        raise UserError("brokers of an overlay cannot share a port", hint="start each broker on another port")
     if options.coordinator:
         # The coordinator names one broker, but on a shared port the kernel may choose another.
         hint = "start each broker on another port, or leave out the coordinator"

@@ -47,6 +47,9 @@ def up(
             "brokers. 0 takes free ones.",
         ),
     ] = PORT,
+    overlay: Annotated[
+        bool, typer.Option("--overlay", help="Connect all brokers to the first one, for live feeds.")
+    ] = False,
     anonymous: Anonymous = None,
     config: Annotated[str | None, typer.Option(help="A TOML file for the data cluster; see `tocsin config`.")] = None,
     ready_file: Annotated[Path | None, typer.Option(help="Write the addresses here, as JSON, once all is up.")] = None,
@@ -69,7 +72,9 @@ def up(
     console = Console(highlight=False, soft_wrap=True)
     with terminable(), Progress(console, json) as progress:
         try:
-            options = Options(home=home, brokers=brokers, port=port, config=config, anonymous=anonymous or "")
+            options = Options(
+                home=home, brokers=brokers, port=port, config=config, anonymous=anonymous or "", overlay=overlay
+            )
             with LocalDeployment(options, progress.show) as deployment:
                 for name, text in scripts:
                     run_script(deployment, name, text, progress, json)

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from tocsin.errors import Conflict
+
 
 class Column(Struct, frozen=True):
     """``type`` is Spark DDL, normalised to lower case: ``array<struct<a:int,b:string>>``."""
@@ -33,14 +35,29 @@ class Dataset(Struct, frozen=True):
     active: bool = False
 
 
+#: The type of a feed without a dataset: brokers take its publications and deliver them.
+LIVE = "live"
+
+
 class Feed(Struct, frozen=True):
-    """``options['type']`` is ``http`` (posts) or ``file`` (new files in a directory: path, format, …)."""
+    """``options['type']`` is ``http`` (posts), ``file`` (new files in a directory: path, format, …), or ``live``: then
+    the options have its columns."""
 
     id: int
     name: str
     options: dict[str, Any]
     dataset: str | None = None
     running: bool = False
+
+    @property
+    def live(self) -> bool:
+        return bool(self.options.get("type") == LIVE)
+
+    def check_stored(self) -> None:
+        """Raises Conflict for a live feed."""
+        if self.live:
+            hint = "publish and subscribe to it at a broker; CREATE FEED without columns makes one with a dataset"
+            raise Conflict(f"feed {self.name!r} is live, so that it has no dataset", hint=hint, feed=self.name)
 
 
 class Function(Struct, frozen=True):

@@ -394,6 +394,19 @@ class DataCluster:
 
     # -- channels and results ----------------------------------------------------------------------------------------
 
+    def feeds_described(self) -> list[dict[str, Any]]:
+        """All feeds; ``columns`` are those of a live one, or of its dataset."""
+        names = self.context.definitions
+        found = []
+        for feed in names.all(Feed):
+            dataset = None if feed.dataset is None else names.find(Dataset, feed.dataset)
+            columns = feed.options["columns"] if feed.live else [] if dataset is None else dataset.columns
+            kind = feed.options.get("type", "http")
+            found.append(
+                {"name": feed.name, "type": kind, "dataset": feed.dataset, "running": feed.running, "columns": columns}
+            )
+        return found
+
     def channels(self) -> list[dict[str, Any]]:
         return [self._channel(channel) for channel in self.context.definitions.all(Channel)]
 

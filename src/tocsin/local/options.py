@@ -19,6 +19,7 @@ class Options(Struct, frozen=True, kw_only=True):
     ``cluster``: the command that starts a data cluster; ``config``: a file with its settings.
     ``anonymous``: what clients without a token may do; '' leaves it to the parts. ``brief``: the
     deployment will run for minutes only, so Spark's JVM compiles quickly instead of well.
+    ``overlay``: brokers connect to the first one, which is the head.
     """
 
     home: str = ""
@@ -32,3 +33,4 @@ class Options(Struct, frozen=True, kw_only=True):
     config: str | None = None
     anonymous: Anonymous = ""
     brief: bool = False
+    overlay: bool = False

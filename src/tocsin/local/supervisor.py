@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -63,6 +64,7 @@ class Supervisor:
         self.options = options
         self.home = home
         self.brokers: list[str] = []
+        self._inside: dict[str, int] = {}
         self.killed: set[str] = set()
         self.processes: dict[str, ChildProcess] = {}
         self._notify, self._watch, self._location = notify, watch, location
@@ -227,6 +229,12 @@ class Supervisor:
         command = [*TOCSIN, "broker", "--name", name, "--home", str(self.home / "brokers" / name)]
         command += ["--host", self.options.host, "--port", self._port(1 if number == 1 else number + 2)]
         command += ["--cluster", self.cluster, "--coordinator", self.coordinator, *self._anonymous(), "--json"]
+        if self.options.overlay:
+            # Known before it starts, and the same when it starts again.
+            port = self._inside.setdefault(name, free_port())
+            command += ["--inside-port", str(port)]
+            first = self._inside["broker-1"]
+            command += ["--neighbours", f"http://127.0.0.1:{first}"] if number > 1 else []
         env = self._secrets
         if self._location is not None:
             latitude, longitude = await self._location(number)
@@ -323,3 +331,9 @@ def _join_secret(home: Path) -> str:
         return found
     except OSError as error:
         raise StorageError(f"cannot keep the join secret in {file}: {error}", hint="choose another --home") from error
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

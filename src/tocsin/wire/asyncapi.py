@@ -8,14 +8,17 @@ from typing import Any, get_args
 import msgspec
 
 from tocsin import __version__
+from tocsin.wire import links
 from tocsin.wire import messages as wire
 from tocsin.wire.close_codes import CLOSES
 
 ADDRESS = "/v1/ws"
-Kind = type[wire.Message]
+Kind = type[wire.Message] | type[links.LinkBase]
 
 CLIENTS: tuple[Kind, ...] = get_args(wire.FromClient)
 BROKERS: tuple[Kind, ...] = get_args(wire.FromBroker)
+#: Between brokers, both ways: what a link sends, and the messages of its stream.
+LINKS: tuple[Kind, ...] = (*links.CARRIERS, *links.BODIES)
 
 #: What answers a message.
 ANSWERS: dict[Kind, tuple[Kind, ...]] = {
@@ -40,7 +43,7 @@ def summary(kind: Kind) -> str:
 
 
 def schemas() -> dict[str, Any]:
-    kinds = [*CLIENTS, *BROKERS]
+    kinds = [*CLIENTS, *BROKERS, *LINKS]
     return msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")[1]
 
 
@@ -63,14 +66,22 @@ def document() -> dict[str, Any]:
                 "messages": {tag(kind): {"$ref": f"#/components/messages/{tag(kind)}"} for kind in everything},
                 "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},
                 "x-close-codes": [msgspec.to_builtins(close) for close in CLOSES.values()],
-            }
+            },
+            "overlay": {
+                "address": links.LINK_PATH,
+                "description": f"A link of two brokers, subprotocol `{links.LINK_SUBPROTOCOL}`, on the inner port. "
+                "A WebSocket message is one of the first five; the others are the `body` of a `link_frame`.",
+                "messages": {tag(kind): {"$ref": f"#/components/messages/{tag(kind)}"} for kind in LINKS},
+                "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},
+            },
         },
         "operations": {
             **{f"receive_{tag(kind)}": _operation("receive", kind) for kind in CLIENTS},
             **{f"send_{tag(kind)}": _operation("send", kind) for kind in BROKERS},
+            **{f"send_{tag(kind)}": _on_link(kind) for kind in links.CARRIERS},
         },
         "components": {
-            "messages": {tag(kind): _message(kind) for kind in everything},
+            "messages": {tag(kind): _message(kind) for kind in (*everything, *LINKS)},
             "schemas": schemas(),
         },
     }
@@ -92,6 +103,11 @@ def _operation(action: str, kind: Kind) -> dict[str, Any]:
     if kind in ANSWERS:
         found["reply"] = {"channel": _CHANNEL, "messages": [_of_channel(each) for each in ANSWERS[kind]]}
     return found
+
+
+def _on_link(kind: Kind) -> dict[str, Any]:
+    messages = [{"$ref": f"#/channels/overlay/messages/{tag(kind)}"}]
+    return {"action": "send", "channel": {"$ref": "#/channels/overlay"}, "messages": messages}
 
 
 def _of_channel(kind: Kind) -> dict[str, str]:

@@ -239,6 +239,10 @@ class Notify(Message, frozen=True, tag="notify"):
     execution: Execution
     count: Annotated[int, Meta(description="number of results")]
     results: Annotated[list[Any], Meta(description="each one a row of the channel's query")]
+    publication: Annotated[
+        tuple[str, int, int] | None,
+        Meta(description="of a live feed: the broker where it entered, its epoch, and the sequence there"),
+    ] = None
 
 
 class Live(Message, frozen=True, tag="live"):
@@ -281,7 +285,7 @@ class Migrate(Message, frozen=True, tag="migrate"):
 
     broker: Annotated[str, Meta(description="name of the other broker")]
     url: Annotated[str, Meta(description="its address, http or https")]
-    ticket: str
+    ticket: Annotated[str, Meta(description="'' where the other broker needs none")]
 
 
 class Ended(Message, frozen=True, tag="ended"):
@@ -346,6 +350,11 @@ def notify_template(channel: str) -> bytes:
     """
     name = _encoder.encode(channel).replace(b"%", b"%%")
     return b'{"type":"notify","channel":%b,"subscription":%%d,"execution":%%d,"count":%%d,"results":%%b}' % name
+
+
+def with_publication(message: bytes, id: bytes) -> bytes:
+    """A ``notify`` with the id of a live publication, as JSON."""
+    return message[:-1] + b',"publication":' + id + b"}"
 
 
 def decode(data: bytes | str) -> list[FromClient]:

@@ -88,6 +88,11 @@ class LoadReport(Struct, frozen=True, forbid_unknown_fields=True):
     sent: Annotated[
         dict[str, str], Meta(description="subscriber: the broker that this one has sent it to, by agreement of the two")
     ] = field(default_factory=dict)
+    role: Annotated[str, Meta(max_length=16, description="in the overlay: `head`, `edge` or `both`")] = ""
+    links: Annotated[
+        dict[str, tuple[int, int]],
+        Meta(description="neighbour: messages that came over the link since the broker started, and that went"),
+    ] = field(default_factory=dict)
 
 
 class MigrationOrder(Struct, frozen=True):

@@ -218,14 +218,6 @@ def test_a_condition_over_the_limit_of_arguments_is_refused_here(broker):
     assert broker.did(do.Subscribe) == []
 
 
-def test_publications_of_a_feed_that_is_not_stored_are_numbered_here(broker):
-    subscribe(broker, "p", FIRE, 7)
-    broker.handle(ev.Publications("Alarms", [record("fire", 1), record("flood", 1)]))
-    broker.handle(ev.Publications("alarms", [record("fire", 2)]))
-    assert [(id, execution) for id, execution, _ in got(broker, "p")] == [(7, 1), (7, 2)]
-    assert broker.handle(ev.Publications("Other", [record("fire", 2)])) == []
-
-
 def test_a_record_that_cannot_be_matched_costs_a_replay(broker):
     """It does not stop the broker, and no subscriber misses the commit."""
     subscribe(broker, "p", FIRE, 7)

@@ -62,6 +62,12 @@ VARIANTS: list[tuple[str, Statement]] = [
     ),
     ("CREATE DATASET `odd-``name` (`from` int)", CreateDataset("odd-`name", (Column("from", "int"),))),
     ("CREATE FEED f", CreateFeed("f", {"type": "http"})),
+    (
+        "CREATE FEED IF NOT EXISTS f (kind string NOT NULL, n int) LIVE",
+        CreateFeed(
+            "f", {"type": "live"}, (Column("kind", "string", nullable=False), Column("n", "int")), if_not_exists=True
+        ),
+    ),
     ("CREATE FEED f WITH {}", CreateFeed("f", {"type": "http"})),
     (
         'CREATE FEED IF NOT EXISTS f WITH { "type": "file", "path": "/a;}", "options": {"header": true} }',

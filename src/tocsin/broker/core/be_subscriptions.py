@@ -520,6 +520,7 @@ class BESubscriptions:
                 subscription = known
             else:
                 self._add(subscription, outcome, event.position.execution)
+                subscription.warnings = event.warnings.get(outcome, subscription.warnings)
             for request in requests:
                 if isinstance(request, DurableRequest):
                     self._attach(subscription, request, out)

@@ -10,7 +10,7 @@ from tocsin.broker.core.instructions import Pull, Send
 from tocsin.broker.core.model.be_subscription import Channel
 from tocsin.broker.core.model.session import LIVE
 from tocsin.broker.core.replay import Replay
-from tocsin.wire.feed_name import channel_of
+from tocsin.wire.messages import with_publication
 
 #: Deliveries that may wait to be booked; a message of more bytes than this is booked at once.
 UNBOOKED = 256
@@ -51,13 +51,6 @@ class Delivery:
             self._pull(channel, out)
         if not channel.be_subscriptions:
             self.be_subscriptions.remove_unused(channel)
-
-    def publications(self, event: ev.Publications, out: Out) -> None:
-        """Numbered here, in the order in which they come."""
-        channel = self.be_subscriptions.channels.get(channel_of(event.feed).lower())
-        if channel is not None and channel.matcher is not None:
-            channel.notified = channel.delivered = execution = channel.delivered + 1
-            self._deliver(channel.matcher.lines(execution, event.records), out)
 
     def _pull(self, channel: Channel, out: Out) -> None:
         while channel.queue and not channel.pulling:
@@ -103,6 +96,8 @@ class Delivery:
                 entries = ledger.entries
             else:
                 message = subscription.channel.template % (id, execution, line.rows, results)
+                if line.source:
+                    message = with_publication(message, line.source)
             entries.append((subscription, execution, message, results, len(peers), now))
             if peers:
                 out.append(Send(peers, (message,)))

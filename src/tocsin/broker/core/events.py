@@ -23,7 +23,7 @@ class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
     """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread.
 
     ``gap``: why they are lost, if there were any. With ``before``, the execution before it that has results, these are
-    only what is left of it.
+    only what is left of it. ``source``: the id of a live publication, as JSON.
     """
 
     subscription: int
@@ -32,6 +32,7 @@ class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
     results: Raw
     gap: str = ""
     before: int | None = None
+    source: bytes = b""
 
 
 class FeedColumn(Struct, frozen=True):
@@ -227,13 +228,6 @@ class Notified(Event, frozen=True, gc=False, rename={"lines": "results"}):
     records: list[Raw] | None = None
 
 
-class Publications(Event, frozen=True):
-    """Records of a feed that is not stored: they are matched and delivered, and not kept."""
-
-    feed: str
-    records: list[Raw]
-
-
 class Pulled(Event, frozen=True):
     """A part of the answer to Pull. A pull that broke off begins again from its start."""
 
@@ -247,13 +241,14 @@ class Subscribed(Event, frozen=True):
     """Answers Subscribe: an id or a problem for each, in order.
 
     The data cluster notifies this broker of every execution after ``position`` that has results for one of them.
-    ``columns``: those of a feed's records, which their conditions are about.
+    ``columns``: those of a feed's records, which their conditions are about. ``warnings`` about them, by id.
     """
 
     channel: str
     outcomes: list[int | Problem]
     position: Position = START
     columns: tuple[FeedColumn, ...] = ()
+    warnings: dict[int, tuple[str, ...]] = {}
 
 
 class Unsubscribed(Event, frozen=True):

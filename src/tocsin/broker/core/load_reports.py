@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from tocsin.broker.core import events as ev
@@ -58,6 +60,8 @@ class LoadReports:
         self.be_subscriptions, self.users = be_subscriptions, users
         self.departures = Departures()  # that this broker has ordered itself
         self.sent: dict[str, str] = {}  # by subscriber: the broker that it was sent to, for the coordinator
+        #: The role in the overlay, and by neighbour the messages that came and went.
+        self.overlay: Callable[[], tuple[str, dict[str, tuple[int, int]]]] = lambda: ("", {})
         self._outcomes: list[FailedMigration] = []
         self._reported_users: set[str] = set()  # over REST, as the coordinator knows them
 
@@ -94,6 +98,7 @@ class LoadReports:
             sum(session.congested for session in sessions),
             fresh,
             sent,
+            *self.overlay(),
         )
 
     def _subscribers(self, *, full: bool) -> tuple[dict[str, list[int]], list[str]]:

@@ -55,6 +55,8 @@ class Publications:
             self.context.refuse(session, request.id, Problem("busy", message, hint), out)
             return
         self.waiting_bytes += size
+        if request.feed.lower() not in session.publishes:
+            session.publishes |= {request.feed.lower()}
         feed = self._feeds.get(request.feed)
         if feed is None:
             feed = self._feeds[request.feed] = _Feed(request.feed)

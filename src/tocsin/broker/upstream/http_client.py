@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable
@@ -13,7 +14,8 @@ import httpx
 import msgspec
 
 from tocsin.broker.core import instructions as do
-from tocsin.broker.core.events import FeedColumn, Line
+from tocsin.broker.core.events import FeedColumn, GrantsChanged, Line
+from tocsin.broker.core.model.be_subscription import Channel
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost, Refused
@@ -57,11 +59,14 @@ class UpstreamClient:
         self.last_error: str | None = None
         self.protocol = UpstreamProtocol(
             driver.handle,
-            lambda: driver.state.be_subscriptions.channels,
+            self._channels,
             rng or random.Random(),
             settle=lambda settled: self.settled.set() if settled else self.settled.clear(),
             ready=self.registered.set,
         )
+        #: Channels that are none of the data cluster's, and what learns of its live feeds.
+        self.is_live: Callable[[str], object] = lambda channel: False
+        self.on_feeds: Callable[[list[dict[str, Any]]], None] = lambda feeds: None
         self._tasks: set[asyncio.Task[None]] = set()
         self._without_grants = False
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -78,6 +83,12 @@ class UpstreamClient:
         self._spawn(self.protocol.poll())
         if self.driver.config.anonymous != "all":
             self._spawn(self.protocol.follow_grants())
+
+    def alone(self) -> None:
+        """There is no data cluster: nothing is recovered, and nothing can be missed."""
+        self.driver.handle(GrantsChanged(GrantTable()))
+        self.settled.set()
+        self.registered.set()
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -148,6 +159,7 @@ class UpstreamClient:
             case protocol.Register():
                 return await self._register()
             case protocol.ListChannels():
+                await self._feeds()
                 return [
                     protocol.ChannelState(
                         each["name"],
@@ -167,6 +179,16 @@ class UpstreamClient:
                 path = f"{_path(command.channel)}/subscriptions/{command.subscription}"
                 return (await self._json("GET", path))["begins_after"]
         raise AssertionError(command)
+
+    def _channels(self) -> dict[str, Channel]:
+        """Those of the data cluster."""
+        found = self.driver.state.be_subscriptions.channels
+        return {name: channel for name, channel in found.items() if not self.is_live(name)}
+
+    async def _feeds(self) -> None:
+        """A data cluster of before live feeds has no list of them."""
+        with contextlib.suppress(Refused):
+            self.on_feeds((await self._json("GET", "/feeds"))["feeds"])
 
     async def _register(self) -> bool:
         join = self.peer.join(self.notify_url)

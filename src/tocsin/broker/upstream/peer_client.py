@@ -16,12 +16,11 @@ from tocsin.balancing.host.messages import Message
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import PeerAnswered, PeersKnown, PeerUnreachable
 from tocsin.broker.transport.driver import Driver
+from tocsin.broker.upstream.introduction import FAILURES, Introduction
 from tocsin.broker.upstream.peer_store import PeerStore
-from tocsin.errors import Unauthorized
 from tocsin.http.tls import Tls
 from tocsin.identity.part_keys import PartKey, Peer
 from tocsin.wire.backoff import Backoff
-from tocsin.wire.peer_join import PeerJoin, PeerJoined
 from tocsin.wire.reports import PeerAddress
 
 log = logging.getLogger(__name__)
@@ -32,9 +31,6 @@ WAITING = 256
 TIMEOUT = 5.0
 #: Shortest and longest seconds between two tries to join a broker, and tries if it was known before the start.
 RETRY, TRIES = (0.2, 10.0), 20
-
-#: What can go wrong with another broker.
-FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError, msgspec.DecodeError, Unauthorized)
 
 
 class Outbox:
@@ -52,7 +48,7 @@ class PeerClient:
         self, driver: Driver, own: PartKey, address: PeerAddress, store: PeerStore, secret: str, tls: Tls
     ) -> None:
         self.driver, self.own, self.address, self.store = driver, own, address, store
-        self._secret = secret
+        self._introduction = Introduction(own, address, store, secret)
         self._peers: dict[str, Peer] = {}
         self._outboxes: dict[str, Outbox] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -131,28 +127,16 @@ class PeerClient:
             raise OSError(answer.text[:500])
 
     def _peer(self, broker: str, key: str) -> dict[str, str]:
-        peer = self._peers.setdefault(broker, Peer("broker", self.own, self._secret))
+        peer = self._peers.setdefault(broker, self._introduction.peer(key))
         peer.key = key
         return peer.headers | {"content-type": "application/json"}
 
     async def _join(self, inside: str, broker: str | None) -> str:
         """Exchanges keys. ``broker``: who has to be there."""
-        peer = Peer("broker", self.own, self._secret)
-        join = peer.join(self.address.inside)
-        body = msgspec.json.encode(PeerJoin(self.own.name, self.address, join))
-        headers = {"content-type": "application/json"}
-        answer = await self._client.post(f"{inside.rstrip('/')}/peers/join", content=body, headers=headers)
-        if answer.is_error:
-            raise OSError(answer.text[:500])
-        found = msgspec.json.decode(answer.content, type=PeerJoined)
-        peer.joined(join, found.joined)
-        known = self.store.key(found.broker)
-        if (broker is not None and found.broker != broker) or known not in ("", peer.key):
-            raise Unauthorized(f"another broker answers at {inside}", hint="check balancing.peers and its name")
+        found = await self._introduction.join(self._client, inside, broker)
         if found.broker != self.own.name:
-            self.store.joined(found.broker, found.address, peer.key)
             self.driver.handle(PeersKnown({found.broker: found.address}))
-        return peer.key
+        return found.joined.key
 
     async def _find(self, url: str, broker: str | None = None, tries: int | None = None) -> None:
         """A broker of the configuration may start later than this one; one of before the restart may be gone."""

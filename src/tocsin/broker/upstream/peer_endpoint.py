@@ -11,12 +11,12 @@ from tocsin.balancing.host.messages import Message
 from tocsin.broker.core.events import PeerMessage, PeersKnown
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream.peer_store import PeerStore
-from tocsin.errors import Malformed, Unauthorized
+from tocsin.errors import Malformed, NoSuchPath, Unauthorized
 from tocsin.http.addresses import is_loopback_url
-from tocsin.http.requests import read_body
+from tocsin.http.requests import Headers, read_body
 from tocsin.http.responses import answer
 from tocsin.http.server import no_such_path
-from tocsin.identity.part_keys import PartGate, PartKey
+from tocsin.identity.part_keys import Part, PartGate, PartKey
 from tocsin.wire.peer_join import PeerJoin, PeerJoined
 from tocsin.wire.reports import PeerAddress
 
@@ -55,11 +55,14 @@ class PeerEndpoint:
         joined = self._gate.admit(asked.broker, asked.address.inside, asked.join, known)
         assert joined is not None
         self.store.joined(asked.broker, asked.address, asked.join.key)
-        self.driver.handle(PeersKnown({asked.broker: asked.address}))
+        if self.driver.state.balancing is not None:
+            self.driver.handle(PeersKnown({asked.broker: asked.address}))
         return answer(PeerJoined(self.own.name, self.address, joined))
 
     async def messages(self, request: Request) -> Response:
-        sender = self._gate.sender(request.scope["headers"], self.store.key)
+        if self.driver.state.balancing is None:
+            raise NoSuchPath("this broker does not balance with others", hint="set balancing.mode to peers")
+        sender = self.sender(request.scope["headers"])
         if sender is None:
             raise Unauthorized("only a broker that has joined this one may send messages", hint="POST /peers/join")
         messages = await self._read(request, _messages)
@@ -67,6 +70,10 @@ class PeerEndpoint:
         for message in messages:
             self.driver.handle(PeerMessage(sender.name, message))
         return Response(status_code=204)
+
+    def sender(self, headers: Headers) -> Part | None:
+        """Which broker that has joined this one sends this; None for anything else."""
+        return self._gate.sender(headers, self.store.key)
 
     async def _read(
         self, request: Request, decoder: msgspec.json.Decoder[PeerJoin] | msgspec.json.Decoder[list[Message]]

@@ -412,14 +412,15 @@ class ClientState:
     # -- migration -----------------------------------------------------------------------------------------------------
 
     def _migrate(self, connection: ConnectionState, message: wire.Migrate) -> None:
-        if self.joining is not None and self.joining.candidate.ticket == message.ticket:
+        candidate = Candidate(message.url, message.broker, message.ticket or None)
+        if self.joining is not None and self.joining.candidate == candidate:
             return
         if why := self._why_not(connection, message):
             connection.send(wire.MigrationFailed(message.ticket, why))
             return
         if self.joining is not None:
             self._give_up("there is a newer migration")
-        self.joining = self._connect(Candidate(message.url, message.broker, message.ticket), Role.JOINING)
+        self.joining = self._connect(candidate, Role.JOINING)
         self.joining.until = self._now + MIGRATION
 
     def _why_not(self, connection: ConnectionState, message: wire.Migrate) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import structs
 
 from tocsin.client.core.events import Args, SubscribeRequested
 from tocsin.client.notification import Gap, Notification
@@ -38,6 +39,7 @@ class SubscriptionState:
         self.warnings: tuple[str, ...] = ()
         self.expired = START
         self._consumed = request.after
+        self._heads: dict[str, tuple[int, int]] = {}  # of a live feed: the last publication of each head
 
     @property
     def epoch(self) -> int:
@@ -80,6 +82,13 @@ class SubscriptionState:
 
     def accept(self, message: wire.Notify) -> Notification | None:
         """None for a duplicate."""
+        if message.publication is not None:
+            head, *number = message.publication
+            if self._heads.get(head, (0, 0)) >= (number[0], number[1]):
+                return None
+            self._heads[head] = (number[0], number[1])
+            # Two brokers may deliver it, with numbers of their own.
+            message = structs.replace(message, execution=max(message.execution, self.execution + 1))
         if not self.advance(message.execution):
             return None
         self.pending += 1

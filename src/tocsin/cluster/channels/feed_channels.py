@@ -40,6 +40,7 @@ class FeedChannels:
             found = context.definitions.find(Channel, channel_of(feed.name))
             if found is not None:
                 return found
+            feed.check_stored()
             if feed.dataset is None:
                 raise Conflict(
                     f"feed {feed.name!r} is not connected to a dataset, so that it has no publications",

@@ -17,6 +17,7 @@ from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
 from tocsin.cluster.model import (
+    LIVE,
     Broker,
     Channel,
     Column,
@@ -93,7 +94,11 @@ class DdlExecutor:
             )
 
     def feed(self, statement: st.CreateFeed) -> None:
-        options = self.feeds.check(dict(statement.options))
+        if statement.columns:
+            type_ddl.check_columns(statement.columns, self.context.config.limits)
+            options = {"type": LIVE, "columns": msgspec.to_builtins(statement.columns)}
+        else:
+            options = self.feeds.check(dict(statement.options))
         self.context.definitions.add(Feed(self._new(statement.name), statement.name, options))
 
     def function(self, statement: st.CreateFunction) -> None:

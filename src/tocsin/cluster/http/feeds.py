@@ -6,8 +6,10 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
-from tocsin.cluster.http.operation import Answer, Operation, Site, path_value
-from tocsin.cluster.http.schemas import PostParameters
+from starlette.responses import Response
+
+from tocsin.cluster.http.operation import Answer, Exchange, Operation, Site, operation, path_value
+from tocsin.cluster.http.schemas import Feeds, PostParameters
 from tocsin.cluster.model import Post, Receipt
 from tocsin.errors import (
     BrokenEncoding,
@@ -19,7 +21,9 @@ from tocsin.errors import (
     UnsupportedEncoding,
 )
 from tocsin.http.requests import Disconnected, from_query, media_type, read_body
-from tocsin.http.responses import JSON, NDJSON, encoder, error_body, error_headers
+from tocsin.http.responses import JSON, NDJSON, answer, encoder, error_body, error_headers
+from tocsin.identity.grants import PART
+from tocsin.wire.feed_name import channel_of
 
 ROUTE = "/feeds/{feed}"
 MEDIA = (JSON, NDJSON, "application/ndjson", "application/jsonl", "application/json-lines")
@@ -108,7 +112,27 @@ def key_of(value: bytes) -> str:
     return key
 
 
+@operation("GET", "/feeds", "All feeds", Answer("In the order of their creation", Feeds), access="checked")
+async def list_feeds(exchange: Exchange) -> Response:
+    """Those that the principal may publish or subscribe to."""
+    found = await exchange.threads.quick.run(exchange.cluster.feeds_described)
+    may, principal = exchange.policy.refusal, exchange.principal
+    part = principal.holds >= PART.holds
+    return answer(
+        {
+            "feeds": [
+                each
+                for each in found
+                if part
+                or may(principal, "publish", each["name"]) is None
+                or may(principal, "subscribe", channel_of(each["name"])) is None
+            ]
+        }
+    )
+
+
 OPERATIONS = (
+    list_feeds,
     Operation(
         "POST",
         ROUTE,

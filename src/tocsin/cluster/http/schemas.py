@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from tocsin.cluster.model import Column
 from tocsin.http.openapi import Problem
 from tocsin.wire.join import Join, Joined
 
@@ -121,6 +122,20 @@ class ChannelInfo(Struct, frozen=True):
 
 class Channels(Struct, frozen=True):
     channels: list[ChannelInfo]
+
+
+class FeedInfo(Struct, frozen=True):
+    """``columns``: those of a live feed, or of the dataset that it is connected to."""
+
+    name: str
+    type: Annotated[str, Meta(description="`http`, `file` or `live`")]
+    dataset: str | None
+    running: bool
+    columns: list[Column]
+
+
+class Feeds(Struct, frozen=True):
+    feeds: list[FeedInfo]
 
 
 class SubscribeRequest(ClientInput, frozen=True):

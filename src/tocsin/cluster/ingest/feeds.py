@@ -42,6 +42,7 @@ class FeedManager:
 
     def connect(self, feed: Feed, dataset: Dataset) -> None:
         """Connecting to the same dataset again changes nothing, so that a script can be repeated."""
+        feed.check_stored()
         if feed.dataset is not None and feed.dataset.lower() == dataset.name.lower():
             return
         if feed.running:
@@ -58,6 +59,7 @@ class FeedManager:
         self.context.definitions.replace(msgspec.structs.replace(feed, dataset=None))
 
     def start(self, feed: Feed) -> None:
+        feed.check_stored()
         if feed.dataset is None:
             hint = f"CONNECT FEED {feed.name} TO DATASET …"
             raise Conflict(f"feed {feed.name!r} is not connected to a dataset", hint=hint)
@@ -106,5 +108,7 @@ class FeedManager:
         self.running.clear()
 
     def status(self, feed: Feed) -> dict[str, Any]:
+        if feed.live:
+            return {"state": "live"}
         running = self.running.get(feed.id)
         return running.status() if running is not None else {"state": "running" if feed.running else "stopped"}

@@ -71,6 +71,7 @@ class Gateway:
 
     def _open_feed(self, name: str) -> tuple[Feed, Dataset]:
         feed = self.context.definitions.get(Feed, name)
+        feed.check_stored()
         if feed.options.get("type", "http") != "http":
             raise Conflict(f"feed {feed.name!r} reads files and does not accept posts", feed=feed.name)
         if feed.dataset is None:

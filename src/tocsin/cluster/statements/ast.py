@@ -34,8 +34,11 @@ class CreateDataset(Create, frozen=True):
 
 
 class CreateFeed(Create, frozen=True):
+    """``columns``: of a live feed, which has no dataset."""
+
     name: str
     options: dict[str, Any]
+    columns: tuple[Column, ...] = ()
 
 
 class ConnectFeed(Statement, frozen=True):

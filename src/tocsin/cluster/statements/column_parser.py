@@ -8,9 +8,9 @@ from tocsin.cluster.statements.token_cursor import RESERVED_COLUMNS, Cursor, quo
 from tocsin.errors import LimitExceeded, TypeMismatch
 
 
-def read_columns(cursor: Cursor) -> tuple[Column, ...]:
+def read_columns(cursor: Cursor, of: str = "dataset") -> tuple[Column, ...]:
     """``(name type [NOT NULL], …)``: at least one column, and no repeated names."""
-    cursor.expect("(", hint="the columns follow the name of the dataset: (id string, at timestamp, …)")
+    cursor.expect("(", hint=f"the columns follow the name of the {of}: (id string, at timestamp, …)")
     seen: set[str] = set()
 
     def column() -> Column:
@@ -31,7 +31,7 @@ def read_columns(cursor: Cursor) -> tuple[Column, ...]:
     opening = cursor.peek()
     columns = cursor.items(column)
     if not columns:
-        cursor.fail("a dataset needs at least one column", at=opening)
+        cursor.fail(f"a {of} needs at least one column", at=opening)
     return tuple(columns)
 
 

@@ -118,6 +118,12 @@ class Definitions(Cursor, ABC):
     def _create_feed(self) -> Statement:
         if_not_exists, name = self._new_name("the feed")
         options: dict[str, Any] = {"type": "http"}
+        if self.at("LIVE"):
+            self.fail("a live feed needs its columns", hint=f"CREATE FEED {name} (kind string, severity int) LIVE")
+        if self.at("("):
+            columns = read_columns(self, "feed")
+            self.expect("LIVE", hint="columns are those of a live feed; any other has the columns of its dataset")
+            return st.CreateFeed(name, {"type": "live"}, columns, if_not_exists=if_not_exists)
         if self.accept("WITH"):
             opening = self.peek()
             given = self.json_object("the feed's options")

@@ -47,6 +47,8 @@ class Queries:
             "load_in": float(load.loads.I[member.number]),
             "load_out": float(load.loads.O[member.number]),
             **{name: getattr(member.last, name, 0) for name in ("connections", "deliveries", "waiting", "lagging")},
+            "role": getattr(member.last, "role", ""),
+            "links": getattr(member.last, "links", {}),
             "last_report": None if member.reported_at is None else now - member.reported_at,
             "leaving": sum(each.source == member.number for each in self._migrations.pending.values()),
         }

@@ -95,11 +95,12 @@ class Withdraw(Struct, frozen=True, eq=False):
 
 
 class Publish(Struct, frozen=True, eq=False):
-    """Under an advertisement of the client."""
+    """Under an advertisement of the client. ``data`` is the JSON that ``values`` were read from."""
 
     client: str
     advertisement: str
     values: Mapping[str, Any]
+    data: bytes = b""
 
 
 Operator = Connect | Disconnect | Broken | Leave | Overload

@@ -21,6 +21,14 @@ class Deliver(Struct, frozen=True, eq=False):
     publication: Publication
 
 
+class Gap(Struct, frozen=True, eq=False):
+    """Publications for these subscriptions of a client may be lost."""
+
+    client: str
+    subscriptions: tuple[str, ...]
+    reason: str
+
+
 class Attached(Struct, frozen=True, eq=False):
     client: str
 
@@ -58,4 +66,4 @@ class Discarded(Struct, frozen=True, eq=False):
     id: PublicationId
 
 
-Instruction = Send | Deliver | Attached | Redirect | Published | Refused | LinkRefused | Discarded
+Instruction = Send | Deliver | Gap | Attached | Redirect | Published | Refused | LinkRefused | Discarded

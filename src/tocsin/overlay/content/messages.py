@@ -31,9 +31,12 @@ class PublicationId(NamedTuple):
 
 
 class Publication(Struct, frozen=True, eq=False):
+    """``data`` is the JSON of the publisher: ``values`` are read from it, and it is what travels."""
+
     id: PublicationId
     space: str
     values: Mapping[str, Any]
+    data: bytes = b""
 
 
 class Advertise(Struct, frozen=True, eq=False):
@@ -60,7 +63,9 @@ class Unsubscribe(Struct, frozen=True, eq=False):
 
 
 class Record(Struct, frozen=True):
-    """A broker as all others know it. ``links``: its neighbours, and the stamp of each link; a later one is higher."""
+    """A broker as all others know it. ``links``: its neighbours, and the stamp of each link; a later one is higher.
+
+    ``url`` is where clients reach it."""
 
     name: str
     epoch: int
@@ -68,6 +73,7 @@ class Record(Struct, frozen=True):
     links: tuple[tuple[str, int], ...] = ()
     role: Role = "both"
     overloaded: bool = False
+    url: str = ""
 
 
 class Records(Struct, frozen=True, eq=False):
@@ -90,9 +96,15 @@ class Inventory(Struct, frozen=True, eq=False):
     subscribed: frozenset[int]
 
 
+class Missed(Struct, frozen=True, eq=False):
+    """Publications that the neighbour should have got over this link may be lost."""
+
+    reason: str
+
+
 Withdrawal = Unadvertise | Unsubscribe
 Announcement = Advertise | Subscribe
-Control = Announcement | Withdrawal | Records | Summary | Inquiry | Inventory
+Control = Announcement | Withdrawal | Records | Summary | Inquiry | Inventory | Missed
 Body = Publication | Control
 
 

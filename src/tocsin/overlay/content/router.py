@@ -12,6 +12,7 @@ from tocsin.overlay.content import messages as ms
 from tocsin.overlay.content import roles
 from tocsin.overlay.content.clients import Clients
 from tocsin.overlay.content.context import Context
+from tocsin.overlay.content.gaps import Gaps
 from tocsin.overlay.content.instructions import Deliver, Instruction, LinkRefused, Published, Refused
 from tocsin.overlay.content.link.links import Links
 from tocsin.overlay.content.routing.routing import Routing
@@ -23,16 +24,25 @@ DEFAULTS = Settings()
 
 
 class Router:
-    """``epoch`` is higher than in all earlier runs of this name. ``pin``: a role whatever the topology is."""
+    """``epoch`` is higher than in all earlier runs of this name. ``pin``: a role whatever the topology is. ``url`` is
+    for clients."""
 
     def __init__(
-        self, name: str, *, epoch: int, rng: Random, settings: Settings = DEFAULTS, pin: ms.Role | None = None
+        self,
+        name: str,
+        *,
+        epoch: int,
+        rng: Random,
+        settings: Settings = DEFAULTS,
+        pin: ms.Role | None = None,
+        url: str = "",
     ) -> None:
         self.context = Context(name, epoch, settings, rng)
-        self.topology = Topology(name, epoch)
+        self.topology = Topology(name, epoch, url)
         self.links = Links(self.context, self.topology, self)
         self.routing = Routing()
-        self.clients = Clients(self.context, self._target)
+        self.gaps = Gaps(self.context, self.routing, self._offer)
+        self.clients = Clients(self.context, self.target)
         self.role: ms.Role = pin or "both"
         self._pin = pin
         self._overloaded = False
@@ -64,6 +74,7 @@ class Router:
             ms.Unsubscribe: self._withdrawn,
             ms.Records: self._records,
             ms.Summary: self._summary,
+            ms.Missed: lambda name, body: self.gaps.announce(name, body.reason),
             ms.Inquiry: lambda name, body: self._offer(name, self.routing.inventory(name)),
             ms.Inventory: lambda name, body: self._forward(self.routing.missing(name, body)),
         }
@@ -78,8 +89,8 @@ class Router:
             self._handlers[type(event)](event)
         except TocsinError as error:
             who = getattr(event, "client", None)
-            refused = Refused(who, error) if who is not None else LinkRefused(getattr(event, "neighbour", ""), error)
-            return [refused]
+            neighbour = event.source if isinstance(event, ev.Received) else getattr(event, "neighbour", "")
+            return [Refused(who, error) if who is not None else LinkRefused(neighbour, error)]
         if self._converting and self._knows_neighbours():
             self._converting = False
             self.clients.migrate(self.role, at_once=True)
@@ -92,6 +103,7 @@ class Router:
 
     def _tick(self, event: ev.Tick) -> None:
         self.links.tick()
+        self.gaps.tick()
         self.topology.prune(self.context.now, self.context.settings.forget_after)
         self.clients.migrate(self.role)
 
@@ -125,9 +137,10 @@ class Router:
         self._sequence += 1
         id = ms.PublicationId(self.name, self.context.epoch, self._sequence)
         self.context.out.append(Published(event.client, id))
-        self._route(ms.Publication(id, space, event.values))
+        self._route(ms.Publication(id, space, event.values, event.data))
 
-    def _target(self, kind: ev.Kind) -> str | None:
+    def target(self, kind: ev.Kind) -> str | None:
+        """The broker that a client of this kind belongs at, if it is another one."""
         return roles.target(kind, self.topology, self.links.reachable, self.context.rng)
 
     # -- publications
@@ -153,9 +166,14 @@ class Router:
 
     def joined(self, name: str) -> None:
         self.routing.add_neighbour(name)
+        self.gaps.back(name)
         self._topology_changed()
 
+    def restarted(self, name: str) -> None:
+        self.gaps.restarted(name)
+
     def left(self, name: str) -> None:
+        self.gaps.lost(name)
         self._forward(self.routing.remove_neighbour(name))
         self._topology_changed()
 

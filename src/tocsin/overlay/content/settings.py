@@ -15,6 +15,8 @@ class Settings(Struct, frozen=True):
     silent_after: float = 3.0
     #: After this its announcements and all that waits for it are dropped.
     forget_after: float = 60.0
+    #: A link that comes back without what waited on it: until then its paths are found again.
+    settled_after: float = 3.0
     #: A refused link is tried again, because the reason may have ended.
     retry_refused_every: float = 10.0
     #: A client that did not follow a redirection gets it again.

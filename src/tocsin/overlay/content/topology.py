@@ -17,8 +17,8 @@ Pair = tuple[str, str]
 class Topology:
     """``me`` is this broker's own record."""
 
-    def __init__(self, name: str, epoch: int) -> None:
-        self.me = Record(name, epoch, 1)
+    def __init__(self, name: str, epoch: int, url: str = "") -> None:
+        self.me = Record(name, epoch, 1, url=url)
         self.records: dict[str, Record] = {}
         self._astray: dict[str, float] = {}
 
@@ -27,10 +27,10 @@ class Topology:
     def describe(self, links: Iterable[tuple[str, int]], role: Role, overloaded: bool) -> bool:
         """Whether this broker's own record has changed."""
         mine = self.me
-        found = Record(mine.name, mine.epoch, mine.version, tuple(sorted(links)), role, overloaded)
+        found = Record(mine.name, mine.epoch, mine.version, tuple(sorted(links)), role, overloaded, mine.url)
         if found == mine:
             return False
-        self.me = Record(mine.name, mine.epoch, mine.version + 1, found.links, role, overloaded)
+        self.me = Record(mine.name, mine.epoch, mine.version + 1, found.links, role, overloaded, mine.url)
         return True
 
     def learn(self, record: Record) -> bool:

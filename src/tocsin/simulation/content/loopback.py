@@ -8,8 +8,9 @@ from random import Random
 from typing import Any
 
 from tocsin.overlay.content import events as ev
+from tocsin.overlay.content.codec import Codec
 from tocsin.overlay.content.instructions import Deliver, Instruction, Send
-from tocsin.overlay.content.messages import Frame, Role
+from tocsin.overlay.content.messages import Frame, Message, Role
 from tocsin.overlay.content.router import DEFAULTS, Router
 from tocsin.overlay.content.settings import Settings
 
@@ -28,6 +29,7 @@ class Loopback:
         self.done: list[tuple[str, Instruction]] = []
         self.delivered: list[tuple[str, dict[str, Any]]] = []
         self.broken: set[frozenset[str]] = set()
+        self._codec = Codec()
 
     def start(self, name: str, *, epoch: int = 1, pin: Role | None = None, settings: Settings = DEFAULTS) -> Router:
         """A broker of this name; an earlier one is gone."""
@@ -49,12 +51,15 @@ class Loopback:
                     if isinstance(each.message, Frame) and each.message.body is not None:
                         self.sent.append((name, each.target, each.message.body))
                     if each.target in self.routers and frozenset((name, each.target)) not in self.broken:
-                        waiting.append((each.target, ev.Received(name, each.message)))
+                        waiting.append((each.target, ev.Received(name, self._over_the_wire(each.message))))
                     continue
                 self.done.append((name, each))
                 if isinstance(each, Deliver):
                     self.delivered.append((each.client, dict(each.publication.values)))
         return [each for _, each in self.done[first:]]
+
+    def _over_the_wire(self, message: Message) -> Message:
+        return self._codec.decode(self._codec.encode(message))
 
     def run(self, seconds: float) -> None:
         """Time passes for all brokers."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from tocsin.overlay.content import events as ev
+from tocsin.overlay.content.codec import Codec
 from tocsin.overlay.content.instructions import Instruction, Send
 from tocsin.overlay.content.messages import Frame, Message
 from tocsin.overlay.content.router import Router
@@ -32,6 +33,7 @@ class BrokerNode(Node):
         super().__init__(name, network)
         self.others, self._make, self._rng = others, make, rng
         self.router = make(name, 0)
+        self._codec = Codec()
         self.wanted: list[str] = []
         self.epoch = 0
         self.since = 0.0
@@ -68,10 +70,10 @@ class BrokerNode(Node):
             each(self.name, target, message)
         node = self.others.get(target)
         if node is not None:
-            self.network.send(self, node, node.received, self.name, message)
+            self.network.send(self, node, node.received, self.name, self._codec.encode(message))
 
-    def received(self, source: str, message: Message) -> None:
-        self.event(ev.Received(source, message))
+    def received(self, source: str, data: bytes) -> None:
+        self.event(ev.Received(source, self._codec.decode(data)))
 
 
 def shown(what: object) -> str:

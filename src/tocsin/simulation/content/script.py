@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tocsin.content import Condition
 from tocsin.overlay.content import events as ev
+from tocsin.overlay.content.codec import Codec
 from tocsin.overlay.content.messages import Hello, Session
 from tocsin.simulation.content.client import SimulatedClient
 from tocsin.simulation.content.node import BrokerNode
@@ -165,7 +166,7 @@ def namesake(world: World, fault: Fault) -> None:
     other = near[0] if near and fault.how < 0.7 else _one(world, fault.who // 7)
     if _calm(world, one, other):
         hello = Hello(Session(one.epoch + 100, 1), None, {one.name: one.epoch + 100})
-        other.take(other.received, one.name, hello)
+        other.take(other.received, one.name, Codec().encode(hello))
 
 
 @kind

@@ -16,7 +16,7 @@ from tocsin.broker.core.model.cache import Recent
 from tocsin.broker.core.model.matcher import Matcher
 from tocsin.broker.core.model.rate import Rate
 from tocsin.identity.grants import Policy, Principal
-from tocsin.wire.messages import Gap, Subscribe, encode, notify_template
+from tocsin.wire.messages import Gap, Subscribe, encode, notify_template, with_publication
 from tocsin.wire.position import Position
 
 Key = tuple[str, bytes]
@@ -160,7 +160,8 @@ class BESubscription(Struct, eq=False):
         execution = line.execution
         if line.gap and line.before is None:
             return encode(Gap(self.id, execution - 1, execution + 1, line.gap))
-        return self.channel.template % (self.id, execution, line.rows, line.results)
+        message = self.channel.template % (self.id, execution, line.rows, line.results)
+        return with_publication(message, line.source) if line.source else message
 
     def messages(self, lines: list[Line]) -> tuple[bytes, ...]:
         """Of several executions. A gap is announced before the first of those that may be incomplete."""

@@ -36,6 +36,7 @@ class Session(Struct, eq=False):
     queued: list[FromClient] | None = None  # received while its token is being looked up
     queued_bytes: int = 0
     alternatives: dict[str, str] | None = None  # as the client knows them
+    publishes: frozenset[str] = frozenset()  # feeds, in lower case
     alone: tuple[Peer, ...] = ()
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tocsin.overlay.content.context import Context
 from tocsin.overlay.content.instructions import Discarded
 from tocsin.overlay.content.link.outbox import Outbox
-from tocsin.overlay.content.messages import Body, Frame, Publication, Session
+from tocsin.overlay.content.messages import Body, Frame, Missed, Publication, Session
 
 
 class InFlight(Struct):
@@ -30,6 +30,7 @@ class Link:
         self.wanted = wanted
         self.session = context.session()
         self.peer: Session | None = None
+        self.epoch = 0  # of the neighbour, known since the first hello
         self.confirmed = self.joined = False
         self.stamp = 0
         self.problem = ""
@@ -42,6 +43,7 @@ class Link:
         self._early: dict[int, Body] = {}
         self._last_sent = 0.0
         self._owes_ack = False
+        self._discarding = False
 
     @property
     def established(self) -> bool:
@@ -86,6 +88,7 @@ class Link:
             return
         if not self.outbox.put(body) and isinstance(body, Publication):
             self._context.out.append(Discarded(self.name, body.id))
+            self._discarding = True
         self.pump()
 
     def pump(self) -> None:
@@ -93,6 +96,9 @@ class Link:
             body = self.outbox.take()
             if body is None:
                 return
+            if self._discarding and len(self.outbox) < self._context.settings.most_waiting // 2:
+                self._discarding = False
+                self.outbox.put(Missed("overflow"))
             self._number += 1
             self._window[self._number] = InFlight(body, self._context.now)
             self._send(self._number, body)

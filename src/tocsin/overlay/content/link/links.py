@@ -19,6 +19,9 @@ class Overlay(Protocol):
     def joined(self, name: str) -> None:
         """A neighbour has become part of the overlay, or has come back."""
 
+    def restarted(self, name: str) -> None:
+        """It has lost what waited in it."""
+
     def left(self, name: str) -> None:
         """All that came from it is void."""
 
@@ -148,6 +151,11 @@ class Links:
         link.problem = ""
         if link.peer != hello.session:
             link.meet(hello.session)
+            if link.epoch != hello.session.epoch:
+                restarted = link.joined
+                link.epoch = hello.session.epoch
+                if restarted:
+                    self._overlay.restarted(source)
         link.stamp = max(link.stamp, hello.stamp) or 1 + max(self._topology.highest, hello.highest)
         if not link.joined:
             link.joined = True

@@ -112,6 +112,18 @@ class Routing:
 
     # -- publications
 
+    def fed_by(self, name: str) -> tuple[list[str], dict[str, list[str]]]:
+        """The neighbours and clients, with their subscriptions, whose publications may come over this link."""
+        links: dict[str, None] = {}
+        clients: dict[str, list[str]] = {}
+        for space in self.spaces.values():
+            for key in space.fed_by(name):
+                if key.is_link:
+                    links[key.owner] = None
+                else:
+                    clients.setdefault(key.owner, []).append(str(key.id))
+        return sorted(links), clients
+
     def route(self, publication: Publication, source: str = "") -> tuple[list[str], dict[str, list[str]]]:
         """Matched once: the neighbours it goes to, except its source, and the clients with their subscriptions."""
         links: dict[str, None] = {}

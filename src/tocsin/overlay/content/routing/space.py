@@ -170,6 +170,11 @@ class Space:
 
     # -- publications
 
+    def fed_by(self, name: str) -> list[Key]:
+        """The subscriptions whose publications may come from a neighbour."""
+        neighbour = self.neighbours.get(name)
+        return [] if neighbour is None else [key for key in self.subscriptions if key in neighbour.subscriptions]
+
     def match(self, values: Mapping[str, Any]) -> list[Key]:
         """The subscriptions of neighbours and clients that a publication matches."""
         return [self._keys[number] for number in self._index.match(values).tolist()]

@@ -1,0 +1,1 @@
+"""The broker as a part of an overlay: its links with other brokers, and live feeds."""
