@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Migrated:
-    """One action. ``needless``: without it, no message of its source would have been late in the next minute."""
+    """One action. ``needless``: without it, no message of its source would have been late in the next minute.
+
+    ``in_order``: no bundle that stayed and that the target could have taken comes first by table IV."""
 
     time: float
     source: str
@@ -16,6 +18,7 @@ class Migrated:
     clients: int
     reason: str
     needless: bool
+    in_order: bool = True
 
     @property
     def pair(self) -> frozenset[str]:

@@ -264,8 +264,11 @@ class World:
         use = [part for part in map(broker.model.table.part, action.units) if part is not None]
         clients = [client for part in use for client in part.clients]
         needless = isinstance(broker, Edge) and self._needless(broker)
+        in_order = not isinstance(broker, Edge) or self._in_order(broker, action)
         self.results.migrations.append(
-            Migrated(self.now, action.source, action.target, action.units, len(clients), action.reason, needless)
+            Migrated(
+                self.now, action.source, action.target, action.units, len(clients), action.reason, needless, in_order
+            )
         )
         mediator = self.heads[broker.head if isinstance(broker, Edge) else broker.name].mediator
         mediator.ordered(execute.session, clients)
@@ -302,6 +305,23 @@ class World:
         copy, before = deepcopy(edge.queues), sum(queue.late + queue.shed for queue in edge.queues.queues.values())
         copy.advance(self.now, self.now + FORESIGHT, self.demands(edge))
         return sum(queue.late + queue.shed for queue in copy.queues.values()) <= before
+
+    def _in_order(self, edge: Edge, action: AnyAction) -> bool:
+        """By table IV for queue depth: of bundles that fit, those without waiting messages, then those that may wait
+        longest."""
+        table, target = edge.model.table, self.edges[action.target].model.table
+
+        def rank(use: TopicUse) -> tuple[bool, float]:
+            return use.waiting > 0.0, -use.allowed
+
+        moved = {unit.partition("/")[0] for unit in action.units}
+        last = max(rank(table.uses[topic]) for topic in moved)
+        return not any(
+            use.topic not in moved
+            and rank(use) < last
+            and self.limits.objection(target, target.including(use)) is None
+            for use in table
+        )
 
     # Phases.
 
