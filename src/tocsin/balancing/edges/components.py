@@ -36,8 +36,8 @@ class OfHeads(ToHead):
 
 
 def offload(detector: Judging) -> Offload:
-    """Bundles leave in the order of table IV, each to the acceptor with the lowest value of the overloaded metric, until
-    the broker is not overloaded; a bundle is split only if none fits."""
+    """Bundles leave in the order of table IV, each to the acceptor with the lowest value of the overloaded metric,
+    until the broker is not overloaded; a bundle is split only if none fits."""
     return Offload(detector)
 
 

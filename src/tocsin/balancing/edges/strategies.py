@@ -1,6 +1,6 @@
 """The strategies of heads and edges, by name, each as its components.
 
-``tao``: the paper's. ``peer``: the static thresholds and load differences that it compares itself with. ``slack``: ours.
+``tao``: the paper's. ``peer``: static thresholds and load differences, which it compares itself with. ``slack``: ours.
 """
 
 from __future__ import annotations

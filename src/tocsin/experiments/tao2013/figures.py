@@ -11,8 +11,8 @@ FIGURES: dict[str, Figure] = {each.FIGURE.id: each.FIGURE for each in (q3, q4, q
 TITLE = "Tao et al. 2013: figures 3 to 5, again"
 INTRO = (
     "Topics with deadlines on four edges, simulated with our own implementation on the paper's tables V and VI, and on "
-    "random tables like them, one for each seed. A claim is reproduced if every sentence of it holds, and reproduced in "
-    "direction only if all that matters do."
+    "random tables like them, one for each seed. A claim is reproduced if every sentence of it holds, and reproduced "
+    "in direction only if all that matter do."
 )
 
 

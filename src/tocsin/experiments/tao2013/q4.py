@@ -25,7 +25,11 @@ def checks(runs: Runs) -> list[Check]:
     longest = found.longest["8"]
     return [
         once("it grows from 30 s on", f"{depth[BURST]:.0f} to {depth[OVER]:,.0f} messages", growing),
-        once("it is deepest at 34 s, with 700 messages", f"{depth[top]:,.0f} at {top} s", top == OVER and round(depth[top]) == DEPTH),
+        once(
+            "it is deepest at 34 s, with 700 messages",
+            f"{depth[top]:,.0f} at {top} s",
+            top == OVER and round(depth[top]) == DEPTH,
+        ),
         once("from then on it falls, and is empty at 62 s", f"{end} s", falling and end == EMPTY),
         once("no other queue grows", ", ".join(others) or "none", not others, direction=False),
         once("no message waits longer than it may", f"{longest:.2f} of {ALLOWED} s", longest <= ALLOWED),

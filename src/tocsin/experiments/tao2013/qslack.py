@@ -49,7 +49,7 @@ FIGURE = Figure(
     checks,
     charts,
     (
-        "The horizon of 45 s was chosen among 30, 45, 60 and 90 s on 20 random tables; none of those tables is among these.",
+        "The horizon of 45 s was chosen among 30, 45, 60 and 90 s on 20 random tables, none of which is among these.",
         "Tables are drawn as the paper describes, and kept if the burst needs at most 95% of all uplinks together.",
     ),
 )

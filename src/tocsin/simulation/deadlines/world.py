@@ -17,7 +17,18 @@ from random import Random
 from tocsin.balancing.edges.strategies import EdgeStrategy, make_head
 from tocsin.balancing.host import messages as ms
 from tocsin.balancing.host.actions import ActionKind, AnyAction
-from tocsin.balancing.host.host import Composition, Event, Execute, Executed, Host, Output, Received, Send, Tick, Trigger
+from tocsin.balancing.host.host import (
+    Composition,
+    Event,
+    Execute,
+    Executed,
+    Host,
+    Output,
+    Received,
+    Send,
+    Tick,
+    Trigger,
+)
 from tocsin.balancing.strategies.tao2013.balancing_cost import BalancingCost
 from tocsin.balancing.strategies.tao2013.distribution import Distribution
 from tocsin.balancing.strategies.tao2013.load_status import Thresholds
@@ -80,9 +91,7 @@ class World:
         self._order = count()
         self.limits = Thresholds(static_uplink=options.strategy.static_uplink)
         self.heads = {name: self._head(name, seed) for name in setup.clusters}
-        self.edges = {
-            edge: self._edge(edge, head, seed) for head, edges in setup.clusters.items() for edge in edges
-        }
+        self.edges = {edge: self._edge(edge, head, seed) for head, edges in setup.clusters.items() for edge in edges}
         for topic in setup.topics:
             names = [f"{topic.name}/p{number}" for number in range(topic.publishers)]
             self.heads[topic.home].publishers[topic.name] = names
@@ -210,7 +219,8 @@ class World:
         for head in self.heads.values():
             self._forward(head.mediator.tick(self.now), head)
         for event in (Tick(), Trigger()):
-            for broker in (*self.heads.values(), *self.edges.values()):
+            brokers: list[Edge | Head] = [*self.heads.values(), *self.edges.values()]
+            for broker in brokers:
                 self._handle(broker, event)
             self._at(self.now)
 
@@ -317,9 +327,7 @@ class World:
         moved = {unit.partition("/")[0] for unit in action.units}
         last = max(rank(table.uses[topic]) for topic in moved)
         return not any(
-            use.topic not in moved
-            and rank(use) < last
-            and self.limits.objection(target, target.including(use)) is None
+            use.topic not in moved and rank(use) < last and self.limits.objection(target, target.including(use)) is None
             for use in table
         )
 

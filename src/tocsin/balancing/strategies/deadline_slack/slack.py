@@ -1,8 +1,8 @@
 """The slack of an edge whose uplink serves the earliest deadline first.
 
 Whether all deadlines hold follows from the work that is due (processor demand): by τ seconds from now the uplink has to
-send what waits and is due by then, and of each topic what arrives in time to be due by then, D_k (τ − w_k) for an output
-of D_k that may wait w_k. If that is at most C τ for every τ, then the earliest deadline first meets every deadline; if
+send what waits and is due by then, and of each topic what arrives in time to be due by then: D_k (τ − w_k) for an
+output of D_k that may wait w_k. If that is at most C τ for every τ, then the earliest deadline first meets every deadline; if
 it is more for some τ, no order does. So the first τ for which it is more tells how far the first miss is, while queues
 still grow; and a topic that may wait long is no reason to migrate as long as it can be served before.
 """

@@ -1,4 +1,4 @@
-"""What a broker reports of itself: all of its metrics, and the resources that the influence of a client follows from."""
+"""What a broker reports of itself: all of its metrics, and the resources that a client's influence follows from."""
 
 from __future__ import annotations
 

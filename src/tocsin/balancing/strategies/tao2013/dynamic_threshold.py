@@ -29,8 +29,7 @@ def late_topics(table: LoadTable, cost: float) -> frozenset[str]:
     return frozenset(
         use.topic
         for use in table
-        if use.waiting > 0.0
-        and use.waiting > queue_threshold(use.allowed, cost, use.arriving, leaving[use.topic])
+        if use.waiting > 0.0 and use.waiting > queue_threshold(use.allowed, cost, use.arriving, leaving[use.topic])
     )
 
 

@@ -31,7 +31,7 @@ METRICS: Mapping[Role, tuple[str, ...]] = MappingProxyType(
 
 
 class Origin(Enum):
-    """Where the other side of a topic is, seen from a broker: its publishers for an edge, its subscribers for a head."""
+    """Where the other side of a topic is: its publishers, seen from an edge; its subscribers, seen from a head."""
 
     REMOTE = "remote"
     BOTH = "remote and local"
@@ -52,8 +52,8 @@ class Resources:
 class TopicUse:
     """What the clients of a topic use at a broker.
 
-    ``rate``: messages a second that come in, of ``size`` bytes each; each leaves ``copies`` times. ``waiting``: messages
-    in the output queue, all copies. ``allowed``: seconds that a message may wait there (t_{s,T-e}).
+    ``rate``: messages a second that come in, of ``size`` bytes each; each leaves ``copies`` times. ``waiting``:
+    messages in the output queue, all copies. ``allowed``: seconds that a message may wait there (t_{s,T-e}).
     """
 
     topic: str
@@ -155,7 +155,7 @@ class LoadTable:
 
 
 def divided(use: TopicUse, role: Role, clients: Iterable[str]) -> TopicUse:
-    """The part of these clients. At an edge every subscriber gets all messages; a publisher at a head brings its own."""
+    """The part of these clients. A subscriber at an edge gets all messages; a publisher at a head brings its own."""
     kept = tuple(clients)
     share = len(kept) / len(use.clients)
     if role is Role.HEAD:

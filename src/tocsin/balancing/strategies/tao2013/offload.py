@@ -76,9 +76,7 @@ class Offload:
         further = None if enough or everywhere else self.locate(scope, EVERYWHERE)
         return further or found or None
 
-    def select_load_to_move(
-        self, scope: Scope, criterion: str, state: LoadState, target: Offloading
-    ) -> Offloading:
+    def select_load_to_move(self, scope: Scope, criterion: str, state: LoadState, target: Offloading) -> Offloading:
         """The offloading list: as few bundles as end the overload."""
         return target
 
@@ -139,5 +137,3 @@ def preferred(accepting: dict[Peer, LoadTable], criterion: str, use: TopicUse) -
     """The lowest value of the overloaded metric first; among equals the one whose uplink it fills least."""
     influence = {peer: use.bits_out / table.resources.uplink for peer, table in accepting.items()}
     return sorted(accepting, key=lambda peer: (accepting[peer].metric(criterion), influence[peer], peer))
-
-
