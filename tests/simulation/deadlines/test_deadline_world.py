@@ -109,7 +109,7 @@ def test_an_overloaded_head_gives_publishers_to_another():
 def test_without_a_strategy_nothing_migrates_and_deadlines_are_missed():
     setup = paper()
     results = World(setup, replace(options(setup), composition=None)).run()
-    assert results.migrations == [] and set(topic for topic, late in results.late.items() if late) == {"8"}
+    assert results.migrations == [] and {topic for topic, late in results.late.items() if late} == {"8"}
 
 
 def test_our_own_strategy_needs_no_migration_where_loose_topics_can_wait():

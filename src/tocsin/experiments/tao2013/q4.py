@@ -41,7 +41,7 @@ def charts(runs: Runs) -> list[Chart]:
     for tone, name in enumerate((TAO, NONE), start=1):
         found = runs.paper(name)
         x = np.array(found.times, dtype=np.float64)
-        series.append(Series(name, x, np.array(found.depth["b1", "8"]), tone=tone, dashed=name == NONE))
+        series.append(Series(name, x, np.array([found.waiting("b1", "8", second) for second in found.times]), tone=tone, dashed=name == NONE))
     panel = Panel("", "time, s", "messages of topic 8 that wait in b1", series)
     return [Chart("Q-4", "queue depth of topic 8 in b1", [panel], columns=1)]
 

@@ -2,9 +2,18 @@
 
 Whether all deadlines hold follows from the work that is due (processor demand): by τ seconds from now the uplink has to
 send what waits and is due by then, and of each topic what arrives in time to be due by then: D_k (τ − w_k) for an
-output of D_k that may wait w_k. If that is at most C τ for every τ, then the earliest deadline first meets every deadline; if
-it is more for some τ, no order does. So the first τ for which it is more tells how far the first miss is, while queues
-still grow; and a topic that may wait long is no reason to migrate as long as it can be served before.
+output of D_k that may wait w_k. If that is at most C τ for every τ, then the earliest deadline first meets every
+deadline; if it is more for some τ, no order does. So the first τ for which it is more tells how far the first miss is,
+while queues still grow; and a topic that may wait long is no reason to migrate as long as it can be served before.
+
+a) criteria: queue depth of each topic, as the work that is due; downlink and matching utilisation.
+b) load state estimation: a deadline would be missed within the horizon at the present rates.
+c) decision: periodically, at each edge; at its head, whether it may.
+d) method: subscribers migrate.
+e) load moved: bundles of a topic, those without waiting messages first, until no deadline would be missed.
+f) target: of the brokers in status LOW, that with the shortest queues.
+g) exchange: periodic reports to the head; the head pulls from candidates on request.
+h) recipients: the head; through it the edges of its cluster, and those of others if they are not enough.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""PEER's way with the same load model: brokers act on a difference of load, and even it out client by client."""
+"""PEER's way with the same load model: brokers act on a difference of load, and even it out client by client.
+
+a) criteria: uplink and matching utilisation.
+b) load state estimation: above 0.95, or more than another broker by 0.1.
+c) decision: periodically, at each edge.
+d) method: subscribers migrate.
+e) load moved: as many subscribers as bring the two loads closest to each other, topic by topic.
+f) target: the least loaded broker of the cluster.
+g) exchange: periodic pushes; a pull before a migration.
+h) recipients: all brokers of the cluster.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,16 @@
 """The three steps of a balancing (IV.D): locate brokers that accept load, select clients, migrate them.
 
 Step 1 asks the head, which asks the others; step 2 is here; step 3 is a session of the host for each acceptor.
+
+a) criteria: queue depth of each topic, downlink and matching utilisation; not the uplink's.
+b) load state estimation: queue depth above a threshold that follows from deadlines, the others above 0.95.
+c) decision: periodically, at each edge; at its head, whether it may.
+d) method: subscribers migrate.
+e) load moved: bundles of a topic in the order of table IV, until the broker is not overloaded; single subscribers only
+   if no bundle fits.
+f) target: of the brokers in status LOW, that with the lowest value of the overloaded metric.
+g) exchange: periodic reports to the head; the head pulls from candidates on request.
+h) recipients: the head; through it the edges of its cluster, and those of others if they are not enough.
 """
 
 from __future__ import annotations

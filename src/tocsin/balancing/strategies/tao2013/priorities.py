@@ -1,4 +1,17 @@
-"""Which clients leave first: publishers of a head (IV.C.2, in the text) and subscribers of an edge (table IV)."""
+"""Which clients leave first: publishers of a head (IV.C.2, in the text) and subscribers of an edge (table IV).
+
+Heads differ from edges in this:
+
+a) criteria: downlink and uplink utilisation.
+b) load state estimation: above 0.95.
+c) decision: periodically, at each head.
+d) method: publishers migrate.
+e) load moved: publishers of a topic; those without subscribers first if the downlink is overloaded, last if the uplink
+   is; before those with local subscribers come those with remote ones.
+f) target: of the heads in status LOW, that with the lowest value of the overloaded metric.
+g) exchange: none but a pull when a head is overloaded.
+h) recipients: all other heads.
+"""
 
 from __future__ import annotations
 
