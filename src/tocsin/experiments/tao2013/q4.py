@@ -41,7 +41,8 @@ def charts(runs: Runs) -> list[Chart]:
     for tone, name in enumerate((TAO, NONE), start=1):
         found = runs.paper(name)
         x = np.array(found.times, dtype=np.float64)
-        series.append(Series(name, x, np.array([found.waiting("b1", "8", second) for second in found.times]), tone=tone, dashed=name == NONE))
+        depth = np.array([found.waiting("b1", "8", second) for second in found.times])
+        series.append(Series(name, x, depth, tone=tone, dashed=name == NONE))
     panel = Panel("", "time, s", "messages of topic 8 that wait in b1", series)
     return [Chart("Q-4", "queue depth of topic 8 in b1", [panel], columns=1)]
 
