@@ -71,6 +71,16 @@ def test_shedding_sends_nothing_that_is_too_late_and_counts_it():
     assert queue.late == 0.0 and queue.shed * BITS == pytest.approx(0.5e6 * 20 - 0.75e6, rel=0.05)
 
 
+def test_what_is_shed_is_announced_as_gaps():
+    queues = edge(1e6, Discipline.EARLIEST, sheds=True, a=0.5)
+    for second in range(12):
+        queues.advance(second, second + 1.0, {"a": 3e6 if second in (1, 8) else 0.1e6})
+    queue = queues.queues["a"]
+    assert len(queue.gaps) >= 2 and all(1.0 <= gap.begin <= gap.end for gap in queue.gaps)
+    assert sum(gap.messages for gap in queue.gaps) == pytest.approx(queue.shed) and queue.shed > 0
+    assert edge(1e6, Discipline.EARLIEST, a=0.5).queues["a"].gaps == []
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(Discipline),

@@ -28,6 +28,15 @@ class Discipline(Enum):
 
 
 @dataclass
+class Gap:
+    """Announced to the subscribers of a topic: messages that arrived in this time are not sent, since too late."""
+
+    begin: float
+    end: float
+    messages: float
+
+
+@dataclass
 class TopicQueue:
     """``parcels``: (when, bits) in order of arrival. Counts are in messages; ``shed``: not sent, since too late."""
 
@@ -39,6 +48,7 @@ class TopicQueue:
     late: float = 0.0
     shed: float = 0.0
     longest: float = 0.0
+    gaps: list[Gap] = field(default_factory=list)
 
     @property
     def waiting(self) -> float:
@@ -70,8 +80,14 @@ class TopicQueue:
     def drop(self, when: float) -> None:
         """What is due already cannot arrive in time."""
         while self.parcels and self.due < when:
-            self.shed += self.parcels[0][1] / (self.size * BYTE)
-            self._take(self.parcels[0], self.parcels[0][1])
+            arrived, bits = self.parcels[0]
+            messages = bits / (self.size * BYTE)
+            self.shed += messages
+            if not self.gaps or arrived > self.gaps[-1].end + STEP * 1.5:
+                self.gaps.append(Gap(arrived, arrived, 0.0))
+            self.gaps[-1].end = arrived
+            self.gaps[-1].messages += messages
+            self._take(self.parcels[0], bits)
 
     def end(self, when: float) -> None:
         """What is still here and was due is late."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tocsin.simulation.deadlines.output_queues import Gap
+
 
 @dataclass(frozen=True)
 class Migrated:
@@ -27,7 +29,9 @@ class Migrated:
 
 @dataclass
 class Results:
-    """``uplink`` by edge and ``depth`` by (edge, topic), at each of ``times``, after what happened then."""
+    """``uplink`` by edge and ``depth`` by (edge, topic), at each of ``times``, after what happened then.
+
+    ``gaps`` by (edge, topic): what was shed is announced."""
 
     times: list[int] = field(default_factory=list)
     uplink: dict[str, list[float]] = field(default_factory=dict)
@@ -38,6 +42,7 @@ class Results:
     late: dict[str, float] = field(default_factory=dict)
     shed: dict[str, float] = field(default_factory=dict)
     longest: dict[str, float] = field(default_factory=dict)
+    gaps: dict[tuple[str, str], list[Gap]] = field(default_factory=dict)
 
     def at(self, second: int) -> int:
         return self.times.index(second)

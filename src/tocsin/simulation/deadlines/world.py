@@ -375,4 +375,6 @@ class World:
                 ):
                     found[topic] = found.get(topic, 0.0) + value
                 self.results.longest[topic] = max(queue.longest, self.results.longest.get(topic, 0.0))
+                if queue.gaps:
+                    self.results.gaps[edge.name, topic] = queue.gaps
         return self.results
