@@ -11,9 +11,10 @@ from markdown_table import table
 
 from tocsin.balancing.brokers import strategies as brokers
 from tocsin.balancing.catalogue.blueprint import Blueprint
-from tocsin.balancing.catalogue.places import BROKERS, COORDINATOR, PLACES, catalogue
+from tocsin.balancing.catalogue.places import BROKERS, COORDINATOR, EDGES, HEADS, PLACES, catalogue
 from tocsin.balancing.catalogue.use import Use
 from tocsin.balancing.catalogue.view import rows, view
+from tocsin.balancing.edges import strategies as edges
 from tocsin.balancing.strategies import registry
 
 #: Section 3 of Antoine et al. (2014), as the table heads.
@@ -49,11 +50,24 @@ def strategies(place: str) -> dict[str, tuple[Blueprint, str]]:
             name: (registry.make(name).blueprint, at.partition(":")[0])  # type: ignore[attr-defined]
             for name, at in registry.BUILT_IN.items()
         }
+    if place in (EDGES, HEADS):
+        return {name: (blueprint, f"tocsin.balancing.strategies.{at}") for name, (blueprint, at) in OF[place].items()}
     found = {}
     for name in brokers.STRATEGIES:
         balancer = brokers.make(name, {}).concerns[-1].balancer
         found[name] = (brokers.blueprint(name, {}), type(balancer).__module__)
     return found
+
+
+#: Strategies that share a balancer, each with the module that describes it.
+OF = {
+    EDGES: {
+        "tao": (edges.STRATEGIES["tao"].blueprint, "tao2013.offload"),
+        "peer": (edges.STRATEGIES["peer"].blueprint, "tao2013.even_out"),
+        "slack": (edges.STRATEGIES["slack"].blueprint, "deadline_slack.slack"),
+    },
+    HEADS: {"tao": (edges.OF_HEADS, "tao2013.priorities")},
+}
 
 
 def documentation(module: str) -> str:
@@ -70,7 +84,12 @@ def sections() -> list[str]:
     return out
 
 
-TITLES = {COORDINATOR: "At the coordinator", BROKERS: "At brokers that balance among themselves"}
+TITLES = {
+    COORDINATOR: "At the coordinator",
+    BROKERS: "At brokers that balance among themselves",
+    EDGES: "At edges, with deadlines",
+    HEADS: "At heads",
+}
 
 
 def _components(place: str) -> str:

@@ -1,7 +1,8 @@
-"""The tables of docs/explanation/reproduction.md, made from the outcomes of ``tocsin reproduce``.
+"""The tables of the pages on reproduction, made from the outcomes of ``tocsin reproduce``.
 
-``python tests/docs/reproduction_tables.py [FOLDER...]`` copies the outcomes and the page's charts from these folders,
-of ``tocsin reproduce all`` and of ``tocsin reproduce D-proto --live``, and updates the tables.
+``python tests/docs/reproduction_tables.py [FOLDER...]`` copies the outcomes and the pages' charts from these folders,
+of ``tocsin reproduce`` with D-5 to D-14, with D-proto and ``--live``, or with Q-3 to Q-5 and Q-slack, and updates the
+tables.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from tocsin.experiments.report import OUTCOMES
 
 PAGE = DOCS / "explanation" / "reproduction.md"
 KEPT = DOCS / "explanation" / "reproduction"
+#: Of Tao et al.: figures whose names begin with Q.
+DEADLINES_PAGE, DEADLINES_KEPT = PAGE.with_name("reproduction-deadlines.md"), KEPT.with_name("reproduction-deadlines")
 #: Run live, so that it is apart from what is simulated; and the figures of the same set-up.
 LIVE, SIMULATED = "D-proto", ("D-6", "D-7", "D-9")
 _TABLE = re.compile(r"(<!-- (claims|variants|beside|remarks): ([\w ,-]+); .*? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
-_CHART = re.compile(r"\]\(reproduction/([\w-]+\.png)\)")
+_CHART = re.compile(r"\]\(reproduction(?:-deadlines)?/([\w-]+\.png)\)")
 
 
 def restored(found: dict[str, Any]) -> Outcome:
@@ -51,8 +54,8 @@ def kept(folder: Path) -> dict[str, Outcome]:
     return {each["id"]: restored(each) for each in json.loads((folder / OUTCOMES).read_text())}
 
 
-def current(text: str) -> str:
-    there = kept(KEPT)
+def current(text: str, folder: Path = KEPT) -> str:
+    there = kept(folder)
 
     def made(found: re.Match[str]) -> str:
         simulated = [each for each in there.values() if each.id != LIVE]
@@ -84,18 +87,27 @@ MADE = {"claims": claims, "variants": variants, "beside": beside, "remarks": rem
 
 
 def take(folder: Path) -> None:
-    """Figures that the folder does not have stay as they are."""
-    name = KEPT / OUTCOMES
+    """Figures that the folder does not have stay as they are; those of a paper without a page are left out."""
     new = {each["id"]: each for each in json.loads((folder / OUTCOMES).read_text())}
-    both = {each["id"]: each for each in json.loads(name.read_text())} | new
+    for page, there, letter in ((PAGE, KEPT, "D"), (DEADLINES_PAGE, DEADLINES_KEPT, "Q")):
+        mine = {id: each for id, each in new.items() if id.startswith(letter)}
+        if mine:
+            put(folder, mine, page, there)
+
+
+def put(folder: Path, new: dict[str, Any], page: Path, there: Path) -> None:
+    name = there / OUTCOMES
+    there.mkdir(exist_ok=True)
+    both = {each["id"]: each for each in json.loads(name.read_text())} | new if name.exists() else new
     lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in both.values()]
     name.write_text("[\n" + ",\n".join(lines) + "\n]\n")
-    for chart in _CHART.findall(PAGE.read_text()):
+    for chart in _CHART.findall(page.read_text()):
         if (folder / chart).exists():
-            shutil.copy(folder / chart, KEPT / chart)
+            shutil.copy(folder / chart, there / chart)
 
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
         take(Path(argument))
     PAGE.write_text(current(PAGE.read_text()))
+    DEADLINES_PAGE.write_text(current(DEADLINES_PAGE.read_text(), DEADLINES_KEPT))

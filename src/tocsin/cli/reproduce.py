@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tocsin.experiments.debs2019.figure import Figure
     from tocsin.experiments.debs2019.variants import Runs, Variant
     from tocsin.experiments.outcome import Outcome
+    from tocsin.experiments.tao2013.figure import Figure as DeadlineFigure
 
 AnyFigure = TypeVar("AnyFigure")
 
@@ -27,7 +28,10 @@ AnyFigure = TypeVar("AnyFigure")
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(help="D-5 to D-14, D-10s, P-2, P-T1, P-T2, or all; D-proto with --live.", metavar="FIGURE..."),
+        typer.Argument(
+            help="D-5 to D-14, D-10s, P-2, P-T1, P-T2, Q-3 to Q-5, Q-slack, or all; D-proto with --live.",
+            metavar="FIGURE...",
+        ),
     ],
     seeds: Annotated[
         int | None,
@@ -50,7 +54,8 @@ def reproduce(
 
     For each figure it writes a Parquet file, charts (PNG) and a page; index.html has all figures, and tables.md has
     their numbers as Markdown. The same seeds give the same figures. D-5 to D-14 are of Nguyen et al. 2019 and take some
-    minutes; P-2, P-T1 and P-T2 are of Antoine et al. 2014 and take a few minutes for each seed.
+    minutes; P-2, P-T1 and P-T2 are of Antoine et al. 2014 and take a few minutes for each seed; Q-3 to Q-5 are of Tao
+    et al. 2013, with our own strategy beside theirs as Q-slack, and take a few seconds for each seed.
     Live runs are stored one by one in the folder's runs/: the same command goes on where it was interrupted.
 
     \b
@@ -58,6 +63,7 @@ def reproduce(
       tocsin reproduce D-8 D-10 --seeds 3
       tocsin reproduce all
       tocsin reproduce P-2 P-T1 P-T2
+      tocsin reproduce Q-3 Q-4 Q-5
       tocsin reproduce D-proto --live --speed 20
     """
     from tocsin.experiments.antoine2014 import figures as antoine2014
@@ -67,15 +73,22 @@ def reproduce(
     from tocsin.experiments.markdown import plain
     from tocsin.experiments.png import pyplot
     from tocsin.experiments.report import write
+    from tocsin.experiments.tao2013 import figures as tao2013
+    from tocsin.experiments.tao2013.figure import Figure as DeadlineFigure
 
     alone = [name.upper() for name in names] == [LIVE.upper()]
     if live != alone:
         raise UserError(f"--live and {LIVE} go together", hint=f"tocsin reproduce {LIVE} --live")
-    known: dict[str, Figure | KeySpaceFigure] = {**FIGURES, **antoine2014.FIGURES}
+    known: dict[str, Figure | KeySpaceFigure | DeadlineFigure] = {
+        **FIGURES,
+        **antoine2014.FIGURES,
+        **tao2013.FIGURES,
+    }
     jobs = jobs or os.cpu_count() or 1
     every = [] if live else chosen(names, known)
     wanted = [figure for figure in every if isinstance(figure, Figure)]
-    others = [figure for figure in every if not isinstance(figure, Figure)]
+    timed = [figure for figure in every if isinstance(figure, DeadlineFigure)]
+    others = [figure for figure in every if not isinstance(figure, Figure | DeadlineFigure)]
     # Report a missing package before the work, not after it.
     if charts:
         pyplot()
@@ -93,9 +106,12 @@ def reproduce(
                 runs.make(compared(wanted), jobs)
             outcomes = [figure.outcome(runs) for figure in wanted]
         outcomes += on_key_spaces(others, runs.seeds, small, jobs)
+        outcomes += with_deadlines(timed, runs.seeds)
     title, intro = words(live)
     if others and not wanted:
         title, intro = antoine2014.TITLE, antoine2014.INTRO
+    elif timed and not wanted:
+        title, intro = tao2013.TITLE, tao2013.INTRO
     files = write(outcomes, out, charts=charts, title=title, intro=intro)
     if json:
         print_json({"figures": [plain(each) for each in outcomes], "page": str(files[-1])})
@@ -124,6 +140,24 @@ def on_key_spaces(
         runs = Runs(seeds, small, report, FEW_PEERS if small else PEERS)
         if processes != 1:
             runs.make(every, processes)
+        return [figure.outcome(runs) for figure in wanted]
+
+
+def with_deadlines(wanted: Sequence[DeadlineFigure], seeds: tuple[int, ...]) -> list[Outcome]:
+    from tocsin.experiments.tao2013.figures import steps
+    from tocsin.experiments.tao2013.runs import Runs
+
+    if not wanted:
+        return []
+    done = 0.0
+    with track(steps(wanted, len(seeds))) as update:
+
+        def report(name: str, seed: int, ended: bool) -> None:
+            nonlocal done
+            done += ended
+            update(done, f"{name}, {f'table {seed}' if seed else 'table VI'}")
+
+        runs = Runs(seeds, report)
         return [figure.outcome(runs) for figure in wanted]
 
 

@@ -214,7 +214,7 @@ def test_what_always_runs_cannot_be_chosen():
 def test_an_unknown_place_is_refused():
     with pytest.raises(NotFound) as refused:
         catalogue("moon")
-    assert refused.value.hint == "strategies run at: coordinator, brokers"
+    assert refused.value.hint == "strategies run at: coordinator, brokers, edges, heads"
 
 
 # What fits.
