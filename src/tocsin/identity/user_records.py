@@ -63,6 +63,8 @@ NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
 DIFFERENT = 5
 #: Sessions of brokers that are gone which another one takes at a time.
 ADOPTED = 100
+#: Seconds for which a session that connects again to the same broker is not written again: reading needs no disk.
+FRESH = 60.0
 #: Seconds for which revocations of an identity provider's tokens are kept: it alone knows how long they are valid.
 LONGEST = 86_400.0
 
@@ -317,12 +319,16 @@ class UserRecords:
             self._refuse_revoked(command.user, command.session, command.issued)
         except Unauthorized as error:
             return Outcome(error=error.to_dict())
-        device = command.session.removeprefix(session_prefix(command.user))
-        self.open.run(
-            "INSERT INTO sessions (session, name, device, refresh, broker, expires) VALUES (?, ?, ?, NULL, ?, ?)"
-            " ON CONFLICT (session) DO UPDATE SET broker = excluded.broker, expires = excluded.expires",
-            (command.session, command.user, device, broker, self._expires()),
-        )
+        expires = self._expires()
+        fresh = expires - min(FRESH, self.config.session_seconds / 10)
+        text = "SELECT 1 FROM sessions WHERE session = ? AND broker = ? AND expires >= ?"
+        if not self.open.rows(text, (command.session, broker, fresh)):
+            device = command.session.removeprefix(session_prefix(command.user))
+            self.open.run(
+                "INSERT INTO sessions (session, name, device, refresh, broker, expires) VALUES (?, ?, ?, NULL, ?, ?)"
+                " ON CONFLICT (session) DO UPDATE SET broker = excluded.broker, expires = excluded.expires",
+                (command.session, command.user, device, broker, expires),
+            )
         return Outcome({command.session: self.durable(command.session)})
 
     def _use(self, broker: str, command: it.Use, alive: Collection[str] | None) -> Outcome:
