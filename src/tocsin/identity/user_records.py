@@ -70,6 +70,7 @@ LONGEST = 86_400.0
 
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -357,14 +358,15 @@ class UserRecords:
             " ORDER BY subscription",
             (session,),
         )
+        previous: dict[int, dict[int, int]] = {}
+        if rows:
+            text = "SELECT subscription, previous_id, until FROM previous_ids WHERE session = ? ORDER BY previous_id"
+            for id, previous_id, until in self.open.rows(text, (session,)):
+                previous.setdefault(id, {})[previous_id] = until
         return [
-            DurableSubscription(id, channel, msgspec.json.decode(args), after, self._previous_ids(session, id), epoch)
+            DurableSubscription(id, channel, _decode(args), after, previous.get(id, {}), epoch)
             for id, channel, args, after, epoch in rows
         ]
-
-    def _previous_ids(self, session: str, subscription: int) -> dict[int, int]:
-        text = "SELECT previous_id, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY previous_id"
-        return dict(self.open.rows(text, (session, subscription)))
 
     def _remember(self, commands: list[it.Remember]) -> list[Outcome]:
         """A session that has ended keeps nothing, and a user not too much, on all devices and brokers. Users far from

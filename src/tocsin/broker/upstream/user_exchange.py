@@ -32,6 +32,9 @@ INTERVAL = 2.0
 USE_EVERY = 15.0
 #: Shortest and longest seconds between two tries.
 RETRY = (0.2, 2.0)
+#: Seconds in which commands gather for one exchange, while there are several at a time: an exchange costs as much as
+#: dozens of commands.
+GATHER = 0.004
 #: Commands in one exchange.
 MOST = 1_000
 
@@ -282,6 +285,8 @@ class UserExchange:
             self._done(batch, found)
             if all(isinstance(each.command, it.Acknowledge) for each in self._queue.values()):
                 yield UntilWoken(INTERVAL)
+            if len(batch) > 1:
+                yield Pause(GATHER)
 
     def _set_away(self, away: bool) -> None:
         if away is not self.away:
