@@ -15,8 +15,6 @@ from eventually import eventually
 from served import environment
 from tocsin.cluster.spark import guard
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="there are no pidfds here")
-
 
 @pytest.fixture
 def hanging() -> Iterator[subprocess.Popen[bytes]]:
