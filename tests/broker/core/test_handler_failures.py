@@ -65,6 +65,7 @@ EVENTS: list[Any] = [
     ev.Notified("D", 10, [line(7, 10)]),
     ev.Pulled("C", at(10), [line(7, 10)]),
     ev.Missed({"D": at(12)}),
+    ev.Publications("F", [Raw(b"{}")]),
     ev.Subscribed("Other", [Problem("not_found", "no")]),
     ev.Unsubscribed("Other"),
     ev.Recovered("D", [(5, ["hail"])], at(9)),

@@ -107,13 +107,14 @@ class BESubscriptions:
         channel.pulling = False
         # A channel that is created again under the name counts from the beginning.
         channel.notified = channel.delivered = channel.missed = channel.epoch = 0
+        channel.matcher = None
         self.remove_unused(channel)
 
     def _remove(self, subscription: BESubscription) -> None:
         self._idle.pop(subscription, None)
         self._forget_keys(subscription)
         self.by_id.pop(subscription.id, None)
-        subscription.channel.be_subscriptions.pop(subscription.id, None)
+        subscription.channel.remove(subscription)
         self.context.ledger.cache.forget(subscription.recent)
 
     def _forget_keys(self, subscription: BESubscription) -> None:
@@ -397,14 +398,19 @@ class BESubscriptions:
         self, subscription: BESubscription, session: Session, request: wire.Subscribe, execution: int, out: Out
     ) -> None:
         channel = subscription.channel
-        message = wire.Subscribed(request.id, subscription.id, channel.name, execution, channel.epoch)
+        warnings = list(subscription.warnings)
+        message = wire.Subscribed(request.id, subscription.id, channel.name, execution, channel.epoch, warnings)
         self.context.send(session, message, out)
 
     def _previous_ids(
         self, subscription: BESubscription, session: Session, claimed: int | None, execution: int
     ) -> tuple[int, ...]:
         """The ids whose results may come before those of the present one: the one that the subscriber's offset
-        belongs to, and those known of a user, who may have been offline when it changed. Ids grow."""
+        belongs to, and those known of a user, who may have been offline when it changed. Ids grow.
+
+        What a feed's subscription missed is found by its condition, so that its id does not matter."""
+        if subscription.channel.matcher is not None:
+            return ()
         known = subscription.users.get(session.user, {}) if session.user is not None else {}
         found = {id for id, until in known.items() if execution <= until}
         if claimed is not None and claimed != subscription.id and execution <= subscription.confirmed_at:
@@ -489,6 +495,7 @@ class BESubscriptions:
     def subscribed(self, event: ev.Subscribed, out: Out) -> None:
         channel = self.channel(event.channel)
         ended = self.current(channel, event.position.epoch, out) is None
+        channel.match_columns(event.columns)
         subscribing, channel.subscribing, channel.busy = channel.subscribing, [], False
         for subscription in subscribing:
             for request in subscription.requests:
@@ -542,7 +549,8 @@ class BESubscriptions:
         passed = channel.queue[0][0] if channel.pulling else 0
         subscription.confirmed_at = subscription.live_after = max(execution, passed, channel.missed)
         subscription.recent.complete_after = subscription.delivered
-        self.by_id[id] = channel.be_subscriptions[id] = subscription
+        self.by_id[id] = subscription
+        channel.add(subscription)
 
     def unsubscribed(self, event: ev.Unsubscribed, out: Out) -> None:
         channel = self.channel(event.channel)
@@ -554,6 +562,7 @@ class BESubscriptions:
         channel = self.current(self.channel(event.channel), event.position.epoch, out)
         if channel is None:
             return
+        channel.match_columns(event.columns)
         for id, args in event.subscriptions:
             key = (channel.name.lower(), _encode_args(args))
             if id not in self.by_id and id not in channel.unsubscribing and key not in self._by_key:

@@ -65,4 +65,4 @@ class Context:
         counters = self.ledger.counters
         counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
         counters.gaps += len(peers) * sum(bool(line.gap) for line in lines)
-        self.deliver(peers, tuple(subscription.message(line) for line in lines), out)
+        self.deliver(peers, subscription.messages(lines), out)

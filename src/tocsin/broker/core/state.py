@@ -73,6 +73,7 @@ class BrokerState:
             ev.UserElsewhere: self.users.elsewhere,
             ev.Notified: self.delivery.notified,
             ev.Pulled: self.delivery.pulled,
+            ev.Publications: self.delivery.publications,
             ev.Missed: self.delivery.missed,
             ev.Subscribed: self.be_subscriptions.subscribed,
             ev.Unsubscribed: self.be_subscriptions.unsubscribed,
