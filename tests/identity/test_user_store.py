@@ -122,6 +122,35 @@ def test_the_arguments_of_a_user_have_a_limit_on_all_devices_together(opened: Op
     assert refused(run(store, *asked)) == [0]
 
 
+def test_commands_of_one_exchange_count_in_their_order(opened: Open) -> None:
+    store = opened(subscriptions=100)
+    attach(store)
+    ids = range(1, 101)
+    first = [*map(remember, ids), *(it.Forget("ann/phone", id) for id in ids), *map(remember, ids), remember(101)]
+    assert refused(run(store, *first)) == [300]
+    again = [*map(remember, ids), remember(102), it.Forget("ann/phone", 7), remember(103), remember(104)]
+    assert refused(run(store, *again)) == [100, 103]
+    assert {each.subscription for each in attach(store).sessions["ann/phone"]} == {*ids, 103} - {7}
+
+
+def test_a_session_that_connects_to_its_broker_again_soon_is_not_written_again(opened: Open, clock: Clock) -> None:
+    store = opened(session_seconds=DAY)
+
+    def expires() -> float:
+        return float(store.run(lambda records: records.open.rows("SELECT expires FROM sessions")).result(60)[0][0])
+
+    attach(store)
+    begin = clock.now
+    clock.now += 59
+    attach(store)
+    assert expires() == begin + DAY
+    attach(store, broker="b")
+    assert expires() == clock.now + DAY
+    clock.now += 61
+    attach(store, broker="b")
+    assert expires() == clock.now + DAY
+
+
 def test_an_acknowledgement_never_goes_back(store: UserStore) -> None:
     attach(store)
     run(store, remember(7), it.Acknowledge("ann/phone", {7: Position(1, 9)}))

@@ -123,7 +123,8 @@ def acknowledgements_are_lost_with_a_failed_exchange(patch: pytest.MonkeyPatch) 
         failed(self, batch, error)
         for number, entry in batch.items():
             if isinstance(entry.command, it.Acknowledge):
-                self._queue.pop(number, None)
+                self._remove(number)
+        self._acks.clear()
 
     patch.setattr(UserExchange, "_failed", forget)
 

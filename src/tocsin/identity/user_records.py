@@ -63,11 +63,14 @@ NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
 DIFFERENT = 5
 #: Sessions of brokers that are gone which another one takes at a time.
 ADOPTED = 100
+#: Seconds for which a session that connects again to the same broker is not written again: reading needs no disk.
+FRESH = 60.0
 #: Seconds for which revocations of an identity provider's tokens are kept: it alone knows how long they are valid.
 LONGEST = 86_400.0
 
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -317,12 +320,16 @@ class UserRecords:
             self._refuse_revoked(command.user, command.session, command.issued)
         except Unauthorized as error:
             return Outcome(error=error.to_dict())
-        device = command.session.removeprefix(session_prefix(command.user))
-        self.open.run(
-            "INSERT INTO sessions (session, name, device, refresh, broker, expires) VALUES (?, ?, ?, NULL, ?, ?)"
-            " ON CONFLICT (session) DO UPDATE SET broker = excluded.broker, expires = excluded.expires",
-            (command.session, command.user, device, broker, self._expires()),
-        )
+        expires = self._expires()
+        fresh = expires - min(FRESH, self.config.session_seconds / 10)
+        text = "SELECT 1 FROM sessions WHERE session = ? AND broker = ? AND expires >= ?"
+        if not self.open.rows(text, (command.session, broker, fresh)):
+            device = command.session.removeprefix(session_prefix(command.user))
+            self.open.run(
+                "INSERT INTO sessions (session, name, device, refresh, broker, expires) VALUES (?, ?, ?, NULL, ?, ?)"
+                " ON CONFLICT (session) DO UPDATE SET broker = excluded.broker, expires = excluded.expires",
+                (command.session, command.user, device, broker, expires),
+            )
         return Outcome({command.session: self.durable(command.session)})
 
     def _use(self, broker: str, command: it.Use, alive: Collection[str] | None) -> Outcome:
@@ -351,14 +358,15 @@ class UserRecords:
             " ORDER BY subscription",
             (session,),
         )
+        previous: dict[int, dict[int, int]] = {}
+        if rows:
+            text = "SELECT subscription, previous_id, until FROM previous_ids WHERE session = ? ORDER BY previous_id"
+            for id, previous_id, until in self.open.rows(text, (session,)):
+                previous.setdefault(id, {})[previous_id] = until
         return [
-            DurableSubscription(id, channel, msgspec.json.decode(args), after, self._previous_ids(session, id), epoch)
+            DurableSubscription(id, channel, _decode(args), after, previous.get(id, {}), epoch)
             for id, channel, args, after, epoch in rows
         ]
-
-    def _previous_ids(self, session: str, subscription: int) -> dict[int, int]:
-        text = "SELECT previous_id, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY previous_id"
-        return dict(self.open.rows(text, (session, subscription)))
 
     def _remember(self, commands: list[it.Remember]) -> list[Outcome]:
         """A session that has ended keeps nothing, and a user not too much, on all devices and brokers. Users far from

@@ -225,3 +225,37 @@ def test_a_new_token_without_the_role_ends_what_only_the_role_allowed() -> None:
     assert [(it.subscription, it.code) for it in broker.took("a")] == [(7, "forbidden")]
     broker.executed(1, 7, 8)
     assert [it.subscription for it in broker.took("a")] == [8]
+
+
+@pytest.mark.parametrize("token", [False, True])
+def test_a_right_that_is_lost_while_the_store_is_asked_confirms_nothing(token: bool) -> None:
+    broker = Granted(Grant("nurse", "subscribe", "C"))
+    broker.stores = False
+    broker.enter("a", "ann", "nurse")
+    broker.subscribe("a")
+    broker.confirm(7)
+    if token:  # another one, without the role
+        broker.handle(ev.Authenticated("a", "ann/phone", principal=user({"sub": "ann"})))
+    else:
+        broker.grant(PUBLISH)
+    broker.handle(ev.Stored([ev.Remembered("ann/phone", 7)]))
+    assert codes(broker.took("a")) == ["forbidden"]
+    assert broker.did(do.Forget) == [do.Forget("ann/phone", 7)]
+
+
+def test_a_request_is_checked_once_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Any] = []
+    holds = Condition.holds
+
+    def counted(self: Condition, given: Any, claims: Any) -> bool:
+        checked.append(given)
+        return holds(self, given, claims)
+
+    monkeypatch.setattr(Condition, "holds", counted)
+    broker = Granted(OWN)
+    broker.enter("a", "ann")
+    broker.subscribed("a", 7, kind="ann")
+    assert checked == [["ann"]]
+    broker.grant(OWN, PUBLISH)
+    broker.subscribe("a", "ann", id=2)
+    assert checked == [["ann"]] * 2

@@ -55,6 +55,10 @@ class Raw:
             head += bytes([0x80 | 127]) + struct.pack("!Q", size)
         self.sock.sendall(head + bytes(4) + payload)
 
+    def send_together(self, *payloads: bytes) -> None:
+        """Frames that arrive in one piece."""
+        self.sock.sendall(b"".join(bytes([0x81, 0x80 | len(payload)]) + bytes(4) + payload for payload in payloads))
+
     def frame(self) -> tuple[int, bytes]:
         first, size = self.file.read(2)
         if size >= 126:
@@ -93,6 +97,25 @@ def witness(served_broker: Broker, cluster: Any) -> Iterator[None]:
 
 
 HELLO = json.dumps({"type": "hello", "id": 1}).encode()
+
+
+def unsubscribe(id: int) -> bytes:
+    return json.dumps({"type": "unsubscribe", "id": id, "subscription": 4711}).encode()
+
+
+def test_requests_that_arrive_together_are_answered_in_order_also_around_a_malformed_one(raw: Raw) -> None:
+    raw.send_together(HELLO, unsubscribe(2), unsubscribe(3), b'{"type":"subscribe","id":4}', unsubscribe(5))
+    answers = [json.loads(raw.frame()[1]) for _ in range(5)]
+    codes = ["not_found", "not_found", "malformed", "not_found"]
+    assert answers[0]["type"] == "welcome"
+    assert [(each["id"], each["code"]) for each in answers[1:]] == list(zip((2, 3, 4, 5), codes, strict=True))
+
+
+def test_what_comes_before_a_broken_frame_is_answered_and_nothing_after_it(raw: Raw) -> None:
+    raw.send_together(HELLO, unsubscribe(2), b"\xff\xfe", unsubscribe(3))
+    answers = [raw.frame() for _ in range(3)]
+    assert [json.loads(payload)["type"] for _, payload in answers[:2]] == ["welcome", "error"]
+    assert answers[2][0] == 8 and int.from_bytes(answers[2][1][:2], "big") == close_codes.NOT_UTF8.code
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,10 @@ class Lab:
             self.sent.append(self._effect.exchange)
             self._effect = self._effects.throw(Lost() if lost else Refused({"code": "bad_request"}, 400))
             return
-        while isinstance(self._effect, SendExchange):
+        while not isinstance(self._effect, UntilWoken):
+            if isinstance(self._effect, Pause):
+                self._effect = self._effects.send(None)
+                continue
             asked = self._effect.exchange
             self.sent.append(asked)
             outcomes, revocations = self.store.exchange(self.name, asked.revocation, asked.commands, None).result(60)
@@ -288,3 +291,30 @@ def test_exchanges_are_numbered(lab: Lab) -> None:
     lab.step(lost=True)
     lab.step()
     assert [each.number for each in lab.sent] == [1, 2] and len({each.incarnation for each in lab.sent}) == 1
+
+
+def test_commands_gather_while_there_are_several_at_a_time(lab: Lab) -> None:
+    effects = lab.exchange.run()
+
+    def answered(effect: Any) -> Any:
+        assert isinstance(effect, SendExchange)
+        sent.append(len(effect.exchange.commands))
+        asked = effect.exchange
+        outcomes, revocations = lab.store.exchange("a", 0, asked.commands, None).result(60)
+        return effects.send(Exchanged(outcomes, revocations, []))
+
+    sent: list[int] = []
+    effect = next(effects)  # what was served before, and who is connected
+    for id in range(1, 8):
+        lab.exchange.store(remember(id))
+    assert isinstance(answered(effect), Pause)  # for more
+    lab.exchange.store(remember(8))
+    effect = answered(next(effects))
+    assert isinstance(effect, UntilWoken)
+    lab.exchange.store(remember(9))
+    assert isinstance(effects.send(None), Pause)  # the exchange before had several
+    effect = answered(next(effects))
+    assert isinstance(effect, UntilWoken)
+    lab.exchange.store(remember(10))
+    assert isinstance(answered(effects.send(None)), UntilWoken)  # a single client does not wait
+    assert sent[1:] == [8, 1, 1]

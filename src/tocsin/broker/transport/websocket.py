@@ -67,6 +67,7 @@ class WebSocket(asyncio.Protocol):
             self._receive(messages)
         except FrameError as error:
             self._receive(messages)
+            self._driver.flush()  # what was sent before comes before the end
             self._gone()
             self.close(error.close, error.reason)
 

@@ -3,7 +3,7 @@ is durable. While the store is away, users that this broker serves go on, and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count, islice
 from random import Random
 from typing import Any
@@ -32,6 +32,9 @@ INTERVAL = 2.0
 USE_EVERY = 15.0
 #: Shortest and longest seconds between two tries.
 RETRY = (0.2, 2.0)
+#: Seconds in which commands gather for one exchange, while there are several at a time: an exchange costs as much as
+#: dozens of commands.
+GATHER = 0.004
 #: Commands in one exchange.
 MOST = 1_000
 
@@ -39,6 +42,7 @@ MOST = 1_000
 _ANSWERED = (it.Remember, it.ChangeId)
 _OF_SESSIONS = (*_ANSWERED, it.Forget, it.Acknowledge)
 
+OfSession = it.Remember | it.ChangeId | it.Forget | it.Acknowledge
 Durable = list[DurableSubscription]
 
 
@@ -103,6 +107,7 @@ class UserExchange:
         self._queue: dict[int, Entry] = {}  # in the order of their numbers
         self._numbers = count(1)
         self._incarnation, self._exchanges = f"{rng.getrandbits(64):016x}", count(1)
+        self._waiting: dict[str, dict[int, OfSession]] = {}  # of the queue, by session
         self._acks: dict[str, int] = {}  # by user, of those that are not being sent
         self._unknown_key = ""
         self._served: dict[str, dict[int, DurableSubscription]] = {}
@@ -182,10 +187,12 @@ class UserExchange:
     def acknowledge(self, command: it.Acknowledge) -> None:
         """Only the last of each subscription is of interest: what waits does not grow."""
         self._apply(command)
-        waiting = self._queue.pop(self._acks.get(command.user, 0), None)
+        number = self._acks.get(command.user)
         positions = dict(command.positions)
-        if waiting is not None and isinstance(waiting.command, it.Acknowledge):
-            for id, position in waiting.command.positions.items():
+        if number is not None:
+            waiting = self._remove(number).command
+            assert isinstance(waiting, it.Acknowledge)
+            for id, position in waiting.positions.items():
                 positions[id] = max(position, positions.get(id, position))
         self._acks[command.user] = self._add(Entry(it.Acknowledge(command.user, positions)))
 
@@ -195,13 +202,25 @@ class UserExchange:
 
     def stored(self) -> dict[str, Durable]:
         """What this broker serves, for sessions of which nothing is left to be sent: the store has the same."""
-        waiting = {getattr(entry.command, "user", None) for entry in self._queue.values()}
+        waiting = self._waiting
         return {session: list(mine.values()) for session, mine in self._served.items() if session not in waiting}
 
     def _add(self, entry: Entry) -> int:
-        number = next(self._numbers)
+        number, command = next(self._numbers), entry.command
         self._queue[number] = entry
+        if isinstance(command, _OF_SESSIONS):
+            self._waiting.setdefault(command.user, {})[number] = command
         return number
+
+    def _remove(self, number: int) -> Entry:
+        entry = self._queue.pop(number)
+        command = entry.command
+        if isinstance(command, _OF_SESSIONS):
+            mine = self._waiting[command.user]
+            del mine[number]
+            if not mine:
+                del self._waiting[command.user]
+        return entry
 
     def _put(self, entry: Entry) -> None:
         self._add(entry)
@@ -210,15 +229,12 @@ class UserExchange:
     def _serve(self, session: str, durable: Durable) -> None:
         """As the store has it, with what is still to be stored."""
         self._served[session] = {each.subscription: each for each in durable}
-        for entry in self._queue.values():
-            if entry.command is not None:
-                self._apply(entry.command, session)
+        for command in self._waiting.get(session, {}).values():
+            self._apply(command)
 
-    def _apply(self, command: it.AnyCommand, session: str | None = None) -> None:
-        if not isinstance(command, _OF_SESSIONS):
-            return
+    def _apply(self, command: OfSession) -> None:
         mine = self._served.get(command.user)
-        if mine is None or session not in (None, command.user):
+        if mine is None:
             return
         if isinstance(command, it.Remember):
             if command.subscription not in mine:
@@ -269,6 +285,8 @@ class UserExchange:
             self._done(batch, found)
             if all(isinstance(each.command, it.Acknowledge) for each in self._queue.values()):
                 yield UntilWoken(INTERVAL)
+            if len(batch) > 1:
+                yield Pause(GATHER)
 
     def _set_away(self, away: bool) -> None:
         if away is not self.away:
@@ -297,11 +315,11 @@ class UserExchange:
             self._most = max(1, len(batch) // 2)
             if len(batch) == 1:
                 (number,) = batch
-                self._finish({number: self._queue[number]}, [Outcome(error=error.error)])
+                self._finish([number], [Outcome(error=error.error)])
                 return
         for number, entry in batch.items():
             if not entry.waits:
-                del self._queue[number]
+                self._remove(number)
                 if entry.done is not None:
                     entry.done(None)
             elif isinstance(entry.command, it.Acknowledge):
@@ -317,11 +335,11 @@ class UserExchange:
         self.revocations.expire(self.wall_clock())
         self._finish(batch, found.outcomes)
 
-    def _finish(self, batch: dict[int, Entry], found: list[Outcome]) -> None:
+    def _finish(self, batch: Iterable[int], found: list[Outcome]) -> None:
         outcomes = iter(found)
         stored: list[ev.Remembered] = []
-        for number, entry in batch.items():
-            del self._queue[number]  # what follows in the batch is not part of the outcome of an Attach
+        for number in batch:
+            entry = self._remove(number)  # what follows in the batch is not part of the outcome of an Attach
             command = entry.command
             outcome = NOTHING if command is None else next(outcomes)
             if isinstance(command, _ANSWERED):

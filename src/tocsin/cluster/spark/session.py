@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tocsin.cluster.records import type_ddl
+from tocsin.cluster.spark import guard
 from tocsin.cluster.spark.cds_archive import CdsArchive
 from tocsin.cluster.spark.java import find_java
 from tocsin.cluster.spark.work import Kind, WorkList
@@ -88,6 +89,7 @@ class SparkRuntime:
         self._extra = dict(extra or {})
         self._session: SparkSession | None = None
         self._gateway: Any = None
+        self._guard: subprocess.Popen[bytes] | None = None
         self._jcontext: Any = None
         self._archive: CdsArchive | None = None
         self._lock = threading.RLock()
@@ -209,6 +211,8 @@ class SparkRuntime:
         path = list(sys.path)
         with self.log.open("ab") as log, _environment(environment):
             self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+        with suppress(OSError):  # only a JVM that hangs needs it
+            self._guard = guard.start(self._gateway.proc.pid)
         try:
             context = SparkContext(conf=conf, gateway=self._gateway)
             self._session = SparkSession(context)
@@ -264,6 +268,10 @@ class SparkRuntime:
             server.shutdown()
             context._accumulatorServer = None
         _end(gateway, wait)
+        if self._guard is not None:
+            with self._guard:
+                self._guard.kill()
+            self._guard = None
         with SparkContext._lock:
             SparkContext._active_spark_context = None
             SparkContext._gateway = None
