@@ -11,7 +11,7 @@ import pytest
 from tocsin.balancing.brokers.broker_load import BrokerLoad
 from tocsin.balancing.brokers.strategies import STRATEGIES
 from tocsin.balancing.host import messages as ms
-from tocsin.balancing.host.host import Execute, Host, Send
+from tocsin.balancing.host.host import Composition, Execute, Host, Send
 from tocsin.balancing.host.sessions import Sessions, SessionState
 from tocsin.broker.core.balancing.peer_balancer import PeerBalancer
 from tocsin.simulation.campaign import attempt, command
@@ -33,6 +33,11 @@ def test_nothing_is_lost_or_duplicated_and_every_session_ends():
     assert sum(each.moves for each in found) > FEW
 
 
+def only_swaps(patch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in KINDS if name != "swap"]:
+        patch.delitem(KINDS, name)
+
+
 def test_swaps_of_components_in_the_middle_of_sessions_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fault is a swap; messages, load information and sessions of the previous strategy are on their way."""
     swapped: list[str] = []
@@ -43,8 +48,7 @@ def test_swaps_of_components_in_the_middle_of_sessions_do_no_harm(monkeypatch: p
         use(self, event, out)
 
     monkeypatch.setattr(PeerBalancer, "use", counted)
-    for name in [name for name in KINDS if name != "swap"]:
-        monkeypatch.delitem(KINDS, name)
+    only_swaps(monkeypatch)
     found = [attempt(seed, peers=True) for seed in range(4)]
     assert [str(violation) for each in found for violation in each.violations] == []
     assert len(swapped) > 6 and len(set(swapped)) > 2
@@ -148,6 +152,27 @@ def the_source_closes_before_the_subscriber_has_joined(patch: pytest.MonkeyPatch
     patch.setattr(PeerBalancer, "_execute", broken)
 
 
+def a_swap_forgets_sessions(patch: pytest.MonkeyPatch) -> None:
+    use = Host.use
+
+    def broken(self: Host, strategy: Composition, now: float) -> None:
+        use(self, strategy, now)
+        self.sessions = Sessions(self.peer, strategy.timeout)
+
+    patch.setattr(Host, "use", broken)
+
+
+def a_swap_keeps_pulls(patch: pytest.MonkeyPatch) -> None:
+    use = Host.use
+
+    def broken(self: Host, strategy: Composition, now: float) -> None:
+        asked = self.information._asked
+        use(self, strategy, now)
+        self.information._asked = asked
+
+    patch.setattr(Host, "use", broken)
+
+
 PLANTED = [
     (it_executes_without_an_acceptance, "both sides agree", 0),
     (both_sides_think_that_the_other_executes, "both sides agree", 0),
@@ -165,3 +190,12 @@ def test_the_campaign_finds_the_bug(monkeypatch: pytest.MonkeyPatch, planted: Pa
     seeds = range(first, first + MOST)
     found = (violation.invariant for seed in seeds for violation in attempt(seed, peers=True).violations)
     assert rule in found
+
+
+@pytest.mark.parametrize("planted", [a_swap_forgets_sessions, a_swap_keeps_pulls])
+def test_a_campaign_of_swaps_finds_the_bug(monkeypatch: pytest.MonkeyPatch, planted: Patch) -> None:
+    """Swaps are one of many faults, and few of them meet what the bug breaks: here all faults are swaps."""
+    only_swaps(monkeypatch)
+    planted(monkeypatch)
+    found = (violation.invariant for seed in range(MOST) for violation in attempt(seed, peers=True).violations)
+    assert "swaps do no harm" in found

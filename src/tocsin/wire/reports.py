@@ -121,6 +121,7 @@ class ReportReply(Struct, frozen=True):
         dict[str, PeerAddress],
         Meta(description="all other brokers, if they balance among themselves; where nothing is said, as before"),
     ] = field(default_factory=dict)
+    interval: Annotated[float, Meta(ge=0, description="seconds until the next report; 0: as registered")] = 0.0
 
 
 class BrokerRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -60,6 +60,13 @@ def test_the_first_report_is_full_and_the_next_ones_contain_the_changes(harness)
     assert (second.report.number, second.report.full, second.report.subscribers) == (2, False, {})
 
 
+def test_the_coordinator_says_when_the_next_report_is_due(harness):
+    harness.send(ABOUT)
+    assert harness.send(ReportReply(1, interval=0.5)) == Pause(0.5)
+    harness.send()
+    assert harness.send(ReportReply(2)) == Pause(ABOUT.interval)
+
+
 def test_a_requested_full_report_is_sent_at_once(harness):
     harness.send(ABOUT)
     assert harness.send(ReportReply(1, full=True)) == Pause(0.0)

@@ -76,7 +76,10 @@ def test_an_invalid_choice_is_refused_and_changes_nothing(change, words):
         ({"components": {"detector": "psychic"}}, "there are: always, cov"),
         ({"components": {"detector": "draining"}}, "as detector would fit: always, cov, newcomer"),
         ({"components": {"balancer": "one-to-one"}}, "there are: drain, gsh"),
-        ({"components": {"exchanger": "silent"}}, "has: criterion, detector, balancer"),
+        ({"components": {"exchanger": "silent"}}, "there are: paced-reports, reports"),
+        ({"components": {"exchanger": {"use": "paced-reports", "calm": 6.0}}}, "at most 5 s, half of gone_after"),
+        ({"components": {"exchanger": {"use": "paced-reports", "busy": 0.0}}}, "0 < busy ≤ calm"),
+        ({"components": {"exchanger": {"use": "reports", "every": -1.0}}}, "give 0 or more"),
         ({"components": {"migrate_detector": "cov"}}, "has: criterion, detector, balancer"),
         ({"components": {"detector": {"use": "cov", "gamma": 1.0}}}, "it has: alpha, beta"),
         ({"components": {"guards": ["psychic"]}}, "there are: at-most"),
@@ -134,6 +137,32 @@ def test_guards_are_swapped_at_run_time():
     harness.tick(1)
     assert len(harness.notes_of("migration")) == 2
     assert running(harness.state.config)["guards"] == (use("at-most", migrations=2), use("never-raise"))
+
+
+def test_the_exchanger_is_swapped_at_run_time_and_by_the_configuration():
+    paced = {"exchanger": {"use": "paced-reports", "busy": 0.5, "calm": 5.0}}
+    harness = lopsided()
+    assert harness.report("b").interval == 0.0  # as registered
+    switch(harness, strategy="ldm", components=paced)
+    assert harness.notes_of("strategy") == ["ldm with exchanger paced-reports (busy 0.5, calm 5)"]
+    assert harness.report("b").interval == 5.0
+    harness.tick(1)
+    assert harness.state.host.pending
+    assert {harness.report(each).interval for each in ("a", "b")} == {0.5}
+    switch(harness, strategy="ldm")
+    assert harness.report("b").interval == 0.0
+    configured = CoordinatorHarness(strategy="", balancing=CoordinatorBalancing(components=paced))
+    assert configured.join("b1").interval == 5.0
+    assert running(configured.state.config)["exchanger"] == use("paced-reports", busy=0.5, calm=5.0)
+
+
+def test_a_broker_that_was_asked_to_report_later_has_not_missed_a_report():
+    for every, missed in ((0.0, True), (5.0, False)):
+        swap = {"exchanger": {"use": "reports", "every": every}}
+        harness = CoordinatorHarness(balancing=CoordinatorBalancing(components=swap))
+        harness.join("b1")
+        harness.tick(7)
+        assert harness.state.members.missed(harness.state.members["b1"], harness.now) is missed
 
 
 def test_a_stage_of_several_is_swapped_by_its_name():

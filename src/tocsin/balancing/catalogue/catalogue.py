@@ -95,6 +95,10 @@ class Catalogue:
     def guards(self, uses: Iterable[Use]) -> list[Any]:
         return [self._made(Kind.GUARD, each, {}) for each in uses]
 
+    def exchanger(self, use: Use) -> Any:
+        """Where it is the host's, and not the strategy's."""
+        return self._made(Kind.EXCHANGER, use, {})
+
     def named(self, made: Iterable[Any]) -> tuple[Use, ...]:
         """The names and settings of guards that were made elsewhere."""
         known = {each.make: each.name for each in self._components[Kind.GUARD].values()}

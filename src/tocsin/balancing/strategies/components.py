@@ -6,7 +6,7 @@ from functools import partial
 
 from tocsin.balancing import central_guards as guards
 from tocsin.balancing.catalogue.catalogue import Catalogue
-from tocsin.balancing.catalogue.component import HEAVY, LIGHT, Component, Kind
+from tocsin.balancing.catalogue.component import HEAVY, LIGHT, Component, Kind, Reach
 from tocsin.balancing.catalogue.places import COORDINATOR
 from tocsin.balancing.decisions import EXECUTES
 from tocsin.balancing.host.actions import ActionKind
@@ -18,6 +18,7 @@ from tocsin.balancing.strategies.debs2019.ldm import LDM
 from tocsin.balancing.strategies.debs2019.sdm import SDM
 from tocsin.balancing.strategies.detectors import Cov, Draining, Newcomer
 from tocsin.balancing.strategies.drain import Drain
+from tocsin.balancing.strategies.exchangers import PacedReports, Reports
 from tocsin.balancing.strategies.join import Join
 from tocsin.balancing.strategies.peal.regroup_balancer import Populated, Regroup
 from tocsin.balancing.strategies.peal.repair_balancer import Reachable, Repair
@@ -28,15 +29,12 @@ _LOAD, _DRAINING = frozenset({LOAD}), frozenset({DRAINING})
 ALWAYS = "As regroup, whenever that lowers the maximum or the total, whatever it costs."
 
 
-def brokers_report() -> None:
-    """Brokers report their load to the coordinator, every `interval` seconds."""
-
-
 COMPONENTS = (
     Component(Kind.MODEL, "subscribers", Load, fixed=True),
     Component(Kind.CRITERION, LOAD, Load, fixed=True, text="Bytes in and out a second of a broker, over its capacity."),
     Component(Kind.CRITERION, DRAINING, Load, fixed=True, text="The subscribers of brokers that are being drained."),
-    Component(Kind.EXCHANGER, "reports", brokers_report, fixed=True),
+    Component(Kind.EXCHANGER, "paced-reports", PacedReports, reach=Reach.EVERY_PEER),
+    Component(Kind.EXCHANGER, "reports", Reports, reach=Reach.EVERY_PEER),
     Component(Kind.DETECTOR, "always", Always, finds=HEAVY),
     Component(Kind.DETECTOR, "cov", Cov, _LOAD, finds=HEAVY),
     Component(Kind.DETECTOR, "draining", Draining, _DRAINING, finds=HEAVY),

@@ -95,4 +95,4 @@ class Heartbeat:
                 self.handle(PeersKnown(orders.peers))
             if orders.migrations or orders.drop or orders.alternatives:
                 self.handle(Ordered(orders))
-            yield Pause(0.0 if full else about.interval)
+            yield Pause(0.0 if full else orders.interval or about.interval)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tocsin.balancing.strategies.exchangers import CentralExchanger
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.events import Instruction, Note, Reply
 from tocsin.coordinator.core.members import Member, Members
@@ -24,6 +25,8 @@ class LoadReports:
     _membership: Membership
     _migrations: Migrations
     _tickets: Tickets
+    exchanger: CentralExchanger
+    _interval: float
 
     def report(self, event: ev.Report, now: float) -> list[Instruction]:
         member, report = self._members.authenticated(event.broker, event.token), event.report
@@ -45,7 +48,9 @@ class LoadReports:
         orders, begun = self._migrations.hand_out(member, now)
         others = self._members.alternatives(member)
         peers = self._members.news_for(member, full=report.full)
-        return [*out, *begun, Reply(event.call, ReportReply(report.number, False, orders, drop, others, peers))]
+        member.interval = self.exchanger.next_report(self._interval, migrating=self._migrations.concern(member))
+        after = member.interval if member.interval != self._interval else 0.0
+        return [*out, *begun, Reply(event.call, ReportReply(report.number, False, orders, drop, others, peers, after))]
 
     def _take(self, member: Member, report: LoadReport, now: float) -> list[Instruction]:
         out: list[Instruction] = []

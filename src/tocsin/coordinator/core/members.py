@@ -60,6 +60,7 @@ class Member(Struct, eq=False):
     knows: int = 0  # the version of the list of brokers that it has
     incarnation: str = ""  # of its process; a ticket is valid for one incarnation
     report: int = 0  # number of the last report
+    interval: float = 0.0  # seconds until its next report, as the exchanger said; 0: the configured interval
     needs_full: bool = True  # the next report has to be full
     last: LoadReport | None = None
     placed: int = 0  # subscribers placed here since its last report
@@ -103,7 +104,7 @@ class Member(Struct, eq=False):
         """A report is overdue: until the next one, or its eviction, nothing is placed there and nothing is planned."""
         if not self.alive or self.reported_at is None:
             return False
-        return now - self.reported_at > max(MISSED * interval, self.gap + 4 * self.jitter + lag)
+        return now - self.reported_at > max(MISSED * (self.interval or interval), self.gap + 4 * self.jitter + lag)
 
 
 class Members(Mapping[str, Member]):

@@ -44,6 +44,10 @@ class Migrations:
         """Pending migrations by target."""
         return Counter(each.target for each in self.pending.values())
 
+    def concern(self, member: Member) -> bool:
+        """Whether any from or to it is pending."""
+        return any(member.number in (each.source, each.target) for each in self.pending.values())
+
     def hand_out(self, member: Member, now: float) -> tuple[list[MigrationOrder], list[Instruction]]:
         """Begin what may begin. The ticket is issued only now, because the target may have changed since the plan."""
         member.budget.refill(now, self._limits.per_second)

@@ -12,17 +12,18 @@ from tocsin.balancing.strategies import registry
 from tocsin.config import Components, CoordinatorConfig
 from tocsin.coordinator.core import events as ev
 from tocsin.coordinator.core.events import Choice, Instruction, Note, Reply
+from tocsin.coordinator.core.load_reports import LoadReports
 from tocsin.coordinator.core.placement import Placement
 from tocsin.coordinator.core.plans import Plans
-from tocsin.coordinator.core.strategy_chain import guards, running, strategy_chain
+from tocsin.coordinator.core.strategy_chain import exchanger, guards, running, strategy_chain
 from tocsin.errors import NotFound, TocsinError, UserError
 
 
 class Reconfiguration:
     """``config`` is the configuration in use."""
 
-    def __init__(self, config: CoordinatorConfig, plans: Plans, placement: Placement) -> None:
-        self.config, self._plans, self._placement = config, plans, placement
+    def __init__(self, config: CoordinatorConfig, plans: Plans, placement: Placement, reports: LoadReports) -> None:
+        self.config, self._plans, self._placement, self._reports = config, plans, placement, reports
         self._configured = changeable(config)
 
     def restore(self, choice: Choice | None) -> list[Instruction]:
@@ -71,10 +72,11 @@ class Reconfiguration:
             placement=placement,
             balancing=replace(self.config.balancing, components=components),
         )
-        chain, kept = strategy_chain(config), guards(config)
+        chain, kept, exchange = strategy_chain(config), guards(config), exchanger(config)
         placements.make(placement)  # raises before anything has changed
         self._plans.use(strategy, chain, kept)
         self._placement.use(placement)
+        self._reports.exchanger = exchange
         self.config = config
 
 

@@ -25,7 +25,7 @@ from tocsin.coordinator.core.placement import Placement
 from tocsin.coordinator.core.plans import Plans
 from tocsin.coordinator.core.queries import Queries
 from tocsin.coordinator.core.reconfiguration import Reconfiguration
-from tocsin.coordinator.core.strategy_chain import guards, strategy_chain
+from tocsin.coordinator.core.strategy_chain import exchanger, guards, strategy_chain
 from tocsin.coordinator.core.tickets import Tickets
 from tocsin.errors import TocsinError
 
@@ -58,10 +58,12 @@ class CoordinatorState:
         self.migrations = Migrations(limits, self.host, self.model, self.members, tickets)
         self.membership = Membership(config, secret, nonce, self.model, self.members, self.migrations)
         self.placement = Placement(config.placement, rng, self.model, self.members, self.migrations, tickets)
-        self.load_reports = LoadReports(self.model, self.members, self.membership, self.migrations, tickets)
+        self.load_reports = LoadReports(
+            self.model, self.members, self.membership, self.migrations, tickets, exchanger(config), config.interval
+        )
         self.plans = Plans(config, self.host, self.model, offloaded)
         self.queries = Queries(self.model, self.members, self.migrations, self.plans, self.placement)
-        self.reconfiguration = Reconfiguration(config, self.plans, self.placement)
+        self.reconfiguration = Reconfiguration(config, self.plans, self.placement, self.load_reports)
         self._now = 0.0
         self._expired_at = 0.0
         self._handlers: dict[type[Any], Callable[[Any, float], list[Instruction]]] = {

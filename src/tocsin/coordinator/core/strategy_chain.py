@@ -5,21 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from tocsin.balancing.catalogue.blueprint import GUARDS, Blueprint
+from tocsin.balancing.catalogue.component import Kind
 from tocsin.balancing.catalogue.places import COORDINATOR, catalogue
-from tocsin.balancing.catalogue.use import Use, read_all
+from tocsin.balancing.catalogue.use import Use, read, read_all
 from tocsin.balancing.central_guards import CentralGuard, guards_of
 from tocsin.balancing.decisions import Limits
 from tocsin.balancing.strategies import registry
+from tocsin.balancing.strategies.exchangers import CentralExchanger, check_longest
 from tocsin.balancing.strategies.strategy import StagedStrategy, Strategy, stages
 from tocsin.config import CoordinatorConfig
 from tocsin.errors import UserError
+
+EXCHANGER = str(Kind.EXCHANGER)
 
 
 def strategy_chain(config: CoordinatorConfig) -> StagedStrategy:
     drain = registry.make("drain")
     if not (config.strategy and config.balancing.mode == "coordinator"):
         if swaps(config):
-            hint = "leave balancing.components out, or name a strategy; without one, only guards can be chosen"
+            hint = "name a strategy; without one, only guards and the exchanger can be chosen"
             raise UserError("components require a strategy of the coordinator", hint=hint)
         return StagedStrategy(stages(drain), names(drain))
     chosen = registry.make(config.strategy, **config.settings)
@@ -36,8 +40,18 @@ def names(strategy: Strategy) -> Blueprint:
 
 
 def swaps(config: CoordinatorConfig) -> dict[str, Any]:
-    """Guards are the host's, and not the strategy's."""
-    return {slot: given for slot, given in config.balancing.components.items() if slot != GUARDS}
+    """Guards and the exchanger are the host's, and not the strategy's."""
+    return {slot: given for slot, given in config.balancing.components.items() if slot not in (GUARDS, EXCHANGER)}
+
+
+def exchange(config: CoordinatorConfig) -> Use:
+    return read(EXCHANGER, config.balancing.components.get(EXCHANGER, "reports"))
+
+
+def exchanger(config: CoordinatorConfig) -> CentralExchanger:
+    made: CentralExchanger = catalogue(COORDINATOR).exchanger(exchange(config))
+    check_longest(made, config.interval, config.gone_after)
+    return made
 
 
 def guards(config: CoordinatorConfig) -> list[CentralGuard]:
@@ -50,4 +64,5 @@ def guards(config: CoordinatorConfig) -> list[CentralGuard]:
 
 def running(config: CoordinatorConfig) -> dict[str, Use | tuple[Use, ...]]:
     """The components in use, by place."""
-    return names(strategy_chain(config)).uses() | {GUARDS: catalogue(COORDINATOR).named(guards(config))}
+    found = names(strategy_chain(config)).uses()
+    return {**found, EXCHANGER: exchange(config), GUARDS: catalogue(COORDINATOR).named(guards(config))}

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from tocsin.experiments.antoine2014.network import Result, network, result
 from tocsin.experiments.antoine2014.network import Size as NetworkSize
 from tocsin.experiments.antoine2014.quadruples import OF_A_TWEET, items
@@ -20,6 +22,7 @@ from tocsin.overlay.keyspace.can.can import Can
 from tocsin.overlay.keyspace.chord.chord import hashed
 from tocsin.overlay.keyspace.mercury.attribute import Attribute
 from tocsin.overlay.keyspace.model.item import Item
+from tocsin.overlay.keyspace.model.settings import Settings
 from tocsin.overlay.keyspace.peer import Peer
 from tocsin.simulation.keyspaces.balanced import SETTINGS, BalancedKeySpace, one_and_idle
 
@@ -29,12 +32,18 @@ Change = Callable[[Strategy], Strategy]
 
 @dataclass(frozen=True)
 class Size:
-    """``virtual``: servers of each peer, where there are such."""
+    """``virtual``: servers of each peer, where there are such. ``period``: seconds after which a member looks after its
+    ring again; where no machine fails, this may be long, and costs most of the time of a large network."""
 
     peers: int
     items: int
     seconds: float = 120.0
     virtual: int = 5
+    period: float = SETTINGS.period
+
+    @property
+    def settings(self) -> Settings:
+        return structs.replace(SETTINGS, period=self.period)
 
 
 @dataclass
@@ -69,7 +78,7 @@ def _space(
 
 def rao(name: str, size: Size, seed: int, change: Change) -> Arena:
     """Chord, with hashed keys: the regions of its virtual servers differ in width, and so in load."""
-    peers = converged.chord(size.peers, Random(f"chord {seed}"), SETTINGS, virtual=size.virtual)
+    peers = converged.chord(size.peers, Random(f"chord {seed}"), size.settings, virtual=size.virtual)
     space = _space(peers, "chord", name, seed, change)
     stored = [Item(f"i{n}", (hashed(f"{seed} {n}"),), n) for n in range(size.items)]
     space.put(stored)
@@ -79,7 +88,7 @@ def rao(name: str, size: Size, seed: int, change: Change) -> Arena:
 def bharambe(name: str, size: Size, seed: int, change: Change) -> Arena:
     """A hub of the attribute *followers*, log-normal, with peers at random places."""
     rng, followers = Random(f"hub {seed}"), Attribute("followers", 0.0, 5_000.0)
-    peers = converged.mercury(size.peers, rng, SETTINGS)
+    peers = converged.mercury(size.peers, rng, size.settings)
     space = _space(peers, "hub", name, seed, change)
     stored = [Item(f"i{n}", (followers.place(rng.lognormvariate(5.298, 2)),), n) for n in range(size.items)]
     space.put(stored)
@@ -89,7 +98,7 @@ def bharambe(name: str, size: Size, seed: int, change: Change) -> Arena:
 def byers(name: str, size: Size, seed: int, change: Change) -> Arena:
     """Chord, one region for each peer; items are inserted by random peers in the first half of the time."""
     rng = Random(f"choices {seed}")
-    space = _space(converged.chord(size.peers, rng, SETTINGS), "chord", name, seed, change)
+    space = _space(converged.chord(size.peers, rng, size.settings), "chord", name, seed, change)
     keys, hosts = [f"k{seed}-{n}" for n in range(size.items)], list(space.peers)
     steps = max(1, int(size.seconds / 2))
     for step in range(steps):
@@ -105,7 +114,7 @@ def gupta(name: str, size: Size, seed: int, change: Change) -> Arena:
     The other peers join one after the other in the first three quarters of the time.
     """
     rng, space_of = Random(f"zones {seed}"), Space(2, 1 << 32)
-    peers = one_and_idle(Can(space_of), "zones", size.peers, rng)
+    peers = one_and_idle(Can(space_of), "zones", size.peers, rng, size.settings)
     stored = []
     for n in range(size.items):
         lows = [int(rng.random() ** 3 * space_of.size) for _ in range(2)]
@@ -123,7 +132,7 @@ def eventcloud(name: str, size: Size, seed: int, change: Change) -> Arena:
     """Quadruples, all of them on the first peer."""
     shape = NetworkSize(size.items // OF_A_TWEET * OF_A_TWEET, size.peers)
     settings: dict[str, Any] = {"threshold": shape.ideal} if name.endswith("absolute") else {}
-    space = network(shape, seed, name, change=change, **settings)
+    space = network(shape, seed, name, change=change, timing=size.settings, **settings)
     return Arena(space, "items", [each.id for each in items(shape.quadruples // OF_A_TWEET, seed)])
 
 

@@ -13,8 +13,9 @@ from tocsin.experiments.antoine2014.quadruples import OF_A_TWEET, items
 from tocsin.overlay.balancing import strategies
 from tocsin.overlay.keyspace.can.can import Can
 from tocsin.overlay.keyspace.can.terms import QUADRUPLES
+from tocsin.overlay.keyspace.model.settings import Settings
 from tocsin.overlay.keyspace.peer import Peer
-from tocsin.simulation.keyspaces.balanced import BalancedKeySpace, one_and_idle
+from tocsin.simulation.keyspaces.balanced import SETTINGS, BalancedKeySpace, one_and_idle
 
 RING = "quadruples"
 #: Seconds between two iterations of a peer, after which it ends if no peer has joined in ten of them.
@@ -66,9 +67,10 @@ def network(
     *,
     stored: bool = True,
     change: Callable[[strategies.Strategy], strategies.Strategy] = lambda each: each,
+    timing: Settings = SETTINGS,
     **settings: Any,
 ) -> BalancedKeySpace:
-    peers = one_and_idle(Can(QUADRUPLES), RING, size.peers, Random(f"peers {seed}"))
+    peers = one_and_idle(Can(QUADRUPLES), RING, size.peers, Random(f"peers {seed}"), timing)
     first, *pool = peers
 
     def make(peer: Peer) -> strategies.Strategy:

@@ -83,7 +83,7 @@ def one_and_idle(
 ) -> dict[str, Peer]:
     """The first peer owns everything, the others wait."""
     names = [f"p{number:02}" for number in range(count)]
-    peers = {name: Peer(name, {ring: overlay}, SETTINGS, Random(rng.getrandbits(64)), names[:KNOWN]) for name in names}
+    peers = {name: Peer(name, {ring: overlay}, settings, Random(rng.getrandbits(64)), names[:KNOWN]) for name in names}
     peers[names[0]].handle(ev.Create(ring), 0.0)
     peers[names[0]].handle(ev.Aim(ring, 1), 0.0)
     return peers

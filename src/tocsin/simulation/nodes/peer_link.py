@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tocsin.balancing.host import messages as ms
+from tocsin.balancing.host.host import Host
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.balancing.peer_balancer import Means
@@ -29,13 +31,19 @@ Sent = Callable[["BrokerNode", "BrokerNode", ms.Message], None]
 
 
 class PeerNetwork:
-    """``accepted``: sessions that a target has agreed to. ``complaints``: what no broker may do."""
+    """``accepted``: sessions that a target has agreed to. ``complaints``: what no broker may do.
+
+    ``harm``: what a swap of components has done to sessions and pulls of the strategy before.
+    """
 
     def __init__(self) -> None:
         self.brokers: dict[str, BrokerNode] = {}
         self.on_message: list[Sent] = []
         self.accepted: set[tuple[str, str]] = set()  # session, by whom
         self.complaints: list[str] = []
+        self.harm: list[str] = []
+        self._swaps: Counter[str] = Counter()
+        self._pulled: dict[tuple[str, int], int] = {}  # by whom, its number: swaps before
         self.messages = self.migrations = 0
         self.last_migration = 0.0
         self._waited: dict[str, str] = {}
@@ -47,6 +55,8 @@ class PeerNetwork:
             self.accepted.add((message.session, source.name))
         if isinstance(message, ms.Done):
             self._ended(source, target, message)
+        if isinstance(message, ms.Pull) and message.origin == source.name:
+            self._pulled[source.name, message.number] = self._swaps[source.name]
         for each in list(self.on_message):
             each(source, target, message)
 
@@ -54,6 +64,22 @@ class PeerNetwork:
         waited = message.reason == "time-out while waiting"
         if waited and self._waited.setdefault(message.session, source.name) != source.name:
             self.complaints.append(f"{source.name} and {target.name} waited for each other: {message.session}")
+
+    def swap(self, broker: BrokerNode, event: ev.UseStrategy) -> None:
+        """Open sessions go on with the components that come."""
+        before = {each.number for each in _host(broker).sessions}
+        self._swaps[broker.name] += 1
+        broker.handle(event)
+        for number in sorted(before - {each.number for each in _host(broker).sessions}):
+            self.harm.append(f"{broker.name} has forgotten the session {number}")
+
+    def receive(self, target: BrokerNode, sender: str, message: ms.Message) -> None:
+        """A report that answers a pull of an earlier strategy changes nothing."""
+        swaps = self._pulled.get((target.name, message.number)) if isinstance(message, ms.Report) else None
+        before = known(target) if swaps is not None and swaps < self._swaps[target.name] else None
+        target.handle(ev.PeerMessage(sender, message))
+        if before is not None and not known(target) <= before:
+            self.harm.append(f"{target.name} believes an answer to a pull of an earlier strategy")
 
     def migrates(self, source: BrokerNode, order: MigrationOrder, session: str) -> None:
         self.migrations += 1
@@ -123,7 +149,18 @@ def receive_at(target: BrokerNode) -> Callable[[tuple[str, bytes], Done], None]:
     def receive(body: tuple[str, bytes], done: Done) -> None:
         sender, data = body
         if target.state.balancing is not None:
-            target.handle(ev.PeerMessage(sender, _message.decode(data)))
+            target.network_of_peers.receive(target, sender, _message.decode(data))
         done(None, None)
 
     return receive
+
+
+def _host(broker: BrokerNode) -> Host:
+    assert broker.state.balancing is not None
+    return broker.state.balancing.host
+
+
+def known(broker: BrokerNode) -> set[int]:
+    """The load information that it has, each by its identity."""
+    host = _host(broker)
+    return {id(each) for criterion in host.balancing.criteria for each in host.registry.get_load_report(criterion)}

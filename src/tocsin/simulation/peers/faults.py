@@ -173,18 +173,35 @@ def drain(world: Deployment, fault: SessionFault, source: BrokerNode, target: Br
 
 @kind
 def swap(world: Deployment, fault: SessionFault, source: BrokerNode, target: BrokerNode, message: ms.Message) -> None:
-    """Another strategy from now on, while messages of the first are on their way; and back again."""
+    """Another strategy, while messages of the first are on their way; and back again.
+
+    It comes at once, or just after the next pull, whose answers then find another strategy."""
     broker = _struck(fault, source, target)
     before = broker.config.balancing
-    strategy = list(STRATEGIES)[fault.who % len(STRATEGIES)]
+    strategy = list(STRATEGIES)[fault.who // 2 % len(STRATEGIES)]
     common = {name: value for name, value in before.settings.items() if name in COMMON}
-    _use(broker, BrokerBalancing("peers", strategy, common))
-    world.clock.after(fault.seconds, _use, broker, before)
+    changed = BrokerBalancing("peers", strategy, common)
+
+    def pulled(sender: BrokerNode, receiver: BrokerNode, message: ms.Message) -> None:
+        if sender is broker and isinstance(message, ms.Pull) and message.origin == broker.name:
+            stop()
+            world.clock.after(0.0, _use, world, broker, changed)
+
+    def stop() -> None:
+        if pulled in world.peers.on_message:
+            world.peers.on_message.remove(pulled)
+
+    if fault.who % 2:
+        world.peers.on_message.append(pulled)
+        world.clock.after(fault.seconds, stop)
+    else:
+        _use(world, broker, changed)
+    world.clock.after(fault.seconds, _use, world, broker, before)
 
 
-def _use(broker: BrokerNode, balancing: BrokerBalancing) -> None:
+def _use(world: Deployment, broker: BrokerNode, balancing: BrokerBalancing) -> None:
     if broker.up:
-        broker.take(broker.handle, UseStrategy(balancing))
+        broker.take(world.peers.swap, broker, UseStrategy(balancing))
 
 
 def _undrain(broker: BrokerNode) -> None:

@@ -15,6 +15,8 @@ LATE = 3.0
 def agreements(world: Deployment) -> Iterator[Violation]:
     for complaint in world.peers.complaints:
         yield Violation("both sides agree", complaint)
+    for harm in world.peers.harm:
+        yield Violation("swaps do no harm", harm)
 
 
 def unsettled_peers(world: Deployment) -> Iterator[Violation]:
