@@ -1,0 +1,76 @@
+"""The components that an edge is made of; each can be exchanged for another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from tocsin.balancing.strategies.cheung2006.detection.indices import Offload
+from tocsin.balancing.strategies.cheung2006.estimation.press import Profile
+from tocsin.balancing.strategies.cheung2006.offload import input_offload, match_offload, output_offload
+from tocsin.balancing.strategies.cheung2006.offload.guard import InputNotAbove, OffloadGuard
+from tocsin.balancing.strategies.cheung2006.offload.pair import Pair
+
+
+class OffloadAlgorithm(Protocol):
+    def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
+        """Choose what leaves, on the what-if of both brokers."""
+
+
+class Estimator(Protocol):
+    def estimate(self, sampled: Profile, rng: Random) -> Profile:
+        """What the offload algorithms believe of the publications that were sampled."""
+
+
+@dataclass
+class InputOffload:
+    """Members of the covering subscription set, the one first that leaves both brokers most equal."""
+
+    def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
+        input_offload.select(pair, overloaded)
+
+
+@dataclass
+class MatchOffload:
+    """All client subscriptions, the least traffic first, until both brokers match as fast."""
+
+    def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
+        match_offload.select(pair, overloaded)
+
+
+@dataclass
+class OutputOffload:
+    """First what the acceptor covers already, then what attracts more publications there."""
+
+    def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
+        output_offload.select(pair, overloaded, guards)
+
+
+@dataclass
+class PressEstimator:
+    """The bit vectors as PRESS has sampled them."""
+
+    def estimate(self, sampled: Profile, rng: Random) -> Profile:
+        return sampled
+
+
+def thesis_algorithms() -> dict[Offload, OffloadAlgorithm]:
+    return {Offload.INPUT: InputOffload(), Offload.MATCH: MatchOffload(), Offload.OUTPUT: OutputOffload()}
+
+
+@dataclass
+class Composition:
+    """``stabilizing``: whether a broker waits after a session until its load is stable."""
+
+    algorithms: Mapping[Offload, OffloadAlgorithm] = field(default_factory=thesis_algorithms)
+    guards: Sequence[OffloadGuard] = (InputNotAbove(),)
+    estimator: Estimator = field(default_factory=PressEstimator)
+    stabilizing: bool = True
+
+    def select(self, action: Offload, pair: Pair, overloaded: bool) -> None:
+        self.algorithms[action].select(pair, overloaded, self.guards)
+
+    def estimate(self, sampled: Profile, rng: Random) -> Profile:
+        return self.estimator.estimate(sampled, rng)
