@@ -11,10 +11,12 @@ from markdown_table import table
 
 from tocsin.balancing.brokers import strategies as brokers
 from tocsin.balancing.catalogue.blueprint import Blueprint
-from tocsin.balancing.catalogue.places import BROKERS, COORDINATOR, PLACES, catalogue
+from tocsin.balancing.catalogue.places import BROKERS, COORDINATOR, EDGES, PLACES, catalogue
 from tocsin.balancing.catalogue.use import Use
 from tocsin.balancing.catalogue.view import rows, view
 from tocsin.balancing.strategies import registry
+from tocsin.balancing.strategies.cheung2006 import components as edges
+from tocsin.balancing.strategies.cheung2006.parameters import Parameters
 
 #: Section 3 of Antoine et al. (2014), as the table heads.
 DIFFERENTIATORS = {
@@ -49,6 +51,8 @@ def strategies(place: str) -> dict[str, tuple[Blueprint, str]]:
             name: (registry.make(name).blueprint, at.partition(":")[0])  # type: ignore[attr-defined]
             for name, at in registry.BUILT_IN.items()
         }
+    if place == EDGES:
+        return {edges.STRATEGY: (edges.blueprint(), edges.__name__)}
     found = {}
     for name in brokers.STRATEGIES:
         balancer = brokers.make(name, {}).concerns[-1].balancer
@@ -67,10 +71,24 @@ def sections() -> list[str]:
         known = strategies(place)
         out += [f"## {TITLES[place]}", "### Components", _components(place), "### Strategies", _compositions(known)]
         out += ["### The eight differentiators", _differentiators(known)]
+        if place == EDGES:
+            out += [f"### Settings of `{edges.STRATEGY}`", _parameters()]
     return out
 
 
-TITLES = {COORDINATOR: "At the coordinator", BROKERS: "At brokers that balance among themselves"}
+def _parameters() -> str:
+    """Table 5.2 of the thesis."""
+    default = Parameters()
+    return table(
+        ["setting", "default"], [[f"`{name}`", f"{getattr(default, name):g}"] for name in default.__struct_fields__]
+    )
+
+
+TITLES = {
+    COORDINATOR: "At the coordinator",
+    BROKERS: "At brokers that balance among themselves",
+    EDGES: "At edges of content subscriptions",
+}
 
 
 def _components(place: str) -> str:

@@ -18,11 +18,12 @@ from tocsin.balancing.catalogue.component import Component, Kind
 from tocsin.errors import NotFound, UserError
 
 GROUP = "tocsin.components"
-COORDINATOR, BROKERS = "coordinator", "brokers"
+COORDINATOR, BROKERS, EDGES = "coordinator", "brokers", "edges"
 #: Written like entry points: what exists does not depend on what was imported.
 PLACES = {
     COORDINATOR: "tocsin.balancing.strategies.components:catalogue",
     BROKERS: "tocsin.balancing.brokers.components:catalogue",
+    EDGES: "tocsin.balancing.strategies.cheung2006.components:catalogue",
 }
 
 _registered: dict[str, dict[tuple[Kind, str], Component]] = {place: {} for place in PLACES}

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from tocsin.balancing.host.actions import ActionKind
 from tocsin.balancing.strategies.cheung2006.detection.indices import Offload
+from tocsin.balancing.strategies.cheung2006.detection.local_detector import LocalDetector
+from tocsin.balancing.strategies.cheung2006.detection.pie import Publisher
 from tocsin.balancing.strategies.cheung2006.estimation.press import Profile
 from tocsin.balancing.strategies.cheung2006.offload import input_offload, match_offload, output_offload
 from tocsin.balancing.strategies.cheung2006.offload.guard import InputNotAbove, OffloadGuard
 from tocsin.balancing.strategies.cheung2006.offload.pair import Pair
+from tocsin.balancing.strategies.cheung2006.parameters import Parameters
+
+MIGRATES = frozenset({ActionKind.MIGRATE})
 
 
 class OffloadAlgorithm(Protocol):
+    @property
+    def actions(self) -> frozenset[ActionKind]: ...
+
     def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
         """Choose what leaves, on the what-if of both brokers."""
 
@@ -28,6 +37,8 @@ class Estimator(Protocol):
 class InputOffload:
     """Members of the covering subscription set, the one first that leaves both brokers most equal."""
 
+    actions: ClassVar[frozenset[ActionKind]] = MIGRATES
+
     def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
         input_offload.select(pair, overloaded)
 
@@ -35,6 +46,8 @@ class InputOffload:
 @dataclass
 class MatchOffload:
     """All client subscriptions, the least traffic first, until both brokers match as fast."""
+
+    actions: ClassVar[frozenset[ActionKind]] = MIGRATES
 
     def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
         match_offload.select(pair, overloaded)
@@ -44,8 +57,31 @@ class MatchOffload:
 class OutputOffload:
     """First what the acceptor covers already, then what attracts more publications there."""
 
+    actions: ClassVar[frozenset[ActionKind]] = MIGRATES
+
     def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
         output_offload.select(pair, overloaded, guards)
+
+
+@dataclass
+class TwoSteps:
+    """Overload by four ratios first, then differences of three indices, with a wait for stable load in between.
+
+    ``stabilizing``: 0 leaves the wait out.
+    """
+
+    stabilizing: int = 1
+
+    def detector(self, parameters: Parameters, rng: Random) -> LocalDetector:
+        return LocalDetector(parameters, rng, bool(self.stabilizing))
+
+
+@dataclass
+class PieExchanger:
+    """PIE: generated every period, published if an index has moved and the status is OK or has changed."""
+
+    def publisher(self, parameters: Parameters, period: float) -> Publisher:
+        return Publisher(parameters, period)
 
 
 @dataclass
@@ -62,12 +98,13 @@ def thesis_algorithms() -> dict[Offload, OffloadAlgorithm]:
 
 @dataclass
 class Composition:
-    """``stabilizing``: whether a broker waits after a session until its load is stable."""
+    """``algorithms``: of each action; an action without one is never taken."""
 
     algorithms: Mapping[Offload, OffloadAlgorithm] = field(default_factory=thesis_algorithms)
     guards: Sequence[OffloadGuard] = (InputNotAbove(),)
     estimator: Estimator = field(default_factory=PressEstimator)
-    stabilizing: bool = True
+    detector: TwoSteps = field(default_factory=TwoSteps)
+    exchanger: PieExchanger = field(default_factory=PieExchanger)
 
     def select(self, action: Offload, pair: Pair, overloaded: bool) -> None:
         self.algorithms[action].select(pair, overloaded, self.guards)

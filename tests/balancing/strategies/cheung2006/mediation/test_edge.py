@@ -61,7 +61,7 @@ def test_orders_name_the_session_and_how_many_migrate():
     found.run(1.0)
     orders = found.of(out.Order)
     assert {each.total for each in orders} == {len(orders)} and len({each.session for each in orders}) == 1
-    ((_, done),) = [each for each in found.messages(ms.Done)]
+    ((_, done),) = found.messages(ms.Done)
     assert sorted(done.arrived) == sorted(each.subscriber for each in orders)
 
 

@@ -12,9 +12,8 @@ from random import Random
 from tocsin.balancing.strategies.cheung2006.composition import Composition
 from tocsin.balancing.strategies.cheung2006.detection.imbalance import balanced_with
 from tocsin.balancing.strategies.cheung2006.detection.indices import Indices
-from tocsin.balancing.strategies.cheung2006.detection.local_detector import LocalDetector
 from tocsin.balancing.strategies.cheung2006.detection.overload import Partner
-from tocsin.balancing.strategies.cheung2006.detection.pie import Entries, Pie, Publisher
+from tocsin.balancing.strategies.cheung2006.detection.pie import Entries, Pie
 from tocsin.balancing.strategies.cheung2006.detection.status import Status
 from tocsin.balancing.strategies.cheung2006.estimation.press import Press, Profile
 from tocsin.balancing.strategies.cheung2006.mediation import events as ev
@@ -50,10 +49,10 @@ class Edge:
     ) -> None:
         self.broker, self.cluster, self.head, self.model = broker, cluster, head, model
         self.composition, self.parameters = composition, parameters
-        self.detector = LocalDetector(parameters, rng, composition.stabilizing)
+        self.detector = composition.detector.detector(parameters, rng)
         self.known = Entries(parameters.local_pie_period)
         self.session: Session | None = None
-        self._pie = Publisher(parameters, parameters.local_pie_period)
+        self._pie = composition.exchanger.publisher(parameters, parameters.local_pie_period)
         self._pie_at = now + rng.random() * parameters.local_pie_period
         self._epoch, self._count = epoch, 0
         self._rng = rng
@@ -113,9 +112,10 @@ class Edge:
         found = self.detector.detect(self.model.indices(), self.known, now)
         if self.session is not None:
             return []
-        if not found.partners:
+        partners = [each for each in found.partners if each.action in self.composition.algorithms]
+        if not partners:
             return [self._ask_head()] if found.overloaded else []
-        return self._request(found.partners, found.overloaded, now)
+        return self._request(partners, found.overloaded, now)
 
     # Requests.
 

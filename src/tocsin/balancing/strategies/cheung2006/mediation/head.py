@@ -42,7 +42,7 @@ class Head:
         self.known = Entries(parameters.global_pie_period)
         self.partner: str | None = None
         self.session: str | None = None
-        #: The latest PIE of its own edges and of the partner's; an overloaded edge repeats nothing, so these do not expire.
+        #: The latest PIE of its own edges and of the partner's. They stay: an overloaded edge repeats nothing.
         self._own: dict[str, Pie] = {}
         self._theirs: dict[str, Pie] = {}
         self._asking: tuple[str, list[str], float] | None = None

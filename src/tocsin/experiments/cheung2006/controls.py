@@ -1,0 +1,53 @@
+"""Broken components that the verdicts have to notice; none of them is in a catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from tocsin.balancing.host.actions import ActionKind
+from tocsin.balancing.strategies.cheung2006.composition import MIGRATES, Composition, TwoSteps
+from tocsin.balancing.strategies.cheung2006.detection.indices import Offload
+from tocsin.balancing.strategies.cheung2006.estimation.press import Profile
+from tocsin.balancing.strategies.cheung2006.offload import input_offload
+from tocsin.balancing.strategies.cheung2006.offload.bound import most
+from tocsin.balancing.strategies.cheung2006.offload.guard import OffloadGuard
+from tocsin.balancing.strategies.cheung2006.offload.pair import Pair
+
+
+@dataclass
+class RandomOffload:
+    """Random subscribers, as many as the acceptor can take of each, until the input ratios are equal: a control."""
+
+    actions: ClassVar[frozenset[ActionKind]] = MIGRATES
+    seed: int = 0
+
+    def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
+        rng = Random(f"{self.seed}/{pair.ours}")
+        for number in rng.sample(sorted(pair.candidates), len(pair.candidates)):
+            count = min(most(pair, number), rng.randint(1, pair.candidates[number]))
+            if count and not input_offload.ended(pair):
+                pair.offload(number, count)
+
+
+@dataclass
+class NoiseEstimator:
+    """Random bit vectors of the same length: a control."""
+
+    def estimate(self, sampled: Profile, rng: Random) -> Profile:
+        vectors = {number: rng.getrandbits(max(1, sampled.samples)) for number in sampled.vectors}
+        return replace(sampled, vectors=vectors, accepting=rng.getrandbits(max(1, sampled.samples)))
+
+
+#: By name: what runs instead of the thesis' components.
+SABOTAGES: dict[str, Composition] = {
+    "PRESS returns noise": Composition(estimator=NoiseEstimator()),
+    "offload by chance": Composition(dict.fromkeys(Offload, RandomOffload())),
+    "no guard": Composition(guards=()),
+    "no stabilising": Composition(detector=TwoSteps(0)),
+    "nothing moves": Composition({}),
+}
