@@ -13,7 +13,6 @@ from tocsin.balancing.host.actions import ActionKind
 from tocsin.balancing.strategies.cheung2006.composition import MIGRATES, Composition, TwoSteps
 from tocsin.balancing.strategies.cheung2006.detection.indices import Offload
 from tocsin.balancing.strategies.cheung2006.estimation.press import Profile
-from tocsin.balancing.strategies.cheung2006.offload import input_offload
 from tocsin.balancing.strategies.cheung2006.offload.bound import most
 from tocsin.balancing.strategies.cheung2006.offload.guard import OffloadGuard
 from tocsin.balancing.strategies.cheung2006.offload.pair import Pair
@@ -21,16 +20,16 @@ from tocsin.balancing.strategies.cheung2006.offload.pair import Pair
 
 @dataclass
 class RandomOffload:
-    """Random subscribers, as many as the acceptor can take of each, until the input ratios are equal: a control."""
+    """Half of the subscriptions, chosen at random, and of each as many subscribers as chance says: a control."""
 
     actions: ClassVar[frozenset[ActionKind]] = MIGRATES
     seed: int = 0
 
     def select(self, pair: Pair, overloaded: bool, guards: Sequence[OffloadGuard]) -> None:
         rng = Random(f"{self.seed}/{pair.ours}")
-        for number in rng.sample(sorted(pair.candidates), len(pair.candidates)):
+        for number in rng.sample(sorted(pair.candidates), (len(pair.candidates) + 1) // 2):
             count = min(most(pair, number), rng.randint(1, pair.candidates[number]))
-            if count and not input_offload.ended(pair):
+            if count:
                 pair.offload(number, count)
 
 

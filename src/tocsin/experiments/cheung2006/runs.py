@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ class Variant:
     name: str
     topology: Callable[[], Topology]
     size: Size
-    settings: Mapping[str, float] = field(default_factory=dict)
+    settings: tuple[tuple[str, float], ...] = ()
     small: Size | None = None
 
 

@@ -164,16 +164,23 @@ class World:
     def _join(self, subscriber: Subscriber) -> None:
         broker = self.brokers[self.settings.topology.clusters[0].edges[0].name]
         broker.advance(self.now)
-        broker.subscribe(subscriber.name, subscriber.subscription)
-        self.control += 2
+        self._subscribe(broker, subscriber.name, subscriber.subscription)
         self._changed()
 
     def _release(self, broker: EdgeBroker, names: tuple[str, ...]) -> None:
         broker.advance(self.now)
         for name in names:
             broker.unsubscribe(name, self._where[name])
-            self.control += 2
+            self.control += self._hops(broker, self._where[name])
         self._changed()
+
+    def _subscribe(self, broker: EdgeBroker, name: str, subscription: int) -> None:
+        self.control += self._hops(broker, subscription)
+        broker.subscribe(name, subscription)
+
+    def _hops(self, broker: EdgeBroker, subscription: int) -> int:
+        """Brokers that receive it: the head too, unless what is at the edge covers it."""
+        return 1 if self._covering.covered(subscription, broker.present) else 2
 
     def _changed(self) -> None:
         """Each head holds the covering sets of what is beyond it."""
@@ -229,12 +236,12 @@ class World:
 
     def _migrate(self, source: str, subscriber: str, target: str, session: str, total: int) -> None:
         """Subscribed at both until it is released: the thesis' double subscription."""
-        self.control += 3
+        self.control += 1
         broker = self.brokers[target]
         broker.advance(self.now)
         subscription = self._where[subscriber]
         if not broker.has(subscriber, subscription):
-            broker.subscribe(subscriber, subscription)
+            self._subscribe(broker, subscriber, subscription)
         self.brokers[source].leave(subscriber)
         self._post(target, ev.Arrived(subscriber, session, total))
         self._changed()
