@@ -35,3 +35,16 @@ MATCHING_ERROR = 0.0005
 STEADY_OVERHEAD, PEAK_OVERHEAD = 0.006, 0.015
 #: When the steady state of each phase begins, for means.
 STEADY_FROM, STEADY_AGAIN_FROM = 2_300.0, 4_200.0
+
+# The global experiment: four clusters in a chain (section 5.2.2).
+
+#: Mean input ratios of neighbouring clusters differ by at most the global threshold and the noise of a mean.
+NEIGHBOURS_WITHIN = 0.2
+#: Seconds: so from then on until the rates change (4,700), and after the change until the end (10,500).
+CLUSTERS_BY, CLUSTERS_AGAIN_BY = 6_000.0, 11_500.0
+#: First and last cluster of the chain (0.2; three thresholds are 0.45).
+ENDS_WITHIN = 0.35
+#: A cluster further away has no more than this above a nearer one.
+THINNER_BY = 0.05
+#: Control messages over all messages when balanced (below 0.7 %).
+GLOBAL_OVERHEAD = 0.007
