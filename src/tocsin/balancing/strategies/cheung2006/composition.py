@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Protocol
@@ -12,7 +12,9 @@ from tocsin.balancing.strategies.cheung2006.detection.indices import Offload
 from tocsin.balancing.strategies.cheung2006.detection.local_detector import LocalDetector
 from tocsin.balancing.strategies.cheung2006.detection.pie import Publisher
 from tocsin.balancing.strategies.cheung2006.estimation.press import Profile
+from tocsin.balancing.strategies.cheung2006.estimation.resources import Resources
 from tocsin.balancing.strategies.cheung2006.offload import input_offload, match_offload, output_offload
+from tocsin.balancing.strategies.cheung2006.offload.covering import Covering, set_of
 from tocsin.balancing.strategies.cheung2006.offload.guard import InputNotAbove, OffloadGuard
 from tocsin.balancing.strategies.cheung2006.offload.pair import Pair
 from tocsin.balancing.strategies.cheung2006.parameters import Parameters
@@ -109,5 +111,17 @@ class Composition:
     def select(self, action: Offload, pair: Pair, overloaded: bool) -> None:
         self.algorithms[action].select(pair, overloaded, self.guards)
 
-    def estimate(self, sampled: Profile, rng: Random) -> Profile:
-        return self.estimator.estimate(sampled, rng)
+    def what_if(
+        self,
+        sampled: Profile,
+        rng: Random,
+        ours: Resources,
+        theirs: Resources,
+        covering: Covering,
+        subscribers: Mapping[int, int],
+        accepting: Iterable[int],
+        parameters: Parameters,
+    ) -> Pair:
+        """Both brokers as they are; what is offloaded on it changes nothing else. ``accepting``: the acceptor's CSS."""
+        profile = self.estimator.estimate(sampled, rng)
+        return Pair(ours, theirs, profile, covering, subscribers, set_of(accepting), parameters)

@@ -46,7 +46,7 @@ def profile(runs: Runs) -> Profile:
         press.enqueue(1)
         press.observe(number for number, each in enumerate(conditions) if each.matches(publication))
     composition = Composition() if runs.sabotage is None else SABOTAGES[runs.sabotage]
-    return composition.estimate(press.profile(SAMPLES / RATE), Random(runs.seeds[0]))
+    return composition.estimator.estimate(press.profile(SAMPLES / RATE), Random(runs.seeds[0]))
 
 
 def found(runs: Runs) -> dict[str, tuple[str, str]]:

@@ -6,7 +6,7 @@ reply says and on what PRESS samples then. So a session opens without actions, u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from random import Random
 
 from tocsin.balancing.strategies.cheung2006.composition import Composition
@@ -15,7 +15,7 @@ from tocsin.balancing.strategies.cheung2006.detection.indices import Indices
 from tocsin.balancing.strategies.cheung2006.detection.overload import Partner
 from tocsin.balancing.strategies.cheung2006.detection.pie import Entries, Pie
 from tocsin.balancing.strategies.cheung2006.detection.status import Status
-from tocsin.balancing.strategies.cheung2006.estimation.press import Press, Profile
+from tocsin.balancing.strategies.cheung2006.estimation.press import Press
 from tocsin.balancing.strategies.cheung2006.mediation import events as ev
 from tocsin.balancing.strategies.cheung2006.mediation import messages as ms
 from tocsin.balancing.strategies.cheung2006.mediation import outputs as out
@@ -200,8 +200,16 @@ class Edge:
 
     def _offload(self, session: Sampling, now: float) -> list[out.Output]:
         subscribers = self.model.subscribers()
-        profile = self.composition.estimate(session.press.profile(now), self._rng)
-        pair = self._pair(session, profile, {number: len(each) for number, each in subscribers.items()})
+        pair = self.composition.what_if(
+            session.press.profile(now),
+            self._rng,
+            self.model.resources(),
+            session.theirs,
+            self.model.covering(),
+            {number: len(each) for number, each in subscribers.items()},
+            session.accepting,
+            self.parameters,
+        )
         self.composition.select(session.action, pair, session.overloaded)
         moved = [name for number, count in pair.selection for name in list(subscribers[number])[:count]]
         record = out.Selected(
@@ -218,13 +226,6 @@ class Edge:
         wait = len(moved) * self.parameters.migration_timeout + REPLY
         self.session = Migrating(session.session, session.partner, now + wait)
         return [record, *(out.Order(name, session.partner, session.session, len(moved)) for name in moved)]
-
-    def _pair(self, session: Sampling, profile: Profile, subscribers: Mapping[int, int]) -> Pair:
-        accepting = 0
-        for each in session.accepting:
-            accepting |= 1 << each
-        covering, ours = self.model.covering(), self.model.resources()
-        return Pair(ours, session.theirs, profile, covering, subscribers, accepting, self.parameters)
 
     def _arrived(self, subscriber: str, number: str, total: int, now: float) -> list[out.Output]:
         session = self.session
