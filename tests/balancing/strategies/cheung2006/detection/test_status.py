@@ -23,7 +23,12 @@ def test_a_broker_stabilizes_after_a_session_and_after_overload(path):
     assert state.status is OK and state.since == len(path)
 
 
-@pytest.mark.parametrize("path", [[BUSY, OK], [NA, OK], [STABILIZING], [BUSY, NA]])
+@pytest.mark.parametrize("path", [[BUSY, OK], [NA, BUSY, NA]])
+def test_a_session_in_which_nothing_moved_leaves_the_status_as_it_was(path):
+    assert reached(LOCAL, path).status is path[-1]
+
+
+@pytest.mark.parametrize("path", [[NA, OK], [STABILIZING], [BUSY, STABILIZING, BUSY, STABILIZING, STABILIZING, NA, OK]])
 def test_a_broker_takes_no_short_cut(path):
     with pytest.raises(SystemFailure):
         reached(LOCAL, path)

@@ -12,6 +12,7 @@ from tocsin.balancing.strategies.cheung2006.mediation import events as ev
 from tocsin.balancing.strategies.cheung2006.mediation import messages as ms
 from tocsin.balancing.strategies.cheung2006.mediation import outputs as out
 from tocsin.balancing.strategies.cheung2006.mediation.sessions import Accepting, Migrating, Requesting, Sampling
+from tocsin.balancing.strategies.cheung2006.offload.covering import Covering
 
 
 def network(**more) -> Network:
@@ -123,7 +124,22 @@ def test_an_acceptor_without_subscribers_ends_in_time():
     assert found.edge("B2").status is Status.BUSY
     found.now = 51.0
     found.post("B2", ev.Tick())
-    assert found.edge("B2").session is None and found.edge("B2").status is Status.STABILIZING
+    assert found.edge("B2").session is None and found.edge("B2").status is Status.OK
+
+
+def test_a_session_in_which_nothing_moves_leaves_both_as_they_were():
+    """No subscription is there that could migrate."""
+    found = network()
+    for each in found.brokers.values():
+        each.held = {0: [f"{each.name}-{number}" for number in range(20)]} if each.name == "B1" else {0: ["B2-0"]}
+        each.covering = lambda: Covering({0: 0})
+        each.subscribers = dict
+    found.now = 1.0
+    found.post("B1", ev.Received("B2", Pie("B2", "C", Status.OK, Indices())))
+    found.run(1.0)
+    (selected,) = found.of(out.Selected)
+    assert selected.subscribers == 0 and found.messages(ms.Done) == [("B1", ms.Done(selected.session))]
+    assert found.edge("B1").status is found.edge("B2").status is Status.OK
 
 
 def test_a_subscriber_that_never_arrives_delays_done_and_is_not_released():

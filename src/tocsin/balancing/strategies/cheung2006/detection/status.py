@@ -14,11 +14,12 @@ class Status(Enum):
     STABILIZING = "STABILIZING"
 
 
-#: Of a broker (3.3a): a session begins from OK, or from overload; after it load has to become stable.
+#: Of a broker (3.3a): a session begins from OK, or from overload; after it load has to become stable, unless no
+#: subscriber has migrated.
 LOCAL = {
     Status.OK: {Status.BUSY, Status.UNAVAILABLE},
     Status.UNAVAILABLE: {Status.BUSY, Status.STABILIZING},
-    Status.BUSY: {Status.STABILIZING},
+    Status.BUSY: {Status.STABILIZING, Status.OK, Status.UNAVAILABLE},
     # Overload interrupts the wait, and so may a session of an overloaded broker.
     Status.STABILIZING: {Status.OK, Status.UNAVAILABLE, Status.BUSY},
 }

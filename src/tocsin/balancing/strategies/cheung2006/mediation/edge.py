@@ -56,6 +56,7 @@ class Edge:
         self._pie_at = now + rng.random() * parameters.local_pie_period
         self._epoch, self._count = epoch, 0
         self._rng = rng
+        self._before = Status.OK
         self.detector.sleep(now)
 
     @property
@@ -180,14 +181,14 @@ class Edge:
             return []
         if self.status is not Status.OK:
             return [out.Send(sender, ms.Reply(number, self.status))]
-        self.detector.state.change(Status.BUSY, now)
+        self._begin(now)
         wait = self.parameters.press_timeout + 2 * self.parameters.migration_timeout
         self.session = Accepting(number, sender, now + wait)
         return [out.Send(sender, ms.Reply(number, Status.OK, self.model.css(), self.model.resources()))]
 
     def _accepted(self, session: Requesting, reply: ms.Reply, now: float) -> list[out.Output]:
         assert reply.resources is not None
-        self.detector.state.change(Status.BUSY, now)
+        self._begin(now)
         accepting = tuple(self.model.subscribe_locally(reply.css))
         partner = session.partners[0]
         press = Press(accepting, self.parameters.press_samples, self.parameters.press_timeout, now)
@@ -222,7 +223,7 @@ class Edge:
             expected(pair, ours=False),
         )
         if not moved:
-            return [record, out.Send(session.partner, ms.Done(session.session)), *self._end(now)]
+            return [record, out.Send(session.partner, ms.Done(session.session)), *self._end(now, moved=False)]
         wait = len(moved) * self.parameters.migration_timeout + REPLY
         self.session = Migrating(session.session, session.partner, now + wait)
         return [record, *(out.Order(name, session.partner, session.session, len(moved)) for name in moved)]
@@ -238,7 +239,8 @@ class Edge:
         return self._finish(session, now) if len(session.arrived) >= session.total else []
 
     def _finish(self, session: Accepting, now: float) -> list[out.Output]:
-        return [out.Send(session.partner, ms.Done(session.session, tuple(session.arrived))), *self._end(now)]
+        arrived = tuple(session.arrived)
+        return [out.Send(session.partner, ms.Done(session.session, arrived)), *self._end(now, moved=bool(arrived))]
 
     def _done(self, sender: str, number: str, arrived: Iterable[str], now: float) -> list[out.Output]:
         session = self.session
@@ -246,14 +248,21 @@ class Edge:
             return []
         leaving = tuple(arrived) if isinstance(session, Migrating) else ()
         release = [out.Release(leaving, self.model.queue_delay())] if leaving else []
-        return [*release, *self._end(now)]
+        moved = isinstance(session, Migrating) or (isinstance(session, Accepting) and bool(session.arrived))
+        return [*release, *self._end(now, moved=moved)]
 
-    # Ends.
+    # Beginnings and ends.
 
-    def _end(self, now: float) -> list[out.Output]:
+    def _begin(self, now: float) -> None:
+        self._before = self.status
+        self.detector.state.change(Status.BUSY, now)
+
+    def _end(self, now: float, *, moved: bool = True) -> list[out.Output]:
+        """Only who has given or taken subscribers has to wait for stable load."""
         self.session = None
         if self.status is Status.BUSY:
-            self.detector.state.change(Status.STABILIZING, now)
+            unchanged = Status.UNAVAILABLE if self._before is Status.UNAVAILABLE else Status.OK
+            self.detector.state.change(Status.STABILIZING if moved else unchanged, now)
         return []
 
     def _late(self, session: Session, now: float) -> list[out.Output]:
