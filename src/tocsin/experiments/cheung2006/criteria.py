@@ -48,3 +48,20 @@ ENDS_WITHIN = 0.35
 THINNER_BY = 0.05
 #: Control messages over all messages when balanced (below 0.7 %).
 GLOBAL_OVERHEAD = 0.007
+
+# The local micro experiments (section 5.3.1). Each is the local set-up until 3,000 s, with one thing changed.
+
+#: Standard deviation of the input ratios, whatever the share of subscribers without traffic or the number of edges.
+SWEEP_DEVIATION = 0.1
+#: Of the matching delays, in seconds (0.001 to 0.002).
+SWEEP_MATCHING_DEVIATION = 0.004
+#: Delivery delay with the most edges, over that with the fewest: below this (it falls).
+FASTER_DELIVERY = 0.9
+#: The mean of the absolute error of the input estimates with 10 to 50 samples, over that with one: at most this.
+BETTER_ESTIMATE = 1.0
+#: Sessions with a threshold of 0.08 or more (40), and how many more there are with 0.04 or less.
+FEW_SESSIONS, MORE_SESSIONS = 40, 1.5
+#: Standard deviation of the input ratios even with a threshold of 0.7.
+LOOSE_DEVIATION = 0.25
+#: Overhead with a PIE period of 20 s over that with 120 s: at least this (0.6 and 0.1 %).
+PIE_OVERHEAD = 2.0
