@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tocsin.experiments.cheung2006.figure import Figure
-from tocsin.experiments.cheung2006.figures import clusters, local, t4_1, t4_2
+from tocsin.experiments.cheung2006.figures import clusters, local, micro, t4_1, t4_2
 from tocsin.experiments.cheung2006.runs import Variant
 
-FIGURES: dict[str, Figure] = {each.id: each for each in (t4_1.FIGURE, t4_2.FIGURE, *local.FIGURES, clusters.FIGURE)}
+FIGURES: dict[str, Figure] = {
+    each.id: each for each in (t4_1.FIGURE, t4_2.FIGURE, *local.FIGURES, clusters.FIGURE, *micro.FIGURES)
+}
 #: Seeds of each, as the thesis has for its micro experiments.
 SEEDS = 3
 TITLE = "Cheung 2006: tables and figures of chapters 4 and 5, again"

@@ -50,3 +50,12 @@ SABOTAGES: dict[str, Composition] = {
     "no stabilising": Composition(detector=TwoSteps(0)),
     "nothing moves": Composition({}),
 }
+#: The figures that a broken component must turn to "not reproduced": tests hold that. The guard matters where a heavy
+#: subscription decides; in the local experiment nothing depends on it.
+DEPENDENT: dict[str, tuple[str, ...]] = {
+    "PRESS returns noise": ("T-4.1", "T-5.3", "T-5.4", "T-5.12"),
+    "offload by chance": ("T-5.3", "T-5.12", "T-5.15"),
+    "no guard": ("T-4.2",),
+    "no stabilising": ("T-5.3", "T-5.15"),
+    "nothing moves": ("T-5.3", "T-5.4", "T-5.12"),
+}
