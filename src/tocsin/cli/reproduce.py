@@ -29,7 +29,7 @@ def reproduce(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="D-5 to D-14, D-10s, P-2, P-T1, P-T2, T-4.1 to T-5.15, or all; D-proto with --live.",
+            help="D-5 to D-14, D-10s, P-2, P-T1, P-T2, T-4.1 to T-5.44, or all; D-proto with --live.",
             metavar="FIGURE...",
         ),
     ],
@@ -54,8 +54,8 @@ def reproduce(
 
     For each figure it writes a Parquet file, charts (PNG) and a page; index.html has all figures, and tables.md has
     their numbers as Markdown. The same seeds give the same figures. D-5 to D-14 are of Nguyen et al. 2019 and take some
-    minutes; P-2, P-T1 and P-T2 are of Antoine et al. 2014 and take a few minutes for each seed; T-4.1 to T-5.15 are of
-    Cheung 2006 and take half a minute for each seed.
+    minutes; P-2, P-T1 and P-T2 are of Antoine et al. 2014 and take a few minutes for each seed; T-4.1 to T-5.44 are of
+    Cheung 2006 and take some minutes for each seed.
     Live runs are stored one by one in the folder's runs/: the same command goes on where it was interrupted.
 
     \b
