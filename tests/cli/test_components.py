@@ -27,8 +27,8 @@ def test_without_an_address_it_prints_what_is_installed(capsys):
 
 def test_json_has_the_types_of_settings(capsys):
     components.show_components("", "", json=True)
-    coordinator, brokers = json.loads(capsys.readouterr().out)
-    assert (coordinator["place"], brokers["place"]) == ("coordinator", "brokers")
+    coordinator, brokers, edges = json.loads(capsys.readouterr().out)
+    assert [each["place"] for each in (coordinator, brokers, edges)] == ["coordinator", "brokers", "edges"]
     (once,) = [each for each in brokers["components"] if each["name"] == "at-once"]
     assert once["settings"] == {"sessions": {"type": "int", "default": 1}}
     assert coordinator["running"] == {} and all(each["runs_as"] == [] for each in coordinator["components"])
