@@ -28,7 +28,7 @@ def test_without_an_address_it_prints_what_is_installed(capsys):
 def test_json_has_the_types_of_settings(capsys):
     components.show_components("", "", json=True)
     coordinator, brokers, *others = json.loads(capsys.readouterr().out)
-    assert [each["place"] for each in others] == ["edges", "heads"]
+    assert [each["place"] for each in others] == ["edges", "deadline-edges", "deadline-heads"]
     assert (coordinator["place"], brokers["place"]) == ("coordinator", "brokers")
     (once,) = [each for each in brokers["components"] if each["name"] == "at-once"]
     assert once["settings"] == {"sessions": {"type": "int", "default": 1}}

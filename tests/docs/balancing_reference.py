@@ -11,11 +11,21 @@ from markdown_table import table
 
 from tocsin.balancing.brokers import strategies as brokers
 from tocsin.balancing.catalogue.blueprint import Blueprint
-from tocsin.balancing.catalogue.places import BROKERS, COORDINATOR, EDGES, HEADS, PLACES, catalogue
+from tocsin.balancing.catalogue.places import (
+    BROKERS,
+    COORDINATOR,
+    DEADLINE_EDGES,
+    DEADLINE_HEADS,
+    EDGES,
+    PLACES,
+    catalogue,
+)
 from tocsin.balancing.catalogue.use import Use
 from tocsin.balancing.catalogue.view import rows, view
 from tocsin.balancing.edges import strategies as edges
 from tocsin.balancing.strategies import registry
+from tocsin.balancing.strategies.cheung2006 import components as cheung
+from tocsin.balancing.strategies.cheung2006.parameters import Parameters
 
 #: Section 3 of Antoine et al. (2014), as the table heads.
 DIFFERENTIATORS = {
@@ -50,7 +60,9 @@ def strategies(place: str) -> dict[str, tuple[Blueprint, str]]:
             name: (registry.make(name).blueprint, at.partition(":")[0])  # type: ignore[attr-defined]
             for name, at in registry.BUILT_IN.items()
         }
-    if place in (EDGES, HEADS):
+    if place == EDGES:
+        return {cheung.STRATEGY: (cheung.blueprint(), cheung.__name__)}
+    if place in OF:
         return {name: (blueprint, f"tocsin.balancing.strategies.{at}") for name, (blueprint, at) in OF[place].items()}
     found = {}
     for name in brokers.STRATEGIES:
@@ -61,12 +73,12 @@ def strategies(place: str) -> dict[str, tuple[Blueprint, str]]:
 
 #: Strategies that share a balancer, each with the module that describes it.
 OF = {
-    EDGES: {
+    DEADLINE_EDGES: {
         "tao": (edges.STRATEGIES["tao"].blueprint, "tao2013.offload"),
         "peer": (edges.STRATEGIES["peer"].blueprint, "tao2013.even_out"),
         "slack": (edges.STRATEGIES["slack"].blueprint, "deadline_slack.slack"),
     },
-    HEADS: {"tao": (edges.OF_HEADS, "tao2013.priorities")},
+    DEADLINE_HEADS: {"tao": (edges.OF_HEADS, "tao2013.priorities")},
 }
 
 
@@ -81,14 +93,25 @@ def sections() -> list[str]:
         known = strategies(place)
         out += [f"## {TITLES[place]}", "### Components", _components(place), "### Strategies", _compositions(known)]
         out += ["### The eight differentiators", _differentiators(known)]
+        if place == EDGES:
+            out += [f"### Settings of `{cheung.STRATEGY}`", _parameters()]
     return out
+
+
+def _parameters() -> str:
+    """Table 5.2 of the thesis."""
+    default = Parameters()
+    return table(
+        ["setting", "default"], [[f"`{name}`", f"{getattr(default, name):g}"] for name in default.__struct_fields__]
+    )
 
 
 TITLES = {
     COORDINATOR: "At the coordinator",
     BROKERS: "At brokers that balance among themselves",
-    EDGES: "At edges, with deadlines",
-    HEADS: "At heads",
+    EDGES: "At edges of content subscriptions",
+    DEADLINE_EDGES: "At edges, with deadlines",
+    DEADLINE_HEADS: "At heads, with deadlines",
 }
 
 

@@ -17,6 +17,7 @@ from tocsin.errors import NotFound, SystemFailure, UserError
 
 if TYPE_CHECKING:
     from tocsin.experiments.antoine2014.figure import Figure as KeySpaceFigure
+    from tocsin.experiments.cheung2006.figure import Figure as ContentFigure
     from tocsin.experiments.debs2019.figure import Figure
     from tocsin.experiments.debs2019.variants import Runs, Variant
     from tocsin.experiments.outcome import Outcome
@@ -29,13 +30,13 @@ def reproduce(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="D-5 to D-14, D-10s, P-2, P-T1, P-T2, Q-3 to Q-5, Q-slack, or all; D-proto with --live.",
+            help="D-5 to D-14, D-10s, P-2, P-T1, P-T2, T-4.1 to T-5.44, Q-3 to Q-5, Q-slack, or all; D-proto with --live.",
             metavar="FIGURE...",
         ),
     ],
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000, help="Runs of each, with different random numbers; 5, with --live 1."),
+        typer.Option(min=1, max=1_000, help="Runs of each, with different random numbers; 5, of T 3, with --live 1."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for data, charts and pages.")] = Path("artifacts/reproduce"),
     charts: Annotated[bool, typer.Option("--charts/--no-charts", help="Draw charts; needs matplotlib.")] = True,
@@ -54,8 +55,9 @@ def reproduce(
 
     For each figure it writes a Parquet file, charts (PNG) and a page; index.html has all figures, and tables.md has
     their numbers as Markdown. The same seeds give the same figures. D-5 to D-14 are of Nguyen et al. 2019 and take some
-    minutes; P-2, P-T1 and P-T2 are of Antoine et al. 2014 and take a few minutes for each seed; Q-3 to Q-5 are of Tao
-    et al. 2013, with our own strategy beside theirs as Q-slack, and take a few seconds for each seed.
+    minutes; P-2, P-T1 and P-T2 are of Antoine et al. 2014 and take a few minutes for each seed; T-4.1 to T-5.44 are of
+    Cheung 2006 and take some minutes for each seed; Q-3 to Q-5 are of Tao et al. 2013, with our own strategy beside
+    theirs as Q-slack, and take a few seconds for each seed.
     Live runs are stored one by one in the folder's runs/: the same command goes on where it was interrupted.
 
     \b
@@ -64,9 +66,13 @@ def reproduce(
       tocsin reproduce all
       tocsin reproduce P-2 P-T1 P-T2
       tocsin reproduce Q-3 Q-4 Q-5
+      tocsin reproduce T-4.1 T-5.3
       tocsin reproduce D-proto --live --speed 20
     """
     from tocsin.experiments.antoine2014 import figures as antoine2014
+    from tocsin.experiments.antoine2014.figure import Figure as KeySpaceFigure
+    from tocsin.experiments.cheung2006 import catalogue as cheung2006
+    from tocsin.experiments.cheung2006.figure import Figure as ContentFigure
     from tocsin.experiments.debs2019.figure import Figure
     from tocsin.experiments.debs2019.figures import FIGURES
     from tocsin.experiments.debs2019.variants import Runs
@@ -79,16 +85,18 @@ def reproduce(
     alone = [name.upper() for name in names] == [LIVE.upper()]
     if live != alone:
         raise UserError(f"--live and {LIVE} go together", hint=f"tocsin reproduce {LIVE} --live")
-    known: dict[str, Figure | KeySpaceFigure | DeadlineFigure] = {
+    known: dict[str, Figure | KeySpaceFigure | ContentFigure | DeadlineFigure] = {
         **FIGURES,
         **antoine2014.FIGURES,
+        **cheung2006.FIGURES,
         **tao2013.FIGURES,
     }
     jobs = jobs or os.cpu_count() or 1
     every = [] if live else chosen(names, known)
     wanted = [figure for figure in every if isinstance(figure, Figure)]
+    others = [figure for figure in every if isinstance(figure, KeySpaceFigure)]
+    content = [figure for figure in every if isinstance(figure, ContentFigure)]
     timed = [figure for figure in every if isinstance(figure, DeadlineFigure)]
-    others = [figure for figure in every if not isinstance(figure, Figure | DeadlineFigure)]
     # Report a missing package before the work, not after it.
     if charts:
         pyplot()
@@ -106,10 +114,13 @@ def reproduce(
                 runs.make(compared(wanted), jobs)
             outcomes = [figure.outcome(runs) for figure in wanted]
         outcomes += on_key_spaces(others, runs.seeds, small, jobs)
+        outcomes += of_content(content, seeds, small, jobs)
         outcomes += with_deadlines(timed, runs.seeds)
     title, intro = words(live)
     if others and not wanted:
         title, intro = antoine2014.TITLE, antoine2014.INTRO
+    elif content and not wanted:
+        title, intro = cheung2006.TITLE, cheung2006.INTRO
     elif timed and not wanted:
         title, intro = tao2013.TITLE, tao2013.INTRO
     files = write(outcomes, out, charts=charts, title=title, intro=intro)
@@ -140,6 +151,28 @@ def on_key_spaces(
         runs = Runs(seeds, small, report, FEW_PEERS if small else PEERS)
         if processes != 1:
             runs.make(every, processes)
+        return [figure.outcome(runs) for figure in wanted]
+
+
+def of_content(wanted: Sequence[ContentFigure], seeds: int | None, small: bool, jobs: int) -> list[Outcome]:
+    from tocsin.experiments.cheung2006.catalogue import SEEDS, variants
+    from tocsin.experiments.cheung2006.runs import Runs
+
+    if not wanted:
+        return []
+    done = 0.0
+    numbers = tuple(range(1, (seeds or SEEDS) + 1))
+    needed = variants(wanted)
+    with track(len(needed) * len(numbers)) as update:
+
+        def report(name: str, seed: int, ended: bool) -> None:
+            nonlocal done
+            done += ended
+            update(done, f"{name}, seed {seed}")
+
+        runs = Runs(numbers, small, progress=report)
+        if jobs != 1 and needed:
+            runs.make(needed, jobs)
         return [figure.outcome(runs) for figure in wanted]
 
 

@@ -20,7 +20,7 @@ from tocsin.balancing.brokers import strategies as brokers
 from tocsin.balancing.catalogue import places
 from tocsin.balancing.catalogue.blueprint import MAIN, Blueprint, StageParts
 from tocsin.balancing.catalogue.component import Component, Kind, Reach
-from tocsin.balancing.catalogue.places import BROKERS, COORDINATOR, PLACES, catalogue, registered
+from tocsin.balancing.catalogue.places import BROKERS, COORDINATOR, EDGES, PLACES, catalogue, registered
 from tocsin.balancing.catalogue.use import use
 from tocsin.balancing.host import detector, exchanger, guards
 from tocsin.balancing.host.actions import ActionKind
@@ -36,6 +36,14 @@ METHODS = {
     Kind.BALANCER: "rebalance",
     Kind.EXCHANGER: "exchange_load_information",
     Kind.GUARD: "objection",
+}
+#: At edges a session begins before it is known what to move, so their components work on both brokers at once.
+AT_EDGES = {
+    Kind.MODEL: "estimate",
+    Kind.DETECTOR: "detector",
+    Kind.BALANCER: "select",
+    Kind.EXCHANGER: "publisher",
+    Kind.GUARD: "excludes",
 }
 #: Brokers have no capacity that limits them; a guard for some criteria is made of another guard. Zones and items are
 #: moved by peers of a key space, whose strategies are in ``overlay.balancing``.
@@ -70,7 +78,7 @@ def test_every_component_says_in_one_line_what_it_is(place: str) -> None:
     for each in catalogue(place):
         assert each.description.endswith(".") and "\n" not in each.description, each.name
         assert not each.description.startswith(f"{each.make}"), "the text that a dataclass gets by itself"
-        assert each.fixed or hasattr(made(each), METHODS[each.kind])
+        assert each.fixed or hasattr(made(each), (AT_EDGES if place == EDGES else METHODS)[each.kind])
 
 
 def test_settings_have_types_and_defaults() -> None:
@@ -214,7 +222,7 @@ def test_what_always_runs_cannot_be_chosen():
 def test_an_unknown_place_is_refused():
     with pytest.raises(NotFound) as refused:
         catalogue("moon")
-    assert refused.value.hint == "strategies run at: coordinator, brokers, edges, heads"
+    assert refused.value.hint == "strategies run at: coordinator, brokers, edges, deadline-edges, deadline-heads"
 
 
 # What fits.

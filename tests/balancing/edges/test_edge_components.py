@@ -7,7 +7,7 @@ from edge_scope import model, scope
 from edge_tables import overloaded
 
 from tocsin.balancing.catalogue.component import Kind
-from tocsin.balancing.catalogue.places import EDGES, HEADS, catalogue
+from tocsin.balancing.catalogue.places import DEADLINE_EDGES, DEADLINE_HEADS, catalogue
 from tocsin.balancing.edges.components import OfHeads, Settle
 from tocsin.balancing.edges.strategies import make, make_head
 from tocsin.balancing.host.actions import Migrate
@@ -17,7 +17,7 @@ from tocsin.errors import TocsinError, UserError
 
 def test_both_places_have_all_that_a_strategy_needs():
     kinds = set(Kind) - {Kind.GUARD}
-    for place in (EDGES, HEADS):
+    for place in (DEADLINE_EDGES, DEADLINE_HEADS):
         assert {each.kind for each in catalogue(place)} >= kinds
 
 

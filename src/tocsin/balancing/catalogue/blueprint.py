@@ -10,7 +10,7 @@ from tocsin.balancing.catalogue.component import Kind
 from tocsin.balancing.catalogue.use import Use, read, read_all
 from tocsin.errors import NotFound
 
-GUARDS = "guards"
+GUARDS, MODEL = "guards", "model"
 #: The stage whose components need no prefix.
 MAIN = "balance"
 
@@ -39,11 +39,12 @@ class Slot:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """Stages in order of priority. ``exchanger``: None where it is no matter of choice."""
+    """Stages in order of priority. ``exchanger`` and ``model``: None where they are no matter of choice."""
 
     stages: tuple[StageParts, ...]
     exchanger: Use | None = None
     guards: tuple[Use, ...] | None = None
+    model: Use | None = None
 
     @property
     def slots(self) -> dict[str, Slot]:
@@ -57,6 +58,8 @@ class Blueprint:
             found[str(Kind.EXCHANGER)] = Slot(Kind.EXCHANGER)
         if self.guards is not None:
             found[GUARDS] = Slot(Kind.GUARD)
+        if self.model is not None:
+            found[MODEL] = Slot(Kind.MODEL)
         return found
 
     def swapped(self, components: Mapping[str, Any]) -> Blueprint:
@@ -76,6 +79,8 @@ class Blueprint:
         slot = self.slots[name]
         if slot.kind is Kind.GUARD:
             return replace(self, guards=(use,))
+        if slot.kind is Kind.MODEL:
+            return replace(self, model=use)
         if slot.stage is None:
             return replace(self, exchanger=use)
         stages = list(self.stages)
@@ -99,4 +104,6 @@ class Blueprint:
             found[str(Kind.EXCHANGER)] = self.exchanger
         if self.guards is not None:
             found[GUARDS] = self.guards
+        if self.model is not None:
+            found[MODEL] = self.model
         return found

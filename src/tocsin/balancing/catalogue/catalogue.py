@@ -24,6 +24,7 @@ class Parts:
     guards: list[Any] | None = None
     units: bool = False
     advises: bool = False
+    model: Any = None
 
 
 class Catalogue:
@@ -90,7 +91,9 @@ class Catalogue:
             concerns.append(Concern(stage.criterion, detector, balancer))
             used.append(self.component(Kind.BALANCER, stage.balancer.name))
         guards = None if blueprint.guards is None else self.guards(blueprint.guards)
-        return Parts(concerns, exchanger, guards, any(each.units for each in used), any(each.advises for each in used))
+        units, advises = any(each.units for each in used), any(each.advises for each in used)
+        model = None if blueprint.model is None else self._made(Kind.MODEL, blueprint.model, {})
+        return Parts(concerns, exchanger, guards, units, advises, model)
 
     def guards(self, uses: Iterable[Use]) -> list[Any]:
         return [self._made(Kind.GUARD, each, {}) for each in uses]

@@ -18,13 +18,15 @@ from tocsin.balancing.catalogue.component import Component, Kind
 from tocsin.errors import NotFound, UserError
 
 GROUP = "tocsin.components"
-COORDINATOR, BROKERS, EDGES, HEADS = "coordinator", "brokers", "edges", "heads"
+COORDINATOR, BROKERS, EDGES = "coordinator", "brokers", "edges"
+DEADLINE_EDGES, DEADLINE_HEADS = "deadline-edges", "deadline-heads"
 #: Written like entry points: what exists does not depend on what was imported.
 PLACES = {
     COORDINATOR: "tocsin.balancing.strategies.components:catalogue",
     BROKERS: "tocsin.balancing.brokers.components:catalogue",
-    EDGES: "tocsin.balancing.edges.components:edges",
-    HEADS: "tocsin.balancing.edges.components:heads",
+    EDGES: "tocsin.balancing.strategies.cheung2006.components:catalogue",
+    DEADLINE_EDGES: "tocsin.balancing.edges.components:edges",
+    DEADLINE_HEADS: "tocsin.balancing.edges.components:heads",
 }
 
 _registered: dict[str, dict[tuple[Kind, str], Component]] = {place: {} for place in PLACES}

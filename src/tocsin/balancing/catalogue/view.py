@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tocsin.balancing.catalogue.blueprint import GUARDS
+from tocsin.balancing.catalogue.blueprint import GUARDS, MODEL
 from tocsin.balancing.catalogue.catalogue import Catalogue
 from tocsin.balancing.catalogue.component import Component, Kind
 from tocsin.balancing.catalogue.use import Use, shown
@@ -67,7 +67,8 @@ def _component(component: Component, running: Running) -> ComponentView:
 
 
 def kind_of(slot: str) -> Kind:
-    return Kind.GUARD if slot == GUARDS else Kind(slot.rpartition("_")[2])
+    named = {GUARDS: Kind.GUARD, MODEL: Kind.MODEL}
+    return named[slot] if slot in named else Kind(slot.rpartition("_")[2])
 
 
 def _use(use: Use) -> UseView:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tocsin.balancing.catalogue.catalogue import Catalogue
 from tocsin.balancing.catalogue.component import HEAVY, Component, Kind, Reach
-from tocsin.balancing.catalogue.places import EDGES, HEADS
+from tocsin.balancing.catalogue.places import DEADLINE_EDGES, DEADLINE_HEADS
 from tocsin.balancing.host.actions import ActionKind, AnyAction, Migrate
 from tocsin.balancing.host.guards import AtOnce, InFlight, at_least
 from tocsin.balancing.host.scope import Scope
@@ -102,8 +102,8 @@ HEAD_COMPONENTS = (
 
 
 def edges() -> Catalogue:
-    return Catalogue(EDGES, EDGE_COMPONENTS, EXECUTES)
+    return Catalogue(DEADLINE_EDGES, EDGE_COMPONENTS, EXECUTES)
 
 
 def heads() -> Catalogue:
-    return Catalogue(HEADS, HEAD_COMPONENTS, EXECUTES)
+    return Catalogue(DEADLINE_HEADS, HEAD_COMPONENTS, EXECUTES)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tocsin.balancing.catalogue.blueprint import Blueprint, StageParts
-from tocsin.balancing.catalogue.places import EDGES, HEADS, catalogue
+from tocsin.balancing.catalogue.places import DEADLINE_EDGES, DEADLINE_HEADS, catalogue
 from tocsin.balancing.catalogue.use import use
 from tocsin.balancing.host.host import Composition
 from tocsin.balancing.strategies.tao2013.metrics import DOWNLINK, MATCHING, QUEUE, UPLINK
@@ -78,11 +78,11 @@ def strategy(name: str) -> EdgeStrategy:
 
 def make(name: str, components: Mapping[str, Any] | None = None) -> Composition:
     """``components``: those that replace the strategy's own. Refuses what does not fit, with what would."""
-    return composed(EDGES, strategy(name).blueprint, components)
+    return composed(DEADLINE_EDGES, strategy(name).blueprint, components)
 
 
 def make_head(components: Mapping[str, Any] | None = None) -> Composition:
-    return composed(HEADS, OF_HEADS, components)
+    return composed(DEADLINE_HEADS, OF_HEADS, components)
 
 
 def composed(place: str, blueprint: Blueprint, components: Mapping[str, Any] | None) -> Composition:

@@ -1,0 +1,1 @@
+"""When a broker or a cluster balances, and what it publishes about its load."""
