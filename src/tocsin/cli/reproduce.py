@@ -30,7 +30,8 @@ def reproduce(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="D-5 to D-14, D-10s, P-2, P-T1, P-T2, T-4.1 to T-5.44, Q-3 to Q-5, Q-slack, or all; D-proto with --live.",
+            help="D-5 to D-14, D-10s, P-2, P-T1, P-T2, T-4.1 to T-5.44, Q-3 to Q-5, Q-slack, or all; "
+            "D-proto with --live.",
             metavar="FIGURE...",
         ),
     ],
