@@ -45,6 +45,8 @@ AT_EDGES = {
     Kind.EXCHANGER: "publisher",
     Kind.GUARD: "excludes",
 }
+#: The coordinator is sent what it knows, and says when next.
+AT = {EDGES: AT_EDGES, COORDINATOR: METHODS | {Kind.EXCHANGER: "next_report"}}
 #: Brokers have no capacity that limits them; a guard for some criteria is made of another guard. Zones and items are
 #: moved by peers of a key space, whose strategies are in ``overlay.balancing``.
 LEFT_OUT = {guards.WithinCapacity, guards.NeverAbove, broker_drain.For}
@@ -78,7 +80,7 @@ def test_every_component_says_in_one_line_what_it_is(place: str) -> None:
     for each in catalogue(place):
         assert each.description.endswith(".") and "\n" not in each.description, each.name
         assert not each.description.startswith(f"{each.make}"), "the text that a dataclass gets by itself"
-        assert each.fixed or hasattr(made(each), (AT_EDGES if place == EDGES else METHODS)[each.kind])
+        assert each.fixed or hasattr(made(each), AT.get(place, METHODS)[each.kind])
 
 
 def test_settings_have_types_and_defaults() -> None:
