@@ -347,6 +347,7 @@ def test_a_large_history_is_replayed_by_spark(tmp_path, spark_runtime):
         assert found == [(2, [2, 3, 2]), (3, [2, 3, 3]), (4, [2, 3, 4]), (5, [9])]
 
 
+@pytest.mark.slow
 def test_a_piece_of_the_history_does_not_cut_a_commit(tmp_path, spark_runtime, monkeypatch):
     from tocsin.cluster.channels import feed_history
 
