@@ -154,6 +154,8 @@ CALLS = [
     call("list_datasets", "/datasets?x=1", status=400),
     call("show_dataset", "/datasets/reports"),
     call("show_dataset", "/datasets/None", status=404),
+    call("list_feeds", "/feeds"),
+    call("list_feeds", "/feeds?x=1", status=400),
     call("list_channels", "/channels"),
     call("list_channels", "/channels?x=1", status=400),
     call("show_channel", "/channels/alarms"),

@@ -51,7 +51,8 @@ def test_a_plan_without_subscribers_is_empty(strategy):
 def test_the_topology_shows_what_a_broker_reported():
     harness = CoordinatorHarness()
     harness.join("a", {"one": [1]}, rates={1: 5.0}, capacity=2.0)
-    harness.report("a", connections=3, deliveries=4, waiting=5, lagging=6)
+    overlay = {"role": "edge", "links": {"b": (7, 8)}}
+    harness.report("a", connections=3, deliveries=4, waiting=5, lagging=6, **overlay)
     harness.tick(2)
     (row,) = harness.topology()["brokers"]
     assert row == {
@@ -66,6 +67,8 @@ def test_the_topology_shows_what_a_broker_reported():
         "deliveries": 4,
         "waiting": 5,
         "lagging": 6,
+        "role": "edge",
+        "links": {"b": (7, 8)},
         "last_report": 2.0,
         "leaving": 0,
     }
