@@ -20,7 +20,7 @@ DEPENDENT = {
     "the dynamic threshold is a static one": {"Q-3", "Q-4", "Q-5"},
     "priorities are reversed": {"Q-3"},
     "free capacity is relative": {"Q-3", "Q-4"},
-    "by chance": {"Q-3", "Q-4"},
+    "choices are random": {"Q-3", "Q-4"},
     "PEER does nothing": {"Q-5"},
 }
 
@@ -57,7 +57,7 @@ def test_a_broken_part_reproduces_no_figure_that_depends_on_it(broken, genuine):
 
 
 def test_runs_without_a_broken_part_are_not_made_again(genuine):
-    assert genuine.broken(SABOTAGES["by chance"]).paper(PEER) is genuine.paper(PEER)
+    assert genuine.broken(SABOTAGES["choices are random"]).paper(PEER) is genuine.paper(PEER)
 
 
 @pytest.mark.parametrize(("seventh", "reserve"), [("10", 0.5), ("11", 0.25), ("11", 0.84)])

@@ -81,7 +81,7 @@ def test_what_is_shed_is_announced_as_gaps():
     assert edge(1e6, Discipline.EARLIEST, a=0.5).queues["a"].gaps == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.sampled_from(Discipline),
     st.booleans(),

@@ -56,9 +56,9 @@ def relative(setup: Setup) -> Options:
     return replace(MAKERS[TAO](setup), distribution=Distribution(setup.correlated, room=relative_room))
 
 
-def by_chance(setup: Setup) -> Options:
+def random_choices(setup: Setup) -> Options:
     """Both the edge of a newcomer and the bundles that leave."""
-    rng = Random("chance")
+    rng = Random("choices")
     distribution = Distribution(setup.correlated, room=lambda table: 1e9 * rng.random())
     return replace(MAKERS[TAO](setup), distribution=distribution, composition=lambda: with_order(any_order))
 
@@ -69,7 +69,7 @@ SABOTAGES: Mapping[str, Mapping[str, Maker]] = MappingProxyType(
         "the dynamic threshold is a static one": {TAO: static},
         "priorities are reversed": {TAO: reversed_priorities},
         "free capacity is relative": {TAO: relative},
-        "by chance": {TAO: by_chance},
+        "choices are random": {TAO: random_choices},
         "PEER does nothing": {PEER: unbalanced(PEER)},
     }
 )

@@ -46,7 +46,7 @@ def test_horizons_that_cannot_be(horizon):
         DeadlineSlack(horizon)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.2, 8.0), st.floats(0.1, 0.6)), min_size=1, max_size=5))
 def test_the_first_miss_is_that_of_the_simulated_queues(topics):
     """Without a predicted miss there is none, and with one there is: to the steps of the simulation."""
