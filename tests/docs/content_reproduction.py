@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from pages import DOCS
 from reproduction_tables import kept
 
+from tocsin.experiments.cheung2006.catalogue import FIGURES
 from tocsin.experiments.cheung2006.controls import DEPENDENT
 from tocsin.experiments.markdown import claims, table
 from tocsin.experiments.report import OUTCOMES
@@ -40,10 +42,16 @@ def current(text: str) -> str:
 
 
 def take(folder: Path) -> None:
+    """Figures that the folder does not have stay as they are."""
     KEPT.mkdir(exist_ok=True)
-    shutil.copy(folder / OUTCOMES, KEPT / OUTCOMES)
+    name = KEPT / OUTCOMES
+    before = json.loads(name.read_text(encoding="utf-8")) if name.exists() else []
+    found = {each["id"]: each for each in [*before, *json.loads((folder / OUTCOMES).read_text(encoding="utf-8"))]}
+    lines = [json.dumps(found[each], ensure_ascii=False, separators=(",", ":")) for each in FIGURES if each in found]
+    name.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     for chart in _CHART.findall(PAGE.read_text(encoding="utf-8")):
-        shutil.copy(folder / chart, KEPT / chart)
+        if (folder / chart).exists():
+            shutil.copy(folder / chart, KEPT / chart)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,6 @@ class Records:
     sessions: list[SessionRecord] = field(default_factory=list)
     estimates: list[EstimateRecord] = field(default_factory=list)
     cluster_sessions: list[ClusterSessionRecord] = field(default_factory=list)
-    lost: int = 0
 
     def __post_init__(self) -> None:
         self.series = {name: {edge: [] for edge in self.edges} for name in SERIES}

@@ -205,3 +205,9 @@ def test_its_head_has_it_watch_another_cluster():
 def test_control_messages_are_addressed_by_content():
     assert ms.control_subscription("B1") == "[class,eq,'LB_CONTROL'],[brokerID,eq,'B1']"
     assert ms.pie_subscription("C1") == "[class,eq,'LOCAL_PIE'],[clusterID,eq,'C1']"
+
+
+def test_a_global_pie_is_no_partner():
+    found = network()
+    found.post("B1", ev.Received("B0", Pie("B20", "B20", Status.OK, Indices(), whole=True)))
+    assert len(found.edge("B1").known) == 0 and found.edge("B1").session is None

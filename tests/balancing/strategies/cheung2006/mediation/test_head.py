@@ -27,7 +27,7 @@ def head(load: Indices = HEAVY, status: Status = OK, **more) -> Head:
 
 
 def informed(found: Head, name: str = "B20", load: Indices = LIGHT, status: Status = OK) -> list[out.Output]:
-    return found.handle(ev.Received(name, Pie(name, name, status, load)), 1.0)
+    return found.handle(ev.Received(name, Pie(name, name, status, load, whole=True)), 1.0)
 
 
 def opened() -> Head:
@@ -59,7 +59,7 @@ def test_one_overloaded_edge_makes_the_cluster_unavailable():
 
 
 def test_an_unavailable_cluster_passes_others_on():
-    assert informed(head(LIGHT, NA), load=HEAVY) == [out.Forward(Pie("B20", "B20", OK, HEAVY), "B20")]
+    assert informed(head(LIGHT, NA), load=HEAVY) == [out.Forward(Pie("B20", "B20", OK, HEAVY, whole=True), "B20")]
     assert informed(head(LIGHT, OK), load=HEAVY) == []
     assert informed(head(LIGHT, NA, silent=True), load=HEAVY) == []
 
@@ -95,7 +95,7 @@ def test_a_busy_or_unavailable_cluster_declines():
 
 def test_a_cluster_that_declines_is_followed_by_the_next():
     found = head()
-    found.known.register(Pie("B30", "B30", OK, Indices(0.3, 0.3, 0.02)), 0.0)
+    found.known.register(Pie("B30", "B30", OK, Indices(0.3, 0.3, 0.02), whole=True), 0.0)
     assert sent(informed(found), ms.Request) == ["B20"]
     outputs = found.handle(ev.Received("B20", ms.Reply("B10/0/1", NA)), 2.0)
     assert sent(outputs, ms.Request) == ["B30"]
@@ -148,8 +148,13 @@ def test_the_request_of_an_overloaded_edge_starts_detection():
 
 def test_the_third_request_in_a_session_ends_it_for_another_cluster():
     found = opened()
-    found.known.register(Pie("B30", "B30", OK, LIGHT), 1.0)
+    found.known.register(Pie("B30", "B30", OK, LIGHT, whole=True), 1.0)
     ask = ev.Received("B11", ms.GlobalRequest("B11/0/1"))
     assert found.handle(ask, 2.0) == found.handle(ask, 3.0) == []
     outputs = found.handle(ask, 4.0)
     assert sent(outputs, ms.Done) == ["B20"] and sent(outputs, ms.Request) == ["B30"]
+
+
+def test_an_edge_of_a_cluster_without_a_session_is_ignored():
+    found = head()
+    assert found.handle(ev.Received("B21", Pie("B21", "B20", OK, LIGHT)), 1.0) == [] and len(found.known) == 0

@@ -16,13 +16,14 @@ KEPT, REPEATED = 3, 2
 
 
 class Pie(msgspec.Struct, frozen=True, tag=True):
-    """``balanced``: the brokers with which this one is balanced. A cluster's has the name of its head as ``broker``."""
+    """``balanced``: the brokers with which this one is balanced. ``whole``: a global PIE, of the cluster of this head."""
 
     broker: str
     cluster: str
     status: Status
     indices: Indices
     balanced: tuple[str, ...] = ()
+    whole: bool = False
 
 
 @dataclass

@@ -168,7 +168,7 @@ class Edge:
                 return []
 
     def _informed(self, pie: Pie, now: float) -> list[out.Output]:
-        if pie.broker == self.broker:
+        if pie.broker == self.broker or pie.whole:
             return []
         self.known.register(pie, now)
         # A broker that is available wakes the detector.

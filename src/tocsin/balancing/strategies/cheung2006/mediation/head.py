@@ -89,7 +89,7 @@ class Head:
             return []
         self.detector.refresh(self._own.values(), now)
         indices = mean([pie.indices for pie in self._own.values()])
-        pie = Pie(self.broker, self.cluster, self.status, indices)
+        pie = Pie(self.broker, self.cluster, self.status, indices, whole=True)
         return [out.Publish(pie)] if self._pie.publishes(pie, now) else []
 
     def _detect(self, now: float, without: str = "") -> list[out.Output]:
@@ -128,7 +128,10 @@ class Head:
             self._own[pie.broker] = pie
             self.detector.refresh(self._own.values(), now)
             return self._ended(now)
-        if self._partner_cluster and pie.cluster == self._partner_cluster and pie.broker != self.partner:
+        if not pie.whole:
+            # Of an edge elsewhere, which only concerns a session of both clusters.
+            if not self._partner_cluster or pie.cluster != self._partner_cluster:
+                return []
             self._theirs[pie.broker] = pie
             return self._ended(now)
         # Of another cluster. One that is not available is no barrier: it passes them on.

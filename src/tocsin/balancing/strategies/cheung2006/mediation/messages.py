@@ -13,7 +13,7 @@ from tocsin.balancing.strategies.cheung2006.detection.pie import Pie
 from tocsin.balancing.strategies.cheung2006.detection.status import Status
 from tocsin.balancing.strategies.cheung2006.estimation.resources import Resources
 
-CONTROL, LOCAL_PIE, GLOBAL_PIE = "LB_CONTROL", "LOCAL_PIE", "GLOBAL_PIE"
+CONTROL, LOCAL_PIE = "LB_CONTROL", "LOCAL_PIE"
 
 
 def control_subscription(broker: str) -> str:
