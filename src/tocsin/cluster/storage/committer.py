@@ -30,6 +30,7 @@ from tocsin.cluster.storage.catalog import (
     IdempotencyKey,
     RemoveSubscription,
 )
+from tocsin.cluster.storage.commit_records import CommitRecords
 from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore
 from tocsin.errors import StorageError, SystemFailure, UserError
@@ -65,7 +66,11 @@ class CommitRequest(Struct, Generic[T], kw_only=True, eq=False):
 
 
 class Committer:
-    """``appended`` is called after each commit with the new head of each dataset that has new records."""
+    """``appended`` is called after each commit with the new head of each dataset that has new records.
+
+    ``followers``: (broker, channel) of the content subscriptions to a dataset. The commit itself notes that they have
+    to be notified, and ``records`` keeps what they get.
+    """
 
     def __init__(
         self,
@@ -73,6 +78,8 @@ class Committer:
         segments: SegmentStore,
         metrics: Metrics,
         appended: Callable[[dict[int, int]], None],
+        followers: Callable[[int], list[tuple[int, int]]] = lambda dataset: [],
+        records: CommitRecords | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.now = now
@@ -80,6 +87,8 @@ class Committer:
         self.segments = segments
         self.metrics = metrics
         self.appended = appended
+        self.followers = followers
+        self.records = records or CommitRecords()
         self.commits = 0
         self.lock = threading.RLock()
         self._queue: queue.SimpleQueue[CommitRequest[Any] | None] = queue.SimpleQueue()
@@ -174,7 +183,8 @@ class Committer:
                 segment = self.segments.write(table, f"datasets/{dataset}")
                 written.append(segment.path)
                 place[dataset] = len(batch.appends)
-                batch.appends.append(Append(dataset, segment.path, segment.rows, segment.bytes))
+                notify = tuple(self.followers(dataset))
+                batch.appends.append(Append(dataset, segment.path, segment.rows, segment.bytes, notify))
                 tables.append((store, table))
             kill_points.hit("commit.segment_written")
             for request in group:
@@ -203,6 +213,8 @@ class Committer:
         with self.lock:
             for (store, table), append, ordinal in zip(tables, batch.appends, ordinals, strict=True):
                 row = Segment(append.dataset, ordinal, ordinal, "log", append.path, append.rows, append.bytes)
+                if append.notify:
+                    self.records.keep(append.dataset, ordinal, table)
                 store.appended(row, table)
                 heads[append.dataset] = ordinal
             for request in group:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from tocsin.cluster.model import Column, Dataset, Segment
 from tocsin.cluster.records import type_ddl
@@ -36,6 +38,14 @@ DELETED = "_deleted"
 NEW = "_is_new"
 
 Mode = Literal["all", "new", "marked"]
+
+
+class History(Struct, frozen=True):
+    """The commits up to ``head``: those that were compacted, and one file for each later one."""
+
+    head: int
+    base: tuple[Segment, ...]
+    log: tuple[Segment, ...]
 
 
 class DatasetStore:
@@ -65,6 +75,7 @@ class DatasetStore:
         self._snapshot: DatasetSnapshot | None = None
         self._pins: Counter[str] = Counter()
         self._garbage: set[str] = set()
+        self._stamps: dict[str, tuple[int, int]] = {}  # of base files that were verified
         self._base_frame: tuple[object, DataFrame] | None = None
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -110,6 +121,22 @@ class DatasetStore:
                 self._verify(segment, pages=True)
             except Damaged as error:
                 found[segment.path] = error
+        return found
+
+    def replaced(self) -> dict[str, Damaged]:
+        """The damaged ones of base files that are other files than before: Spark would read missing columns as nulls
+        without an error."""
+        found = {}
+        for segment in () if self.resident else self.base:
+            stamp = self.store.stamp(segment.path)
+            if stamp is None or self._stamps.get(segment.path) == stamp:
+                continue
+            try:
+                self._verify(segment)
+            except Damaged as error:
+                found[segment.path] = error
+            else:
+                self._stamps[segment.path] = stamp
         return found
 
     def mark(self, damaged: Mapping[str, Damaged]) -> bool:
@@ -164,6 +191,8 @@ class DatasetStore:
             self._garbage.update(removed)
             unused = [path for path in self._garbage if not self._pins[path]]
             self._garbage.difference_update(unused)
+            here = {each.path for each in self.base}
+            self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in here}
         self.store.delete(unused)
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -179,11 +208,32 @@ class DatasetStore:
             return self._snapshot
 
     def release(self, snapshot: DatasetSnapshot) -> None:
+        self._unpin([segment.path for segment in snapshot.base])
+
+    def _unpin(self, paths: Sequence[str]) -> None:
         with self.lock:
-            self._pins.subtract(segment.path for segment in snapshot.base)
+            self._pins.subtract(paths)
             unused = [path for path in self._garbage if self._pins[path] <= 0]
             self._garbage.difference_update(unused)
         self.store.delete(unused)
+
+    @contextmanager
+    def history(self, after: int) -> Iterator[History]:
+        """The files with commits after an ordinal. They stay until the end of the ``with`` block."""
+        with self.lock:
+            base = tuple(segment for segment in self.base if segment.last > after)
+            found = History(self.head, base, tuple(segment for segment in self.log if segment.first > after))
+            paths = [segment.path for segment in (*found.base, *found.log)]
+            self._pins.update(paths)
+        try:
+            yield found
+        finally:
+            self._unpin(paths)
+
+    def read_log(self, segment: Segment) -> pa.Table:
+        """One commit, as it was made."""
+        with self.store.reading(segment.path):
+            return self.store.read(segment.path).cast(self.log_schema)
 
     @property
     def base_rows(self) -> int:
