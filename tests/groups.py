@@ -24,6 +24,8 @@ SHARED = ("spark_runtime", "documented", "url", "standalone_master", "shared_net
 ORDER = ["spark_runtime", "test_cluster", "test_demo", "standalone_master", "test_kill", "test_emergency", "documented"]
 ORDER += ["test_network", "test_spark_session", "test_java", "shared_network", "url", "test_maintenance"]
 ORDER += ["test_runs", "test_openapi", "test_demo_loop", "test_packaging", "test_broker_kill", "test_previous_ids"]
+ORDER += ["test_broken_user_rules", "test_peers", "test_reproduce", "test_sabotage", "test_whatif", "test_broken_rules"]
+ORDER += ["test_coordinator_server", "test_users_of_the_network", "test_keyspace_runs", "test_content_bugs"]
 FIRST = {group: place for place, group in enumerate(ORDER)}
 
 

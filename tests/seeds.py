@@ -24,5 +24,5 @@ def seeds(count: int, many: int) -> list[Any]:
 
 
 def examples(many: int) -> int:
-    """Of Hypothesis: a third of them in every run, ``many`` in ``make test-slow``."""
-    return many if settings.get_current_profile_name() == "explore" else -(-many // 3)
+    """Of Hypothesis: a fifth of them in every run, ``many`` in ``make test-slow``."""
+    return many if settings.get_current_profile_name() == "explore" else -(-many // 5)

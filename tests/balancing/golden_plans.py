@@ -25,7 +25,7 @@ from tocsin.coordinator.core.strategy_chain import strategy_chain
 STORED = Path(__file__).parent / "golden" / "plans.json"
 SEEDS = 30
 #: Seeds of every test run, where a plan takes long; ``slow`` takes all.
-QUICK = {"peal, auto": 4, "peal, regroup": 4}
+QUICK = {"peal, auto": 2, "peal, regroup": 2}
 EVALUATIONS = 5
 STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
     "drain": ("", {}),

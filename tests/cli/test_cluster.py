@@ -36,8 +36,8 @@ def error(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
-def stop(process: Process) -> None:
-    process.process.send_signal(signal.SIGTERM)
+def stop(process: Process, number: signal.Signals = signal.SIGTERM) -> None:
+    process.process.send_signal(number)
     process.event("stopped")
     assert process.process.wait(120) == 0
     assert process.errors() == ""
@@ -60,20 +60,14 @@ def test_records_are_accepted_before_queries_can_run(process, tmp_path):
         url = again.event("listening")["url"]
         assert httpx.post(url + "/feeds/f", json={"a": 1}, timeout=120).json()["accepted"] == 1
         assert error(httpx.get(url + "/readyz", timeout=120)) == (503, "not_ready")
-        stop(again)
+        stop(again)  # while Spark starts
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_process_while_spark_starts(process, number):
-    process.event("listening")
-    process.process.send_signal(number)
-    process.event("stopped")
-    assert process.process.wait(120) == 0
-    assert "Traceback" not in process.errors()
-
-
-def test_a_second_data_cluster_on_the_same_home_is_refused(process, tmp_path):
+def test_a_second_data_cluster_on_the_same_home_is_refused_and_ctrl_c_stops_the_first_while_spark_starts(
+    process, tmp_path
+):
     process.event("listening")
     ran = tocsin("cluster", "--home", str(tmp_path / "home"), "--port", "0", "--json")
     assert ran.returncode == 1
     assert json.loads(ran.stderr)["error"]["code"] == "lease_held"
+    stop(process, signal.SIGINT)

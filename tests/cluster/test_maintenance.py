@@ -68,7 +68,7 @@ from tocsin.errors import NotReady, TocsinError
 
 home = Path(sys.argv[1])
 cluster = ManualCluster(ClusterConfig(
-    home=str(home / "data"), master="local[1]", driver_memory="512m", brief=True, jvm_seconds=6.0
+    home=str(home / "data"), master="local[1]", driver_memory="512m", brief=True
 ))
 cluster.start()
 cluster.wait_ready(300)

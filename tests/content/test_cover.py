@@ -10,6 +10,7 @@ from content_strategies import publications as large_publications
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from seeds import examples
 from tocsin.cluster.model import Column
 from tocsin.content import Advertisement, Attributes, Condition
 from tocsin.content.language import expressions as ex
@@ -48,25 +49,25 @@ def space(condition: Condition) -> set[int]:
     return {number for number, each in enumerate(ORDINALS) if condition.accepts(each)}
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(500))
 @given(conjunctions(), conjunctions())
 def test_covering_of_conjunctions_is_exact(one, other):
     assert one.covers(other) == (space(one) >= space(other))
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(500))
 @given(conjunctions(), conjunctions())
 def test_intersection_of_conjunctions_is_exact(one, other):
     assert one.intersects(other) == bool(space(one) & space(other))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(200))
 @given(conjunctions())
 def test_a_conjunction_without_publications_has_no_terms(condition):
     assert bool(condition.terms) == bool(space(condition))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(300))
 @given(st.lists(conjunctions(), min_size=2, max_size=3), conjunctions())
 def test_covering_and_intersection_of_disjunctions_are_safe(several, other):
     joined = Condition(ex.disjunction([each.expression for each in several]), SMALL)
@@ -77,7 +78,7 @@ def test_covering_and_intersection_of_disjunctions_are_safe(several, other):
     assert joined.intersects(other) == bool(space(joined) & space(other))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(300))
 @given(conditions(4), conditions(4), st.lists(large_publications(), min_size=6, max_size=6))
 def test_patterns_and_circles_are_safe(one, other, publications):
     accepted = [(one.matches(each), other.matches(each)) for each in publications]
@@ -161,13 +162,13 @@ def announced(advertisement: Advertisement) -> set[int]:
     }
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(200))
 @given(advertisements(), advertisements())
 def test_covering_of_advertisements_is_exact(one, other):
     assert one.covers(other) == (announced(one) >= announced(other))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(200))
 @given(advertisements(), conjunctions("ab"))
 @example(Advertisement(Condition.of_sql("b > 1", DECLARED["b"])), Condition.of_sql("a = TRUE OR a IS NULL", SMALL))
 def test_an_advertisement_intersects_the_subscriptions_that_get_some_of_its_publications(advertisement, subscription):

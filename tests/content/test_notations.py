@@ -6,6 +6,7 @@ import pytest
 from content_strategies import ATTRIBUTES, expressions, padres_expressions, publications
 from hypothesis import example, given, settings
 
+from seeds import examples
 from tocsin.cluster.model import Column
 from tocsin.content import Advertisement, Attributes, Condition
 from tocsin.content.language import expressions as ex
@@ -21,27 +22,27 @@ STOCK = Attributes.of_columns(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(300))
 @given(expressions())
 @example(ex.Comparison("severity", "=", -(1 << 100)))
 def test_a_condition_written_as_sql_is_read_as_the_same_tree(tree):
     assert sql_notation.read(sql_notation.write(tree), ATTRIBUTES) == tree
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(120))
 @given(padres_expressions())
 def test_a_conjunction_written_in_padres_notation_is_read_as_the_same_tree(tree):
     assert padres_notation.read(padres_notation.write(tree, ATTRIBUTES), ATTRIBUTES) == tree
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(120))
 @given(padres_expressions())
 def test_both_notations_have_one_normal_form(tree):
     condition = Condition(tree, ATTRIBUTES)
     assert Condition.parse(condition.to_padres(), ATTRIBUTES).key == Condition.parse(condition.to_sql(), ATTRIBUTES).key
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(200))
 @given(publications())
 def test_a_publication_written_in_padres_notation_is_the_same_publication(publication):
     text = padres_notation.write_publication(publication)

@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 
 import httpx
 import jwt
@@ -217,17 +218,21 @@ def test_registrations_above_the_limit_of_users_are_refused(tmp_path):
         assert error["hint"] == "the operator can raise identity.users"
 
 
-def test_a_flood_of_registrations_is_limited_and_delays_no_other_request(process):
-    async def flood():
-        async with httpx.AsyncClient(base_url=process.url, timeout=120, limits=httpx.Limits()) as http:
-            bodies = [{"user": f"bot-{number}", "password": "correct horse"} for number in range(300)]
+def test_a_flood_of_registrations_is_limited_and_delays_no_other_request(tmp_path):
+    async def flood(url):
+        async with httpx.AsyncClient(base_url=url, timeout=300, limits=httpx.Limits()) as http:
+            bodies = [{"user": f"bot-{number}", "password": "correct horse"} for number in range(200)]
             requests = [asyncio.create_task(http.post("/registeruser", json=body)) for body in bodies]
             assert (await http.get("/healthz")).status_code == 200
             return await asyncio.gather(*requests)
 
-    answers = asyncio.run(flood())
+    with coordinator(tmp_path, identity={"registrations": 20.0}) as running:
+        begin = time.monotonic()
+        answers = asyncio.run(flood(running.url))
+        minutes = (time.monotonic() - begin) / 60
     assert {answer.status_code for answer in answers} <= {201, 429, 503}
-    assert sum(answer.status_code == 201 for answer in answers) <= 60
+    # A busy machine takes longer, and each minute allows as many again.
+    assert sum(answer.status_code == 201 for answer in answers) <= 20 + 20 * minutes
     limited = next(answer for answer in answers if answer.status_code == 429)
     assert limited.json()["error"]["code"] == "rate_limited" and int(limited.headers["retry-after"]) >= 1
 

@@ -19,9 +19,11 @@ from tocsin.coordinator.admin import Admin
 from tocsin.http.server import address, bind
 from tocsin.local.server import Server
 
+#: Milliseconds: to read the pixels of a canvas at every frame takes more than to draw them.
+POLLING = 100
 ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts" / "dashboard"
 #: Short intervals, so that tests see changes within a second.
-FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 6.0, "limits": {"cool_down": 2.0}}
+FAST: dict[str, Any] = {"interval": 0.3, "balance_every": 1.0, "gone_after": 10.0, "limits": {"cool_down": 2.0}}
 
 
 class Network:
@@ -125,7 +127,7 @@ def repeat(page: Page, act: Callable[[], None], script: str, *args: Any) -> None
     for _ in range(20):
         act()
         try:
-            page.wait_for_function(script, arg=list(args), timeout=6_000)
+            page.wait_for_function(script, arg=list(args), polling=POLLING, timeout=6_000)
         except TimeoutError:
             continue
         return
@@ -134,4 +136,4 @@ def repeat(page: Page, act: Callable[[], None], script: str, *args: Any) -> None
 
 def until(page: Page, script: str, *args: Any) -> None:
     """Waits until the script returns true in the page."""
-    page.wait_for_function(script, arg=list(args))
+    page.wait_for_function(script, arg=list(args), polling=POLLING)

@@ -23,9 +23,7 @@ def people(page: Page, broker: str) -> int:
 def spare(page: Page) -> str:
     """A broker that was added on the page, for the test alone."""
     page.get_by_role("button", name="Add a broker").click()
-    done = page.locator(".toast", has_text="was started")
-    done.wait_for()
-    name = done.locator("strong").inner_text().split()[0]
+    name = page.locator(".toast strong", has_text="was started").inner_text().split()[0]
     state(page, name, "up")
     return name
 

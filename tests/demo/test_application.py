@@ -16,7 +16,7 @@ from tocsin.errors import SystemFailure
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
+def address(tmp_path: Path) -> Iterator[str]:
     with sparkless(tmp_path) as (_, found):
         yield found
 
@@ -29,9 +29,9 @@ def make(url: str, speed: float) -> str:
     return asyncio.run(ask())
 
 
-def test_the_application_is_created_once_and_then_found(url: str) -> None:
-    assert make(url, 10) == "" and make(url, 10) == ""
-    found = httpx.get(f"{url}/channels", timeout=60).json()["channels"]
+def test_the_application_is_created_once_and_then_found(address: str) -> None:
+    assert make(address, 10) == "" and make(address, 10) == ""
+    found = httpx.get(f"{address}/channels", timeout=60).json()["channels"]
     channels = application.channels()
     for each in found:
         if each["name"] in channels:
@@ -40,17 +40,20 @@ def test_the_application_is_created_once_and_then_found(url: str) -> None:
     assert {each["name"] for each in found} >= set(channels) and len(channels) == 7
 
 
-def test_a_remark_explains_that_channels_of_another_speed_keep_their_periods(url: str) -> None:
-    make(url, 10)
-    remark = make(url, 2)
+def test_a_remark_explains_that_channels_of_another_speed_keep_their_periods(address: str) -> None:
+    make(address, 10)
+    remark = make(address, 2)
     assert "created for --speed 10" in remark and "--speed 2 use another --home" in remark
-    found = {each["name"]: each["period"] for each in httpx.get(f"{url}/channels", timeout=60).json()["channels"]}
+    found = {each["name"]: each["period"] for each in httpx.get(f"{address}/channels", timeout=60).json()["channels"]}
     assert application.periods(10).items() <= found.items()
 
 
-def test_the_error_names_a_conflicting_object(url: str) -> None:
+def test_the_error_names_a_conflicting_object(address: str) -> None:
     httpx.post(
-        f"{url}/sql", content=b"CREATE DATASET Shelters (a string)", headers={"content-type": "text/plain"}, timeout=60
+        f"{address}/sql",
+        content=b"CREATE DATASET Shelters (a string)",
+        headers={"content-type": "text/plain"},
+        timeout=60,
     )
     with pytest.raises(SystemFailure, match=r"cannot be created: .*Shelters"):
-        make(url, 10)
+        make(address, 10)

@@ -42,11 +42,19 @@ def ended(sock: socket.socket) -> bytes:
     return found
 
 
-def answered(sock: socket.socket) -> None:
-    """Reads the answer to ``GET``."""
-    found = b""
-    while not found.endswith(b"}"):
-        found += sock.recv(65_536)
+def answered(url: str) -> socket.socket:
+    """A connection after the answer to its first request; on a busy machine the deadline may end one before."""
+    while True:
+        sock, found = connected(url), b""
+        try:
+            sock.sendall(GET)
+            while not found.endswith(b"}") and (piece := sock.recv(65_536)):
+                found += piece
+        except ConnectionError:
+            found = b""
+        if found.endswith(b"}"):
+            return sock
+        sock.close()
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +93,7 @@ def test_a_connection_without_a_request_ends(servers, name):
 @pytest.mark.parametrize("name", SERVERS)
 @pytest.mark.parametrize("begin", [b"GET / HT", b"\r\n"])
 def test_the_head_of_a_later_request_has_a_deadline(servers, name, begin):
-    sock = connected(servers(head_seconds=1.0)[name], GET)
-    answered(sock)
+    sock = answered(servers(head_seconds=1.0)[name])
     sock.sendall(begin)
     assert ended(sock) == b""
 
@@ -114,9 +121,7 @@ def test_a_body_that_comes_too_slowly_ends_the_request(servers):
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_an_idle_connection_ends(servers, name):
-    sock = connected(servers(idle_seconds=1)[name], GET)
-    answered(sock)
-    assert ended(sock) == b""
+    assert ended(answered(servers(idle_seconds=1)[name])) == b""
 
 
 def test_a_response_that_is_not_read_ends(servers):

@@ -5,4 +5,4 @@ from __future__ import annotations
 #: Connections to the broker.
 CONNECTIONS = 30
 #: Placements in a minute.
-PLACEMENTS = 60
+PLACEMENTS = 30

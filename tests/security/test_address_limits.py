@@ -33,7 +33,7 @@ def test_placements_are_limited_for_each_address(http: httpx.Client) -> None:
     number, refused = next((number, each) for number, each in enumerate(answers) if each.status_code != 200)
     assert number >= PLACEMENTS
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
-    assert refused.headers["retry-after"] == "1"
+    assert refused.headers["retry-after"] in ("1", "2")
     assert place("198.51.100.2").status_code == 200
 
 

@@ -233,28 +233,28 @@ def a_client_continues_in_a_recreated_channel(patch: pytest.MonkeyPatch) -> None
     patch.setattr(SubscriptionState, "epoch", property(lambda self: 0))
 
 
-#: The bug, the invariant that must report it, and the first seed.
+#: The bug, the invariant that must report it, and the first seed: one that finds it, so that few are run.
 BROKEN = [
-    (the_client_does_not_drop_duplicates, "in order, and once", 0),
-    (the_broker_resumes_one_execution_too_late, "nothing is lost", 0),
-    (the_client_leaves_before_it_has_joined, "nothing is lost", 5),
-    (the_broker_does_not_fetch_missed_executions, "nothing is lost", 40),
-    (the_broker_expires_subscriptions_with_lagging_subscribers, "nothing crashes", 10),
-    (the_broker_does_not_report_departed_subscribers, "the coordinator is right", 10),
+    (the_client_does_not_drop_duplicates, "in order, and once", 17),
+    (the_broker_resumes_one_execution_too_late, "nothing is lost", 1),
+    (the_client_leaves_before_it_has_joined, "nothing is lost", 13),
+    (the_broker_does_not_fetch_missed_executions, "nothing is lost", 77),
+    (the_broker_expires_subscriptions_with_lagging_subscribers, "nothing crashes", 14),
+    (the_broker_does_not_report_departed_subscribers, "the coordinator is right", 13),
     (a_retried_post_is_stored_twice, "published, and once", 0),
     (the_broker_confirms_records_before_they_are_stored, "published, and once", 0),
-    (the_data_cluster_hides_that_an_execution_missed_a_subscription, "nothing is lost", 80),
+    (the_data_cluster_hides_that_an_execution_missed_a_subscription, "nothing is lost", 108),
     (the_notifier_deletes_an_entry_before_its_answer, "nothing is lost", 0),
-    (the_notifier_sends_the_newest_first_after_a_connection_ended, "nothing is lost", 35),
-    (the_notifier_forgets_the_request_that_waits_for_the_window, "nothing is lost", 30),
+    (the_notifier_sends_the_newest_first_after_a_connection_ended, "nothing is lost", 39),
+    (the_notifier_forgets_the_request_that_waits_for_the_window, "nothing is lost", 32),
     (the_notifier_treats_a_refusal_as_success, "nothing is lost", 0),
     (the_notifier_gives_up_silently_at_the_first_failure, "nothing is lost", 0),
-    (the_broker_does_not_announce_damaged_results, "nothing is lost", 0),
-    (the_outbox_is_read_channel_by_channel, "no channel waits for another", 0),
-    (a_recreated_channel_has_the_epoch_of_the_previous_one, "subscriptions agree", 0),
-    (a_recreated_channel_serves_the_results_of_the_previous_one, "its own", 0),
-    (a_client_continues_in_a_recreated_channel, "epochs are announced", 20),
-    (the_coordinator_forgets_migrations_in_flight, "a plan lowers the maximum", 20),
+    (the_broker_does_not_announce_damaged_results, "nothing is lost", 24),
+    (the_outbox_is_read_channel_by_channel, "no channel waits for another", 11),
+    (a_recreated_channel_has_the_epoch_of_the_previous_one, "subscriptions agree", 12),
+    (a_recreated_channel_serves_the_results_of_the_previous_one, "its own", 1),
+    (a_client_continues_in_a_recreated_channel, "epochs are announced", 31),
+    (the_coordinator_forgets_migrations_in_flight, "a plan lowers the maximum", 39),
 ]
 
 
@@ -267,7 +267,7 @@ def test_the_campaign_catches_the_bug(monkeypatch: pytest.MonkeyPatch, broken: P
 
 def test_a_script_is_shrunk_to_the_faults_that_cause_the_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     the_broker_does_not_fetch_missed_executions(monkeypatch)
-    outcome = next(each for each in map(attempt, range(40, 40 + MOST)) if each.violations)
+    outcome = next(each for each in map(attempt, range(77, 77 + MOST)) if each.violations)
     rule = outcome.violations[0].invariant
     kept = shrink(outcome.seed, rule)
     assert len(kept) < len(outcome.script)

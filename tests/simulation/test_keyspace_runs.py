@@ -8,7 +8,7 @@ from tocsin.simulation.keyspaces.run import attempt, run
 from tocsin.simulation.keyspaces.scenario import KINDS
 from tocsin.simulation.network.trace import Trace
 
-SEEDS = 60
+SEEDS = 25
 
 
 @pytest.mark.parametrize("kind", KINDS)

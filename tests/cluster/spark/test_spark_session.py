@@ -12,7 +12,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from sparkmaster import read_until, run_in_child, start_child
+from sparkmaster import run_in_child, start_child
 from tocsin.cluster.spark.session import SparkRuntime, _partitions, first_line
 from tocsin.config import ClusterConfig
 from tocsin.errors import NotReady, UserError
@@ -234,29 +234,26 @@ def ended(pid: int) -> bool:
         return True
 
 
-def test_the_jvm_dies_with_a_killed_python(tmp_path):
-    script = START + "runtime.start()\nprint('jvm', runtime.pid, flush=True)\nsys.stdin.read()"
+def test_spark_prints_nothing_its_errors_go_to_the_log_and_its_jvm_dies_with_a_killed_python(tmp_path):
+    script = START + (
+        "runtime.start()\n"
+        "try:\n    runtime.session.sql(\"select raise_error('on purpose')\").collect()\n"
+        "except Exception:\n    pass\n"
+        "print('jvm', runtime.pid, flush=True)\nsys.stdin.read()"
+    )
     child = start_child(script, str(tmp_path), "local[2]")
-    pid = int(read_until(child.stdout, r"^jvm (\d+)")[1])
+    first = child.stdout.readline()
+    assert re.fullmatch(r"jvm \d+\n", first), first
+    pid = int(first.split()[1])
+    log = (tmp_path / "logs" / "spark.log").read_text()
+    assert "on purpose" in log and " WARN " not in log
     assert not ended(pid)
     child.send_signal(signal.SIGKILL)
     child.wait()
     waiting = threading.Event()
     while not ended(pid):  # bounded by the timeout of the test
         waiting.wait(0.05)
-
-
-def test_nothing_of_spark_is_printed_and_errors_go_to_the_log(tmp_path):
-    script = START + (
-        "runtime.start()\n"
-        "try:\n    runtime.session.sql(\"select raise_error('on purpose')\").collect()\n"
-        "except Exception:\n    pass\n"
-        "runtime.stop()"
-    )
-    assert run_in_child(script, str(tmp_path), "local[2]") == ""
-    log = (tmp_path / "logs" / "spark.log").read_text()
-    assert "on purpose" in log
-    assert " WARN " not in log
+    assert child.stdout.read() == ""
 
 
 @pytest.mark.parametrize(
