@@ -15,6 +15,7 @@ from tocsin.cluster.query.compiler import Relation, Use
 from tocsin.cluster.spark.analysis_cache import AnalysisCache
 from tocsin.cluster.spark.errors import message_of
 from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.bulk_writer import BulkWriter
 from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.committer import Committer
 from tocsin.cluster.storage.dataset import DatasetSnapshot, DatasetStore
@@ -58,6 +59,7 @@ class ClusterContext:
         self.tables: dict[int, SubscriptionTable] = {}
         self.clock = SteadyClock(config.clock_grace, catalog.kept_time())
         self.committer = Committer(catalog, self.segments, self.metrics, self._appended, now=lambda: self.clock.now())
+        self.bulk = BulkWriter(self.segments, self.committer, runtime, config.bulk_bytes)
         self.on_append: list[Callable[[dict[int, int]], None]] = []
         self.on_damage: list[Callable[[], None]] = []
         self.frames: Callable[[Relation], DataFrame] | None = None
@@ -86,9 +88,9 @@ class ClusterContext:
 
     def load_dataset(self, store: DatasetStore, *, pages: bool = False) -> None:
         """Read the segments, at the start or after a repair. A dataset with damaged ones is failing. Every page is read
-        of base files that were damaged, with ``pages`` of all."""
+        of files that were damaged, with ``pages`` of all."""
         id, before = store.dataset.id, set(store.damaged)
-        damaged = store.unreadable(segment for segment in store.base if pages or segment.path in before)
+        damaged = store.unreadable(segment for segment in store.files if pages or segment.path in before)
         with self.committer.lock:
             store.load(self.catalog.head(id), self.catalog.segments(id), damaged)
         if set(store.damaged) - before:
@@ -97,11 +99,11 @@ class ClusterContext:
             log.warning("dataset %s can be read again", store.dataset.name)
 
     def blame(self, stores: Iterable[DatasetStore], error: BaseException) -> None:
-        """Raise Damaged if the error names a base file that is damaged: a read by Spark or by the driver has failed.
+        """Raise Damaged if the error names a file that is damaged: a read by Spark or by the driver has failed.
         Its dataset and the channels that read it are failing from now on."""
         text = error.message if isinstance(error, TocsinError) else message_of(error)
         for store in stores:
-            if store.mark(store.unreadable(segment for segment in store.base if segment.path in text)):
+            if store.mark(store.unreadable(segment for segment in store.files if segment.path in text)):
                 log.error("%s", store.problem())
                 for callback in self.on_damage:
                     callback()

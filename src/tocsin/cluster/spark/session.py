@@ -39,6 +39,8 @@ State = Literal["starting", "up", "dead", "stopped"]
 
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
 #: Seconds that a query waits for a place.
 QUEUE_SECONDS = 5.0
 #: Rows in one batch of a table sent to Spark.
@@ -60,6 +62,10 @@ SETTINGS = {
     "spark.sql.files.openCostInBytes": "64KB",
     # Compiled parts of plans in the cache; a channel with joins has twenty in the driver and twenty in the executor.
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # The Parquet type that all engines read, with statistics.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A bulk write has two folders, of good and of refused rows; with two open files a task need not sort them.
+    "spark.sql.maxConcurrentOutputFileWriters": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
@@ -109,6 +115,11 @@ class SparkRuntime:
         """The settings that can change the meaning of a query."""
         settings = {**SETTINGS, **self.config.spark, **self._extra}
         return {key: value for key, value in settings.items() if key.startswith(("spark.sql.", "spark.jars"))}
+
+    @property
+    def tasks(self) -> int:
+        """About how many tasks the last stage of a query has."""
+        return int(self.config.spark.get(_SHUFFLE) or self._extra.get(_SHUFFLE) or _partitions(self.config.master))
 
     @property
     def log(self) -> Path:
@@ -227,7 +238,7 @@ class SparkRuntime:
         settings["spark.master"] = master
         settings["spark.app.name"] = "tocsin"
         settings["spark.driver.memory"] = self.config.driver_memory
-        settings["spark.sql.shuffle.partitions"] = str(_partitions(master))
+        settings[_SHUFFLE] = str(_partitions(master))
         settings["spark.sql.warehouse.dir"] = (home / "warehouse").as_uri()
         if master.startswith("local"):
             settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
@@ -322,6 +333,14 @@ class SparkRuntime:
         ]
         open_stages = [stage for stage in stages if stage and stage.numCompletedTasks < stage.numTasks]
         return sum(stage.numActiveTasks for stage in open_stages) if open_stages else None
+
+    def progress(self, group: str) -> float:
+        """The finished fraction of the tasks of a group's jobs."""
+        tracker = self.session.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        total = sum(stage.numTasks for stage in stages if stage)
+        return sum(stage.numCompletedTasks for stage in stages if stage) / total if total else 0.0
 
     def to_arrow(self, df: DataFrame) -> pa.Table:
         return df.toArrow()
