@@ -230,6 +230,8 @@ class DdlExecutor:
         name = f"{statement.name}@{statement.arity}" if statement.arity is not None else statement.name
         if kind is Function and statement.arity is None:
             name = self._only_arity(statement.name)
+        if kind is Dataset:
+            self._refuse_owned(name)
         if statement.if_exists and self.context.definitions.find(kind, name) is None:
             return False
         definition = self.context.definitions.get(kind, name)
@@ -287,6 +289,13 @@ class DdlExecutor:
             hint = " or ".join(f"DROP FUNCTION {name}@{arity}" for arity in arities)
             raise Conflict(f"there are several functions {name!r}", hint=hint)
         return f"{name}@{arities[0]}" if arities else f"{name}@0"
+
+    def _refuse_owned(self, name: str) -> None:
+        relation = self.context.definitions.relation(name)
+        if relation is not None and relation.kind in ("results", "subscriptions"):
+            owner = relation.name
+            message = f"{name!r} are the {relation.kind} of channel {owner!r}"
+            raise Conflict(message, hint=f"DROP CHANNEL {owner} drops them too", channel=owner)
 
     def _refuse_needed(self, kind: str, name: str) -> None:
         needed_by = list(self._dependents(kind, name))
