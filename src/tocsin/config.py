@@ -127,6 +127,9 @@ class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     master: Annotated[str, about("Spark master")] = "local[*]"
     driver_memory: Annotated[str, about("memory of the Spark driver")] = "2g"
     spark: Annotated[dict[str, str], about("additional Spark settings")] = field(default_factory=dict)
+    private_api: Annotated[
+        bool, about("use interfaces of Spark that are not public; without them everything works, but takes longer")
+    ] = True
     brief: Annotated[
         bool, about("short-lived process: limit the JVM of Spark to its fast compiler, for a faster start")
     ] = False

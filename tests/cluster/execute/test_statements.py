@@ -209,7 +209,7 @@ def test_a_procedure_inserts_values_that_are_expressions(cluster: ManualCluster)
 def test_what_belongs_to_a_channel_is_dropped_with_it(cluster: ManualCluster, name: str, exists: str) -> None:
     cluster.execute("CREATE CONTINUOUS CHANNEL c() { SELECT r.id FROM Reports r WHERE is_new(r) }")
     with pytest.raises(Conflict, match=f"'c{name}' are the {name.lower()} of channel 'c'") as refused:
-        cluster.execute(f"DROP DATASET c{name} {exists}")
+        cluster.execute(f"DROP DATASET {exists} c{name}")
     assert (refused.value.fields["channel"], refused.value.hint) == ("c", "DROP CHANNEL c drops them too")
     cluster.execute("DROP CHANNEL c")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cluster_harness import ManualCluster, running_cluster
 
-from tocsin.cluster.model import Dataset
+from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.errors import Conflict, QueryFailed, TypeMismatch
@@ -31,7 +31,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def module_cluster(home: Path, spark_runtime: SparkRuntime) -> Iterator[ManualCluster]:
-    with running_cluster(home / "home", spark_runtime, bulk_bytes=0) as cluster:
+    readable = spark_runtime.config.load_paths
+    with running_cluster(home / "home", spark_runtime, bulk_bytes=0, load_paths=readable) as cluster:
         cluster.execute(SETUP)
         yield cluster
 
@@ -162,6 +163,58 @@ def test_generated_keys_are_made_by_executors(cluster: ManualCluster) -> None:
     cluster.execute("INSERT INTO Notes (text) SELECT string(id) FROM range(100)")
     assert cluster.rows("SELECT count(*), count(DISTINCT id), min(length(id)) FROM Notes") == [(100, 100, 32)]
     assert cluster.rows("SELECT DISTINCT substring(id, 13, 1) FROM Notes") == [("7",)]
+
+
+def test_values_of_all_types_survive_executors_and_compaction(cluster: ManualCluster) -> None:
+    cluster.execute(
+        """
+        CREATE DATASET Wide (k int, a array<string>, s struct<x:int,y:array<double>>, m map<string,int>, t timestamp,
+          n timestamp_ntz, d date, c decimal(10,2), b binary, f float, g boolean, h smallint) PRIMARY KEY k;
+        INSERT INTO Wide SELECT int(id), array('p', null), struct(1, array(0.5D)), map('k', 2),
+          timestamp '1000-01-02 03:04:05.123456', timestamp_ntz '9999-01-02 03:04:05', date '0900-01-02',
+          cast(1.25 AS decimal(10,2)), x'00ff', 1.5, true, 7 FROM range(2);
+        """
+    )
+    try:
+        query = "SELECT k, a, s, m, string(t), string(n), string(d), c, hex(b), f, g, h FROM Wide ORDER BY k"
+        written = cluster.rows(query)
+        assert [str(value) for value in written[0]] == [
+            "0", "['p', None]", "{'x': 1, 'y': [0.5]}", "[('k', 2)]", "1000-01-02 03:04:05.123456",
+            "9999-01-02 03:04:05", "0900-01-02", "1.25", "00FF", "1.5", "True", "7",
+        ]  # fmt: skip
+        store = store_of(cluster, "Wide")
+        assert store.delta
+        cluster.compactor.bulk_bytes = 1 << 20
+        cluster.compactor.tail_rows, store.resident_rows = 0, 0
+        cluster.compactor.run(store)
+        assert store.base and not store.delta
+        assert cluster.rows(query) == written
+    finally:
+        cluster.compactor.bulk_bytes, cluster.compactor.tail_rows = 0, cluster.config.tail_rows
+        cluster.execute("DROP DATASET Wide")
+
+
+def test_a_batch_of_a_file_feed_is_one_commit_with_its_refusals(
+    cluster: ManualCluster, spark_runtime: SparkRuntime, tmp_path: Path
+) -> None:
+    write(tmp_path / "in/a.json", {"id": 1, "name": "old"}, {"name": "no id"})
+    write(tmp_path / "in/b.json", {"id": 1, "name": "new"}, {"id": 2, "name": "x"})
+    cluster.execute(
+        f'CREATE FEED Files WITH {{"type": "file", "path": "{tmp_path}/in"}};'
+        "CONNECT FEED Files TO DATASET Shelters; START FEED Files"
+    )
+    try:
+        store = store_of(cluster, "Shelters")
+        reader = cluster.feeds.running[cluster.context.definitions.get(Feed, "Files").id]
+        while reader.status()["rows"] < 2 and reader.status()["error"] is None:
+            cluster.rows("SELECT 1")
+        cluster.execute("STOP FEED Files")
+        assert (reader.status()["error"], reader.status()["refused"]) == (None, 1)
+        assert reader.status()["reasons"] == ["a.json: null in the column 'id'"]
+        assert store.delta_rows == 2 and not parts_without_a_commit(cluster)
+        assert cluster.rows("SELECT id, name FROM Shelters ORDER BY id") == [(1, "new"), (2, "x")]
+    finally:
+        cluster.execute("STOP FEED Files; DISCONNECT FEED Files; DROP FEED Files")
 
 
 def test_rows_that_executors_wrote_are_new_exactly_once(cluster: ManualCluster, tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from tocsin.cluster.channels.plan_cache import PlanCache
 from tocsin.cluster.context import ClusterContext, ReadSnapshot
 from tocsin.cluster.model import Channel, Dataset, Execution
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
 from tocsin.cluster.query.relations import Use
 from tocsin.cluster.spark.bounded import bounded
+from tocsin.cluster.spark.plan_cache import PlanCache
 from tocsin.cluster.storage.results import SCHEMA, group
 
 if TYPE_CHECKING:

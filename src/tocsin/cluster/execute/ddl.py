@@ -11,7 +11,6 @@ import msgspec
 import pyarrow as pa
 
 from tocsin.cluster.channels.manager import ChannelManager
-from tocsin.cluster.channels.plan_cache import PlanCache
 from tocsin.cluster.channels.runner import frame_of, triggers_of
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.feeds import FeedManager
@@ -30,9 +29,11 @@ from tocsin.cluster.model import (
 )
 from tocsin.cluster.notify.broker_address import BrokerAddresses
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
-from tocsin.cluster.query.safety import check_plan
 from tocsin.cluster.records import type_ddl
+from tocsin.cluster.spark import internals
 from tocsin.cluster.spark.errors import explained
+from tocsin.cluster.spark.plan_cache import PlanCache
+from tocsin.cluster.spark.plan_check import check_plan
 from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.parser import parse_one
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
@@ -197,7 +198,7 @@ class DdlExecutor:
             return known
         with self.context.reading(compiled.uses) as reading, explained():
             frame = self.context.runtime.session.sql(compiled.render(reading.view, now=now, previous=now))
-            check_plan(frame)
+            check_plan(frame, private_api=self.context.runtime.private_api)
             columns = tuple(Column(item.name, item.dataType.simpleString()) for item in frame.schema.fields)
         self.context.analysis_cache.store(words, columns)
         return columns
@@ -215,8 +216,8 @@ class DdlExecutor:
                 table.view(self.context.runtime) as subscriptions,
             ):
                 frame = frame_of(compiled, plans, reading, subscriptions, 0, now, now)
-                check_plan(frame)
-                frame._jdf.queryExecution().executedPlan()
+                check_plan(frame, private_api=self.context.runtime.private_api)
+                internals.plan(frame, private_api=self.context.runtime.private_api)
         finally:
             table.close()
         self.context.analysis_cache.store(words, ())

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
@@ -18,6 +20,7 @@ from tocsin.cluster.records.type_ddl import quoted
 LEAST_SHARE = 10_000
 
 _PLACE = "_tocsin_place"
+_WIDE = "a row is too wide for the driver"
 #: The place of a row in its partition is the lower half of Spark's id.
 _LOWER = (1 << 33) - 1
 
@@ -31,11 +34,14 @@ def bounded(frame: DataFrame, rows: int, tasks: int, row_bytes: int | None = Non
     )
     wide = None if row_bytes is None else _wide(frame, row_bytes)
     if wide is not None:
-        # A wide row is not sent; its place says that it was there.
-        columns = [f.when(~wide, f.col(quoted(name))).alias(name) for name in frame.columns]
-        last = f.when(wide, f.lit(share)).otherwise(f.col(_PLACE)).cast("bigint").alias(_PLACE)
-        placed = placed.select(*columns, last)
-    table = placed.toArrow()
+        # A task that has a wide row ends, and so does the query.
+        placed = placed.where(f.when(wide, f.raise_error(f.lit(_WIDE)).cast("boolean")).otherwise(f.lit(True)))
+    try:
+        table = placed.toArrow()
+    except (PySparkException, Py4JJavaError) as error:
+        if _WIDE in str(error):
+            return None
+        raise
     if table.num_rows > rows or (pc.max(table.column(_PLACE)).as_py() or 0) >= share:
         return None
     return table.drop_columns([_PLACE])

@@ -9,12 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -26,9 +24,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from tocsin.cluster.records import type_ddl
+from tocsin.cluster.spark import internals
 from tocsin.cluster.spark.cds_archive import CdsArchive
 from tocsin.cluster.spark.java import find_java
 from tocsin.cluster.spark.work import Kind, WorkList
@@ -43,8 +40,6 @@ _SHUFFLE = "spark.sql.shuffle.partitions"
 
 #: Seconds that a query waits for a place.
 QUEUE_SECONDS = 5.0
-#: Rows in one batch of a table sent to Spark.
-_BATCH = 10_000
 
 SETTINGS = {
     # Small repeated queries: replanning between stages costs more than it saves.
@@ -100,6 +95,8 @@ class SparkRuntime:
         self._groups = count(1)
         self._work = WorkList()
         self._places = threading.BoundedSemaphore(config.query_threads)
+        #: Whether queries use Spark's private API (``internals``).
+        self.private_api = config.private_api
         #: Whether the JVM has answered the last check in time.
         self.answers = True
 
@@ -314,7 +311,7 @@ class SparkRuntime:
         finally:
             if self.alive():
                 context.setLocalProperty("spark.scheduler.pool", None)
-                context._jsc.clearJobGroup()
+                internals.clear_job_group(context, private_api=self.private_api)
 
     def cancel(self, group: str) -> None:
         """Cancel the running jobs of a group, if there are any."""
@@ -346,32 +343,11 @@ class SparkRuntime:
         return df.toArrow()
 
     def from_arrow(self, table: pa.Table) -> DataFrame:
-        """A DataFrame whose rows are part of the plan (LocalRelation), so that reading it needs no job."""
-        session = self.session
-        context = session.sparkContext
-        if context._encryption_enabled or "timestamp[us]" in str(table.schema):
-            # Spark would add a zone to a timestamp without one.
-            schema = type_ddl.ddl(type_ddl.columns_of(table.schema)) if "timestamp[us]" in str(table.schema) else None
-            return session.createDataFrame(table.combine_chunks(), schema=schema)
-        # The same as createDataFrame without a dozen calls to the JVM: half the time for a small table.
-        with tempfile.NamedTemporaryFile(dir=context._temp_dir) as file:
-            with pa.ipc.new_stream(file, table.schema) as writer:
-                # Spark treats an empty chunk as the end of the table.
-                writer.write_table(table.combine_chunks(), max_chunksize=_BATCH)
-            file.flush()
-            utilities = context._jvm.PythonSQLUtils
-            batches = utilities.readArrowStreamFromFile(file.name)
-            frame = utilities.toDataFrame(batches, _schema_json(table.schema), session._jsparkSession)
-        return DataFrame(frame, session)
+        """A DataFrame whose rows are part of the plan, so that reading it needs no job."""
+        return internals.from_arrow(self.session, table, private_api=self.private_api)
 
     def drop_view(self, name: str) -> None:
-        """Drop a temporary view. Unlike Spark's method, this does not search the cache, where views never are."""
-        self.session._jsparkSession.sessionState().catalog().dropTempView(name)
-
-
-@lru_cache(256)
-def _schema_json(schema: pa.Schema) -> str:
-    return str(from_arrow_schema(schema).json())
+        internals.drop_view(self.session, name, private_api=self.private_api)
 
 
 def _partitions(master: str) -> int:

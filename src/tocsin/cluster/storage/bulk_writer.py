@@ -146,11 +146,11 @@ class BulkWriter:
     ) -> tuple[Taken, bool]:
         """Store the rows without a REASON, and whether the executors wrote them. ``small``: whether the input is, None
         if that is unknown. ``order``: columns that order rows with the same key, the last one counts."""
-        names = [name for name in frame.columns if name not in order]
         if small is not False:
-            plain = frame.select(*[type_ddl.quoted(name) for name in names])
-            table = plain.toArrow() if small else self.collect(plain)
+            table = frame.toArrow() if small else self.collect(frame)
             if table is not None:
+                if order:  # a stable sort: rows of one task keep their order
+                    table = table.sort_by([(name, "ascending") for name in order]).drop_columns(list(order))
                 taken, rows = split_rows(table)
                 self.append(store, store.as_log(store.completed(rows)), batch)
                 return taken, False
