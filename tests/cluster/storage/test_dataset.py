@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from seeds import examples
 from tocsin.cluster.model import Column, Dataset, Segment
+from tocsin.cluster.ops import kill_points
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.storage.catalog import Append, Catalog, Commit, open_catalog
 from tocsin.cluster.storage.compaction import Compactor
@@ -218,6 +219,32 @@ def test_driver_memory_holds_no_share_of_a_large_keyed_dataset(tmp_path: Path) -
     bench.compactor.run(bench.store)
     assert (bench.store.base_rows, bench.store.delta_rows, bench.store.recent_rows) == (980, 0, 0)
     assert [row[1] for row in bench.rows() if row[0] in (0, 50, 200)] == ["last", "new", "base"]
+    bench.close()
+
+
+@pytest.mark.parametrize("key", [(), ("k",)])
+@pytest.mark.parametrize("resident_rows", [1000, 0])
+def test_a_bulk_commit_during_a_compaction_stays(
+    tmp_path: Path, key: tuple[str, ...], resident_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, key=key, resident_rows=resident_rows)
+    bench.put_bulk([(1, "a"), (2, "a")])
+    bench.put([(3, "a")])
+
+    def meanwhile(point: str) -> None:
+        if point == "compaction.written":
+            bench.put_bulk([(2, "b"), (4, "b")])
+            bench.put([(5, "b")])
+
+    monkeypatch.setattr(kill_points, "hit", meanwhile)
+    bench.compactor.run(bench.store)
+    monkeypatch.undo()
+    later = [(2, "b", 3), (4, "b", 3), (5, "b", 4)]
+    expected = sorted([(1, "a", 1), *([] if key else [(2, "a", 1)]), (3, "a", 2), *later])
+    assert bench.rows() == expected
+    bench.store = bench.opened()
+    assert bench.rows() == expected
+    assert not bench.segments.orphans(bench.catalog.all_paths())
     bench.close()
 
 

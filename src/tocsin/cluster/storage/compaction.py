@@ -65,7 +65,7 @@ class Compactor:
                 if not (store.log or self.due(store)):
                     return False
                 if snapshot.resident:
-                    self._swap(store, snapshot.head, [self._write_rows(store, snapshot)], store.files)
+                    self._swap(store, snapshot.head, [self._write_rows(store, snapshot)], snapshot.segments)
                 elif store.dataset.key:
                     return self._keyed(store, snapshot, runtime)
                 else:
@@ -76,20 +76,20 @@ class Compactor:
 
     def replace(self, store: DatasetStore, snapshot: DatasetSnapshot, survivors: pa.Table) -> None:
         """Replace the rows of ``snapshot`` by ``survivors`` (with ``_ordinal``): a delete in an append-only dataset."""
-        self._swap(store, snapshot.head, [self._write(store, survivors, 1, snapshot.head)], store.files)
+        self._swap(store, snapshot.head, [self._write(store, survivors, 1, snapshot.head)], snapshot.segments)
 
     def replace_by(self, store: DatasetStore, snapshot: DatasetSnapshot, survivors: DataFrame) -> None:
         """The same, written by the executors, for rows that do not fit into the driver."""
-        self._swap(store, snapshot.head, self._spark_write(store, survivors, 1, snapshot.head), store.files)
+        self._swap(store, snapshot.head, self._spark_write(store, survivors, 1, snapshot.head), snapshot.segments)
 
     def _keyed(self, store: DatasetStore, snapshot: DatasetSnapshot, runtime: SparkRuntime | None) -> bool:
         recent = int(snapshot.recent.num_rows)
-        changed, small = self._changed(store, recent), self.small(store.files)
+        changed, small = self._changed(store, recent), self.small(snapshot.segments)
         if changed and small:
-            self._swap(store, snapshot.head, [self._write_rows(store, snapshot)], store.files)
+            self._swap(store, snapshot.head, [self._write_rows(store, snapshot)], snapshot.segments)
         elif changed and runtime is not None:
             added = self._spark_write(store, snapshot.numbered(runtime), 1, snapshot.head)
-            self._swap(store, snapshot.head, added, store.files)
+            self._swap(store, snapshot.head, added, snapshot.segments)
         elif recent:
             ordinals = snapshot.recent.column(ORDINAL)
             first, last = pc.min(ordinals).as_py(), pc.max(ordinals).as_py()
@@ -99,7 +99,7 @@ class Compactor:
         return True
 
     def _append(self, store: DatasetStore, snapshot: DatasetSnapshot, runtime: SparkRuntime | None) -> bool:
-        files = _sorted(store.files)
+        files = _sorted(snapshot.segments)
         removed: list[Segment] = []
         if snapshot.recent.num_rows:
             first = pc.min(snapshot.recent.column(ORDINAL)).as_py()
@@ -118,7 +118,7 @@ class Compactor:
         if runtime is not None and _commits(deltas) > MOST_DELTAS:
             files = [segment for segment in files if segment.kind == "base"] + self._merged(store, deltas, runtime)
             removed += deltas
-        known = set(store.files)
+        known = set(snapshot.segments)
         added = [segment for segment in files if segment not in known]
         # Files that were written and merged again within this run are not in the catalog.
         store.store.delete([segment.path for segment in removed if segment not in known])
@@ -143,9 +143,7 @@ class Compactor:
         removed = [segment.path for segment in (*replaced, *merged)]
         self.catalog.compact(store.dataset.id, removed, added)
         kill_points.hit("compaction.swapped")
-        paths = set(removed)
-        remaining = [segment for segment in store.files if segment.path not in paths]
-        store.rebased(upto, _sorted([*remaining, *added]), removed)
+        store.rebased(upto, added, set(removed))
 
     def _write_rows(self, store: DatasetStore, snapshot: DatasetSnapshot) -> Segment:
         return self._write(store, snapshot.table(), 1, snapshot.head)

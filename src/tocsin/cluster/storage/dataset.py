@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
@@ -175,11 +175,13 @@ class DatasetStore:
                 except Damaged as error:
                     self.damaged = {str(error.fields["path"]): error}
 
-    def rebased(self, upto: int, files: Sequence[Segment], removed: Iterable[str]) -> None:
-        """``files`` now have all commits up to ``upto``; ``removed`` ones are deleted when their last reader is
-        done."""
+    def rebased(self, upto: int, added: Sequence[Segment], removed: Collection[str]) -> None:
+        """The files now have all commits up to ``upto``; ``removed`` ones are deleted when their last reader is done.
+        A bulk commit may have come meanwhile: its files stay."""
         with self.lock:
             recent = self._merge()
+            files = [segment for segment in self.files if segment.path not in removed] + list(added)
+            files.sort(key=lambda segment: segment.first)
             self.base = tuple(segment for segment in files if segment.kind == "base")
             self.delta = tuple(segment for segment in files if segment.kind == "delta")
             self.log = [segment for segment in self.log if segment.first > upto]
@@ -367,6 +369,8 @@ class DatasetSnapshot:
     ) -> None:
         self.owner = owner
         self.head = head
+        #: All files as of the snapshot, and those that have to be read.
+        self.segments = files
         self.files = () if resident else files
         self.recent = recent
         self.resident = resident
