@@ -318,6 +318,15 @@ class BrokerConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
             "none, or as the data cluster has it if `host` and `public_url` are loopback"
         ),
     ] = ""
+    observer_token: Annotated[
+        str,
+        about(
+            "token of those who see `/load`, `/metrics` and `/balancing` from other machines; '' shows them to this "
+            "machine only",
+            pattern="^[!-~]*$",
+        ),
+    ] = ""
+    open_metrics: Annotated[bool, about("whether `/metrics` needs no token, for scrapers on other machines")] = False
     fetches: Annotated[int, about("catch-ups asked of the data cluster at the same time")] = 16
     balancing: BrokerBalancing = field(default_factory=BrokerBalancing)
     identity: IdentityConfig = field(default_factory=IdentityConfig)

@@ -52,7 +52,7 @@ class BrokerHarness:
                 self.done.append(it)
         for it in out if self.stores else ():
             if isinstance(it, do.Remember):
-                self.handle(ev.Remembered(it.user, it.subscription))
+                self.handle(ev.Stored([ev.Remembered(it.user, it.subscription)]))
         return out
 
     def took(self, peer: Any) -> list[Any]:

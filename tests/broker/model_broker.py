@@ -85,7 +85,7 @@ class BrokerModel:
                 assert it.user in self.store or it.user in here, "stored for a user who has logged out"
                 held = DurableSubscription(it.subscription, it.channel, it.args, it.position.execution)
                 self.store.setdefault(it.user, {}).setdefault(it.subscription, held)
-                self.answers.append([ev.Remembered(it.user, it.subscription)])
+                self.answers.append([ev.Stored([ev.Remembered(it.user, it.subscription)])])
             case do.ChangeId():
                 held = self.store.get(it.user, {}).pop(it.previous_id, None)
                 if held is not None:

@@ -220,3 +220,44 @@ def test_the_compaction_finds_a_damaged_base_file(tmp_path: Path, damage: Damage
         (outcome,) = cluster.execute("REPAIR DATASET Locations WITH LOSS")
         assert outcome.message == "dataset Locations can be read, without 1 lost segments"
         assert len(users(cluster)) == 3000
+
+
+def same_rows(path: Path) -> None:
+    """As many rows in other columns, in a file that can be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": list(range(pq.ParquetFile(path).metadata.num_rows))}), path)
+
+
+@pytest.mark.parametrize("damage", [other_columns, same_rows])
+def test_a_base_file_with_other_columns_is_found_before_it_is_read(tmp_path: Path, damage: Damage) -> None:
+    with sparkless(tmp_path / "data", tail_rows=2) as (cluster, url):
+        post(cluster, *(f"user {n}" for n in range(3000)))
+        assert cluster.maintenance.compact() == 1
+        store = cluster.context.stores[cluster.context.definitions.get(Dataset, "Locations").id]
+        cluster.context.check(store)
+        (base,) = segments(tmp_path / "data")
+        copy = base.read_bytes()
+        damage(base)
+        with pytest.raises(Damaged, match="REPAIR DATASET Locations WITH LOSS"):
+            cluster.context.check(store)
+        found = httpx.get(f"{url}/datasets/Locations").json()
+        assert found["state"] == "failing" and base.name in found["error"]
+        base.write_bytes(copy)
+        cluster.execute("REPAIR DATASET Locations")
+        cluster.context.check(store)
+        assert httpx.get(f"{url}/datasets/Locations").json()["state"] == "ready"
+
+
+def test_spark_does_not_read_the_columns_of_a_replaced_base_file_as_nulls(
+    tmp_path: Path, spark_runtime: SparkRuntime
+) -> None:
+    with running_cluster(tmp_path, spark_runtime, tail_rows=20) as cluster:
+        cluster.execute("CREATE DATASET D (n bigint); INSERT INTO D SELECT id FROM range(3000)")
+        cluster.maintenance.compact()
+        assert cluster.rows("SELECT sum(n) FROM D") == [(4_498_500,)]
+        same_rows(base_file(cluster, "D"))
+        with pytest.raises(Damaged, match="REPAIR DATASET D WITH LOSS"):
+            cluster.rows("SELECT sum(n) FROM D")
+        assert cluster.dataset("D")["state"] == "failing"

@@ -103,7 +103,7 @@ def test_two_fingers_zoom_the_map_and_one_pans_it(open_page: Callable[..., Page]
             touch("touchMove", *xs)
         touch("touchEnd")
 
-    # Chromium cancels a touch that a busy page does not acknowledge in time, so the gestures are repeated like a person's.
+    # Chromium cancels a touch that a busy page does not acknowledge in time, so a gesture is repeated.
     repeat(page, lambda: gesture(*[(-reach, reach) for reach in range(20, 90, 10)]), f"() => ({ZOOM})() > 2.5")
     where = page.evaluate("() => tocsin.view.camera.u")
     repeat(page, lambda: gesture(*[(x,) for x in range(0, 60, 10)]), "([u]) => tocsin.view.camera.u < u", where)

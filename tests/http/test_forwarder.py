@@ -47,9 +47,11 @@ def echo() -> Iterator[str]:
         server.shutdown()
 
 
-def forwarded(url: str, method: str, path: str, *, authorized: bool = False, **more: Any) -> httpx.Response:
+def forwarded(
+    url: str, method: str, path: str, *, authorized: bool = False, retry_seconds: float = 0.0, **more: Any
+) -> httpx.Response:
     async def ask() -> httpx.Response:
-        forwarder = Forwarder("echo", "start it", authorized=authorized)
+        forwarder = Forwarder("echo", "start it", authorized=authorized, retry_seconds=retry_seconds)
 
         async def forward(scope: Any, receive: Any, send: Any) -> None:
             response = await forwarder.forward(Request(scope, receive), url, scope["raw_path"])
@@ -99,3 +101,40 @@ def test_a_server_that_does_not_answer_is_a_bad_gateway(url: str) -> None:
     found = forwarded(url, "GET", "/x")
     assert (found.status_code, found.json()["error"]["code"]) == (502, "unreachable")
     assert found.json()["error"]["hint"] == "start it"
+
+
+class Restarting(Echo):
+    """Ends the first connections without an answer."""
+
+    left = 0
+
+    def do_GET(self) -> None:
+        if type(self).left:
+            type(self).left -= 1
+            self.close_connection = True
+            return
+        super().do_GET()
+
+    do_POST = do_GET
+
+
+@pytest.fixture
+def restarting() -> Iterator[str]:
+    Restarting.left = 2
+    with ThreadingHTTPServer(("127.0.0.1", 0), Restarting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_get_is_repeated_while_the_server_restarts(restarting: str) -> None:
+    assert forwarded(restarting, "GET", "/x", retry_seconds=60.0).status_code == 202
+    assert Restarting.left == 0
+
+
+@pytest.mark.parametrize(("method", "seconds"), [("GET", 0.0), ("POST", 60.0)])
+def test_without_time_to_retry_and_for_changes_the_first_failure_counts(
+    restarting: str, method: str, seconds: float
+) -> None:
+    assert forwarded(restarting, method, "/x", retry_seconds=seconds).status_code == 502
+    assert Restarting.left == 1

@@ -17,6 +17,11 @@ def test_every_invariant_holds(kind):
     assert [(each.seed, str(each.violations[0])) for each in broken] == []
 
 
+@pytest.mark.parametrize(("kind", "seed"), [("chord", 276), ("can", 644), ("can", 738), ("event cloud", 281)])
+def test_every_invariant_holds_where_one_did_not(kind, seed):
+    assert [str(each) for each in attempt(kind, seed).violations] == []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,6 +26,7 @@ from starlette.routing import Route, Router
 from tocsin.broker.core.balancing.peer_balancer import check, reconfigured
 from tocsin.broker.core.events import DrainSelf
 from tocsin.broker.metrics import BrokerMetrics
+from tocsin.broker.observers import Observers
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.transport.handshake import PATH
 from tocsin.broker.transport.notify_endpoint import NOTIFY_BYTES, NotificationReceiver, NotifyEndpoint
@@ -110,9 +111,11 @@ class App:
         upstream: UpstreamClient,
         users: Users,
         inside: int,
+        observers: Observers,
         peers: PeerEndpoint | None = None,
     ) -> None:
         self.peers = peers
+        self.observers = observers
         self.driver = driver
         self.upstream = upstream
         self.inside = inside
@@ -176,19 +179,26 @@ class App:
         }
         return answer(facts, 200 if ready else 503)
 
+    def _check_observer(self, request: Request, *, metrics: bool = False) -> None:
+        self.observers.check(request.scope["server"][1], request.scope["headers"], metrics=metrics)
+
     async def show_metrics(self, request: Request) -> Response:
+        self._check_observer(request, metrics=True)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def asyncapi(self, request: Request) -> Response:
         return answer(asyncapi.document())
 
     async def balancing(self, request: Request) -> Response:
+        self._check_observer(request)
         return answer(self.driver.state.balancing_view())
 
     async def components(self, request: Request) -> Response:
+        self._check_observer(request)
         return answer(self.driver.state.balancing_components())
 
     async def load(self, request: Request) -> Response:
+        self._check_observer(request)
         return answer(self.driver.state.load_reports.report(self.driver.loop.time()))
 
 
@@ -264,7 +274,8 @@ class Server(WebServer):
                 users = Users(self.driver, CoordinatorUsers(self.reporter))
             else:
                 users = Users(self.driver, held.enter_context(LocalUsers.opened(config)))
-            self.app = App(self.driver, upstream, users, self.inside.getsockname()[1], peers and peers.endpoint)
+            inside = self.inside.getsockname()[1]
+            self.app = App(self.driver, upstream, users, inside, self._observers(), peers and peers.endpoint)
             self.driver.start(upstream.carry_out, users.exchange, peers and peers.client.carry_out)
             upstream.start()
             users.start()
@@ -289,6 +300,13 @@ class Server(WebServer):
             await upstream.stop()
         finally:
             held.close()
+
+    def _observers(self) -> Observers:
+        config = self.settings
+        here = {self.public.getsockname()[1]} if _only_here(config, self.public) else set()
+        if is_loopback_url(address(self.inside)) and (not config.inside_url or is_loopback_url(config.inside_url)):
+            here.add(self.inside.getsockname()[1])
+        return Observers(config.observer_token, frozenset(here), open_metrics=config.open_metrics)
 
     def _peers(self, own: PartKey, at: PeerAddress) -> PeerParts:
         config = self.settings

@@ -13,6 +13,7 @@ from tocsin.balancing.catalogue.view import CatalogueView, UseView, rows, view
 from tocsin.cli.coordinator_options import COORDINATOR, CoordinatorToken, Where
 from tocsin.cli.http import Client, bearer
 from tocsin.cli.output import Json, print_json, print_line, print_table
+from tocsin.cli.peers import ObserverToken
 from tocsin.cli.peers import Where as AtBroker
 from tocsin.errors import UserError
 
@@ -27,7 +28,13 @@ Swaps = Annotated[
 ]
 
 
-def show_components(coordinator: Where = "", broker: AtBroker = "", json: Json = False) -> None:
+def show_components(
+    coordinator: Where = "",
+    broker: AtBroker = "",
+    admin_token: CoordinatorToken = "",
+    observer_token: ObserverToken = "",
+    json: Json = False,
+) -> None:
     """Print the components that strategies can be made of; with an address also those that run there.
 
     Without --coordinator and --broker it prints what is installed here.
@@ -36,8 +43,8 @@ def show_components(coordinator: Where = "", broker: AtBroker = "", json: Json =
     Example:
       tocsin balance components --coordinator http://127.0.0.1:8482
     """
-    found = [_asked(coordinator, "/balance/components")] if coordinator else []
-    found += [_asked(broker, "/balancing/components")] if broker else []
+    found = [_asked(coordinator, admin_token, "/balance/components")] if coordinator else []
+    found += [_asked(broker, observer_token, "/balancing/components")] if broker else []
     found = found or [view(catalogue(place)) for place in PLACES]
     if json:
         print_json(found)
@@ -46,8 +53,8 @@ def show_components(coordinator: Where = "", broker: AtBroker = "", json: Json =
         _print(each)
 
 
-def _asked(address: str, path: str) -> CatalogueView:
-    with Client(address) as client:
+def _asked(address: str, token: str, path: str) -> CatalogueView:
+    with Client(address, token) as client:
         return msgspec.convert(client.call("GET", path), CatalogueView)
 
 

@@ -11,17 +11,21 @@ from tocsin.cli.http import Client
 from tocsin.cli.output import Json, print_json, print_line, print_table
 
 Where = Annotated[str, typer.Option("--broker", envvar="TOCSIN_BROKER", help="Address of the broker.")]
+ObserverToken = Annotated[
+    str,
+    typer.Option("--observer-token", envvar="TOCSIN_BROKER_OBSERVER_TOKEN", help="The broker's observer_token."),
+]
 BROKER = "http://127.0.0.1:8481"
 
 
-def show_peers(broker: Where = BROKER, json: Json = False) -> None:
+def show_peers(broker: Where = BROKER, observer_token: ObserverToken = "", json: Json = False) -> None:
     """Print what balances at a broker, and what it knows of the others, if brokers balance among themselves.
 
     \b
     Example:
       tocsin balance peers --broker http://127.0.0.1:8481
     """
-    with Client(broker) as client:
+    with Client(broker, observer_token) as client:
         found = client.call("GET", "/balancing")
     if json:
         print_json(found)

@@ -72,6 +72,7 @@ def reproduce(
     if live != alone:
         raise UserError(f"--live and {LIVE} go together", hint=f"tocsin reproduce {LIVE} --live")
     known: dict[str, Figure | KeySpaceFigure] = {**FIGURES, **antoine2014.FIGURES}
+    jobs = jobs or os.cpu_count() or 1
     every = [] if live else chosen(names, known)
     wanted = [figure for figure in every if isinstance(figure, Figure)]
     others = [figure for figure in every if not isinstance(figure, Figure)]
@@ -89,9 +90,9 @@ def reproduce(
         runs = Runs(tuple(range(1, (seeds or SEEDS) + 1)), small)
         with tracked(runs, wanted):
             if jobs != 1:
-                runs.make(compared(wanted), jobs or os.cpu_count() or 1)
+                runs.make(compared(wanted), jobs)
             outcomes = [figure.outcome(runs) for figure in wanted]
-        outcomes += on_key_spaces(others, runs.seeds, small)
+        outcomes += on_key_spaces(others, runs.seeds, small, jobs)
     title, intro = words(live)
     if others and not wanted:
         title, intro = antoine2014.TITLE, antoine2014.INTRO
@@ -104,14 +105,16 @@ def reproduce(
     print_line(f"{len(files)} files in {out}; open {files[-1]}")
 
 
-def on_key_spaces(wanted: Sequence[KeySpaceFigure], seeds: tuple[int, ...], small: bool) -> list[Outcome]:
-    from tocsin.experiments.antoine2014.figures import steps
+def on_key_spaces(
+    wanted: Sequence[KeySpaceFigure], seeds: tuple[int, ...], small: bool, processes: int
+) -> list[Outcome]:
+    from tocsin.experiments.antoine2014.figures import jobs
     from tocsin.experiments.antoine2014.runs import FEW_PEERS, PEERS, Runs
 
     if not wanted:
         return []
-    done = 0.0
-    with track(steps(wanted) * len(seeds)) as update:
+    done, every = 0.0, jobs(wanted)
+    with track(len(every) * len(seeds)) as update:
 
         def report(name: str, seed: int, ended: bool) -> None:
             nonlocal done
@@ -119,6 +122,8 @@ def on_key_spaces(wanted: Sequence[KeySpaceFigure], seeds: tuple[int, ...], smal
             update(done, f"{name}, seed {seed}")
 
         runs = Runs(seeds, small, report, FEW_PEERS if small else PEERS)
+        if processes != 1:
+            runs.make(every, processes)
         return [figure.outcome(runs) for figure in wanted]
 
 

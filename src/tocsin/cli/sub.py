@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from tocsin.cli.output import Json, cell, clean, err, print_json, print_line
+from tocsin.wire.feed_name import ALL, WHERE, channel_of
 
 if TYPE_CHECKING:
     from tocsin.client import Gap, Notification
@@ -23,8 +24,13 @@ _PARAMETER = re.compile(r"(\w+)(:?=)(.*)", re.DOTALL)
 
 
 def sub(
-    channel: Annotated[str, typer.Argument(help="The channel to subscribe to.")],
+    channel: Annotated[str | None, typer.Argument(help="The channel to subscribe to.")] = None,
     parameters: Parameters = None,
+    feed: Annotated[str | None, typer.Option(help="Subscribe to the publications of this feed instead.")] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(help="With --feed: a condition, in SQL or in PADRES' notation; without it, all of them."),
+    ] = None,
     broker: Annotated[
         str | None,
         typer.Option(
@@ -41,7 +47,7 @@ def sub(
     token: Annotated[str | None, typer.Option(envvar="TOCSIN_TOKEN", help="Token from a login.")] = None,
     json: Json = False,
 ) -> None:
-    """Subscribe to a channel and print its notifications.
+    """Subscribe to a channel, or to the publications of a feed, and print the notifications.
 
     Prints one line each: the channel, the number of the execution, the results. Reconnects by itself. Standard error
     shows when it is subscribed, and gaps.
@@ -49,11 +55,20 @@ def sub(
     \b
     Example:
       tocsin sub EmergenciesOfType kind=fire --count 10
+      tocsin sub --feed Alarms --where "kind = 'fire' AND severity >= 3"
     """
+    if (channel is None) == (feed is None):
+        raise typer.BadParameter("name a channel, or a feed with --feed")
+    if feed is None and where is not None:
+        raise typer.BadParameter("--where is a condition on the publications of a feed: it needs --feed")
     if broker is None and coordinator is None:
         broker = BROKER
-    args = arguments(parameters or [])
-    asyncio.run(follow(broker, coordinator, channel, args, token, after, count, json))
+    if feed is not None:
+        source, args = channel_of(feed), {WHERE: where or ALL}
+    else:
+        assert channel is not None
+        source, args = channel, arguments(parameters or [])
+    asyncio.run(follow(broker, coordinator, source, args, token, after, count, json))
 
 
 def arguments(words: list[str]) -> dict[str, Any]:
@@ -99,6 +114,8 @@ async def follow(
     ):
         if not json:
             err().print(clean(f"subscribed to {subscription.channel} at {client.status.url}"), markup=False)
+        for warning in subscription.warnings:
+            err().print(clean(f"warning: {warning}"), markup=False)
         while (item := await subscription.event()) is not None:
             if isinstance(item, Gap):
                 show_gap(item, json)

@@ -27,6 +27,7 @@ from tocsin.client.subscription import Subscription
 from tocsin.effects import run_effects
 from tocsin.errors import Malformed, TocsinError, UserError
 from tocsin.http.client import Context, trust
+from tocsin.wire.feed_name import ALL, channel_of
 from tocsin.wire.messages import LEAST_SUBSCRIBER, DurableSubscription, frames
 from tocsin.wire.position import Position
 from tocsin.wire.reports import BrokerRequest
@@ -207,6 +208,25 @@ class Client:
         self.dispatch(ev.SubscribeRequested(handle, channel, plain, position, subscription, max_pending))
         found.state = self._state.subscriptions.by_handle.get(handle)
         return found
+
+    def subscribe_feed(
+        self,
+        feed: str,
+        where: str = ALL,
+        *,
+        after: Position | int | None = None,
+        subscription: int | None = None,
+        max_pending: int = MAX_PENDING,
+    ) -> Subscription:
+        """The publications of a feed that meet a condition, in SQL or in PADRES' notation; without one, all of them.
+
+        A notification has those of one commit. ``after`` and ``subscription`` resume, as for a channel.
+        """
+        if not isinstance(where, str):
+            raise UserError(f"a condition is a text, not {type(where).__name__}")
+        return self.subscribe(
+            channel_of(feed), [where], after=after, subscription=subscription, max_pending=max_pending
+        )
 
     async def publish(self, feed: str, records: Any, *, retry: bool = False) -> Receipt:
         """One record (a mapping) or a list of them. Returns when the accepted ones are durable.

@@ -79,6 +79,11 @@ class Subscription:
     # -- state ---------------------------------------------------------------------------------------------------------
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the broker says about a condition: that it is never true."""
+        return () if self.state is None else self.state.warnings
+
+    @property
     def channel(self) -> str:
         return self.state.channel if self.state else ""
 

@@ -18,6 +18,7 @@ from tocsin.client import client as shell
 from tocsin.client.notification import Gap, Notification, Receipt, Status
 from tocsin.client.subscription import Subscription as Inner
 from tocsin.errors import Conflict
+from tocsin.wire.feed_name import ALL
 from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.position import Position
 
@@ -81,6 +82,12 @@ class Client:
     ) -> Subscription:
         async def work() -> Inner:
             return self._inner.subscribe(channel, args, **parameters)
+
+        return Subscription(self._loop, self._loop.run(work()))
+
+    def subscribe_feed(self, feed: str, where: str = ALL, **options: Any) -> Subscription:
+        async def work() -> Inner:
+            return self._inner.subscribe_feed(feed, where, **options)
 
         return Subscription(self._loop, self._loop.run(work()))
 
@@ -169,6 +176,10 @@ class Subscription:
     @property
     def lag(self) -> int:
         return self._inner.lag
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._inner.warnings
 
     @property
     def gaps(self) -> int:

@@ -17,9 +17,11 @@ from tocsin.cluster.spark.errors import message_of
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.storage.bulk_writer import BulkWriter
 from tocsin.cluster.storage.catalog import Catalog
+from tocsin.cluster.storage.commit_records import CommitRecords
 from tocsin.cluster.storage.committer import Committer
 from tocsin.cluster.storage.dataset import DatasetSnapshot, DatasetStore
 from tocsin.cluster.storage.definition_index import DefinitionIndex
+from tocsin.cluster.storage.feed_table import FeedTable
 from tocsin.cluster.storage.grant_index import GrantIndex
 from tocsin.cluster.storage.results import ResultStore
 from tocsin.cluster.storage.segments import SegmentStore
@@ -57,8 +59,19 @@ class ClusterContext:
         self.analysis_cache = AnalysisCache(runtime.dialect)
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
+        #: Those of feeds, by dataset and channel.
+        self.feed_tables: dict[int, dict[int, SubscriptionTable]] = {}
         self.clock = SteadyClock(config.clock_grace, catalog.kept_time())
-        self.committer = Committer(catalog, self.segments, self.metrics, self._appended, now=lambda: self.clock.now())
+        self.commit_records = CommitRecords()
+        self.committer = Committer(
+            catalog,
+            self.segments,
+            self.metrics,
+            self._appended,
+            self.followers,
+            self.commit_records,
+            now=lambda: self.clock.now(),
+        )
         self.bulk = BulkWriter(self.segments, self.committer, runtime, config.bulk_bytes)
         self.on_append: list[Callable[[dict[int, int]], None]] = []
         self.on_damage: list[Callable[[], None]] = []
@@ -103,17 +116,32 @@ class ClusterContext:
         Its dataset and the channels that read it are failing from now on."""
         text = error.message if isinstance(error, TocsinError) else message_of(error)
         for store in stores:
-            if store.mark(store.unreadable(segment for segment in store.files if segment.path in text)):
-                log.error("%s", store.problem())
-                for callback in self.on_damage:
-                    callback()
-                store.check()
+            self._fail(store, store.unreadable(segment for segment in store.files if segment.path in text))
+
+    def check(self, store: DatasetStore) -> None:
+        """Raise Damaged if the dataset is failing, also by files that were replaced since they were last read."""
+        store.check()
+        self._fail(store, store.replaced())
+
+    def _fail(self, store: DatasetStore, damaged: Mapping[str, Damaged]) -> None:
+        if store.mark(damaged):
+            log.error("%s", store.problem())
+            for callback in self.on_damage:
+                callback()
+            store.check()
 
     def open_channel(self, channel: Channel) -> SubscriptionTable:
-        table = SubscriptionTable(channel, self.segments)
+        table = (FeedTable if channel.kind == "feed" else SubscriptionTable)(channel, self.segments)
         table.load(self.catalog.subscriptions(channel.id), self.catalog.last_execution(channel.id))
         self.tables[channel.id] = table
+        if channel.dataset is not None:
+            self.feed_tables.setdefault(channel.dataset, {})[channel.id] = table
         return table
+
+    def followers(self, dataset: int) -> list[tuple[int, int]]:
+        """(broker, channel) of the content subscriptions to a dataset."""
+        tables = self.feed_tables.get(dataset, {})
+        return [(broker, channel) for channel, table in list(tables.items()) for broker in table.all_brokers()]
 
     def reading(self, uses: Iterable[Use], positions: Mapping[int, int] | None = None) -> ReadSnapshot:
         return ReadSnapshot(self, uses, positions or {})
@@ -131,7 +159,7 @@ class ReadSnapshot(AbstractContextManager["ReadSnapshot"]):
         names = {use.relation.name for use in uses if use.relation.kind == "dataset"}
         stores = {name: context.stores[context.definitions.get(Dataset, name).id] for name in names}
         for store in stores.values():
-            store.check()
+            context.check(store)
         with context.committer.lock:  # no commit is partly visible in the datasets
             for name, store in stores.items():
                 self.snapshots[name] = store.snapshot()

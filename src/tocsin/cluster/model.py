@@ -51,11 +51,15 @@ class Function(Struct, frozen=True):
 
 
 class Channel(Struct, frozen=True):
-    """``function`` is ``name@arity`` if the body came from a function; ``columns`` are those of a result."""
+    """``function`` is ``name@arity`` if the body came from a function; ``columns`` are those of a result.
+
+    The content subscriptions of a feed are those of a channel of the kind ``feed``. It never runs: the commits of
+    ``dataset`` are its executions.
+    """
 
     id: int
     name: str
-    kind: Literal["repetitive", "continuous"]
+    kind: Literal["repetitive", "continuous", "feed"]
     parameters: tuple[Parameter, ...]
     body: str
     push: bool = False
@@ -66,6 +70,7 @@ class Channel(Struct, frozen=True):
     columns: tuple[Column, ...] = ()
     state: Literal["running", "failing"] = "running"
     error: str | None = None
+    dataset: int | None = None
 
     @property
     def epoch(self) -> int:

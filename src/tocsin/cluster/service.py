@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from tocsin.cluster.channels.feed_channels import FeedChannels
 from tocsin.cluster.channels.manager import ChannelManager
 from tocsin.cluster.channels.subscription_service import SubscriptionService
 from tocsin.cluster.context import ClusterContext
@@ -24,7 +25,7 @@ from tocsin.cluster.execute.script import Outcome, Progress, ScriptExecutor
 from tocsin.cluster.ingest.feeds import FeedManager
 from tocsin.cluster.ingest.gateway import Gateway
 from tocsin.cluster.maintenance import Maintenance
-from tocsin.cluster.model import Broker, Channel, Dataset, Execution, Feed, Post, Receipt, Subscription
+from tocsin.cluster.model import Broker, Channel, Column, Dataset, Execution, Feed, Post, Receipt, Subscription
 from tocsin.cluster.ops.admin_token import admin_token
 from tocsin.cluster.ops.metrics import Metrics
 from tocsin.cluster.spark.session import SparkRuntime
@@ -78,13 +79,14 @@ class DataCluster:
             catalog.close()
             raise
         self.gateway = Gateway(self.context)
-        self.subscription_service = SubscriptionService(self.context)
+        self.feed_channels = FeedChannels(self.context)
+        self.subscription_service = SubscriptionService(self.context, self.feed_channels)
         self.retrospection = Retrospection(self.context)
         self.tls = Tls.of(config)
         self.key = PartKey.load(Path(config.home) / "part.key", DATA_CLUSTER)
         self.gate = PartGate(DATA_CLUSTER, self.key, config.join_secret)
-        self.channel_manager = ChannelManager(self.context, self.token_for, self.tls)
-        self.feeds = FeedManager(self.context)
+        self.channel_manager = ChannelManager(self.context, self.feed_channels, self.token_for, self.tls)
+        self.feeds = FeedManager(self.context, self.feed_channels)
         self.compactor = Compactor(
             catalog,
             tail_rows=config.tail_rows,
@@ -424,7 +426,7 @@ class DataCluster:
             "error": stalled or channel.error,
             "columns": [{"name": item.name, "type": item.type} for item in channel.columns],
             "subscriptions": len(self.context.tables[channel.id]),
-            "last_execution": runner.number if runner is not None else 0,
+            "last_execution": self._position(channel),
             "first_execution": self.context.catalog.first_execution(channel.id),
             "lag": runner.lag() if runner is not None else 0,
             "runs": job.runs if job is not None else 0,
@@ -434,13 +436,22 @@ class DataCluster:
         }
 
     def epoch(self, channel: str) -> int:
-        return self.context.definitions.get(Channel, channel).epoch
+        return self.feed_channels.get(channel).epoch
+
+    def feed_columns(self, channel: str) -> list[Column] | None:
+        """Those of a feed's records; None for any other channel."""
+        definition = self.context.definitions.get(Channel, channel)
+        return list(definition.columns) if definition.kind == "feed" else None
 
     def position(self, channel: str) -> int:
         """The newest execution. A broker is notified of every later one that has results for its subscriptions."""
-        id = self.context.definitions.get(Channel, channel).id
-        runner = self.channel_manager.runners.get(id)
-        return runner.number if runner is not None else self.context.catalog.last_execution(id)
+        return self._position(self.context.definitions.get(Channel, channel))
+
+    def _position(self, channel: Channel) -> int:
+        if channel.kind == "feed":
+            return self.feed_channels.store(channel).head
+        runner = self.channel_manager.runners.get(channel.id)
+        return runner.number if runner is not None else self.context.catalog.last_execution(channel.id)
 
     def executions(self, channel: str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
         id = self.context.definitions.get(Channel, channel).id
@@ -464,6 +475,8 @@ class DataCluster:
         """The results of one execution for one broker: a line of JSON for each subscription."""
         definition = self.context.definitions.get(Channel, channel)
         subscriber = self.context.definitions.get(Broker, broker)
+        if definition.kind == "feed":
+            raise self.feed_channels.no_commit(definition, number)
         execution = self.context.catalog.execution(definition.id, number)
         if execution is None:
             raise self._no_execution(definition, number)
@@ -490,6 +503,8 @@ class DataCluster:
             known = self._digest(definition, subscription)
             if known is None or known != self._digest(definition, same_as):
                 raise self.context.tables[definition.id].missing(subscription)
+        if definition.kind == "feed":
+            return self._counted(definition.name, self.feed_channels.lines(definition, subscription, after, limit))
         first = self.context.catalog.first_execution(definition.id)
         if after < first - 1 and (after or strict):
             raise self._no_execution(definition, after + 1)

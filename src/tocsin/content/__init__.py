@@ -15,6 +15,7 @@ from tocsin.content.advertisement import Advertisement
 from tocsin.content.condition import Condition
 from tocsin.content.index.match_index import MatchIndex
 from tocsin.content.language.attributes import Attribute, Attributes
+from tocsin.content.language.record_reader import record_reader
 from tocsin.content.poset import Poset
 
-__all__ = ["Advertisement", "Attribute", "Attributes", "Condition", "MatchIndex", "Poset"]
+__all__ = ["Advertisement", "Attribute", "Attributes", "Condition", "MatchIndex", "Poset", "record_reader"]

@@ -64,6 +64,7 @@ class CityApp(LocalApp):
         await super()._checked(scope, receive, send)
 
     async def stop(self) -> None:
+        await super().stop()
         await self.loop.stop()
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -20,6 +21,8 @@ from tocsin.http.tls import Tls
 #: Only connecting has a timeout: a stream is silent for as long as nothing happens.
 TIMEOUT = httpx.Timeout(None, connect=5.0)
 READ_TIMEOUT = 30.0
+#: Seconds between two tries of a GET.
+RETRY_EVERY = 0.2
 BODY_BYTES = 64 * 1024
 REQUEST_HEADERS = ("accept", "content-type", "last-event-id")
 RESPONSE_HEADERS = ("content-type", "cache-control", "retry-after")
@@ -28,11 +31,15 @@ RESPONSE_HEADERS = ("content-type", "cache-control", "retry-after")
 class Forwarder:
     """``name`` and ``hint`` are for the error when the server does not answer.
 
-    ``authorized``: the server takes the same tokens as this one; otherwise they are not passed on.
+    ``authorized``: the server takes the same tokens as this one; otherwise they are not passed on. ``retry_seconds``:
+    for which a GET is repeated, so that a server that restarts is not an error.
     """
 
-    def __init__(self, name: str, hint: str, tls: Tls | None = None, *, authorized: bool = False) -> None:
+    def __init__(
+        self, name: str, hint: str, tls: Tls | None = None, *, authorized: bool = False, retry_seconds: float = 0.0
+    ) -> None:
         self.name, self.hint = name, hint
+        self.retry_seconds = retry_seconds
         self._headers = (*REQUEST_HEADERS, "authorization") if authorized else REQUEST_HEADERS
         self._http = httpx.AsyncClient(
             timeout=TIMEOUT,
@@ -53,14 +60,19 @@ class Forwarder:
         query = request.scope["query_string"].decode("latin-1")
         address = f"{url.rstrip('/')}{path}{'?' if query else ''}{query}"
         stack = AsyncExitStack()
-        try:
-            found = await stack.enter_async_context(
-                self._http.stream(request.method, address, headers=headers, content=body)
-            )
-        except (httpx.TransportError, httpx.InvalidURL):
-            # The page asks again and again: an answer, because raising would log a line each time.
-            error = Unreachable(f"the {self.name} does not answer", hint=self.hint)
-            return answer({"error": error.to_dict()}, 502)
+        began = asyncio.get_running_loop().time()
+        while True:
+            try:
+                found = await stack.enter_async_context(
+                    self._http.stream(request.method, address, headers=headers, content=body)
+                )
+                break
+            except (httpx.TransportError, httpx.InvalidURL):
+                if request.method != "GET" or asyncio.get_running_loop().time() - began >= self.retry_seconds:
+                    # The page asks again and again: an answer, because raising would log a line each time.
+                    error = Unreachable(f"the {self.name} does not answer", hint=self.hint)
+                    return answer({"error": error.to_dict()}, 502)
+                await asyncio.sleep(RETRY_EVERY)
         kept = {name: found.headers[name] for name in RESPONSE_HEADERS if name in found.headers}
         return ForwardedResponse(stack, found, kept)
 

@@ -12,8 +12,10 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from tocsin.errors import Busy, MethodNotAllowed, NotReady, TocsinError, disk_full
+from tocsin.http.log_limit import LogLimit
 
 log = logging.getLogger("tocsin.server")
+_refused = LogLimit()
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -54,7 +56,10 @@ def error_body(error: Exception, where: str = "") -> tuple[int, dict[str, Any]]:
     error = disk_full(error) or error
     if isinstance(error, TocsinError):
         if error.status >= 500 and not isinstance(error, Busy | NotReady):
-            log.warning("%s: %s: %s", where, error.code, error)
+            left_out = _refused.admit(error.code)
+            if left_out is not None:
+                more = f" ({left_out} like it were left out)" if left_out else ""
+                log.warning("%s: %s: %s%s", where, error.code, error, more)
         return error.status, {"error": error.to_dict()}
     id = secrets.token_hex(4)
     log.error("error %s at %s", id, where, exc_info=error)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from tocsin.errors import Forbidden
+from tocsin.wire.feed_name import PREFIX, feed_of
 
 Privilege = Literal["subscribe", "publish", "select", "admin"]
 Arguments = list[Any] | dict[str, Any]
@@ -21,6 +22,16 @@ Arguments = list[Any] | dict[str, Any]
 ANONYMOUS_ROLE, USER_ROLE = "anonymous", "user"
 #: The kind of object that each privilege is about.
 OBJECTS: dict[Privilege, str] = {"subscribe": "channel", "publish": "feed", "select": "dataset"}
+#: The name of a grant to subscribe to all feeds. That of one feed is the name of its channel.
+ALL_FEEDS = PREFIX
+
+
+def object_of(privilege: Privilege, name: str | None) -> tuple[str, str | None]:
+    """The kind and the own name of what a grant is about."""
+    feed = feed_of(name) if privilege == "subscribe" and name is not None else None
+    return (OBJECTS[privilege], name) if feed is None else ("feed", feed or None)
+
+
 _PHRASES = {"subscribe": "subscribe to", "publish": "publish to", "select": "query"}
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -61,12 +72,16 @@ def _argument(given: Arguments, parameter: str, place: int) -> Any:
 
 
 class Grant(Struct, frozen=True):
-    """``name`` is that of the channel, feed or dataset; None: all of them. All ``conditions`` must hold."""
+    """``name`` is that of the channel, feed or dataset; None: all of them. All ``conditions`` must hold. The name of a
+    feed to subscribe to is that of its channel, ``feed:`` and its own."""
 
     role: str
     privilege: Privilege
     name: str | None = None
     conditions: tuple[Condition, ...] = ()
+
+    def allows(self, given: Arguments, claims: Mapping[str, Any]) -> bool:
+        return all(condition.holds(given, claims) for condition in self.conditions)
 
     @property
     def key(self) -> bytes:
@@ -140,7 +155,7 @@ class Policy:
             return None
         mine = self._of(principal.roles, privilege, name)
         for grant in mine:
-            if args is None or all(each.holds(args, principal.claims) for each in grant.conditions):
+            if args is None or not grant.conditions or grant.allows(args, principal.claims):
                 return None
         if self._of(principal.roles, "admin", None):
             return None
@@ -156,13 +171,14 @@ class Policy:
     def _of(self, roles: frozenset[str], privilege: Privilege, name: str | None) -> list[Grant]:
         """The grants of the roles on the object, and on all of its kind."""
         own = None if name is None else name.lower()
+        every = ALL_FEEDS if name is not None and privilege == "subscribe" and feed_of(name) is not None else None
         if (privilege, own) not in self._grants:
-            own = None  # a client may name anything: that is not remembered
+            own = every  # a client may name anything: that is not remembered
         known = self._known.get((roles, privilege, own))
         if known is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            keys = {(privilege, own), (privilege, None)}
+            keys = {(privilege, own), (privilege, every)}
             known = [grant for key in keys for grant in self._grants.get(key, ()) if grant.role.lower() in roles]
             self._known[roles, privilege, own] = known
         return known
@@ -176,7 +192,7 @@ class Policy:
             return (None,)
         lost = [grant for key, grant in self._keys.items() if key not in newer._keys]
         return {
-            None if grant.privilege == "admin" or grant.name is None else grant.name.lower()
+            None if grant.privilege == "admin" or grant.name in (None, ALL_FEEDS) else str(grant.name).lower()
             for grant in lost
             if grant.privilege in ("subscribe", "admin")
         }
@@ -187,7 +203,8 @@ def _forbidden(principal: Principal, privilege: Privilege, name: str | None, min
     if privilege == "admin":
         message = "this needs the privilege ADMIN"
     else:
-        message = f"you may not {_PHRASES[privilege]} {OBJECTS[privilege]} {name!r}"
+        kind, own = object_of(privilege, name)
+        message = f"you may not {_PHRASES[privilege]} {kind} {own!r}"
     # Values of conditions stay secret: they may be those of other users.
     limited = sorted({_limit(each) for grant in mine for each in grant.conditions})
     if limited:
@@ -208,8 +225,9 @@ def _limit(condition: Condition) -> str:
 def _subject(privilege: Privilege, name: str | None) -> str:
     if privilege == "admin":
         return "ADMIN"
-    kind = OBJECTS[privilege].upper()
-    return f"{privilege.upper()} ON {f'ALL {kind}S' if name is None else f'{kind} {_name(name)}'}"
+    kind, own = object_of(privilege, name)
+    kind = kind.upper()
+    return f"{privilege.upper()} ON {f'ALL {kind}S' if own is None else f'{kind} {_name(own)}'}"
 
 
 def _name(name: str) -> str:

@@ -166,6 +166,10 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     error: dict[str, Any] | None = None
 
 
+#: Of a command that has nothing to say.
+NOTHING = Outcome()
+
+
 class Revocation(Struct, frozen=True):
     """Tokens of the user that were issued before ``before`` are void: of one session, or of all ('').
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,12 +14,13 @@ from tocsin.config import IdentityConfig
 from tocsin.database.layout import Layout
 from tocsin.errors import AlreadyExists, LimitExceeded, NotFound, Unauthorized, UserError
 from tocsin.identity import messages as it
-from tocsin.identity.messages import Outcome, Revocation
+from tocsin.identity.messages import NOTHING, Outcome, Revocation
 from tocsin.identity.tokens import LOG_IN, SigningKey, rotated, session_id, session_prefix
 from tocsin.wire.messages import DurableSubscription
 from tocsin.wire.position import other_epoch
 
 if TYPE_CHECKING:
+    from tocsin.database.interface import Row
     from tocsin.database.interface import Session as Transaction
 
 LAYOUT = Layout(
@@ -52,7 +54,10 @@ CREATE INDEX revocations_of ON revocations (name);
     schema="tocsin_users",
     lock=0x746F6373696E02,
     elsewhere="another --home or --store",
+    arrays={"session": "text", "channel": "text", "args": "bytea"},
 )
+#: The columns of a durable subscription.
+DURABLE = ("session", "subscription", "channel", "args", "after", "epoch")
 NAME_LENGTH, LEAST_PASSWORD, MOST_PASSWORD = 128, 8, 256
 #: Different characters that a password has at least.
 DIFFERENT = 5
@@ -60,6 +65,9 @@ DIFFERENT = 5
 ADOPTED = 100
 #: Seconds for which revocations of an identity provider's tokens are kept: it alone knows how long they are valid.
 LONGEST = 86_400.0
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -109,6 +117,7 @@ class UserRecords:
         self.config, self.clock = config, clock
         self._expiry = expiry or clock
         self._usage: dict[str, Usage] = {}  # by user, within an exchange
+        self._owners: dict[str, str] = {}  # of sessions, within an exchange
 
     # -- users
 
@@ -265,7 +274,17 @@ class UserRecords:
         """The outcomes of the commands in order, and all revocations after this one. ``alive``: the brokers whose
         sessions stay theirs; None for all."""
         self._usage.clear()
-        outcomes = [self._outcome(broker, command, alive) for command in commands]
+        self._owners.clear()
+        outcomes: list[Outcome] = []
+        for kind, run in groupby(commands, type):
+            some: Any = list(run)
+            if kind is it.Remember:
+                outcomes += self._remember(some)
+            elif kind is it.Forget:
+                self._forget([(each.user, each.subscription) for each in some])
+                outcomes += [NOTHING] * len(some)
+            else:
+                outcomes += [self._outcome(broker, each, alive) for each in some]
         rows = self.open.rows(
             "SELECT number, name, session, before, until, ended FROM revocations WHERE number > ? ORDER BY number",
             (revocation,),
@@ -279,13 +298,9 @@ class UserRecords:
         match command:
             case it.Attach():
                 return self._attach(broker, command)
-            case it.Remember():
-                return self._remember(command)
             case it.ChangeId():
                 if not self._change_id(command):
                     return Outcome(error=NotFound("subscription", str(command.previous_id)).to_dict())
-            case it.Forget():
-                self._forget(command.user, command.subscription)
             case it.Acknowledge():
                 self._acknowledge(command)
             case it.Served():
@@ -295,7 +310,7 @@ class UserRecords:
                 return Outcome({session: self.durable(session) for (session,) in rows})
             case it.Use():
                 return self._use(broker, command, alive)
-        return Outcome()
+        return NOTHING
 
     def _attach(self, broker: str, command: it.Attach) -> Outcome:
         try:
@@ -345,37 +360,53 @@ class UserRecords:
         text = "SELECT previous_id, until FROM previous_ids WHERE session = ? AND subscription = ? ORDER BY previous_id"
         return dict(self.open.rows(text, (session, subscription)))
 
-    def _remember(self, command: it.Remember) -> Outcome:
-        """A session that has ended keeps nothing, and a user not too much, on all devices and brokers."""
-        rows = self.open.rows("SELECT name FROM sessions WHERE session = ?", (command.user,))
-        if not rows:
-            return Outcome()
-        args = msgspec.json.encode(command.args)
-        usage = self._used_by(rows[0][0])
-        added = self.open.run(
-            "INSERT INTO durable_subscriptions (session, subscription, channel, args, after, epoch)"
-            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            (
-                command.user,
-                command.subscription,
-                command.channel,
-                args,
-                command.position.execution,
-                command.position.epoch,
-            ),
-        )
-        if added:
-            usage.subscriptions += 1
-            usage.argument_bytes += len(args)
-            problem = self._too_much(usage)
-            if problem is not None:
-                self._forget(command.user, command.subscription)
-                return Outcome(error=problem.to_dict())
-        return Outcome()
+    def _remember(self, commands: list[it.Remember]) -> list[Outcome]:
+        """A session that has ended keeps nothing, and a user not too much, on all devices and brokers. Users far from
+        their limits are inserted together."""
+        outcomes: list[Outcome] = []
+        rows: list[Row] = []
+        for command in commands:
+            session, outcome = command.user, NOTHING
+            owner = self._owner(session)
+            if owner is not None:
+                args, position = _encode(command.args), command.position
+                row = (session, command.subscription, command.channel, args, position.execution, position.epoch)
+                usage = self._used_by(owner)
+                usage.subscriptions += 1
+                usage.argument_bytes += len(args)
+                if self._too_much(usage) is None:
+                    rows.append(row)
+                else:
+                    self.open.insert("durable_subscriptions", DURABLE, rows)
+                    rows.clear()
+                    outcome = self._remember_last(owner, row)
+            outcomes.append(outcome)
+        self.open.insert("durable_subscriptions", DURABLE, rows)
+        return outcomes
 
-    def _used_by(self, user: str) -> Usage:
+    def _remember_last(self, user: str, row: Row) -> Outcome:
+        """It may be too much, if it is new: what was counted is a bound."""
+        added = self.open.insert("durable_subscriptions", DURABLE, [row])
+        problem = self._too_much(self._used_by(user, again=True))
+        if problem is None or not added:
+            return NOTHING
+        self._forget([row[:2]])
+        self._used_by(user, again=True)
+        return Outcome(error=problem.to_dict())
+
+    def _owner(self, session: str) -> str | None:
         """Read once for the commands of an exchange."""
-        usage = self._usage.get(user)
+        owner = self._owners.get(session)
+        if owner is None:
+            rows = self.open.rows("SELECT name FROM sessions WHERE session = ?", (session,))
+            if rows:
+                owner = self._owners[session] = rows[0][0]
+        return owner
+
+    def _used_by(self, user: str, *, again: bool = False) -> Usage:
+        """At most so much: read once for the commands of an exchange, and what may have been stored before, or has
+        ended, counts too."""
+        usage = None if again else self._usage.get(user)
         if usage is None:
             rows = self.open.rows(
                 "SELECT count(*), coalesce(sum(length(args)), 0) FROM durable_subscriptions WHERE session IN"
@@ -422,7 +453,7 @@ class UserRecords:
             ),
         )
         if other:  # the results of a channel that was dropped went with it
-            self._forget(user, before)
+            self._forget([(user, before)])
             return True
         self.open.run(
             "INSERT INTO previous_ids (session, subscription, previous_id, until)"
@@ -435,13 +466,13 @@ class UserRecords:
             " ON CONFLICT DO NOTHING",
             (user, now, before, command.until.execution),
         )
-        self._forget(user, before)
+        self._forget([(user, before)])
         return True
 
-    def _forget(self, user: str, subscription: int) -> None:
-        self._usage.clear()
+    def _forget(self, ids: Sequence[Row]) -> None:
+        """Of sessions and subscriptions."""
         for table in ("durable_subscriptions", "previous_ids"):
-            self.open.run(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", (user, subscription))
+            self.open.each(f"DELETE FROM {table} WHERE session = ? AND subscription = ?", ids)
 
     def _acknowledge(self, command: it.Acknowledge) -> None:
         """After the end of a previous id, no results of that id can be missing."""

@@ -24,6 +24,8 @@ from tocsin.http.server import WebServer
 from tocsin.local.supervisor import Supervisor
 
 GRACE = 1
+#: Seconds in which a coordinator that ended is there again: the page does not notice.
+RETRY_SECONDS = 10.0
 
 
 class LocalApp:
@@ -34,7 +36,8 @@ class LocalApp:
     def __init__(self, supervisor: Supervisor, admin: Admin) -> None:
         self.supervisor, self.admin = supervisor, admin
         self._page = Page(self.features)
-        self._coordinator = Forwarder("coordinator", "it is started again when it ends", authorized=True)
+        hint = "it is started again when it ends"
+        self._coordinator = Forwarder("coordinator", hint, authorized=True, retry_seconds=RETRY_SECONDS)
         self.router = Router(self.routes(), redirect_slashes=False, default=self._forward)
 
     def routes(self) -> list[Route]:
@@ -79,6 +82,7 @@ class LocalApp:
 
     async def stop(self) -> None:
         """Called before the processes stop; an application on top stops here."""
+        self._coordinator.retry_seconds = 0.0
 
     async def close(self) -> None:
         await self._coordinator.close()

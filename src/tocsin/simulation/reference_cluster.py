@@ -32,13 +32,14 @@ class Result(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """What a broker is notified of. ``results`` come along on a push channel."""
+    """What a broker is notified of. ``results`` come along on a push channel, ``records`` on that of a feed."""
 
     broker: str
     channel: str
     epoch: int
     execution: int
     results: list[Result] | None = None
+    records: list[bytes] | None = None
 
 
 class Receipt(Struct, frozen=True):
@@ -58,6 +59,7 @@ class Execution(Struct, eq=False):
     stored: dict[int, bytes]
     expired: float | None = None
     damaged: bool = False  # its results cannot be read
+    records: list[bytes] | None = None  # of a feed's commit, if they are sent along
 
     def of(self, id: int) -> list[Result]:
         """What a subscription gets of it. Of damaged results it is not known whose they are."""
@@ -85,6 +87,7 @@ class Channel(Struct, eq=False):
     push: bool
     retention: float
     accepts: Callable[[Sequence[Any]], bool]
+    feed: bool = False
     executions: list[Execution] = field(default_factory=list)
     first: int = 1  # the oldest execution that is kept
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
@@ -147,11 +150,12 @@ class ReferenceCluster:
         push: bool = False,
         retention: float = math.inf,
         accepts: Callable[[Sequence[Any]], bool] = lambda args: True,
+        feed: bool = False,
     ) -> Channel:
         if name.lower() in self.channels:
             raise AlreadyExists("channel", name)
         id = next(self._ids)
-        channel = Channel(id, name, id, tuple(each.lower() for each in parameters), push, retention, accepts)
+        channel = Channel(id, name, id, tuple(each.lower() for each in parameters), push, retention, accepts, feed)
         self.channels[name.lower()] = channel
         return channel
 
@@ -265,6 +269,17 @@ class ReferenceCluster:
             self.outbox[OutboxEntry(self.brokers[name].id, channel.id, execution.number)] = None
         return execution
 
+    def append(
+        self, channel: Channel, records: list[bytes] | None, found: Mapping[str, bytes], now: float
+    ) -> Execution:
+        """A commit of a feed's dataset. Every broker with a subscription is notified, whatever it matches. ``found``:
+        the records that meet each condition. Without ``records``, they are too many to be sent along."""
+        execution = Execution(channel.last + 1, now, now, dict(found), {}, records=records)
+        channel.executions.append(execution)
+        for name in {name: None for each in channel.subscriptions.values() for name in each.brokers}:
+            self.outbox[OutboxEntry(self.brokers[name].id, channel.id, execution.number)] = None
+        return execution
+
     def expire(self, now: float) -> None:
         """Results that are older than their channel's retention. Their outbox entries stay: the gap must be known."""
         for channel in self.channels.values():
@@ -278,7 +293,7 @@ class ReferenceCluster:
     def pull(self, channel: str, number: int, broker: str) -> list[Result]:
         """The results of one execution for the subscriptions that the broker has now."""
         at = self.channel(channel)
-        if not at.first <= number <= at.last:
+        if at.feed or not at.first <= number <= at.last:
             raise self._no_execution(at, number)
         execution = at.executions[number - 1]
         mine = [each.id for each in self.subscriptions(channel, self.broker(broker).name, limit=len(at.subscriptions))]
@@ -303,6 +318,10 @@ class ReferenceCluster:
             every = at.ended | {each.id: each.args for each in at.subscriptions.values()}
             if id not in every or every[id] != every.get(same_as):
                 raise NotFound("subscription", str(id))
+        if at.feed:
+            args = self._subscription(at, id).args
+            found = [each for each in at.executions[after:] if args in each.found]
+            return [Result(id, each.number, each.found[args]) for each in found][:limit]
         if after < at.first - 1 and (after or strict):
             raise self._no_execution(at, after + 1)
         kept = at.executions[max(after, at.first - 1) :]
@@ -338,6 +357,8 @@ class ReferenceCluster:
         if channel is None:
             return None
         message = Message(broker.name, channel.name, channel.epoch, entry.execution)
+        if channel.feed:
+            return structs.replace(message, records=channel.executions[entry.execution - 1].records)
         if not channel.push or entry.execution < channel.first:
             return message
         found = self.pull(channel.name, entry.execution, broker.name)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from tocsin.simulation import faults, user_faults
+from tocsin.simulation.feed_scenario import draw_feeds
 from tocsin.simulation.invariants import promises, unsettled
 from tocsin.simulation.network.clock import Clock
 from tocsin.simulation.network.trace import Trace
@@ -82,7 +83,8 @@ def run(
 def scenario_of(seed: int, peers: bool = False) -> Scenario:
     chance = RandomStreams(seed)
     rng = chance.of("scenario")
-    return draw_peers(rng) if peers else draw_users(chance.of("credentials"), draw(rng))
+    drawn = draw_peers(rng) if peers else draw_users(chance.of("credentials"), draw(rng))
+    return draw_feeds(chance.of("feeds"), drawn)
 
 
 def script_of(seed: int, peers: bool = False) -> list[AnyFault]:

@@ -54,6 +54,7 @@ class ChannelPlan(Struct, eq=False):
     size: dict[str, int]
     push: bool
     retention: float
+    feed: bool = False  # the content subscriptions of a feed: ``size`` is by condition
 
 
 class ClientPlan(Struct, frozen=True):

@@ -73,6 +73,8 @@ class Authenticate(Message, frozen=True, tag="authenticate"):
 class Subscribe(Message, frozen=True, tag="subscribe"):
     """Subscribes to a channel. Answered by ``subscribed``.
 
+    ``feed:`` and the name of a feed stand for the feed's publications, with a condition as the argument ``where``: an
+    execution is then a commit, and its results are the records in it that meet the condition.
     A new subscription starts now. To resume one, the client sends its position and receives everything after it.
     """
 
@@ -190,6 +192,9 @@ class Subscribed(Message, frozen=True, tag="subscribed"):
     epoch: Annotated[
         Epoch, Meta(description="of the channel; it changes when the channel is dropped and created again")
     ] = 0
+    warnings: Annotated[list[str], Meta(description="about a condition on a feed: that it is never true")] = field(
+        default_factory=list
+    )
 
     @property
     def position(self) -> Position:
@@ -260,8 +265,9 @@ class Gap(Message, frozen=True, tag="gap"):
         str,
         Meta(
             description="`retention`: they have expired; `released`: no broker held the subscription meanwhile; "
-            "`damaged`: their file cannot be read; `dropped` (over REST): the channel was dropped and created again, "
-            "and its executions count from the beginning"
+            "`damaged`: their file cannot be read; `compacted`: of a feed whose dataset has a key, only the records "
+            "follow that no later one with the same key has replaced; `dropped` (over REST): the channel was dropped "
+            "and created again, and its executions count from the beginning"
         ),
     ]
 

@@ -459,7 +459,7 @@ def test_a_users_subscription_is_confirmed_when_it_is_stored():
     assert len(harness.did(do.Remember)) == 1
     harness.executed(1, 7)
     assert not harness.took("p")  # before it is confirmed, nothing follows
-    harness.handle(ev.Remembered("ann", 7))
+    harness.handle(ev.Stored([ev.Remembered("ann", 7)]))
     assert confirmed(harness) == [1, 2] and confirmed(harness, "rest") == [3]
     harness.executed(2, 7)
     assert executions(harness.took("p")) == [2]
@@ -476,7 +476,7 @@ def test_a_subscription_that_waits_for_the_store_is_refused_when_the_store_is_aw
     (refused,) = harness.took("p")
     assert (refused.id, refused.code) == (1, "unreachable")
     assert harness.did(do.Forget) == [do.Forget("ann", 7)]  # the store may get both later
-    harness.handle(ev.Remembered("ann", 7))
+    harness.handle(ev.Stored([ev.Remembered("ann", 7)]))
     assert not harness.took("p")
 
 
@@ -488,7 +488,7 @@ def test_a_grant_or_a_connection_that_ends_while_the_store_is_asked_confirms_not
         harness.subscribe("p")
         harness.confirm(7)
         harness.handle(ends)
-        harness.handle(ev.Remembered("ann", 7))
+        harness.handle(ev.Stored([ev.Remembered("ann", 7)]))
         assert not confirmed(harness)
 
 
@@ -508,7 +508,7 @@ def test_a_subscription_that_is_not_durable_after_all_ends():
     harness = BrokerHarness()
     harness.log_in("p", "ann")
     harness.subscribed("p")
-    harness.handle(ev.Remembered("ann", 7, Problem("not_found", "it has ended")))
+    harness.handle(ev.Stored([ev.Remembered("ann", 7, Problem("not_found", "it has ended"))]))
     (ended,) = harness.took("p")
     assert isinstance(ended, wire.Ended) and ended.code == "not_found"
     harness.subscribe("p", id=2)
@@ -529,7 +529,7 @@ def test_a_subscription_to_a_channel_that_was_created_again_is_confirmed_when_it
     assert (refused.id, refused.code) == (2, "unreachable") and not harness.did(do.Forget)  # it stays durable
     harness.handle(ev.UsersAway(False))
     harness.say("p", wire.Subscribe(3, "C", ["fire"], 57, 5, 1))
-    harness.handle(ev.Remembered("ann", 9))
+    harness.handle(ev.Stored([ev.Remembered("ann", 9)]))
     (subscribed,) = (each for each in harness.took("p") if isinstance(each, wire.Subscribed))
     assert (subscribed.id, subscribed.after, subscribed.epoch) == (3, 3, 4)
 

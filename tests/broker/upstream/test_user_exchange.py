@@ -276,9 +276,10 @@ def test_the_broker_learns_when_a_subscription_is_stored_and_when_it_has_ended_e
     lab.log_in()
     lab.exchange.store(remember(7))
     lab.exchange.store(it.ChangeId("ann/phone", 5, 9, Position(1, 2), Position(1, 2)))
-    assert not [each for each in lab.events if isinstance(each, ev.Remembered)]
+    assert not [each for each in lab.events if isinstance(each, ev.Stored)]
     lab.step()
-    stored, ended = (each for each in lab.events if isinstance(each, ev.Remembered))
+    (together,) = (each for each in lab.events if isinstance(each, ev.Stored))
+    stored, ended = together.outcomes
     assert (stored.subscription, stored.problem) == (7, None)
     assert ended.subscription == 9 and ended.problem is not None and ended.problem.code == "not_found"
 

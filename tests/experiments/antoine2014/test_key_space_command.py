@@ -17,7 +17,7 @@ def call(*words: object) -> int:
 
 
 def test_a_figure_of_key_spaces_leaves_data_a_chart_and_a_page(tmp_path, capsys):
-    assert call("reproduce", "p-2", "--small", "--seeds", 1, "--json", "--out", tmp_path) == 0
+    assert call("reproduce", "p-2", "--small", "--seeds", 1, "--jobs", 2, "--json", "--out", tmp_path) == 0
     (found,) = json.loads(capsys.readouterr().out)["figures"]
     assert found["id"] == "P-2" and found["verdict"] == "reproduced"
     assert [each["variant"] for each in found["variants"]] == ["oracle, middle", "oracle, centroid"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 
 import pytest
@@ -56,13 +57,14 @@ def test_figure_2_depends_on(sabotage, monkeypatch):
     assert judge(p2.checks(runs())) is Verdict.NOT
 
 
-def as_in_the_paper() -> Runs:
-    """Loads with the paper's order of deviations."""
+def as_in_the_paper(but: Collection[str] = ()) -> Runs:
+    """Loads with the paper's order of deviations, but for those that are to be made."""
     found = runs()
-    for name, heaviest in ((pt1.CENTROID, 200.0), (pt1.RELATIVE, 300.0), (pt1.ABSOLUTE, 400.0)):
+    heaviest_loads = {pt1.CENTROID: 200.0, pt1.RELATIVE: 300.0, pt1.ABSOLUTE: 400.0}
+    for name, heaviest in ((name, load) for name, load in heaviest_loads.items() if name not in but):
         rest = (SMALL.quadruples - heaviest) / (SMALL.peers - 1)
         for seed in found.seeds:
-            found._made[name, seed] = Result((heaviest, *[rest] * (SMALL.peers - 1)))
+            found.keep(name, seed, Result((heaviest, *[rest] * (SMALL.peers - 1))))
     return found
 
 
@@ -74,7 +76,7 @@ def test_table_1_is_reproduced_by_the_papers_order():
 def test_table_1_is_not_reproduced_by_another_order(better):
     found = as_in_the_paper()
     for seed in found.seeds:
-        found._made[better, seed] = Result((SMALL.ideal,) * SMALL.peers)
+        found.keep(better, seed, Result((SMALL.ideal,) * SMALL.peers))
     assert judge(pt1.checks(found)) is Verdict.NOT
 
 
@@ -88,10 +90,7 @@ def test_table_1_is_not_reproduced_by_another_order(better):
     ids=["detector", "cut", "target"],
 )
 def test_table_1_depends_on(sabotage, sabotaged, monkeypatch):
-    found = as_in_the_paper()
-    for name in sabotaged:
-        for seed in found.seeds:
-            del found._made[name, seed]
+    found = as_in_the_paper(sabotaged)
     sabotage(monkeypatch)
     assert judge(pt1.checks(found)) is Verdict.NOT
 
@@ -115,3 +114,15 @@ def test_table_2_depends_on_the_target(monkeypatch):
 
 def test_the_functions_of_eventclouds_components_are_short():
     assert set(pt2.longest().values()) <= set(range(1, 10)) and pt2.short().mostly
+
+
+def test_other_processes_make_the_same_runs():
+    alone, together = runs(), runs()
+    seen: list[tuple[str, int, bool]] = []
+    together.progress = lambda *each: seen.append(each)
+    together.make([*p2.FIGURE.jobs, pt2.Compared("rao-one-to-one")], 2)
+    assert sorted(seen) == [("oracle, centroid", 1, True), ("oracle, middle", 1, True), ("rao-one-to-one", 1, True)]
+    together.progress = None  # nothing is left to be made
+    assert judge(p2.checks(together)) is judge(p2.checks(alone))
+    assert together.of(p2.CENTROID) == alone.of(p2.CENTROID)
+    assert pt2.compare("rao-one-to-one", together) == pt2.compare("rao-one-to-one", alone)

@@ -105,6 +105,19 @@ def test_a_lookup_by_a_peer_without_members_goes_through_the_others():
     assert all_found(net, items, "p3")
 
 
+def test_a_lookup_finds_the_only_host_with_members_through_hosts_without_any():
+    net = network(Chord(), 4, idle=1)
+    items = stored(net, 5)
+    for name in ("p1", "p2", "p3"):
+        (member,) = net.peers[name].members
+        net.event(name, ev.Aim("r", 0))
+        net.command(name, lambda call, member=member: ev.Withdraw(member, call))
+    assert [each.me.host for each in members(net)] == ["p0"]
+    net.peers["p4"].context.bootstrap.remove("p0")
+    net.peers["p4"].context.acquaintances.clear()
+    assert all_found(net, items, "p4")
+
+
 def test_a_lookup_without_any_other_peer_ends_with_a_failure():
     net = network(Chord(), 2)
     (member,) = net.peers["p0"].members.values()

@@ -16,27 +16,27 @@ class Access:
 
     def __init__(self, anonymous: Anonymous) -> None:
         self._anonymous = anonymous
-        self._policy = Policy(open=True) if anonymous == "all" else None
+        self.policy = Policy(open=True) if anonymous == "all" else None
         self._channels: frozenset[str] = frozenset()
 
     @property
     def known(self) -> bool:
-        return self._policy is not None
+        return self.policy is not None
 
     def change(self, table: GrantTable) -> Collection[str | None]:
         """Returns the channels with fewer rights than before; None stands for all of them."""
-        before = self._policy
+        before = self.policy
         open = self._anonymous == "all" or (not self._anonymous and table.open)
-        self._policy = Policy(table.grants, open=open)
+        self.policy = Policy(table.grants, open=open)
         self._channels = frozenset(name.lower() for name in table.channels)
-        return () if before is None else before.narrowed(self._policy)
+        return () if before is None else before.narrowed(self.policy)
 
     def exists(self, channel: str) -> bool:
         return channel.lower() in self._channels
 
     def refuses(self, session: Session, privilege: Privilege, name: str, args: Args | None = None) -> Problem | None:
         """What is wrong with the request of a session."""
-        policy = self._policy
+        policy = self.policy
         assert policy is not None
         if policy.open:
             return None
@@ -45,4 +45,4 @@ class Access:
 
     def may_subscribe(self, principal: Principal, channel: str) -> bool:
         """With some arguments."""
-        return self._policy is not None and self._policy.refusal(principal, "subscribe", channel) is None
+        return self.policy is not None and self.policy.refusal(principal, "subscribe", channel) is None

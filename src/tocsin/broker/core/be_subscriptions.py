@@ -107,13 +107,14 @@ class BESubscriptions:
         channel.pulling = False
         # A channel that is created again under the name counts from the beginning.
         channel.notified = channel.delivered = channel.missed = channel.epoch = 0
+        channel.matcher = None
         self.remove_unused(channel)
 
     def _remove(self, subscription: BESubscription) -> None:
         self._idle.pop(subscription, None)
         self._forget_keys(subscription)
         self.by_id.pop(subscription.id, None)
-        subscription.channel.be_subscriptions.pop(subscription.id, None)
+        subscription.channel.remove(subscription)
         self.context.ledger.cache.forget(subscription.recent)
 
     def _forget_keys(self, subscription: BESubscription) -> None:
@@ -138,7 +139,8 @@ class BESubscriptions:
         if problem is not None:
             self._forbid(session, message, problem, out)
             return
-        request = SessionRequest(session.peer, message, session.user, len(text))
+        permit = (self.access.policy, session.principal)
+        request = SessionRequest(session.peer, message, session.user, len(text), permit)
         self._unanswered(session, request)
         self._request(message.channel, message.args, text, request, out)
 
@@ -280,8 +282,8 @@ class BESubscriptions:
             self.idle_if_unused(subscription)
             return
         message = request.request
-        problem = self.access.refuses(session, "subscribe", message.channel, message.args)
-        if problem is not None:  # the grants have changed meanwhile
+        problem = self._refused_since(session, request)
+        if problem is not None:
             self._forbid(session, message, problem, out)
             self.idle_if_unused(subscription)
             return
@@ -294,24 +296,35 @@ class BESubscriptions:
         else:
             self._attach_session(subscription, session, message, out)
 
+    def _refused_since(self, session: Session, request: SessionRequest) -> Problem | None:
+        """The grants or the token may have changed since the request was permitted."""
+        policy, principal = request.permit
+        if policy is self.access.policy and principal is session.principal:
+            return None
+        return self.access.refuses(session, "subscribe", request.request.channel, request.request.args)
+
     @staticmethod
     def _unanswered(session: Session, request: SessionRequest) -> None:
         session.unanswered += 1
         session.argument_bytes += request.size
 
-    def remembered(self, event: ev.Remembered, out: Out) -> None:
+    def stored(self, event: ev.Stored, out: Out) -> None:
+        for outcome in event.outcomes:
+            self._remembered(*outcome, out)
+
+    def _remembered(self, user: str, id: int, failure: Problem | None, out: Out) -> None:
         """Confirms what waited for the store. A subscription may have ended, or its grant, or the session."""
-        subscription = self.by_id.get(event.subscription)
-        if event.problem is not None and subscription is not None:
-            self._end_for(event.user, subscription, event.problem, out)
-        for request in self.durable.stored(event.user, event.subscription):
+        subscription = self.by_id.get(id)
+        if failure is not None and subscription is not None:
+            self._end_for(user, subscription, failure, out)
+        for request in self.durable.stored(user, id):
             session = self._waited(request)
             if session is None:
                 continue
-            message, problem = request.request, event.problem
-            if subscription is None or not self.durable.has(event.user, event.subscription):
+            message, problem = request.request, failure
+            if subscription is None or not self.durable.has(user, id):
                 problem = problem or Problem("not_found", f"the subscription to {message.channel} has ended")
-            problem = problem or self.access.refuses(session, "subscribe", message.channel, message.args)
+            problem = problem or self._refused_since(session, request)
             if problem is not None or subscription is None:
                 assert problem is not None
                 self._forbid(session, message, problem, out)
@@ -335,7 +348,7 @@ class BESubscriptions:
             return
         new, waiting = self.durable.unstored()
         for user, id in new:
-            self.remembered(ev.Remembered(user, id, STORE_AWAY), out)
+            self._remembered(user, id, STORE_AWAY, out)
         for request in waiting:
             session = self._waited(request)
             if session is not None:
@@ -385,14 +398,19 @@ class BESubscriptions:
         self, subscription: BESubscription, session: Session, request: wire.Subscribe, execution: int, out: Out
     ) -> None:
         channel = subscription.channel
-        message = wire.Subscribed(request.id, subscription.id, channel.name, execution, channel.epoch)
+        warnings = list(subscription.warnings)
+        message = wire.Subscribed(request.id, subscription.id, channel.name, execution, channel.epoch, warnings)
         self.context.send(session, message, out)
 
     def _previous_ids(
         self, subscription: BESubscription, session: Session, claimed: int | None, execution: int
     ) -> tuple[int, ...]:
         """The ids whose results may come before those of the present one: the one that the subscriber's offset
-        belongs to, and those known of a user, who may have been offline when it changed. Ids grow."""
+        belongs to, and those known of a user, who may have been offline when it changed. Ids grow.
+
+        What a feed's subscription missed is found by its condition, so that its id does not matter."""
+        if subscription.channel.matcher is not None:
+            return ()
         known = subscription.users.get(session.user, {}) if session.user is not None else {}
         found = {id for id, until in known.items() if execution <= until}
         if claimed is not None and claimed != subscription.id and execution <= subscription.confirmed_at:
@@ -477,6 +495,7 @@ class BESubscriptions:
     def subscribed(self, event: ev.Subscribed, out: Out) -> None:
         channel = self.channel(event.channel)
         ended = self.current(channel, event.position.epoch, out) is None
+        channel.match_columns(event.columns)
         subscribing, channel.subscribing, channel.busy = channel.subscribing, [], False
         for subscription in subscribing:
             for request in subscription.requests:
@@ -530,7 +549,8 @@ class BESubscriptions:
         passed = channel.queue[0][0] if channel.pulling else 0
         subscription.confirmed_at = subscription.live_after = max(execution, passed, channel.missed)
         subscription.recent.complete_after = subscription.delivered
-        self.by_id[id] = channel.be_subscriptions[id] = subscription
+        self.by_id[id] = subscription
+        channel.add(subscription)
 
     def unsubscribed(self, event: ev.Unsubscribed, out: Out) -> None:
         channel = self.channel(event.channel)
@@ -542,6 +562,7 @@ class BESubscriptions:
         channel = self.current(self.channel(event.channel), event.position.epoch, out)
         if channel is None:
             return
+        channel.match_columns(event.columns)
         for id, args in event.subscriptions:
             key = (channel.name.lower(), _encode_args(args))
             if id not in self.by_id and id not in channel.unsubscribing and key not in self._by_key:

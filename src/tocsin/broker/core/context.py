@@ -42,7 +42,7 @@ class Context:
             self.changed_users[user] = None
 
     def send(self, session: Session, message: Message, out: Out) -> None:
-        self.send_all((session.peer,), message, out)
+        self.send_all(session.alone, message, out)
 
     def send_all(self, peers: tuple[Peer, ...], message: Message, out: Out) -> None:
         data = wire.encode(message)
@@ -65,4 +65,4 @@ class Context:
         counters = self.ledger.counters
         counters.bytes_in += sum(len(memoryview(line.results)) for line in lines)
         counters.gaps += len(peers) * sum(bool(line.gap) for line in lines)
-        self.deliver(peers, tuple(subscription.message(line) for line in lines), out)
+        self.deliver(peers, subscription.messages(lines), out)

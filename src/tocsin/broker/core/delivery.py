@@ -10,6 +10,7 @@ from tocsin.broker.core.instructions import Pull, Send
 from tocsin.broker.core.model.be_subscription import Channel
 from tocsin.broker.core.model.session import LIVE
 from tocsin.broker.core.replay import Replay
+from tocsin.wire.feed_name import channel_of
 
 #: Deliveries that may wait to be booked; a message of more bytes than this is booked at once.
 UNBOOKED = 256
@@ -35,6 +36,8 @@ class Delivery:
                 return
             channel = current
         execution, lines = event.execution, event.lines
+        if event.records is not None:
+            lines = [] if channel.matcher is None else channel.matcher.lines(execution, event.records)
         if channel.name != event.channel:
             channel.spell(event.channel)  # as the data cluster does, not as the first subscriber
         if execution <= channel.notified:
@@ -48,6 +51,13 @@ class Delivery:
             self._pull(channel, out)
         if not channel.be_subscriptions:
             self.be_subscriptions.remove_unused(channel)
+
+    def publications(self, event: ev.Publications, out: Out) -> None:
+        """Numbered here, in the order in which they come."""
+        channel = self.be_subscriptions.channels.get(channel_of(event.feed).lower())
+        if channel is not None and channel.matcher is not None:
+            channel.notified = channel.delivered = execution = channel.delivered + 1
+            self._deliver(channel.matcher.lines(execution, event.records), out)
 
     def _pull(self, channel: Channel, out: Out) -> None:
         while channel.queue and not channel.pulling:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw, Struct
 
@@ -22,7 +22,8 @@ Args = list[Any] | dict[str, Any]
 class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
     """The results of one execution for one BE subscription; ``results`` is a JSON array that passes unread.
 
-    ``gap``: why they are lost, if there were any.
+    ``gap``: why they are lost, if there were any. With ``before``, the execution before it that has results, these are
+    only what is left of it.
     """
 
     subscription: int
@@ -30,6 +31,15 @@ class Line(Struct, frozen=True, gc=False, rename={"rows": "count"}):
     rows: int
     results: Raw
     gap: str = ""
+    before: int | None = None
+
+
+class FeedColumn(Struct, frozen=True):
+    """A column of a feed's records, as the data cluster describes it."""
+
+    name: str
+    type: str
+    nullable: bool = True
 
 
 class Problem(Struct, frozen=True):
@@ -68,7 +78,7 @@ class Closed(Event, frozen=True):
 
 
 class Received(Event, frozen=True):
-    """The messages of one frame."""
+    """Messages that have arrived together, in their order."""
 
     peer: Peer
     messages: list[FromClient]
@@ -137,12 +147,18 @@ class UsersRestored(Event, frozen=True):
     """All sessions of before the start are restored: BE subscriptions without subscribers may expire."""
 
 
-class Remembered(Event, frozen=True):
-    """Answers Remember and ChangeId: it is stored, or ``problem`` says why not."""
+class Remembered(NamedTuple):
+    """The outcome of one Remember or ChangeId: it is stored, or ``problem`` says why not."""
 
     user: str
     subscription: int
     problem: Problem | None = None
+
+
+class Stored(Event, frozen=True):
+    """Answers Remember and ChangeId, all those that were stored together."""
+
+    outcomes: list[Remembered]
 
 
 class UsersAway(Event, frozen=True):
@@ -199,12 +215,23 @@ class UseStrategy(Event, frozen=True):
 
 
 class Notified(Event, frozen=True, gc=False, rename={"lines": "results"}):
-    """An execution has results for this broker; a push channel sends them along. Flat, as in the JSON."""
+    """An execution has results for this broker; a push channel sends them along. Flat, as in the JSON.
+
+    ``records``: those of a feed's commit, which are matched here.
+    """
 
     channel: str
     execution: int
     lines: list[Line] | None = None
     epoch: int = 0
+    records: list[Raw] | None = None
+
+
+class Publications(Event, frozen=True):
+    """Records of a feed that is not stored: they are matched and delivered, and not kept."""
+
+    feed: str
+    records: list[Raw]
 
 
 class Pulled(Event, frozen=True):
@@ -220,11 +247,13 @@ class Subscribed(Event, frozen=True):
     """Answers Subscribe: an id or a problem for each, in order.
 
     The data cluster notifies this broker of every execution after ``position`` that has results for one of them.
+    ``columns``: those of a feed's records, which their conditions are about.
     """
 
     channel: str
     outcomes: list[int | Problem]
     position: Position = START
+    columns: tuple[FeedColumn, ...] = ()
 
 
 class Unsubscribed(Event, frozen=True):
@@ -239,6 +268,7 @@ class Recovered(Event, frozen=True):
     channel: str
     subscriptions: list[tuple[int, list[Any]]]
     position: Position
+    columns: tuple[FeedColumn, ...] = ()
 
 
 class Fetched(Event, frozen=True):

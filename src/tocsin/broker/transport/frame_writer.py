@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import groupby, repeat
 from typing import Any
 
 from tocsin.broker.core.instructions import Send
@@ -100,6 +100,7 @@ class FrameWriter:
             # A burst to one audience: even joining is done once.
             self.write(first, tuple(message for send in sends for message in send.messages))
             return
+        sends = [_joined(list(run)) for _, run in groupby(sends, key=lambda send: id(send.peers))]
         ways = [self.way(send.peers) for send in sends]
         if len(set().union(*[way.fds for way in ways])) > sum([len(way.fds) for way in ways]) * APART:
             for send in sends:
@@ -141,3 +142,10 @@ class FrameWriter:
         for peer, found in gathered.items():
             messages = tuple(message for some, _ in found for message in some)
             peer.send(messages, b"".join([data for _, data in found]))
+
+
+def _joined(sends: Sequence[Send]) -> Send:
+    """Those that go one after the other to the same audience."""
+    if len(sends) == 1:
+        return sends[0]
+    return Send(sends[0].peers, tuple([message for send in sends for message in send.messages]))

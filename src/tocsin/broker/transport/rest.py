@@ -37,6 +37,7 @@ from tocsin.identity.grants import ANONYMOUS
 from tocsin.identity.grants import user as user_principal
 from tocsin.identity.tokens import Claims
 from tocsin.wire import messages as wire
+from tocsin.wire.feed_name import ALL, WHERE, channel_of
 
 if TYPE_CHECKING:
     from tocsin.broker.upstream.users import Users
@@ -116,7 +117,7 @@ class Rest:
     @route(
         "POST /subscribe",
         "subscribe durably",
-        "`subscription`, `channel`, `after`, `epoch`",
+        "`subscription`, `channel`, `after`, `epoch`, `warnings`",
         USER,
         body=SubscribeRequest,
     )
@@ -187,7 +188,8 @@ class Rest:
 
     @route("GET /events", "notifications as Server-Sent Events", "`notify`, `gap`")
     async def events(self, request: Request) -> Response:
-        """With a token all durable subscriptions of the user; without one the channel and arguments of the query."""
+        """With a token all durable subscriptions of the user; without one the channel and arguments of the query, or
+        the feed and the condition."""
         before = last_event(request.headers.get("last-event-id", ""))
         requests: list[wire.Subscribe] = []
         user: Claims | None = None
@@ -200,8 +202,13 @@ class Rest:
         else:
             args = dict(request.query_params)
             channel = args.pop("channel", "")
+            if not channel and "feed" in args:
+                channel = channel_of(args.pop("feed"))
+                args.setdefault(WHERE, ALL)
             if not channel:
-                raise Malformed("say which channel: /events?channel=NAME&parameter=value")
+                raise Malformed(
+                    "say which channel or feed: /events?channel=NAME&parameter=value or /events?feed=NAME&where=…"
+                )
             previous_id = next(iter(before), None)
             position = None if previous_id is None else before[previous_id]
             requests.append(wire.Subscribe(1, channel, args, position, previous_id))

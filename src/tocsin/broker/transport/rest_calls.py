@@ -15,9 +15,10 @@ from msgspec import Meta, Raw, Struct
 from tocsin.broker.core import instructions as do
 from tocsin.broker.transport.rest_request import Head, Host, RestRequest, decode
 from tocsin.effects import Effects
-from tocsin.errors import NotFound, SystemFailure
+from tocsin.errors import Malformed, NotFound, SystemFailure
 from tocsin.identity.tokens import Claims
 from tocsin.wire import messages as wire
+from tocsin.wire.feed_name import ALL, channel_of
 from tocsin.wire.position import Position, other_epoch
 from tocsin.wire.remote_errors import remote_error
 
@@ -28,9 +29,25 @@ Durable = list[wire.DurableSubscription]
 
 
 class SubscribeRequest(Struct, forbid_unknown_fields=True):
-    channel: wire.Name
+    """To a channel with arguments, or to the publications of a feed that meet a condition."""
+
+    channel: wire.Name | None = None
     args: wire.Arguments = msgspec.field(default_factory=list)
     after: wire.Execution | None = None
+    feed: wire.Name | None = None
+    where: Annotated[str, Meta(description="in SQL or in PADRES' notation; without it, all publications")] | None = None
+
+    def message(self) -> wire.Subscribe:
+        if (self.channel is None) == (self.feed is None):
+            raise Malformed("name a channel or a feed, and not both")
+        if self.feed is None:
+            assert self.channel is not None
+            if self.where is not None:
+                raise Malformed("where is a condition on the publications of a feed: name the feed")
+            return wire.Subscribe(1, self.channel, self.args, self.after)
+        if self.args:
+            raise Malformed("a feed takes no arguments: write a condition as where")
+        return wire.Subscribe(1, channel_of(self.feed), [self.where or ALL], self.after)
 
 
 class UnsubscribeRequest(Struct, forbid_unknown_fields=True):
@@ -79,9 +96,10 @@ class RestCalls:
 
     def subscribe(self, user: Claims, asked: SubscribeRequest) -> Effects[dict[str, Any]]:
         with RestRequest(self.host, user) as peer:
-            peer.request(wire.Subscribe(1, asked.channel, asked.args, asked.after))
+            peer.request(asked.message())
             done: wire.Subscribed = yield from peer.answer(1)
-        return {"subscription": done.subscription, "channel": done.channel, "after": done.after, "epoch": done.epoch}
+        found = {"subscription": done.subscription, "channel": done.channel, "after": done.after, "epoch": done.epoch}
+        return found | ({"warnings": done.warnings} if done.warnings else {})
 
     def unsubscribe(self, user: Claims, durable: Durable, asked: UnsubscribeRequest) -> Effects[dict[str, Any]]:
         subscription = mine(durable, asked.subscription).subscription

@@ -17,10 +17,11 @@ from tocsin.broker.core.events import Closed, Congested, Drained, Opened, Receiv
 from tocsin.broker.transport.handshake import PATH, plain_answer
 from tocsin.errors import Malformed
 from tocsin.wire import SUBPROTOCOL, close_codes, decode
-from tocsin.wire.frames import BINARY, CLOSE, PING, PONG, FrameDecoder, FrameError, close_frame, frame
+from tocsin.wire.frames import BINARY, CLOSE, PING, PONG, TEXT, FrameDecoder, FrameError, close_frame, frame
 
 if TYPE_CHECKING:
     from tocsin.broker.transport.driver import Driver
+    from tocsin.wire.messages import FromClient
 
 #: Seconds that the other side has to answer a close frame.
 CLOSING = 5.0
@@ -54,12 +55,18 @@ class WebSocket(asyncio.Protocol):
             return
         if self._closing:
             return  # only the end of the connection is of interest now
+        messages: list[FromClient] = []  # of all frames that are here: one event of the state machine
         try:
             for opcode, payload in self._decoder.feed(data):
-                self._frame(opcode, payload)
+                if opcode == TEXT:
+                    self._text(payload, messages)
+                else:
+                    self._control(opcode, payload, messages)
                 if self._closing:
                     return
+            self._receive(messages)
         except FrameError as error:
+            self._receive(messages)
             self._gone()
             self.close(error.close, error.reason)
 
@@ -98,25 +105,31 @@ class WebSocket(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=driver.config.buffer_bytes)
         driver.handle(Opened(self, self._address))
 
-    def _frame(self, opcode: int, payload: bytes) -> None:
+    def _control(self, opcode: int, payload: bytes, messages: list[FromClient]) -> None:
         if opcode == CLOSE:
+            self._receive(messages)
             self._gone()
             self._end(payload[:2])
         elif opcode == PING:
             self.write(frame(payload, PONG))
         elif opcode == BINARY:
             raise FrameError(close_codes.UNSUPPORTED, "text frames only")
-        elif opcode != PONG:
-            try:
-                text = payload.decode()
-            except UnicodeDecodeError:
-                raise FrameError(close_codes.NOT_UTF8, "the text is not UTF-8") from None
-            try:
-                messages = decode(text)
-            except Malformed as error:
+
+    def _text(self, payload: bytes, messages: list[FromClient]) -> None:
+        try:
+            messages += decode(payload.decode())
+        except UnicodeDecodeError:
+            raise FrameError(close_codes.NOT_UTF8, "the text is not UTF-8") from None
+        except Malformed as error:
+            self._receive(messages)
+            if not self._closing:
                 self._driver.handle(Unreadable(self, error.message, error.fields.get("id")))
-            else:
-                self._driver.handle(Received(self, messages))
+
+    def _receive(self, messages: list[FromClient]) -> None:
+        if messages:
+            received = messages[:]
+            messages.clear()
+            self._driver.handle(Received(self, received))
 
     def eof_received(self) -> bool:
         return False

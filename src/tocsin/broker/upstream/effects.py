@@ -29,7 +29,10 @@ class Refused(Exception):
     @property
     def problem(self) -> Problem:
         error = self.error
-        return Problem(str(error.get("code", "refused")), str(error.get("message", "")), str(error.get("hint", "")))
+        message = str(error.get("message", ""))
+        if "line" in error and "column" in error:
+            message += f" (line {error['line']}, column {error['column']})"
+        return Problem(str(error.get("code", "refused")), message, str(error.get("hint", "")))
 
     def no(self, kind: str) -> bool:
         """Whether it says that something of this kind does not exist."""

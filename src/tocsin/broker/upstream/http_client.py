@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from tocsin.broker.core import instructions as do
-from tocsin.broker.core.events import Line
+from tocsin.broker.core.events import FeedColumn, Line
 from tocsin.broker.transport.driver import Driver
 from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost, Refused
@@ -137,7 +137,9 @@ class UpstreamClient:
                 return await self._fetch(command)
             case do.Subscribe():
                 answer = await self._json("POST", f"{_path(command.channel)}/subscriptions", self._body(command.args))
-                return answer["subscriptions"], Position(answer.get("epoch", 0), answer["position"])
+                position = Position(answer.get("epoch", 0), answer["position"])
+                columns = msgspec.convert(answer.get("columns", []), tuple[FeedColumn, ...])
+                return protocol.SubscribeAnswer(answer["subscriptions"], position, columns)
             case do.Unsubscribe():
                 body = self._body(command.subscriptions)
                 return await self._json("POST", f"{_path(command.channel)}/unsubscribe", body)
@@ -147,7 +149,11 @@ class UpstreamClient:
                 return await self._register()
             case protocol.ListChannels():
                 return [
-                    protocol.ChannelState(each["name"], Position(each.get("epoch", 0), each["last_execution"]))
+                    protocol.ChannelState(
+                        each["name"],
+                        Position(each.get("epoch", 0), each["last_execution"]),
+                        msgspec.convert(each["columns"] if each["kind"] == "feed" else [], tuple[FeedColumn, ...]),
+                    )
                     for each in await self.channels()
                 ]
             case protocol.FetchGrants():

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.events import Event, Line, Problem
+from tocsin.broker.core.events import Event, FeedColumn, Line, Problem
 from tocsin.broker.core.instructions import Command, Fetch, Publish, Pull, Subscribe, Unsubscribe, Upstream
 from tocsin.broker.core.model.be_subscription import Channel
 from tocsin.broker.upstream.effects import RETRY, Lost, Refused, retry
@@ -39,6 +39,15 @@ class ListChannels(Command, frozen=True):
 class ChannelState(Struct, frozen=True):
     name: str
     position: Position
+    columns: tuple[FeedColumn, ...] = ()  # of a feed
+
+
+class SubscribeAnswer(Struct, frozen=True):
+    """Answers Subscribe: an id or a problem for each."""
+
+    outcomes: list[int | Problem]
+    position: Position = START
+    columns: tuple[FeedColumn, ...] = ()
 
 
 class ListSubscriptions(Command, frozen=True):
@@ -158,7 +167,7 @@ class UpstreamProtocol:
                 found = yield from self._retry(ListSubscriptions(channel.name, after_id))
             except Refused:
                 return
-            self.handle(ev.Recovered(channel.name, found, channel.position))
+            self.handle(ev.Recovered(channel.name, found, channel.position, channel.columns))
             if len(found) < PAGE:
                 return
             after_id = found[-1][0]
@@ -166,28 +175,29 @@ class UpstreamProtocol:
     # -- subscriptions
 
     def _subscribe(self, command: Subscribe) -> Effects[None]:
-        outcomes, position = yield from self._outcomes(command)
-        self.handle(ev.Subscribed(command.channel, outcomes, position))
+        found = yield from self._outcomes(command)
+        self.handle(ev.Subscribed(command.channel, found.outcomes, found.position, found.columns))
 
-    def _outcomes(self, command: Subscribe) -> Effects[tuple[list[int | Problem], Position]]:
-        """An id or a problem for each."""
+    def _outcomes(self, command: Subscribe) -> Effects[SubscribeAnswer]:
         channel, args = command.channel, command.args
         try:
-            found: tuple[list[int | Problem], Position] = yield from self._retry(command)
+            found: SubscribeAnswer = yield from self._retry(command)
             return found
         except Refused as error:
             if error.no("broker"):
                 yield from self._register()
                 return (yield from self._outcomes(command))
-            if error.no("channel") or len(args) == 1:
-                return [error.problem] * len(args), START
+            if error.no("channel") or error.no("feed") or len(args) == 1:
+                return SubscribeAnswer([error.problem] * len(args))
         # One of them is wrong: the others must not suffer for it.
         half = len(args) // 2
-        left, first = yield from self._outcomes(Subscribe(channel, args[:half]))
-        right, second = yield from self._outcomes(Subscribe(channel, args[half:]))
+        left = yield from self._outcomes(Subscribe(channel, args[:half]))
+        right = yield from self._outcomes(Subscribe(channel, args[half:]))
+        first, second = left.position, right.position
         # Created again in between: those of the older epoch end when a notification shows the newer one.
         epoch = min(first.epoch or second.epoch, second.epoch or first.epoch)
-        return left + right, Position(epoch, max(first.execution, second.execution))
+        position = Position(epoch, max(first.execution, second.execution))
+        return SubscribeAnswer(left.outcomes + right.outcomes, position, left.columns or right.columns)
 
     def _unsubscribe(self, command: Unsubscribe) -> Effects[None]:
         yield UntilRegistered()  # nothing ends that may be among what is recovered

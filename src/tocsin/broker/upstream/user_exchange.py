@@ -18,7 +18,7 @@ from tocsin.effects import Effects, Pause
 from tocsin.errors import TocsinError, Unreachable, UserError
 from tocsin.identity import messages as it
 from tocsin.identity.grants import user as user_principal
-from tocsin.identity.messages import Exchange, Exchanged, Outcome
+from tocsin.identity.messages import NOTHING, Exchange, Exchanged, Outcome
 from tocsin.identity.revocations import Revocations
 from tocsin.identity.tokens import Claims, Provider, UnknownKey, Verifier, session_prefix
 from tocsin.wire.backoff import Backoff
@@ -34,6 +34,10 @@ USE_EVERY = 15.0
 RETRY = (0.2, 2.0)
 #: Commands in one exchange.
 MOST = 1_000
+
+#: Of which the state machine is notified, and which change what is durable for a session.
+_ANSWERED = (it.Remember, it.ChangeId)
+_OF_SESSIONS = (*_ANSWERED, it.Forget, it.Acknowledge)
 
 Durable = list[DurableSubscription]
 
@@ -76,7 +80,7 @@ class Entry(Struct, eq=False):
     """``waits``: it is sent until it is done; others end with the first failure. No command: the keys are needed."""
 
     command: it.AnyCommand | None
-    done: Callable[[Outcome | None], None] = lambda outcome: None
+    done: Callable[[Outcome | None], None] | None = None
     waits: bool = True
 
 
@@ -173,15 +177,7 @@ class UserExchange:
 
     def store(self, command: it.Remember | it.ChangeId | it.Forget) -> None:
         self._apply(command)
-        if isinstance(command, it.Forget):
-            self._put(Entry(command))
-        else:
-            self._put(Entry(command, lambda outcome: self._remembered(command, outcome)))
-
-    def _remembered(self, command: it.Remember | it.ChangeId, outcome: Outcome | None) -> None:
-        assert outcome is not None  # it waits
-        problem = None if outcome.error is None else Refused(outcome.error).problem
-        self.handle(ev.Remembered(command.user, command.subscription, problem))
+        self._put(Entry(command))
 
     def acknowledge(self, command: it.Acknowledge) -> None:
         """Only the last of each subscription is of interest: what waits does not grow."""
@@ -219,15 +215,22 @@ class UserExchange:
                 self._apply(entry.command, session)
 
     def _apply(self, command: it.AnyCommand, session: str | None = None) -> None:
-        if not isinstance(command, it.Remember | it.ChangeId | it.Forget | it.Acknowledge):
+        if not isinstance(command, _OF_SESSIONS):
             return
         mine = self._served.get(command.user)
         if mine is None or session not in (None, command.user):
             return
+        if isinstance(command, it.Remember):
+            if command.subscription not in mine:
+                id, position = command.subscription, command.position
+                mine[id] = DurableSubscription(
+                    id, command.channel, command.args, position.execution, {}, position.epoch
+                )
+            return
+        if isinstance(command, it.Forget):
+            mine.pop(command.subscription, None)
+            return
         match command:
-            case it.Remember(_, id, channel, args, position):
-                new = DurableSubscription(id, channel, args, position.execution, epoch=position.epoch)
-                mine.setdefault(id, new)
             case it.ChangeId(_, previous, id, until, position):
                 before = mine.pop(previous, None)
                 if before is not None and other_epoch(before.epoch, position.epoch):
@@ -239,8 +242,6 @@ class UserExchange:
                     ids = {**before.previous_ids, **(known.previous_ids if known else {}), previous: until.execution}
                     epoch = position.epoch or before.epoch
                     mine[id] = DurableSubscription(id, before.channel, before.args, after, ids, epoch)
-            case it.Forget(_, id):
-                mine.pop(id, None)
             case it.Acknowledge(_, positions):
                 for id, position in positions.items():
                     if id in mine and not other_epoch(mine[id].epoch, position.epoch):
@@ -251,7 +252,7 @@ class UserExchange:
 
     def run(self) -> Effects[None]:
         waits = Backoff(self.rng, *RETRY)
-        self._queue[0] = Entry(it.Served(), self._restored)
+        self._queue = {0: Entry(it.Served(), self._restored)} | self._queue
         while True:
             batch = self._batch()
             commands = [each.command for each in batch.values() if each.command is not None]
@@ -288,7 +289,7 @@ class UserExchange:
             use = it.Use(sorted(self.sessions.present()), self.sessions.offline())
             self._add(Entry(use, self._used, waits=False))
         self._acks.clear()
-        return dict(islice(sorted(self._queue.items()), self._most))
+        return dict(islice(self._queue.items(), self._most))
 
     def _failed(self, batch: dict[int, Entry], error: Lost | Refused) -> None:
         if isinstance(error, Refused) and error.status != 401:
@@ -296,12 +297,13 @@ class UserExchange:
             self._most = max(1, len(batch) // 2)
             if len(batch) == 1:
                 (number,) = batch
-                self._queue.pop(number).done(Outcome(error=error.error))
+                self._finish({number: self._queue[number]}, [Outcome(error=error.error)])
                 return
         for number, entry in batch.items():
             if not entry.waits:
                 del self._queue[number]
-                entry.done(None)
+                if entry.done is not None:
+                    entry.done(None)
             elif isinstance(entry.command, it.Acknowledge):
                 self._acks.setdefault(entry.command.user, number)
 
@@ -313,10 +315,29 @@ class UserExchange:
             if self.revocations.add(revocation, self.wall_clock()):
                 self._revoke(revocation)
         self.revocations.expire(self.wall_clock())
-        outcomes = iter(found.outcomes)
+        self._finish(batch, found.outcomes)
+
+    def _finish(self, batch: dict[int, Entry], found: list[Outcome]) -> None:
+        outcomes = iter(found)
+        stored: list[ev.Remembered] = []
         for number, entry in batch.items():
             del self._queue[number]  # what follows in the batch is not part of the outcome of an Attach
-            entry.done(Outcome() if entry.command is None else next(outcomes))
+            command = entry.command
+            outcome = NOTHING if command is None else next(outcomes)
+            if isinstance(command, _ANSWERED):
+                problem = None if outcome.error is None else Refused(outcome.error).problem
+                stored.append(ev.Remembered(command.user, command.subscription, problem))
+            elif entry.done is not None:
+                self._confirm(stored)  # before what came later
+                entry.done(outcome)
+        self._confirm(stored)
+
+    def _confirm(self, stored: list[ev.Remembered]) -> None:
+        """One event for all of them."""
+        if stored:
+            outcomes = stored[:]
+            stored.clear()
+            self.handle(ev.Stored(outcomes))
 
     def _restored(self, outcome: Outcome | None) -> None:
         assert outcome is not None

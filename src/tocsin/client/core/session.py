@@ -169,7 +169,7 @@ class Session:
         for subscription in request.subscriptions:
             if subscription.handle not in self._all.by_handle or subscription.leaving:
                 continue
-            subscription.channel = message.channel
+            subscription.channel, subscription.warnings = message.channel, tuple(message.warnings)
             if subscription.position is None:
                 subscription.begin(message.position)
                 brokers = [peer.id_broker for peer in self.by_id.get(id, ()) if peer.id == previous]

@@ -35,6 +35,7 @@ class SubscriptionState:
         self.leaving = False
         self.pending = 0
         self.gaps = 0
+        self.warnings: tuple[str, ...] = ()
         self.expired = START
         self._consumed = request.after
 
@@ -87,7 +88,9 @@ class SubscriptionState:
     def skip(self, message: wire.Gap) -> Gap | None:
         """None if the client already has what is missing there."""
         after = max(message.after, self.execution)
-        if not self.advance(message.next - 1):
+        # Of a compacted commit a part may be missing, even of the next one.
+        partly = message.reason == "compacted" and message.next > self.execution
+        if not self.advance(message.next - 1) and not partly:
             return None
         self.gaps += 1
         return Gap(self.channel, message.subscription, self.at(after), self.at(message.next), message.reason)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.cluster.channels.feed_channels import FeedChannels
 from tocsin.cluster.channels.runner import ChannelRunner, Run
 from tocsin.cluster.channels.scheduler import Job, Scheduler
 from tocsin.cluster.context import ClusterContext
@@ -30,8 +31,11 @@ LONGEST_BACKOFF = 30.0
 
 
 class ChannelManager:
-    def __init__(self, context: ClusterContext, token_for: Callable[[str], str], tls: Tls) -> None:
+    def __init__(
+        self, context: ClusterContext, feed_channels: FeedChannels, token_for: Callable[[str], str], tls: Tls
+    ) -> None:
         self.context = context
+        self.feed_channels = feed_channels
         self.runners: dict[int, ChannelRunner] = {}
         self.scheduler = Scheduler(
             context.config.execution_threads,
@@ -52,6 +56,7 @@ class ChannelManager:
         self.recent_results = RecentResults(context.results)
         self.last_runs: dict[int, tuple[float, Run]] = {}
         context.on_append.append(self.scheduler.appended)
+        context.on_append.append(self._wake_followers)
 
     # -- lifecycle ----------------------------------------------------------------------------------------------------
 
@@ -64,7 +69,9 @@ class ChannelManager:
         self.notifier.stop()
 
     def open(self, channel: Channel, plans: PlanCache | None = None, query: CompiledQuery | None = None) -> None:
-        """Schedule the channel, beginning with the commits that it has missed."""
+        """Schedule the channel, beginning with the commits that it has missed. That of a feed does not run."""
+        if channel.kind == "feed":
+            return
         runner = ChannelRunner(self.context, channel, plans, query)
         self.runners[channel.id] = runner
         follows = runner.triggers if channel.kind == "continuous" else None
@@ -158,6 +165,8 @@ class ChannelManager:
         channel = self.context.definitions.by_id(entry.channel)
         if channel is None:
             return None
+        if channel.kind == "feed":
+            return self.feed_channels.message(broker, channel, entry.execution)
         execution = self.context.catalog.execution(entry.channel, entry.execution)
         message: dict[str, Any] = {
             "broker": broker.name,
@@ -181,6 +190,11 @@ class ChannelManager:
         else:
             message["pull"] = pull
         return msgspec.json.encode(message)
+
+    def _wake_followers(self, heads: dict[int, int]) -> None:
+        brokers = {broker for dataset in heads for broker, _ in self.context.followers(dataset)}
+        if brokers:
+            self.notifier.wake(brokers)
 
     def _declare_gone(self, broker: Broker) -> None:
         with self.context.definitions.lock:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
+from tocsin.cluster.channels.feed_channels import FeedChannels
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Broker, Channel
 from tocsin.cluster.storage.catalog import AddSubscription, RemoveSubscription
@@ -19,8 +20,9 @@ Arguments = Sequence[Any] | Mapping[str, Any]
 
 
 class SubscriptionService:
-    def __init__(self, context: ClusterContext) -> None:
+    def __init__(self, context: ClusterContext, feed_channels: FeedChannels) -> None:
         self.context = context
+        self.feed_channels = feed_channels
         self._lock = threading.Lock()
         #: Ids of subscriptions that are being committed, by channel and arguments.
         self._reserved: dict[tuple[int, str], int] = {}
@@ -32,7 +34,8 @@ class SubscriptionService:
         limit = self.context.config.limits.subscriptions_per_request
         if len(args) > limit:
             raise LimitExceeded(f"{len(args)} subscriptions in one request, at most {limit} are allowed", limit=limit)
-        definition, table = self._channel(channel)
+        definition = self.feed_channels.get(channel)
+        table = self.context.tables[definition.id]
         subscriber = self.context.definitions.get(Broker, broker)
         texts = [self._canonical(table, values) for values in args]
         ids, reserved = self._ids(definition, table, texts)

@@ -38,6 +38,7 @@ from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.parser import parse_one
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.errors import BodyRefused, Conflict, InUse, LimitExceeded, TypeMismatch, UserError
+from tocsin.wire.feed_name import feed_of
 
 KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Definition)}
 
@@ -116,6 +117,9 @@ class DdlExecutor:
         self._columns_of[function] = columns
 
     def channel(self, statement: st.CreateChannel) -> None:
+        if feed_of(statement.name) is not None:
+            hint = "SUBSCRIBE TO FEED f WHERE … needs no channel"
+            raise UserError(f"{statement.name!r} cannot be a name: it is that of a feed's publications", hint=hint)
         parameters, body, function, columns = statement.parameters, statement.body, None, None
         if statement.function is not None:
             function = f"{statement.function}@{statement.arity}"
@@ -241,6 +245,8 @@ class DdlExecutor:
             raise Conflict(f"the role {definition.name} is built in", hint="REVOKE takes its grants away")
         if isinstance(definition, Channel):
             self.channels.drop(definition)
+        if isinstance(definition, Feed):
+            self.channels.feed_channels.drop(definition)
         paths = self.context.definitions.remove(definition)
         self._forget(definition)
         self.context.segments.delete(paths)

@@ -11,7 +11,8 @@ from tocsin.cluster.model import Channel, Dataset, Feed, Parameter, Role
 from tocsin.cluster.records import type_ddl
 from tocsin.cluster.statements import ast as st
 from tocsin.errors import NotFound, TypeMismatch
-from tocsin.identity.grants import ANONYMOUS_ROLE, OBJECTS, Condition, Grant
+from tocsin.identity.grants import ALL_FEEDS, ANONYMOUS_ROLE, Condition, Grant, object_of
+from tocsin.wire.feed_name import channel_of
 
 KINDS: dict[str, type[Any]] = {"channel": Channel, "feed": Feed, "dataset": Dataset}
 
@@ -65,7 +66,12 @@ class GrantExecutor:
         role = definitions.get(Role, statement.role).name
         if statement.name is None:
             return Grant(role, statement.privilege)
-        found: Any = definitions.get(KINDS[OBJECTS[statement.privilege]], statement.name)
+        kind, own = object_of(statement.privilege, statement.name)
+        if own is None:
+            return Grant(role, statement.privilege, ALL_FEEDS)
+        found: Any = definitions.get(KINDS[kind], own)
+        if kind == "feed" and statement.privilege == "subscribe":
+            return Grant(role, statement.privilege, channel_of(found.name))
         conditions = [self._condition(found, each) for each in statement.requirements]
         return Grant(role, statement.privilege, found.name, tuple(sorted(conditions, key=lambda each: each.place)))
 

@@ -15,12 +15,13 @@ from tocsin.cluster.execute.dml import DmlExecutor
 from tocsin.cluster.execute.grants import GrantExecutor
 from tocsin.cluster.execute.procedures import Procedures
 from tocsin.cluster.ingest.feeds import FeedManager
-from tocsin.cluster.model import Dataset, Feed
+from tocsin.cluster.model import Broker, Dataset, Feed
 from tocsin.cluster.records.formats import counted
 from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.parser import Parsed, iter_statements
-from tocsin.errors import LimitExceeded, NotReady, TocsinError, UserError
+from tocsin.errors import Conflict, LimitExceeded, NotReady, TocsinError, UserError
 from tocsin.identity.grants import OPERATOR, Principal
+from tocsin.wire.feed_name import ALL, channel_of
 
 #: Seconds that a statement waits for Spark to start.
 SPARK_SECONDS = 120.0
@@ -125,6 +126,10 @@ class ScriptExecutor:
                 args = [list(statement.args)]
                 (id,) = self.subscriptions.subscribe(statement.channel, statement.broker, args).result()
                 return done(f"subscription {id}", subscription=id)
+            case st.SubscribeFeed():
+                id, warnings = self._subscribe_feed(statement)
+                message = "; ".join([f"subscription {id}", *warnings])
+                return done(message, subscription=id, warnings=warnings)
             case st.Unsubscribe():
                 id = _subscription_id(statement.subscription)
                 count = self.subscriptions.unsubscribe(statement.channel, [id], statement.broker).result()
@@ -154,6 +159,24 @@ class ScriptExecutor:
                 # Spark must analyse the query. Other statements can use the definitions while this one waits.
                 self.wait_ready(SPARK_SECONDS)
                 return done(self._define(statement))
+
+    def _subscribe_feed(self, statement: st.SubscribeFeed) -> tuple[int, list[str]]:
+        """The id, and warnings about the condition."""
+        broker, channel = statement.broker, channel_of(statement.feed)
+        if broker is None:
+            known = [each.name for each in self.context.definitions.all(Broker)]
+            if len(known) != 1:
+                hint = f"name one of them: ON {' or ON '.join(known[:10])}" if known else "CREATE BROKER b AT …"
+                raise Conflict(f"there are {len(known)} brokers, so that the statement has to name one", hint=hint)
+            (broker,) = known
+        try:
+            (id,) = self.subscriptions.subscribe(channel, broker, [[statement.where or ALL]]).result()
+        except TocsinError as error:
+            if "line" in error.fields and statement.where is not None:  # counted from the begin of the condition
+                error.fields["column"] += statement.column - 1 if error.fields["line"] == 1 else 0
+                error.fields["line"] += statement.line - 1
+            raise
+        return id, list(self.subscriptions.feed_channels.warnings(channel, id))
 
     def _define(self, statement: Any) -> str:
         with self.context.definitions.lock:

@@ -93,7 +93,10 @@ class ParameterInfo(Struct, frozen=True):
 class ChannelInfo(Struct, frozen=True):
     name: str
     epoch: Annotated[int, Meta(description="larger than the epoch of a dropped channel of the same name")]
-    kind: Literal["repetitive", "continuous"]
+    kind: Annotated[
+        Literal["repetitive", "continuous", "feed"],
+        Meta(description="feed: the content subscriptions of a feed; its executions are the commits of the dataset"),
+    ]
     push: bool
     parameters: list[ParameterInfo]
     period: Annotated[float | None, Meta(description="seconds")]
@@ -136,6 +139,10 @@ class Subscribed(Struct, frozen=True):
         int, Meta(description="the broker is notified of every execution after this one that has results for them")
     ]
     epoch: Annotated[int, Meta(description="epoch of the channel")]
+    columns: Annotated[
+        list[ParameterInfo] | UnsetType,
+        Meta(description="of a feed's records: brokers are sent all of them, and decide which conditions they meet"),
+    ] = UNSET
 
 
 class SubscriptionParameters(ClientInput, frozen=True):
@@ -259,8 +266,15 @@ class ResultLine(Struct, frozen=True):
     count: int
     results: list[Any]
     gap: Annotated[
-        Literal["", "damaged"], Meta(description="`damaged`: the results of this execution are lost, if it had any")
+        Literal["", "damaged", "compacted"],
+        Meta(
+            description="`damaged`: the results of this execution are lost, if it had any; `compacted`: of a feed with "
+            "a key, these are the records that no later one with the same key has replaced"
+        ),
     ] = ""
+    before: Annotated[
+        int | UnsetType, Meta(description="with `compacted`: the execution before it that has records")
+    ] = UNSET
 
 
 class BrokerInfo(Struct, frozen=True):

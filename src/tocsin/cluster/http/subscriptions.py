@@ -13,6 +13,7 @@ from tocsin.cluster.http.schemas import (
     MigrateRequest,
     OneParameters,
     OneSubscription,
+    ParameterInfo,
     ResultLine,
     ResultParameters,
     Subscribed,
@@ -76,7 +77,9 @@ async def subscribe(exchange: Exchange) -> Response:
     epoch = await exchange.threads.quick.run(exchange.cluster.epoch, exchange.path["channel"])
     ids = await durable(exchange, exchange.cluster.subscribe, exchange.path["channel"], broker, args)
     position = await exchange.threads.quick.run(exchange.cluster.position, exchange.path["channel"])
-    return answer(Subscribed(ids, position, epoch), 201)
+    columns = await exchange.threads.quick.run(exchange.cluster.feed_columns, exchange.path["channel"])
+    shown = UNSET if columns is None else [ParameterInfo(each.name, each.type) for each in columns]
+    return answer(Subscribed(ids, position, epoch, shown), 201)
 
 
 @operation(

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame
 
+from tocsin.cluster.channels.feed_channels import FeedChannels
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.file_feed import FileFeed
 from tocsin.cluster.ingest.file_source import ORDER, file_source
@@ -20,8 +21,9 @@ TYPES = ("http", "file")
 
 
 class FeedManager:
-    def __init__(self, context: ClusterContext) -> None:
+    def __init__(self, context: ClusterContext, feed_channels: FeedChannels) -> None:
         self.context = context
+        self.feed_channels = feed_channels
         self.running: dict[int, FileFeed] = {}
 
     def check(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -52,6 +54,7 @@ class FeedManager:
     def disconnect(self, feed: Feed) -> None:
         if feed.running:
             raise Conflict(f"feed {feed.name!r} is running", hint=f"STOP FEED {feed.name} first")
+        self.feed_channels.drop(feed)
         self.context.definitions.replace(msgspec.structs.replace(feed, dataset=None))
 
     def start(self, feed: Feed) -> None:

@@ -121,6 +121,17 @@ class Subscribe(Statement, frozen=True):
     broker: str
 
 
+class SubscribeFeed(Statement, frozen=True):
+    """``where`` is None for all publications; it begins at this ``line`` and ``column`` of the script. Without a
+    ``broker``, the only one there is."""
+
+    feed: str
+    where: str | None = None
+    broker: str | None = None
+    line: int = 1
+    column: int = 1
+
+
 class Unsubscribe(Statement, frozen=True):
     subscription: str
     channel: str

@@ -7,7 +7,8 @@ from typing import get_args
 from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.ast import Statement
 from tocsin.cluster.statements.token_cursor import RESERVED_COLUMNS, Cursor
-from tocsin.identity.grants import OBJECTS, Privilege
+from tocsin.identity.grants import ALL_FEEDS, OBJECTS, Privilege
+from tocsin.wire.feed_name import channel_of
 
 PRIVILEGES: tuple[Privilege, ...] = get_args(Privilege)
 
@@ -27,7 +28,11 @@ def read_grant(cursor: Cursor, *, revoke: bool = False) -> Statement:
 def _object(cursor: Cursor, privilege: Privilege) -> tuple[str | None, tuple[st.Requirement, ...]]:
     kind = OBJECTS[privilege].upper()
     either = f"{kind} and a name, or ALL {kind}S"
+    if privilege == "subscribe":
+        either = "CHANNEL or FEED and a name, ALL CHANNELS, or ALL FEEDS"
     cursor.expect("ON", hint=f"say on what: ON {either}")
+    if privilege == "subscribe" and (cursor.at("FEED") or cursor.at("ALL", "FEEDS")):
+        return _feed(cursor), ()
     name = None
     if not cursor.accept("ALL", f"{kind}S"):
         if not cursor.accept(kind):
@@ -47,6 +52,17 @@ def _object(cursor: Cursor, privilege: Privilege) -> tuple[str | None, tuple[st.
     if len(set(names)) < len(names):
         cursor.fail("a parameter appears twice in WITH", at=opening)
     return name, tuple(found)
+
+
+def _feed(cursor: Cursor) -> str:
+    if cursor.accept("ALL", "FEEDS"):
+        name = ALL_FEEDS
+    else:
+        cursor.expect("FEED")
+        name = channel_of(cursor.name("the feed"))
+    if cursor.at("WITH"):
+        cursor.fail("SUBSCRIBE on a feed cannot have conditions", hint="make a channel for what a role may see")
+    return name
 
 
 def _requirement(cursor: Cursor) -> st.Requirement:

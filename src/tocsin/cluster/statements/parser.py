@@ -15,6 +15,7 @@ from tocsin.cluster.statements.lexer import Token, split
 from tocsin.cluster.statements.token_cursor import QUERY_STARTS, RESERVED_COLUMNS, is_word, quote
 from tocsin.errors import ParseError
 from tocsin.sql.script import Script
+from tocsin.wire.feed_name import channel_of
 
 Format = Literal["json", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -224,10 +225,35 @@ class _StatementParser(Definitions):
 
     def _subscribe(self) -> Statement:
         self.expect("TO")
+        if self.at("FEED") and self.peek(1).text != "(":  # else a channel of this name
+            return self._subscribe_feed()
         channel = self.name("the channel")
         args = self.arguments()
         self.expect("ON", hint="name the broker: ON b")
         return st.Subscribe(channel, args, self.name("the broker"))
+
+    def _subscribe_feed(self) -> Statement:
+        """``FEED f [WHERE condition] [ON broker]``: the condition is read when the feed's columns are known."""
+        feed = self._feed()
+        if not self.accept("WHERE"):
+            return st.SubscribeFeed(feed, None, self.name("the broker") if self.accept("ON") else None)
+        last = len(self.tokens) - 2
+        on = last > self.position and is_word(self.tokens[last], "ON")
+        first, end = self.position, last if on else len(self.tokens)
+        if first >= end:
+            self.fail_expected("a condition", hint="leave out WHERE for all publications")
+        start = self.tokens[first].start
+        line, column = self.script.locate(start)
+        where = self.script.text[start : self.tokens[end - 1].end]
+        self.position = end
+        broker = self.name("the broker") if self.accept("ON") else None
+        return st.SubscribeFeed(feed, where, broker, line, column)
+
+    def _source(self) -> str:
+        """A channel, or ``FEED f``."""
+        if self.at("FEED") and self.peek(1).kind in ("word", "quoted") and not self._starts(1, "ON"):
+            return channel_of(self._feed())
+        return self.name("the channel")
 
     def _subscription(self) -> str:
         if self.peek().kind == "number":
@@ -237,7 +263,7 @@ class _StatementParser(Definitions):
     def _unsubscribe(self) -> Statement:
         subscription = self._subscription()
         self.expect("FROM")
-        channel = self.name("the channel")
+        channel = self._source()
         return st.Unsubscribe(subscription, channel, self.name("the broker") if self.accept("ON") else None)
 
     def _change(self) -> Statement:

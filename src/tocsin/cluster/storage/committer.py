@@ -30,6 +30,7 @@ from tocsin.cluster.storage.catalog import (
     IdempotencyKey,
     RemoveSubscription,
 )
+from tocsin.cluster.storage.commit_records import CommitRecords
 from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore, Written
 from tocsin.errors import StorageError, SystemFailure, UserError
@@ -67,7 +68,11 @@ class CommitRequest(Struct, Generic[T], kw_only=True, eq=False):
 
 
 class Committer:
-    """``appended`` is called after each commit with the new head of each dataset that has new records."""
+    """``appended`` is called after each commit with the new head of each dataset that has new records.
+
+    ``followers``: (broker, channel) of the content subscriptions to a dataset. The commit itself notes that they have
+    to be notified, and ``records`` keeps what they get.
+    """
 
     def __init__(
         self,
@@ -75,6 +80,8 @@ class Committer:
         segments: SegmentStore,
         metrics: Metrics,
         appended: Callable[[dict[int, int]], None],
+        followers: Callable[[int], list[tuple[int, int]]] = lambda dataset: [],
+        records: CommitRecords | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.now = now
@@ -82,6 +89,8 @@ class Committer:
         self.segments = segments
         self.metrics = metrics
         self.appended = appended
+        self.followers = followers
+        self.records = records or CommitRecords()
         self.commits = 0
         self.lock = threading.RLock()
         self._queue: queue.SimpleQueue[CommitRequest[Any] | None] = queue.SimpleQueue()
@@ -174,8 +183,9 @@ class Committer:
         alone = group[0].store if group[0].files else None
         if alone is not None:
             for file in group[0].files:
-                more = bool(batch.appends)
-                batch.appends.append(Append(alone.dataset.id, file.path, file.rows, file.bytes, "delta", more))
+                more, size = bool(batch.appends), (file.rows, file.bytes)
+                notify = () if more else tuple(self.followers(alone.dataset.id))
+                batch.appends.append(Append(alone.dataset.id, file.path, *size, notify, "delta", more))
         try:
             for dataset, requests in by_dataset.items():
                 store = requests[0].store
@@ -184,7 +194,8 @@ class Committer:
                 segment = self.segments.write(table, f"datasets/{dataset}")
                 written.append(segment.path)
                 place[dataset] = len(batch.appends)
-                batch.appends.append(Append(dataset, segment.path, segment.rows, segment.bytes))
+                notify = tuple(self.followers(dataset))
+                batch.appends.append(Append(dataset, segment.path, segment.rows, segment.bytes, notify))
                 tables.append((store, table))
             kill_points.hit("commit.segment_written")
             for request in group:
@@ -222,7 +233,9 @@ class Committer:
             if alone is not None:
                 alone.extended(added)
             else:
-                for (store, table), row in zip(tables, added, strict=True):
+                for (store, table), append, row in zip(tables, batch.appends, added, strict=True):
+                    if append.notify:
+                        self.records.keep(append.dataset, row.first, table)
                     store.appended(row, table)
             for request in group:
                 ordinal = heads.get(request.store.dataset.id, 0) if request.store is not None else 0

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from tocsin.cluster.model import Column, Dataset, Segment
 from tocsin.cluster.records import type_ddl
@@ -38,8 +40,18 @@ ORDINAL = "_ordinal"
 DELETED = "_deleted"
 NEW = "_is_new"
 _PLACE = "_place"
+#: Where a row is: file and row.
+PLACE = ("_file_path", "_row_index")
 
 Mode = Literal["all", "new", "marked"]
+
+
+class History(Struct, frozen=True):
+    """The commits up to ``head``: those in base and delta, and one file for each other one."""
+
+    head: int
+    files: tuple[Segment, ...]
+    log: tuple[Segment, ...]
 
 
 class DatasetStore:
@@ -70,6 +82,7 @@ class DatasetStore:
         self._snapshot: DatasetSnapshot | None = None
         self._pins: Counter[str] = Counter()
         self._garbage: set[str] = set()
+        self._stamps: dict[str, tuple[int, int]] = {}  # of files that were verified
         self._frames: dict[str, tuple[object, DataFrame]] = {}
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -115,6 +128,22 @@ class DatasetStore:
                 self._verify(segment, pages=True)
             except Damaged as error:
                 found[segment.path] = error
+        return found
+
+    def replaced(self) -> dict[str, Damaged]:
+        """The damaged ones of files that are other files than before: Spark would read missing columns as nulls
+        without an error."""
+        found = {}
+        for segment in () if self.resident else self.files:
+            stamp = self.store.stamp(segment.path)
+            if stamp is None or self._stamps.get(segment.path) == stamp:
+                continue
+            try:
+                self._verify(segment)
+            except Damaged as error:
+                found[segment.path] = error
+            else:
+                self._stamps[segment.path] = stamp
         return found
 
     def mark(self, damaged: Mapping[str, Damaged]) -> bool:
@@ -192,6 +221,8 @@ class DatasetStore:
             self._garbage.update(removed)
             unused = [path for path in self._garbage if not self._pins[path]]
             self._garbage.difference_update(unused)
+            here = {each.path for each in self.files}
+            self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in here}
         self.store.delete(unused)
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -207,11 +238,32 @@ class DatasetStore:
             return self._snapshot
 
     def release(self, snapshot: DatasetSnapshot) -> None:
+        self._unpin([segment.path for segment in snapshot.files])
+
+    def _unpin(self, paths: Sequence[str]) -> None:
         with self.lock:
-            self._pins.subtract(segment.path for segment in snapshot.files)
+            self._pins.subtract(paths)
             unused = [path for path in self._garbage if self._pins[path] <= 0]
             self._garbage.difference_update(unused)
         self.store.delete(unused)
+
+    @contextmanager
+    def history(self, after: int) -> Iterator[History]:
+        """The files with commits after an ordinal. They stay until the end of the ``with`` block."""
+        with self.lock:
+            files = tuple(segment for segment in self.files if segment.last > after)
+            found = History(self.head, files, tuple(segment for segment in self.log if segment.first > after))
+            paths = [segment.path for segment in (*found.files, *found.log)]
+            self._pins.update(paths)
+        try:
+            yield found
+        finally:
+            self._unpin(paths)
+
+    def read_log(self, segment: Segment) -> pa.Table:
+        """One commit, as it was made."""
+        with self.store.reading(segment.path):
+            return self.store.read(segment.path).cast(self.log_schema)
 
     @property
     def files(self) -> tuple[Segment, ...]:
@@ -240,24 +292,27 @@ class DatasetStore:
             cached = self._frames[kind] = (token, self.scan(runtime, segments))
         return cached[1]
 
-    def scan(self, runtime: SparkRuntime, segments: Sequence[Segment]) -> DataFrame:
+    def scan(self, runtime: SparkRuntime, segments: Sequence[Segment], *, placed: bool = False) -> DataFrame:
+        """As ``frame_of``; ``placed``: with PLACE, in which the rows are in the order of their files."""
         from pyspark.sql import functions as f
 
         columns = list(self.dataset.columns)
         if self.dataset.key and segments[0].kind == "delta":
             columns.append(Column(DELETED, "boolean"))
         # A file of one commit need not have an ordinal: it was written before the commit got one.
-        commits = sorted({segment.first for segment in segments if _plain(segment)})
-        groups = [[segment for segment in segments if not _plain(segment)]]
-        groups += [[segment for segment in segments if _plain(segment) and segment.first == one] for one in commits]
+        commits = sorted({segment.first for segment in segments if whole(segment)})
+        groups = [[segment for segment in segments if not whole(segment)]]
+        groups += [[segment for segment in segments if whole(segment) and segment.first == one] for one in commits]
         frames = []
         for group in groups:
             if group:
-                plain = _plain(group[0])
+                plain = whole(group[0])
                 schema = type_ddl.ddl(columns if plain else [*columns, Column(ORDINAL, "bigint")])
                 frame = runtime.session.read.schema(schema).parquet(*[self.store.uri(each.path) for each in group])
+                if placed:
+                    frame = frame.selectExpr("*", *(f"_metadata.{name[1:]} AS {name}" for name in PLACE))
                 frames.append(frame.withColumn(ORDINAL, f.lit(group[0].first).cast("bigint")) if plain else frame)
-        return reduce(lambda left, right: left.unionAll(right), frames)
+        return reduce(lambda left, right: left.unionByName(right), frames)
 
     def read_files(self, segments: Iterable[Segment]) -> pa.Table:
         """Files as one Arrow table in the columns of ``recent``, by ordinal."""
@@ -269,7 +324,7 @@ class DatasetStore:
             table = self.store.read(segment.path)
             if DELETED in self.log_schema.names and DELETED not in table.column_names:
                 table = table.append_column(DELETED, pa.repeat(pa.scalar(False), table.num_rows))
-            if segment.kind == "log" or _plain(segment):
+            if segment.kind == "log" or whole(segment):
                 return self._numbered(table.select(self.log_schema.names), segment.first)
             return table.select(self.schema.names).cast(self.schema)
 
@@ -349,7 +404,7 @@ def null_refused(column: str) -> TypeMismatch:
     return TypeMismatch(f"column {column!r} must not be null", column=column)
 
 
-def _plain(segment: Segment) -> bool:
+def whole(segment: Segment) -> bool:
     """Whether all rows have one ordinal, and perhaps no column for it."""
     return segment.kind == "delta" and segment.first == segment.last
 

@@ -7,6 +7,7 @@ about 250 MB, most of it for the canonical texts and the dictionary that finds t
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ class SubscriptionTable:
         self._lock = threading.RLock()
         self._by_text: dict[str, int] = {}
         self.argument_bytes = 0  # of all texts
+        self._per_broker: Counter[int] = Counter()
         # Parallel and sorted by id. Set 0 is the empty set of brokers: a removed subscription whose place is not
         # reclaimed yet.
         self._used = 0
@@ -128,6 +130,7 @@ class SubscriptionTable:
             for id, text, brokers in rows:
                 ids.append(id)
                 sets.append(self._set_number(frozenset(brokers)))
+                self._per_broker.update(brokers)
                 self._text.append(text)
                 self._by_text[text] = id
             self.argument_bytes = sum(map(size_of, self._text))
@@ -149,10 +152,13 @@ class SubscriptionTable:
                 if known is not None:
                     raise ValueError(f"subscription {known} has these arguments already")
                 self._insert(id, canonical, frozenset((broker,)))
+                self._per_broker[broker] += 1
             elif self._set[at] == 0 or self._text[at] != canonical:
                 raise ValueError(f"subscription {id} was used for other arguments")
             else:
-                self._set[at] = self._set_number(self._sets[self._set[at]] | {broker})
+                before = self._sets[self._set[at]]
+                self._set[at] = self._set_number(before | {broker})
+                self._per_broker[broker] += broker not in before
 
     def discard(self, id: int, broker: int | None) -> bool:
         """Remove ``broker`` (None: all brokers) from the subscription; return whether it had it."""
@@ -165,6 +171,7 @@ class SubscriptionTable:
             if after == before:
                 return False
             self._set[at] = self._set_number(after)
+            self._per_broker.subtract(before - after)
             if not after:
                 del self._by_text[self._text[at]]
                 self.argument_bytes -= size_of(self._text[at])
@@ -277,6 +284,11 @@ class SubscriptionTable:
             member = np.array([broker in brokers for brokers in self._sets])
             ids: Ids = self._ids[: self._used][member[self._set[: self._used]]]
             return ids
+
+    def all_brokers(self) -> list[int]:
+        """Those that have a subscription, in order."""
+        with self._lock:
+            return sorted(broker for broker, count in self._per_broker.items() if count)
 
     def live(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which of these subscriptions exist."""

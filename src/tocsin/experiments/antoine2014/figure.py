@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.experiments.antoine2014.network import mean_loads
-from tocsin.experiments.antoine2014.runs import Runs
+from tocsin.experiments.antoine2014.runs import Job, Runs, Variant
 from tocsin.experiments.chart import Chart, Panel, Series
 from tocsin.experiments.outcome import Check, Outcome, Spread
 
@@ -18,7 +18,7 @@ COLUMNS = ["variant", "relative standard deviation, %", "peers with data", "larg
 
 @dataclass(frozen=True)
 class Figure:
-    """``variants``: names of runs. Figures without any make their outcome by themselves (``whole``)."""
+    """``variants``: names of runs. Figures without any make their outcome from ``others`` by themselves (``whole``)."""
 
     id: str
     title: str
@@ -27,6 +27,12 @@ class Figure:
     checks: Callable[[Runs], list[Check]] = lambda runs: []
     remarks: tuple[str, ...] = ()
     whole: Callable[[Runs, Figure], Outcome] | None = None
+    others: tuple[Job, ...] = ()
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What its outcome is made from, for each seed."""
+        return [*map(Variant, self.variants), *self.others]
 
     def outcome(self, runs: Runs) -> Outcome:
         if self.whole is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tocsin.experiments.antoine2014 import p2, pt1, pt2
 from tocsin.experiments.antoine2014.figure import Figure
-from tocsin.overlay.balancing.strategies import STRATEGIES
+from tocsin.experiments.antoine2014.runs import Job
 
 FIGURES: dict[str, Figure] = {each.FIGURE.id: each.FIGURE for each in (p2, pt1, pt2)}
 TITLE = "Antoine et al. 2014: figure 2 and tables 1 and 2, again"
@@ -18,7 +18,6 @@ INTRO = (
 )
 
 
-def steps(wanted: Sequence[Figure]) -> int:
-    """Runs of each seed, for the progress of a command."""
-    names = {name for figure in wanted for name in figure.variants}
-    return len(names) + (len(STRATEGIES) + 1 if pt2.FIGURE in wanted else 0)
+def jobs(wanted: Sequence[Figure]) -> list[Job]:
+    """What these figures are made from, for each seed, each once."""
+    return list(dict.fromkeys(job for figure in wanted for job in figure.jobs))

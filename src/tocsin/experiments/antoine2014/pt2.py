@@ -89,14 +89,35 @@ class Comparison:
         return [self.name, self.criterion, *map(str, (self.before, self.after, self.mails, self.carried))]
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A strategy with one seed: the deviations without and with it, what hosts sent, items carried, the criterion."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, runs: Runs, seed: int) -> tuple[float, float, float, float, str]:
+        result, carried, criterion = balanced(self.name, runs, seed)
+        bare = without(self.name, runs, seed)
+        return bare.deviation, result.deviation, float(result.mails), float(carried), criterion
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """With one seed, what is wrong after each exchange of a component."""
+
+    def __str__(self) -> str:
+        return "exchanged components"
+
+    def __call__(self, runs: Runs, seed: int) -> list[str]:
+        return [f"{swap}: {trouble}" for swap in all_swaps() for trouble in attempt(swap, seed)]
+
+
 def compare(name: str, runs: Runs) -> Comparison:
-    found, criterion = [], ""
-    for seed in runs.seeds:
-        runs.progress(name, seed, False)
-        result, carried, criterion = balanced(name, runs, seed)
-        found.append((without(name, runs, seed).deviation, result.deviation, float(result.mails), float(carried)))
-        runs.progress(name, seed, True)
-    return Comparison(name, criterion, *(Spread(values) for values in zip(*found, strict=True)))
+    *values, criteria = zip(*(runs.one(Compared(name), seed) for seed in runs.seeds), strict=True)
+    return Comparison(name, criteria[0], *map(Spread, values))
 
 
 def outcome(runs: Runs, figure: Figure) -> Outcome:
@@ -113,15 +134,10 @@ def outcome(runs: Runs, figure: Figure) -> Outcome:
 
 
 def exchanged(runs: Runs) -> Check:
-    swaps, holds, wrong = all_swaps(), [], []
-    for seed in runs.seeds:
-        runs.progress("exchanged components", seed, False)
-        found = [(swap, trouble) for swap in swaps for trouble in attempt(swap, seed)]
-        wrong += [f"{swap}: {trouble}" for swap, trouble in found]
-        holds.append(not found)
-        runs.progress("exchanged components", seed, True)
+    wrong = [runs.one(Exchanged(), seed) for seed in runs.seeds]
     says = "with any component exchanged, no item is lost, each key has one owner, and every session ends"
-    return Check(says, "; ".join(wrong[:3]) or f"{len(swaps)} exchanges", tuple(holds))
+    found = "; ".join([each for one in wrong for each in one][:3]) or f"{len(all_swaps())} exchanges"
+    return Check(says, found, tuple(not each for each in wrong))
 
 
 def short() -> Check:
@@ -149,4 +165,5 @@ FIGURE = Figure(
     "the strategies of Rao, Gupta, Bharambe, Byers and EventCloud are made of the same components, and changing one "
     "does not touch the others",
     whole=outcome,
+    others=(*map(Compared, STRATEGIES), Exchanged()),
 )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from tocsin.overlay.keyspace import events as ev
 from tocsin.overlay.keyspace import messages as ms
 from tocsin.overlay.keyspace.chord.choices import Choices
@@ -19,6 +21,9 @@ from tocsin.overlay.keyspace.model.order import closeness
 from tocsin.overlay.keyspace.model.settings import Settings
 from tocsin.overlay.keyspace.overlay import Overlay
 from tocsin.overlay.keyspace.requests import Answered, Requests
+
+#: Hosts without members that pass a route on to one another, until one has a member.
+WALK = 16
 
 
 class Peer:
@@ -81,8 +86,8 @@ class Peer:
 
     def _received(self, event: ev.Received) -> None:
         message = event.message
-        # A host that begins a route may just ask, and not be part of the overlay.
-        if not isinstance(message, ms.Route) or message.hops:
+        # A host that sends a route to no particular member may not be part of the overlay.
+        if not isinstance(message, ms.Route) or message.member:
             self.context.met(event.source)
         if isinstance(message, ms.Reply):
             self.requests.answered(message)
@@ -124,6 +129,8 @@ class Peer:
             member.route(route, respond)
         elif mirror is not None:
             mirror.route(route, respond)
+        elif not route.member and route.hops < WALK and (host := self.context.someone()) is not None:
+            self.context.send(host, structs.replace(route, hops=route.hops + 1))
 
     def _nearest(self, ring: str, point: Point) -> Member | None:
         members = self.membership.of(ring)

@@ -54,7 +54,7 @@ class Ring:
         if not isinstance(answer, Described):
             self.drop(first)
             if isinstance(answer, Gone):
-                self._append(answer.successors)
+                self.extend(answer.successors)
             self.stabilise()
             return
         if self.successors and self.successors[0].id == first.id:
@@ -132,7 +132,7 @@ class Ring:
         if not self.successors or between(self.me, it, self.successors[0]):
             known = list(self.successors)
             self._follow(answer)
-            self._append(known)
+            self.extend(known)
             self.notify(it)
         if self.predecessor is None or between(self.predecessor, it, self.me):
             self.predecessor = it
@@ -153,7 +153,8 @@ class Ring:
         after = [each for each in answer.successors if between(first, each, self.me)]
         self.successors = self.enough([first, *clockwise(first, after)])
 
-    def _append(self, contacts: list[Contact] | tuple[Contact, ...]) -> None:
+    def extend(self, contacts: list[Contact] | tuple[Contact, ...]) -> None:
+        """More successors, after the first one."""
         first = self.successors[0] if self.successors else None
         more = [each for each in contacts if first is None or between(first, each, self.me)]
         self.successors = self.enough(clockwise(self.me, [*self.successors, *more]))

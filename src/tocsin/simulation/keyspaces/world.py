@@ -112,18 +112,24 @@ class World:
             self.store(ring, item)
 
     def store(self, ring: str, item: Item) -> None:
+        before = self.hosts(ring)
+
         def done(body: Any) -> None:
             if isinstance(body, ms.Stored):
                 self.stored[ring, item.id] = item
-                self.confirmed(ring, item)
+                self.confirmed(ring, item, before)
 
         self.request(ring, item.point, ms.Put((item,)), done)
 
-    def confirmed(self, ring: str, item: Item) -> None:
-        """As long as no machine and no link has failed, an item is confirmed only when it has all its copies."""
-        members = self.members(ring)
-        enough = min(self.scenario.settings.copies, len({each.me.host for each in members if not each.leaving}))
-        found = len({each.me.host for each in members if item.id in each.store.items})
+    def hosts(self, ring: str) -> set[str]:
+        return {each.me.host for each in self.members(ring) if not each.leaving}
+
+    def confirmed(self, ring: str, item: Item, before: set[str]) -> None:
+        """As long as no machine and no link has failed, an item is confirmed only when it has all its copies.
+
+        ``before``: the hosts when it was sent. A host that joins while the confirmation is under way is too late."""
+        enough = min(self.scenario.settings.copies, len(self.hosts(ring) & before))
+        found = len({each.me.host for each in self.members(ring) if item.id in each.store.items})
         if not self.disturbed and self.clock.now > SETTLED and found < enough:
             self.broken.append(f"{item.id} was confirmed with {found} of {enough} copies")
 

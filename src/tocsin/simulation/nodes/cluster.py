@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from tocsin.broker.core.events import Line, Notified
+from tocsin.broker.core.events import FeedColumn, Line, Notified
 from tocsin.broker.core.instructions import Publish
 from tocsin.broker.upstream.effects import Refused
 from tocsin.broker.upstream.protocol import PAGE as SUBSCRIPTIONS
-from tocsin.broker.upstream.protocol import ChannelState
+from tocsin.broker.upstream.protocol import ChannelState, SubscribeAnswer
 from tocsin.cluster.model import Broker, OutboxEntry
 from tocsin.errors import NotFound, TocsinError
+from tocsin.simulation.feed_scenario import COLUMNS, LARGE, encode, found_by, records_of
 from tocsin.simulation.identity.people import CONDITIONS, Rule
 from tocsin.simulation.network.network import Network
 from tocsin.simulation.network.node import Node
@@ -70,6 +71,7 @@ class DataCluster(Node):
             push=workload.push,
             retention=workload.retention,
             accepts=lambda args: args[0] in workload.size,
+            feed=workload.feed,
         )
         if workload.name in self.rules:
             self.allow(workload.name, self.rules[workload.name])
@@ -93,10 +95,27 @@ class DataCluster(Node):
             self.later(0.05, self.execute, channel, everything)
             return
         workload = self.workloads[channel.name]
+        if channel.feed:
+            self._append(channel, workload, everything)
+            return
         chance = 1.0 if everything else workload.chance
         kinds = [kind for kind in workload.size if self.rng.random() < chance]
         self.data.begin(channel)
         self.later(self.rng.uniform(*DURATION), self._commit, channel, kinds, self.clock.now)
+
+    def _append(self, channel: Channel, workload: ChannelPlan, everything: bool) -> None:
+        """A commit of a feed's dataset, at once."""
+        records = records_of(self.rng, channel.last + 1, max(workload.size.values()), everything)
+        sent = None if self.rng.random() < LARGE else [encode(each) for each in records]
+        execution = self.data.append(channel, sent, found_by(workload, records), self.clock.now)
+        if self.trace:
+            self.trace.say(self.name, f"commit {channel.name}/{execution.number} of {len(records)} records")
+        self._notify_of(channel, execution.number)
+
+    def _notify_of(self, channel: Channel, number: int) -> None:
+        entries = [entry for entry in self.data.outbox if (entry.channel, entry.execution) == (channel.id, number)]
+        ids = {broker.id: broker.name for broker in self.data.brokers.values()}
+        self.notifier.wake(ids[entry.broker] for entry in entries)
 
     def _commit(self, channel: Channel, kinds: list[str], started: float) -> None:
         number, sizes = channel.last + 1, self.workloads[channel.name].size
@@ -107,16 +126,15 @@ class DataCluster(Node):
         if self.trace:
             what = ", ".join(f"{channel.name}({self.names[id][1]})#{id}" for id in execution.stored)
             self.trace.say(self.name, f"execution {channel.name}/{number} found something for {what}")
-        entries = [entry for entry in self.data.outbox if (entry.channel, entry.execution) == (channel.id, number)]
-        ids = {broker.id: broker.name for broker in self.data.brokers.values()}
-        self.notifier.wake(ids[entry.broker] for entry in entries)
+        self._notify_of(channel, number)
 
     def message(self, broker: Broker, entry: OutboxEntry) -> bytes | None:
         found = self.data.message(broker, entry)
         if found is None:
             return None
         results = None if found.results is None else lines(found.results)
-        return msgspec.json.encode(Notified(found.channel, found.execution, results, found.epoch))
+        records = None if found.records is None else [Raw(record) for record in found.records]
+        return msgspec.json.encode(Notified(found.channel, found.execution, results, found.epoch, records))
 
     def _expire(self) -> None:
         self.later(1.0, self._expire)
@@ -162,18 +180,18 @@ class DataCluster(Node):
 
     def list_channels(self) -> list[ChannelState]:
         channels = self.data.channels.values()
-        return [ChannelState(each.name, Position(each.epoch, each.last)) for each in channels]
+        return [ChannelState(each.name, Position(each.epoch, each.last), columns_of(each)) for each in channels]
 
     def list_subscriptions(self, name: str, broker: str, after: int) -> list[tuple[int, list[Any]]]:
         found = self.data.subscriptions(name, broker, after, SUBSCRIPTIONS)
         return [(each.id, msgspec.json.decode(each.args)) for each in found]
 
-    def subscribe(self, name: str, broker: str, args: list[Any]) -> tuple[list[int], Position]:
+    def subscribe(self, name: str, broker: str, args: list[Any]) -> SubscribeAnswer:
         ids = self.data.subscribe(name, broker, args)
         channel = self.data.channel(name)
         for id, each in zip(ids, args, strict=True):
             self.names[id] = (channel, str(each[0]))
-        return ids, Position(channel.epoch, channel.last)
+        return SubscribeAnswer(list(ids), Position(channel.epoch, channel.last), columns_of(channel))
 
     def begins_after(self, id: int) -> int | None:
         """The execution after which it begins; None while one is under way that has not seen it."""
@@ -192,6 +210,10 @@ class DataCluster(Node):
     def results(self, name: str, subscription: int, after: int, same_as: int | None) -> tuple[list[Line], bool]:
         found = self.data.results(name, subscription, after, PAGE, strict=True, same_as=same_as)
         return lines(found), len(found) == PAGE
+
+
+def columns_of(channel: Channel) -> tuple[FeedColumn, ...]:
+    return COLUMNS if channel.feed else ()
 
 
 def lines(results: list[Result]) -> list[Line]:

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from tocsin.broker.core.events import Args, Line, Peer
+from tocsin.broker.core.events import Args, FeedColumn, Line, Peer
 from tocsin.broker.core.model.cache import Recent
+from tocsin.broker.core.model.matcher import Matcher
 from tocsin.broker.core.model.rate import Rate
+from tocsin.identity.grants import Policy, Principal
 from tocsin.wire.messages import Gap, Subscribe, encode, notify_template
 from tocsin.wire.position import Position
 
@@ -32,12 +34,13 @@ class DurableRequest(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """Asks for it on a connection."""
+    """Asks for it on a connection. ``permit``: the grants and the principal by which it is allowed."""
 
     peer: Peer
     request: Subscribe
     user: str | None = None
     size: int = 0
+    permit: tuple[Policy | None, Principal | None] = (None, None)
 
 
 class PreviousIds(NamedTuple):
@@ -79,6 +82,7 @@ class Channel(Struct, eq=False):
     argument_bytes: int = 0  # of all BE subscriptions, in each spelling
     restoring: dict[str, int] = {}  # by user: durable subscriptions that the data cluster has not confirmed yet
     deferred: dict[BESubscription, None] = {}  # confirmed, with requests of users whose subscriptions are restored
+    matcher: Matcher | None = None  # of a feed
 
     def __post_init__(self) -> None:
         self.spell(self.name)
@@ -91,6 +95,20 @@ class Channel(Struct, eq=False):
         left = self.restoring.pop(user) - 1
         if left:
             self.restoring[user] = left
+
+    def match_columns(self, columns: tuple[FeedColumn, ...]) -> None:
+        """A feed has these; any other channel has none."""
+        if columns and self.matcher is None:
+            self.matcher = Matcher(columns)
+
+    def add(self, subscription: BESubscription) -> None:
+        self.be_subscriptions[subscription.id] = subscription
+        if self.matcher is not None:
+            subscription.warnings = self.matcher.add(subscription.id, subscription.args)
+
+    def remove(self, subscription: BESubscription) -> None:
+        if self.be_subscriptions.pop(subscription.id, None) is not None and self.matcher is not None:
+            self.matcher.remove(subscription.id)
 
     def position(self, execution: int) -> Position:
         return Position(self.epoch, execution)
@@ -124,6 +142,7 @@ class BESubscription(Struct, eq=False):
     previous: dict[Peer, PreviousIds] = {}
     users: dict[str, dict[int, int]] = {}  # its durable users; previous ids, each with its last execution
     fetching: bool = False
+    warnings: tuple[str, ...] = ()  # about its condition
     reported: float = -1.0  # λ in bytes, as the coordinator knows it
 
     @property
@@ -139,9 +158,22 @@ class BESubscription(Struct, eq=False):
     def message(self, line: Line) -> bytes:
         """For its subscribers."""
         execution = line.execution
-        if line.gap:
+        if line.gap and line.before is None:
             return encode(Gap(self.id, execution - 1, execution + 1, line.gap))
         return self.channel.template % (self.id, execution, line.rows, line.results)
+
+    def messages(self, lines: list[Line]) -> tuple[bytes, ...]:
+        """Of several executions. A gap is announced before the first of those that may be incomplete."""
+        out: list[bytes] = []
+        announced = False
+        for line in lines:
+            if line.before is not None and not announced:
+                next = line.execution if line.rows else line.execution + 1
+                out.append(encode(Gap(self.id, line.before, next, line.gap)))
+            announced = line.before is not None
+            if line.rows or not announced:
+                out.append(self.message(line))
+        return tuple(out)
 
     def targets(self) -> Audience:
         if self.audience is None:

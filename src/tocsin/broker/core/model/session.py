@@ -15,7 +15,8 @@ LIVE = -1
 
 
 class Session(Struct, eq=False):
-    """``subscriptions`` maps a BE subscription to LIVE, or to the last execution that was sent."""
+    """``subscriptions`` maps a BE subscription to LIVE, or to the last execution that was sent. ``alone``: the one
+    audience of what only this peer gets."""
 
     peer: Peer
     address: str
@@ -35,3 +36,7 @@ class Session(Struct, eq=False):
     queued: list[FromClient] | None = None  # received while its token is being looked up
     queued_bytes: int = 0
     alternatives: dict[str, str] | None = None  # as the client knows them
+    alone: tuple[Peer, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.alone = (self.peer,)

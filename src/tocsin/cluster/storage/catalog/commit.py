@@ -20,12 +20,16 @@ IDS = 500
 
 class Append(Struct, frozen=True):
     """A written segment file that becomes the next ordinal of ``dataset``; with ``more``, a further file of the
-    ordinal of the append before it."""
+    ordinal of the append before it.
+
+    ``notify``: (broker, channel of a feed) for each broker with content subscriptions to its records.
+    """
 
     dataset: int
     path: str
     rows: int
     bytes: int
+    notify: tuple[tuple[int, int], ...] = ()
     kind: Literal["log", "delta"] = "log"
     more: bool = False
 
@@ -107,7 +111,21 @@ def _append(session: Session, batch: Commit) -> list[int]:
         segments.append((append.dataset, ordinal, ordinal, append.kind, checked_text(append.path), *size))
     if session.insert("segments", SEGMENT, segments) != len(segments):
         raise Conflict("a segment with one of these paths was committed before")
+    entries = [
+        (*pair, ordinal) for append, ordinal in zip(batch.appends, ordinals, strict=True) for pair in append.notify
+    ]
+    if entries:
+        to_notify(session, entries)
     return ordinals
+
+
+def to_notify(session: Session, entries: Iterable[tuple[int, int, int]]) -> None:
+    """Outbox entries: (broker, channel, execution). Brokers and channels that no longer exist are left out."""
+    sql = (
+        "INSERT INTO outbox (broker, channel, execution) SELECT b.id, c.id, ? FROM definitions b, definitions c "
+        "WHERE b.kind = 'broker' AND b.id = ? AND c.kind = 'channel' AND c.id = ?"
+    )
+    session.each(sql, [(execution, broker, channel) for broker, channel, execution in entries])
 
 
 def _keys(session: Session, batch: Commit, ordinals: list[int]) -> None:

@@ -38,6 +38,7 @@ from tocsin.cluster.storage.catalog.commit import (
     key_of,
     kind_of,
     marks,
+    to_notify,
 )
 from tocsin.database import Database, Session
 from tocsin.errors import AlreadyExists, Conflict, NotFound, StorageError
@@ -330,12 +331,8 @@ class Catalog:
             checked_text(execution.path or "")
             session.insert("executions", EXECUTION, [msgspec.structs.astuple(execution)])
             self._advance(session, execution.channel, positions)
-            notify = (
-                "INSERT INTO outbox (broker, channel, execution) "
-                "SELECT id, ?, ? FROM definitions WHERE kind = 'broker' AND id = ?"
-            )
-            rows = [(execution.channel, execution.number, broker) for broker in sorted(set(brokers))]
-            session.each(notify, rows)
+            own_brokers = sorted(set(brokers))
+            to_notify(session, [(broker, execution.channel, execution.number) for broker in own_brokers])
 
     def positions(self, channel: int) -> dict[int, int]:
         """Dataset id -> the ordinal up to which the channel has read it."""

@@ -12,7 +12,20 @@ from itertools import islice
 from typing import Any
 
 from tocsin.overlay.keyspace.items.store import Store
-from tocsin.overlay.keyspace.messages import Copied, Copy, Described, Differs, Find, Put, Route, Same, Stored, Sync
+from tocsin.overlay.keyspace.messages import (
+    Copied,
+    Copy,
+    Describe,
+    Described,
+    Differs,
+    Find,
+    Gone,
+    Put,
+    Route,
+    Same,
+    Stored,
+    Sync,
+)
 from tocsin.overlay.keyspace.model.contact import Contact, Region
 from tocsin.overlay.keyspace.model.item import Item, belongs
 from tocsin.overlay.keyspace.model.order import KeyOrder
@@ -35,13 +48,17 @@ class Replication:
 
     @property
     def targets(self) -> list[Contact]:
+        return [*self._holders, *self.mirrors.values()]
+
+    @property
+    def _holders(self) -> list[Contact]:
         """Members on different hosts, for a host may fail with all its members."""
         ring = self.ring
         found: dict[str, Contact] = {}
         for each in ring.successors:
             if each.host != ring.me.host and len(found) < ring.context.settings.copies - 1:
                 found.setdefault(each.host, each)
-        return [*found.values(), *self.mirrors.values()]
+        return list(found.values())
 
     # -- as owner
 
@@ -49,6 +66,38 @@ class Replication:
         """``done(True)`` when all copies are made."""
         items = tuple(items)
         self.store.merge(items)
+        self._survey(partial(self._copy, items, done))
+
+    def _survey(self, then: Callable[[], None]) -> None:
+        """A ring with too few hosts may have grown beside a member that this one hears of a period later: it asks."""
+        ring, asked, waiting = self.ring, {self.ring.me.id}, 0
+
+        def explore(contacts: Iterable[Contact]) -> None:
+            nonlocal waiting
+            short = len(self._holders) < ring.context.settings.copies - 1
+            unasked = {each.id: each for each in contacts if short and each.id not in asked}
+            asked.update(unasked)
+            waiting += len(unasked)
+            for each in unasked.values():
+                ring.ask(each, Describe(), heard)
+            if not waiting:
+                then()
+
+        def heard(answer: Any, hops: int) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if isinstance(answer, Described):
+                ring.adopt(answer)
+            contacts = answer.successors if isinstance(answer, Described | Gone) else ()
+            ring.extend(contacts)
+            explore((*contacts, *ring.successors))
+
+        explore(ring.successors)
+
+    def _copy(self, items: tuple[Item, ...], done: Callable[[bool], None]) -> None:
+        if any(each.span is None and not belongs(self.order, self.ring.region, each) for each in items):
+            done(False)  # the owner is a member that it has just met
+            return
         targets = self.targets
         if not targets:
             done(True)

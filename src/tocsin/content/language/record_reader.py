@@ -1,0 +1,17 @@
+"""Reads a feed's records, which are JSON objects, as publications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from tocsin.content.language.attributes import Attributes
+
+
+def record_reader(attributes: Attributes) -> Callable[[bytes], dict[str, Any]]:
+    """Numbers keep all their digits where an attribute needs them."""
+    exact = any(attribute.domain.type.startswith("decimal") for attribute in attributes)
+    return msgspec.json.Decoder(dict[str, Any], float_hook=Decimal if exact else None).decode

@@ -1,0 +1,235 @@
+"""Content subscriptions in the broker's state machine: the records of a commit are matched here, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from broker_harness import BrokerHarness, at
+from msgspec import Raw
+
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as do
+from tocsin.broker.core.events import FeedColumn, Line
+from tocsin.wire import messages as wire
+
+FEED = "feed:Alarms"
+COLUMNS = (FeedColumn("kind", "string"), FeedColumn("severity", "int"), FeedColumn("cost", "decimal(20,2)"))
+FIRE, BAD = "kind = 'fire'", "severity >= 3"
+
+
+def record(kind: str, severity: int) -> Raw:
+    return Raw(b'{"kind":"%b","severity":%d}' % (kind.encode(), severity))
+
+
+@pytest.fixture
+def broker() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.open("p", "q")
+    return harness
+
+
+def subscribe(
+    broker: BrokerHarness, peer: str, where: str, id: int, position: int = 0, after: int | None = None
+) -> Any:
+    """Subscribes, answers for the data cluster if it was asked, and returns what the peer was sent."""
+    broker.say(peer, wire.Subscribe(1, FEED, [where], after))
+    if broker.did(do.Subscribe):
+        broker.handle(ev.Subscribed(FEED, [id], at(position), COLUMNS))
+    return broker.took(peer)
+
+
+def commit(broker: BrokerHarness, number: int, *records: Raw) -> list[do.Instruction]:
+    return broker.handle(ev.Notified(FEED, number, records=list(records)))
+
+
+def got(broker: BrokerHarness, peer: str) -> list[tuple[int, int, list[Any]]]:
+    found = broker.took(peer)
+    return [(each.subscription, each.execution, each.results) for each in found if isinstance(each, wire.Notify)]
+
+
+def test_a_record_goes_to_the_subscriptions_whose_condition_it_meets(broker):
+    subscribe(broker, "p", FIRE, 7)
+    subscribe(broker, "q", BAD, 8)
+    commit(broker, 1, record("fire", 1), record("flood", 5), record("fire", 4))
+    fire, flood, both = (
+        {"kind": "fire", "severity": 1},
+        {"kind": "flood", "severity": 5},
+        {"kind": "fire", "severity": 4},
+    )
+    assert got(broker, "p") == [(7, 1, [fire, both])]
+    assert got(broker, "q") == [(8, 1, [flood, both])]
+
+
+def test_a_commit_without_a_match_is_delivered_to_no_subscriber_and_counts(broker):
+    subscribe(broker, "p", FIRE, 7)
+    assert commit(broker, 1, record("flood", 1)) == []
+    (subscribed,) = subscribe(broker, "q", FIRE, 7)
+    assert subscribed.after == 1
+
+
+def test_the_bytes_of_a_record_pass_as_they_came_and_go_once_to_all_subscribers(broker):
+    subscribe(broker, "p", FIRE, 7)
+    subscribe(broker, "q", FIRE, 7)
+    odd = Raw(b'{ "kind" : "fire",  "severity": 4, "cost": 123456789012345678.10 }')
+    (send,) = commit(broker, 1, odd)
+    assert isinstance(send, do.Send) and send.peers == ("p", "q")
+    assert bytes(odd) in send.messages[0]
+
+
+def test_a_decimal_is_compared_with_all_its_digits(broker):
+    subscribe(broker, "p", "cost > 123456789012345678.09", 7)
+    commit(broker, 1, Raw(b'{"cost":123456789012345678.10}'), Raw(b'{"cost":123456789012345678.09}'))
+    ((_, _, results),) = got(broker, "p")
+    assert len(results) == 1
+
+
+def test_a_repeated_commit_is_ignored(broker):
+    subscribe(broker, "p", FIRE, 7)
+    commit(broker, 1, record("fire", 1))
+    broker.took("p")
+    assert commit(broker, 1, record("fire", 1)) == []
+
+
+def test_commits_up_to_the_confirmed_position_are_not_delivered(broker):
+    subscribe(broker, "p", FIRE, 7, position=3)
+    commit(broker, 3, record("fire", 1))
+    commit(broker, 4, record("fire", 2))
+    assert [execution for _, execution, _ in got(broker, "p")] == [4]
+
+
+def test_a_commit_before_the_answer_of_the_data_cluster_is_before_the_subscription(broker):
+    """Nothing between what is confirmed and what is delivered."""
+    broker.say("p", wire.Subscribe(1, FEED, [FIRE]))
+    commit(broker, 5, record("fire", 1))
+    broker.handle(ev.Subscribed(FEED, [7], at(4), COLUMNS))
+    (subscribed,) = broker.took("p")
+    assert subscribed.after == 5
+    commit(broker, 6, record("fire", 1))
+    assert [execution for _, execution, _ in got(broker, "p")] == [6]
+
+
+def test_a_subscriber_that_resumes_is_replayed_by_its_condition_under_any_id(broker):
+    subscribe(broker, "p", FIRE, 7, position=9)
+    broker.say("q", wire.Subscribe(1, FEED, [FIRE], 4, subscription=3))
+    (fetch,) = broker.did(do.Fetch)
+    assert (fetch.channel, fetch.subscription, fetch.position, fetch.same_as) == (FEED, 7, at(4), None)
+    broker.handle(ev.Fetched(fetch.job, [Line(7, 6, 1, Raw(b"[1]")), Line(7, 9, 1, Raw(b"[2]"))]))
+    assert [execution for _, execution, _ in got(broker, "q")] == [6, 9]
+    commit(broker, 10, record("fire", 1))
+    assert [execution for _, execution, _ in got(broker, "q")] == [10]
+
+
+def test_what_is_left_after_a_compaction_follows_the_gap(broker):
+    subscribe(broker, "p", FIRE, 7, position=9)
+    broker.say("q", wire.Subscribe(1, FEED, [FIRE], 2))
+    (fetch,) = broker.did(do.Fetch)
+    left = [
+        Line(7, 4, 1, Raw(b"[1]"), "compacted", 2),
+        Line(7, 6, 1, Raw(b"[2]"), "compacted", 4),
+        Line(7, 8, 0, Raw(b"[]"), "compacted", 6),
+        Line(7, 9, 1, Raw(b"[3]")),
+    ]
+    broker.handle(ev.Fetched(fetch.job, left))
+    found = [each for each in broker.took("q") if not isinstance(each, wire.Subscribed)]
+    assert found == [
+        wire.Gap(7, 2, 4, "compacted"),
+        wire.Notify(FEED, 7, 4, 1, [1]),
+        wire.Notify(FEED, 7, 6, 1, [2]),
+        wire.Notify(FEED, 7, 9, 1, [3]),
+        wire.Live(7, 9),
+    ]
+
+
+def test_a_compacted_history_without_anything_left_is_a_gap(broker):
+    subscribe(broker, "p", FIRE, 7, position=9)
+    broker.say("q", wire.Subscribe(1, FEED, [FIRE], 2))
+    (fetch,) = broker.did(do.Fetch)
+    broker.handle(ev.Fetched(fetch.job, [Line(7, 9, 0, Raw(b"[]"), "compacted", 2)]))
+    assert wire.Gap(7, 2, 10, "compacted") in broker.took("q")
+
+
+def test_a_commit_that_comes_without_records_is_pulled_and_then_fetched(broker):
+    """The data cluster does not store what a broker gets of a commit: it refuses the pull."""
+    subscribe(broker, "p", FIRE, 7)
+    broker.handle(ev.Notified(FEED, 1))
+    assert broker.did(do.Pull) == [do.Pull(FEED, at(1))]
+    broker.handle(ev.Missed({FEED: at(1)}))
+    broker.handle(ev.Pulled(FEED, at(1), []))
+    (fetch,) = broker.did(do.Fetch)
+    assert fetch.position == at(0)
+    broker.handle(ev.Fetched(fetch.job, [Line(7, 1, 1, Raw(b"[1]"))]))
+    assert got(broker, "p") == [(7, 1, [1])]
+    commit(broker, 2, record("fire", 1))
+    assert [execution for _, execution, _ in got(broker, "p")] == [2]
+
+
+def test_a_lagging_subscriber_resumes_where_it_was(broker):
+    subscribe(broker, "p", FIRE, 7)
+    commit(broker, 1, record("fire", 1))
+    broker.handle(ev.Congested("p"))
+    commit(broker, 2, record("fire", 2))
+    assert [execution for _, execution, _ in got(broker, "p")] == [1]
+    broker.handle(ev.Drained("p"))
+    assert [execution for _, execution, _ in got(broker, "p")] == [2]
+
+
+def test_the_conditions_of_before_a_restart_are_matched_again(broker):
+    broker.handle(ev.Recovered(FEED, [(7, [FIRE])], at(3), COLUMNS))
+    subscribe(broker, "p", FIRE, 0)
+    commit(broker, 4, record("fire", 1))
+    assert [(id, execution) for id, execution, _ in got(broker, "p")] == [(7, 4)]
+
+
+def test_a_subscription_without_subscribers_leaves_the_index_when_it_expires(broker):
+    subscribe(broker, "p", FIRE, 7)
+    subscribe(broker, "q", BAD, 8)
+    broker.close("p")
+    broker.tick(broker.state.config.grace + 1.0)
+    assert broker.did(do.Unsubscribe) == [do.Unsubscribe(FEED, [7])]
+    channel = broker.state.be_subscriptions.channels[FEED.lower()]
+    assert len(channel.matcher.index) == 1
+    broker.handle(ev.Unsubscribed(FEED))
+    subscribe(broker, "q", "kind = 'flood'", 9)
+    commit(broker, 1, record("flood", 1))
+    assert [id for id, _, _ in got(broker, "q")] == [9]
+
+
+def test_a_feed_that_is_connected_to_another_dataset_has_other_columns(broker):
+    broker.say("p", wire.Subscribe(1, FEED, [FIRE]))
+    broker.handle(ev.Subscribed(FEED, [7], at(1, epoch=1), COLUMNS))
+    broker.handle(ev.Dropped(FEED, 1))
+    assert [each.code for each in broker.took("p") if isinstance(each, wire.Ended)] == ["not_found"]
+    broker.say("p", wire.Subscribe(2, FEED, ["size > 1"]))
+    broker.handle(ev.Subscribed(FEED, [9], at(1, epoch=2), (FeedColumn("size", "int"),)))
+    broker.handle(ev.Notified(FEED, 2, epoch=2, records=[Raw(b'{"size":2}')]))
+    assert got(broker, "p") == [(9, 2, [{"size": 2}])]
+
+
+def test_a_condition_that_is_never_true_is_accepted_with_a_warning(broker):
+    (subscribed,) = subscribe(broker, "p", "severity > 3 AND severity < 2", 7)
+    assert subscribed.warnings == ["this condition is never true: no publication can match it"]
+    assert commit(broker, 1, record("fire", 1)) == []
+
+
+def test_a_condition_over_the_limit_of_arguments_is_refused_here(broker):
+    (refused,) = subscribe(broker, "p", " OR ".join(["severity = 1"] * 10_000), 7)
+    assert refused.code == "limit_exceeded"
+    assert broker.did(do.Subscribe) == []
+
+
+def test_publications_of_a_feed_that_is_not_stored_are_numbered_here(broker):
+    subscribe(broker, "p", FIRE, 7)
+    broker.handle(ev.Publications("Alarms", [record("fire", 1), record("flood", 1)]))
+    broker.handle(ev.Publications("alarms", [record("fire", 2)]))
+    assert [(id, execution) for id, execution, _ in got(broker, "p")] == [(7, 1), (7, 2)]
+    assert broker.handle(ev.Publications("Other", [record("fire", 2)])) == []
+
+
+def test_a_record_that_cannot_be_matched_costs_a_replay(broker):
+    """It does not stop the broker, and no subscriber misses the commit."""
+    subscribe(broker, "p", FIRE, 7)
+    commit(broker, 1, Raw(b'{"unknown":1}'))
+    assert len(broker.did(do.Failed)) == 1
+    (fetch,) = broker.did(do.Fetch)
+    assert fetch.position == at(0)
