@@ -51,7 +51,7 @@ class Bench:
         pieces = [piece for piece in (rows.slice(0, half), rows.slice(half)) if piece.num_rows]
         files = [self.segments.write(piece, f"datasets/{self.dataset.id}") for piece in pieces]
         appends = [
-            Append(self.dataset.id, file.path, file.rows, file.bytes, "delta", more=at > 0)
+            Append(self.dataset.id, file.path, file.rows, file.bytes, kind="delta", more=at > 0)
             for at, file in enumerate(files)
         ]
         ordinal = self.catalog.commit(Commit(appends=appends))[0]
