@@ -140,7 +140,7 @@ class SegmentStore:
         if not self._local:
             return None
         try:
-            found = os.stat(self._at(path))
+            found = Path(self._at(path)).stat()
         except OSError:
             return (-1, -1)
         return (found.st_size, found.st_mtime_ns)
