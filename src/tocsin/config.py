@@ -127,6 +127,9 @@ class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     master: Annotated[str, about("Spark master")] = "local[*]"
     driver_memory: Annotated[str, about("memory of the Spark driver")] = "2g"
     spark: Annotated[dict[str, str], about("additional Spark settings")] = field(default_factory=dict)
+    private_api: Annotated[
+        bool, about("use interfaces of Spark that are not public; without them everything works, but takes longer")
+    ] = True
     brief: Annotated[
         bool, about("short-lived process: limit the JVM of Spark to its fast compiler, for a faster start")
     ] = False
@@ -140,6 +143,9 @@ class ClusterConfig(ServerConfig, frozen=True, forbid_unknown_fields=True):
     tail_rows: Annotated[int, about("recent rows of a dataset in memory before compaction")] = 50_000
     tail_segments: Annotated[int, about("recent segments of a dataset before compaction")] = 256
     collect_rows: Annotated[int, about("results with more rows are written by the executors")] = 500_000
+    bulk_bytes: Annotated[
+        int, about("bytes of a write up to which the driver makes it; executors make larger ones", ge=0)
+    ] = 16 * 1024 * 1024
     retention: Annotated[float, about("seconds that results are stored, unless the channel says otherwise")] = 86_400.0
     idempotency: Annotated[float, about("seconds that an Idempotency-Key is stored")] = 86_400.0
     clock_grace: Annotated[

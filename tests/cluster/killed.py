@@ -2,6 +2,7 @@
 
     killed.py ingest HOME N       posts N records one by one with an Idempotency-Key each; no Spark
     killed.py execute HOME N      a continuous channel over the records, with Spark; ends when it has seen all of them
+    killed.py load HOME N         executors write a load of N records as one commit
 
 ``{"acknowledged": i}`` is printed after the receipt of record i; with TOCSIN_KILL_AT the process dies on the way.
 """
@@ -13,6 +14,7 @@ import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from tocsin.cluster.model import Broker, Dataset, Feed, Post
 from tocsin.cluster.service import DataCluster
@@ -105,5 +107,21 @@ def execute(home: str, count: int) -> None:
     report(done=True)
 
 
+def load(home: str, count: int) -> None:
+    source = Path(home).resolve() / "load.json"
+    source.write_text("".join(json.dumps({"n": number, "kind": "fire"}) + "\n" for number in range(count)))
+    config = ClusterConfig(
+        home=home, master="local[1]", driver_memory="512m", brief=True, bulk_bytes=0, load_paths=(home,)
+    )
+    cluster = DataCluster(config)
+    cluster.start()
+    prepare(cluster)
+    cluster.wait_ready(450)
+    cluster.execute(f"LOAD DATASET Reports FROM '{source}'")
+    report(loaded=True)
+    cluster.close()
+    report(done=True)
+
+
 if __name__ == "__main__":
-    {"ingest": ingest, "execute": execute}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
+    {"ingest": ingest, "execute": execute, "load": load}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))

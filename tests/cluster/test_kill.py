@@ -76,6 +76,23 @@ def test_ingestion_survives_a_kill_at_every_step(point: str, occasion: int, tmp_
     catalog.close()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["bulk.written", "commit.committed", "bulk.committed"])
+def test_a_load_by_executors_is_whole_or_not_there_after_a_kill(tmp_path: Path, point: str) -> None:
+    code, lines = child("load", tmp_path, 50, point)
+    assert code == -9 and {"loaded": True} not in lines
+    catalog = open_catalog("", str(tmp_path))
+    before = records(catalog, tmp_path)
+    assert before == ([] if point == "bulk.written" else list(range(50)))
+    catalog.close()
+    ingest(str(tmp_path), 0)  # a start deletes what has no commit
+    catalog = open_catalog("", str(tmp_path))
+    assert records(catalog, tmp_path) == before
+    orphans = SegmentStore(str(tmp_path / "segments")).orphans(catalog.all_paths())
+    assert not [path for path in orphans if path.endswith(".parquet")]
+    catalog.close()
+
+
 def check_executions(home: Path, notified: set[object], posted: set[object]) -> None:
     """Each record is in exactly one execution, numbers have no gap, and the broker was notified of all of them."""
     catalog = open_catalog("", str(home))

@@ -15,6 +15,7 @@ from tocsin.cluster.query.compiler import Relation, Use
 from tocsin.cluster.spark.analysis_cache import AnalysisCache
 from tocsin.cluster.spark.errors import message_of
 from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.bulk_writer import BulkWriter
 from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.commit_records import CommitRecords
 from tocsin.cluster.storage.committer import Committer
@@ -71,6 +72,7 @@ class ClusterContext:
             self.commit_records,
             now=lambda: self.clock.now(),
         )
+        self.bulk = BulkWriter(self.segments, self.committer, runtime, config.bulk_bytes)
         self.on_append: list[Callable[[dict[int, int]], None]] = []
         self.on_damage: list[Callable[[], None]] = []
         self.frames: Callable[[Relation], DataFrame] | None = None
@@ -99,9 +101,9 @@ class ClusterContext:
 
     def load_dataset(self, store: DatasetStore, *, pages: bool = False) -> None:
         """Read the segments, at the start or after a repair. A dataset with damaged ones is failing. Every page is read
-        of base files that were damaged, with ``pages`` of all."""
+        of files that were damaged, with ``pages`` of all."""
         id, before = store.dataset.id, set(store.damaged)
-        damaged = store.unreadable(segment for segment in store.base if pages or segment.path in before)
+        damaged = store.unreadable(segment for segment in store.files if pages or segment.path in before)
         with self.committer.lock:
             store.load(self.catalog.head(id), self.catalog.segments(id), damaged)
         if set(store.damaged) - before:
@@ -110,14 +112,14 @@ class ClusterContext:
             log.warning("dataset %s can be read again", store.dataset.name)
 
     def blame(self, stores: Iterable[DatasetStore], error: BaseException) -> None:
-        """Raise Damaged if the error names a base file that is damaged: a read by Spark or by the driver has failed.
+        """Raise Damaged if the error names a file that is damaged: a read by Spark or by the driver has failed.
         Its dataset and the channels that read it are failing from now on."""
         text = error.message if isinstance(error, TocsinError) else message_of(error)
         for store in stores:
-            self._fail(store, store.unreadable(segment for segment in store.base if segment.path in text))
+            self._fail(store, store.unreadable(segment for segment in store.files if segment.path in text))
 
     def check(self, store: DatasetStore) -> None:
-        """Raise Damaged if the dataset is failing, also by base files that were replaced since they were last read."""
+        """Raise Damaged if the dataset is failing, also by files that were replaced since they were last read."""
         store.check()
         self._fail(store, store.replaced())
 

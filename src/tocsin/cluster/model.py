@@ -139,14 +139,16 @@ Definition = Dataset | Feed | Function | Channel | Broker | Procedure | Role
 class Segment(Struct, frozen=True):
     """An immutable Parquet file with the commits ``first`` to ``last`` of a dataset.
 
-    ``log``: one commit as it was written, without an ordinal column.
+    ``log``: one commit as it was written, without an ordinal column; its rows are in the driver's memory too.
+    ``delta``: changes that are only in files. Executors wrote one commit, without an ordinal column; or compaction
+    merged log segments, with a column ``_ordinal``. In a keyed dataset each commit has a key once.
     ``base``: the state after these commits (in a keyed dataset one row for each key), with a column ``_ordinal``.
     """
 
     dataset: int
     first: int
     last: int
-    kind: Literal["log", "base"]
+    kind: Literal["log", "delta", "base"]
     path: str
     rows: int
     bytes: int

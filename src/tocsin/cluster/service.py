@@ -87,7 +87,12 @@ class DataCluster:
         self.gate = PartGate(DATA_CLUSTER, self.key, config.join_secret)
         self.channel_manager = ChannelManager(self.context, self.feed_channels, self.token_for, self.tls)
         self.feeds = FeedManager(self.context, self.feed_channels)
-        self.compactor = Compactor(catalog, tail_rows=config.tail_rows, tail_segments=config.tail_segments)
+        self.compactor = Compactor(
+            catalog,
+            tail_rows=config.tail_rows,
+            tail_segments=config.tail_segments,
+            bulk_bytes=config.bulk_bytes,
+        )
         self.dml = DmlExecutor(self.context, self.gateway, self.compactor)
         self.ddl = DdlExecutor(self.context, self.gateway, self.channel_manager, self.feeds)
         self.procedures = Procedures(self.context, self.dml, self.retrospection, self.channel_manager)
@@ -209,7 +214,7 @@ class DataCluster:
         for store in list(context.stores.values()):
             metrics.dataset_rows.labels(store.dataset.name).set(store.base_rows + store.recent_rows)
             metrics.dataset_failing.labels(store.dataset.name).set(bool(store.damaged))
-            metrics.dataset_segments.labels(store.dataset.name).set(len(store.base) + len(store.log))
+            metrics.dataset_segments.labels(store.dataset.name).set(len(store.files) + len(store.log))
         for runner in list(self.channel_manager.runners.values()):
             name = runner.channel.name
             metrics.channel_lag.labels(name).set(runner.lag())
@@ -384,8 +389,8 @@ class DataCluster:
             "active": store.dataset.active,
             "key": list(store.dataset.key),
             "columns": [{"name": item.name, "type": item.type} for item in store.dataset.columns],
-            "rows": store.base_rows + sum(segment.rows for segment in store.log),
-            "segments": len(store.base) + len(store.log),
+            "rows": sum(segment.rows for segment in (*store.files, *store.log)),
+            "segments": len(store.files) + len(store.log),
             "commits": store.head,
             "state": "failing" if errors else "ready",
             "error": next(iter(errors.values()), None),

@@ -370,7 +370,9 @@ def test_executors_write_results_that_exceed_the_driver(tmp_path: Path, spark_ru
         fire, flood = cluster.subscribed("c", "fire"), cluster.subscribed("c", "flood")
         for _ in range(2):
             cluster.post("ReportFeed", report("1"), report("2"), report("3", "flood"))
-            cluster.run_channel("c")
+            run = cluster.run_channel("c")
+            # A folder of part files, the first time too.
+            assert run.execution is not None and not str(run.execution.path).endswith(".parquet")
         assert cluster.runner("c").large
         assert cluster.results_of("c", fire) == [[{"id": "2"}, {"id": "1"}]] * 2
         assert cluster.results_of("c", flood) == [[{"id": "3"}]] * 2

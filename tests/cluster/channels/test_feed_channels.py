@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from cluster_harness import Listener, running_cluster
 
 from sparkless import Sparkless, sparkless
 from tocsin.cluster.model import Broker, Channel, Dataset, Post
+from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.errors import Conflict, LimitExceeded, NotFound, ParseError, TocsinError, TypeMismatch, UserError
 
 SETUP = """
@@ -171,6 +173,49 @@ def test_an_append_only_dataset_is_replayed_completely_after_a_compaction(cluste
     assert not any("gap" in each for each in found)
 
 
+def bulk(cluster: Sparkless, dataset: str, *rows: dict[str, Any]) -> None:
+    """A commit as executors make it: two files of one ordinal."""
+    store = cluster.context.stores[cluster.context.definitions.get(Dataset, dataset).id]
+    tables = [store.as_log(pa.Table.from_pylist(list(some), store.row_schema)) for some in (rows[:1], rows[1:])]
+    files = [cluster.context.segments.write(table, f"datasets/{store.dataset.id}") for table in tables]
+    cluster.context.committer.submit(CommitRequest(applied=lambda _: None, store=store, files=files)).result(60)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_commits_of_executors_are_notified_and_replayed_in_order(start, listener, compacted):
+    cluster = start()
+    id = subscribe(cluster, "kind = 'fire'")
+    row = {"place": None}
+    post(cluster, fire(1))
+    bulk(cluster, "Seen", row | fire(2), row | fire(3), row | {"kind": "flood", "severity": 4})
+    post(cluster, fire(5))
+    bulk(cluster, "Seen", row | fire(6), row | fire(7))
+    if compacted:
+        store = cluster.context.stores[cluster.context.definitions.get(Dataset, "Seen").id]
+        store.resident_rows = 0
+        cluster.compactor.run(store)
+        store.resident_rows = 1000  # the history is small enough to be read here
+        assert store.base and store.delta
+    found = replayed(cluster, id)
+    assert [(each["execution"], [one["severity"] for one in each["results"]]) for each in found] == [
+        (1, [1]), (2, [2, 3]), (3, [5]), (4, [6, 7]),
+    ]  # fmt: skip
+    assert not any("gap" in each for each in found)
+    messages = {message["execution"]: message for message in listener.wait(4)}
+    assert "records" in messages[1] and "records" not in messages[2]
+
+
+def test_a_commit_of_executors_to_a_keyed_dataset_is_replayed_without_a_gap(cluster):
+    id = subscribe(cluster, "severity > 0", KEYED)
+    post(cluster, {"name": "a", "severity": 1}, feed="Changes")
+    bulk(cluster, "States", {"name": "a", "severity": 2}, {"name": "b", "severity": 3})
+    post(cluster, {"name": "a", "severity": 4}, feed="Changes")
+    found = replayed(cluster, id, channel=KEYED)
+    assert [(each["execution"], [one["severity"] for one in each["results"]], each.get("gap")) for each in found] == [
+        (1, [1], None), (2, [2, 3], None), (3, [4], None),
+    ]  # fmt: skip
+
+
 def test_of_a_keyed_dataset_every_commit_is_replayed_until_it_is_compacted(cluster):
     id = subscribe(cluster, "severity > 0", KEYED)
     for severity in (1, 2, 3):
@@ -219,8 +264,6 @@ def test_a_delete_is_not_a_publication(cluster, listener):
     subscribe(cluster, "TRUE", KEYED)
     post(cluster, {"name": "a", "severity": 1}, feed="Changes")
     store = cluster.context.stores[cluster.context.definitions.get(Dataset, "States").id]
-    from tocsin.cluster.storage.committer import CommitRequest
-
     gone = store.tombstones(store.snapshot().table().select(["name"]))
     cluster.context.committer.submit(CommitRequest(applied=lambda _: None, store=store, table=gone)).result(60)
     assert [message["records"] for message in listener.wait(2)][1] == []

@@ -1,4 +1,5 @@
-"""The same scripts against the reference data cluster and the real one, on SQLite and on PostgreSQL."""
+"""The same scripts against the reference data cluster and the real one: on SQLite, on PostgreSQL, and without Spark's
+private API."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from tocsin.identity.grants import ANONYMOUS, Policy, Principal, user
 _names = count(1)
 
 
-@pytest.fixture(scope="module", params=["reference", "sqlite", "postgres"])
+@pytest.fixture(
+    scope="module", params=["reference", "sqlite", "postgres", pytest.param("public api", marks=pytest.mark.slow)]
+)
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
     if request.param == "reference":
         yield Reference()
@@ -23,8 +26,12 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     postgres = request.param == "postgres"
     catalog = request.getfixturevalue("postgres_server").fresh() if postgres else ""
     runtime = request.getfixturevalue("spark_runtime")
-    with running_cluster(tmp_path_factory.mktemp("data"), runtime, catalog=catalog, retention=RETENTION) as cluster:
-        yield Real(cluster)
+    runtime.private_api = request.param != "public api"
+    try:
+        with running_cluster(tmp_path_factory.mktemp("data"), runtime, catalog=catalog, retention=RETENTION) as cluster:
+            yield Real(cluster)
+    finally:
+        runtime.private_api = True
 
 
 @pytest.fixture

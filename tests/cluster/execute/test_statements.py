@@ -194,6 +194,26 @@ def test_procedures_insert_delete_and_query(cluster: ManualCluster) -> None:
     assert cluster.rows("SELECT * FROM Notes") == []
 
 
+def test_a_procedure_inserts_values_that_are_expressions(cluster: ManualCluster) -> None:
+    cluster.execute(
+        """
+        CREATE PROCEDURE note(t string) { INSERT INTO Notes (text) VALUES (concat(t, '!')), (string(current_date())) };
+        EXECUTE note('a');
+        """
+    )
+    assert cluster.rows("SELECT count(*), min(n.text = 'a!' OR n.text LIKE '20%') FROM Notes n") == [(2, True)]
+
+
+@pytest.mark.parametrize("name", ["Results", "Subscriptions"])
+@pytest.mark.parametrize("exists", ["", "IF EXISTS"])
+def test_what_belongs_to_a_channel_is_dropped_with_it(cluster: ManualCluster, name: str, exists: str) -> None:
+    cluster.execute("CREATE CONTINUOUS CHANNEL c() { SELECT r.id FROM Reports r WHERE is_new(r) }")
+    with pytest.raises(Conflict, match=f"'c{name}' are the {name.lower()} of channel 'c'") as refused:
+        cluster.execute(f"DROP DATASET {exists} c{name}")
+    assert (refused.value.fields["channel"], refused.value.hint) == ("c", "DROP CHANNEL c drops them too")
+    cluster.execute("DROP CHANNEL c")
+
+
 def test_a_periodic_procedure_repeats_until_it_is_dropped(cluster: ManualCluster) -> None:
     cluster.execute('CREATE PROCEDURE tick() { INSERT INTO Notes (text) SELECT "tick" } PERIOD duration("PT0.1S")')
     cluster.execute("EXECUTE tick()")

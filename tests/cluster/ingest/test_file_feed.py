@@ -13,13 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from sparkmaster import read_until, start_child
-from tocsin.cluster.ingest.file_feed import FileFeed, check_path, file_source, load_files
+from tocsin.cluster.ingest.file_feed import FileFeed
+from tocsin.cluster.ingest.file_load import load_source
+from tocsin.cluster.ingest.file_source import check_path, file_source
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.bulk_writer import Taken, split_rows
 from tocsin.config import ClusterConfig
-from tocsin.errors import NotFound, QueryFailed, TocsinError, UserError
+from tocsin.errors import TocsinError, UserError
 
 ANYWHERE = ClusterConfig(load_paths=("/",))
 COLUMNS = (Column("id", "bigint", nullable=False), Column("kind", "string"), Column("at", "timestamp"))
@@ -34,13 +38,15 @@ class Taker:
         self.fail: Exception | None = None
         self.committed = threading.Semaphore(0)
 
-    def __call__(self, number: int, table: pa.Table, refused: int) -> None:
+    def __call__(self, number: int, frame: DataFrame) -> Taken:
+        taken, rows = split_rows(frame.toArrow())
         if self.fail is not None:
             raise self.fail
         if number not in self.batches:
-            self.batches[number] = table
-            self.refused += refused
+            self.batches[number] = rows
+            self.refused += taken.refused
             self.committed.release()
+        return taken
 
     @property
     def ids(self) -> list[int]:
@@ -207,6 +213,18 @@ def test_a_feed_waits_for_a_missing_folder(make, tmp_path):
     assert taker.ids == [1]
 
 
+@pytest.mark.parametrize("name", ["a.json", "[1]*.json"])
+def test_a_path_may_be_a_file(make, tmp_path, name):
+    taker = Taker()
+    put(tmp_path / "in", name, {"id": 1}, {"id": 2})
+    put(tmp_path / "in", "other.json", {"id": 3})
+    feed = make(taker, path=str(tmp_path / "in" / name))
+    feed.read()
+    feed.read()
+    assert taker.ids == [1, 2]
+    assert feed.status()["state"] == "running"
+
+
 def test_many_files_are_ingested_in_bounded_batches(make, tmp_path, monkeypatch):
     monkeypatch.setattr("tocsin.cluster.ingest.file_feed.BATCH_BYTES", 50)
     taker = Taker()
@@ -266,7 +284,7 @@ def test_a_link_out_of_the_allowed_folders_is_not_followed(make, spark_runtime, 
     feed = make(taker)
     assert "not in a folder that may be read" in failure(feed)
     with pytest.raises(UserError, match="not in a folder that may be read"):
-        list(load_files(spark_runtime, str(tmp_path / "in"), "json", COLUMNS))
+        load_source(spark_runtime, str(tmp_path / "in"), "json", COLUMNS)
     assert taker.ids == []
 
 
@@ -276,13 +294,15 @@ from pathlib import Path
 from tocsin.cluster.ingest.file_feed import FileFeed
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.bulk_writer import split_rows
 from tocsin.config import ClusterConfig
 
 root, moment = Path(sys.argv[1]), sys.argv[2]
 committed = root / "committed"
 committed.mkdir(exist_ok=True)
 
-def take(number, table, refused):
+def take(number, frame):
+    taken, table = split_rows(frame.toArrow())
     if moment == "before":
         print("now", flush=True)
         sys.stdin.read()
@@ -295,6 +315,7 @@ def take(number, table, refused):
     if moment == "after":
         print("now", flush=True)
         sys.stdin.read()
+    return taken
 
 runtime = SparkRuntime(ClusterConfig(
     home=str(root / "home"), master="local[2]", driver_memory="512m", brief=True, load_paths=(str(root / "in"),)
@@ -454,60 +475,3 @@ def test_by_default_nothing_may_be_read_where_the_working_folder_is_the_root_or_
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="not in a folder that may be read"):
         check_path("x.json", ClusterConfig(home="."))
-
-
-# --- LOAD DATASET
-
-
-def test_a_load_is_committed_in_pieces_with_progress(spark_runtime, tmp_path, monkeypatch):
-    monkeypatch.setattr("tocsin.cluster.ingest.file_feed.PARTITION_BYTES", 4096)
-    put(tmp_path / "in", "big.json", *({"id": number, "kind": "x" * 50} for number in range(1000)))
-    done: list[float] = []
-    pieces = list(load_files(spark_runtime, str(tmp_path / "in"), "json", COLUMNS, progress=done.append))
-    assert len(pieces) > 3
-    assert sorted(row for piece in pieces for row in piece.table["id"].to_pylist()) == list(range(1000))
-    assert done == sorted(done)
-    assert done[-1] == pytest.approx(1.0)
-
-
-def test_a_load_refuses_single_bad_rows(spark_runtime, tmp_path):
-    put(tmp_path / "in", "a.json", {"id": 1}, "nonsense", {"kind": "no id"})
-    (piece,) = load_files(spark_runtime, str(tmp_path / "in" / "a.json"), "json", COLUMNS)
-    assert piece.table["id"].to_pylist() == [1]
-    assert piece.refused == 2
-
-
-def test_a_load_accepts_patterns_and_names_with_wildcards(spark_runtime, tmp_path):
-    put(tmp_path / "in", "[1].json", {"id": 1})
-    put(tmp_path / "in", "2.json", {"id": 2})
-    put(tmp_path / "in", "3.txt", {"id": 3})
-    (piece,) = load_files(spark_runtime, str(tmp_path / "in" / "*.json"), "json", COLUMNS)
-    assert sorted(piece.table["id"].to_pylist()) == [1, 2]
-    (piece,) = load_files(spark_runtime, str(tmp_path / "in" / "[1].json"), "json", COLUMNS)
-    assert piece.table["id"].to_pylist() == [1]
-
-
-def test_a_load_of_a_missing_path_is_an_error(spark_runtime, tmp_path):
-    with pytest.raises(NotFound):
-        list(load_files(spark_runtime, str(tmp_path / "nowhere"), "json", COLUMNS))
-
-
-def test_a_load_of_a_broken_file_names_it(spark_runtime, tmp_path):
-    put(tmp_path / "in", "a.parquet", "this is not parquet")
-    with pytest.raises(QueryFailed, match=r"a\.parquet"):
-        list(load_files(spark_runtime, str(tmp_path / "in"), "parquet", COLUMNS))
-
-
-def test_timestamps_of_a_load_are_instants_in_utc(spark_runtime, tmp_path):
-    put(tmp_path / "in", "a.json", {"id": 1, "at": "2026-01-02T03:04:05+01:00"})
-    (piece,) = load_files(spark_runtime, str(tmp_path / "in"), "json", COLUMNS)
-    assert piece.table["at"].cast(pa.int64()).to_pylist() == [1767319445000000]
-    assert piece.table.schema.field("at").type == pa.timestamp("us", "UTC")
-
-
-@pytest.mark.parametrize("scheme", ["s3a", "made-up", "hive"])
-def test_a_scheme_without_a_connector_is_refused_with_the_reason(spark_runtime, monkeypatch, scheme):
-    allowed = msgspec.structs.replace(spark_runtime.config, load_paths=(f"{scheme}://bucket",))
-    monkeypatch.setattr(spark_runtime, "config", allowed)
-    with pytest.raises(QueryFailed, match=f"cannot load '{scheme}://bucket/x.json': .*(No FileSystem|S3AFileSystem)"):
-        list(load_files(spark_runtime, f"{scheme}://bucket/x.json", "json", COLUMNS))

@@ -10,7 +10,7 @@ from query_views import QueryViews
 
 from tocsin.cluster.query import allow_list
 from tocsin.cluster.query.compiler import compile_query
-from tocsin.cluster.query.safety import check_plan
+from tocsin.cluster.spark.plan_check import check_plan
 from tocsin.errors import BodyRefused, TocsinError
 
 _GRAMMAR = "org.apache.spark.sql.catalyst.parser.SqlBaseParser"

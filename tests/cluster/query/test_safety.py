@@ -6,7 +6,7 @@ import pytest
 from query_views import QueryViews
 
 from tocsin.cluster.query.compiler import compile_query
-from tocsin.cluster.query.safety import check_plan
+from tocsin.cluster.spark.plan_check import check_plan
 from tocsin.errors import BodyRefused, ParseError, UserError
 
 

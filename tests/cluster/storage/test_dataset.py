@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from seeds import examples
 from tocsin.cluster.model import Column, Dataset, Segment
+from tocsin.cluster.ops import kill_points
 from tocsin.cluster.spark.session import SparkRuntime
 from tocsin.cluster.storage.catalog import Append, Catalog, Commit, open_catalog
 from tocsin.cluster.storage.compaction import Compactor
@@ -43,14 +45,40 @@ class Bench:
         self.store.appended(segment, rows)
         return ordinal
 
-    def put(self, rows: list[tuple[int, str | None]]) -> int:
-        table = pa.table(
-            {"k": pa.array([row[0] for row in rows], pa.int64()), "v": pa.array([row[1] for row in rows], pa.string())}
+    def bulk(self, rows: pa.Table) -> int:
+        """As executors write it: two files of one commit, without an ordinal."""
+        half = rows.num_rows // 2
+        pieces = [piece for piece in (rows.slice(0, half), rows.slice(half)) if piece.num_rows]
+        files = [self.segments.write(piece, f"datasets/{self.dataset.id}") for piece in pieces]
+        appends = [
+            Append(self.dataset.id, file.path, file.rows, file.bytes, kind="delta", more=at > 0)
+            for at, file in enumerate(files)
+        ]
+        ordinal = self.catalog.commit(Commit(appends=appends))[0]
+        self.store.extended(
+            [Segment(self.dataset.id, ordinal, ordinal, "delta", file.path, file.rows, file.bytes) for file in files]
         )
-        return self.commit(self.store.as_log(table))
+        return ordinal
+
+    def table(self, rows: list[tuple[int, str | None]]) -> pa.Table:
+        keys, values = [row[0] for row in rows], [row[1] for row in rows]
+        return self.store.as_log(pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(values, pa.string())}))
+
+    def put(self, rows: list[tuple[int, str | None]]) -> int:
+        return self.commit(self.table(rows))
+
+    def put_bulk(self, rows: list[tuple[int, str | None]]) -> int:
+        """A bulk write of a keyed dataset has each key once."""
+        return self.bulk(self.table(list(dict(rows).items()) if self.dataset.key else rows))
+
+    def tombstones(self, keys: list[int]) -> pa.Table:
+        return self.store.tombstones(pa.table({"k": pa.array(keys, pa.int64())}))
 
     def delete(self, keys: list[int]) -> int:
-        return self.commit(self.store.tombstones(pa.table({"k": pa.array(keys, pa.int64())})))
+        return self.commit(self.tombstones(keys))
+
+    def delete_bulk(self, keys: list[int]) -> int:
+        return self.bulk(self.tombstones(keys))
 
     def rows(self) -> list[tuple[int, str | None, int]]:
         snapshot = self.store.snapshot()
@@ -83,9 +111,12 @@ def test_a_keyed_dataset_keeps_the_latest_row_of_each_key(tmp_path: Path) -> Non
 operations = st.lists(
     st.one_of(
         st.tuples(
-            st.just("put"), st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc")), min_size=1, max_size=4)
+            st.sampled_from(["put", "put_bulk"]),
+            st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc")), min_size=1, max_size=4),
         ),
-        st.tuples(st.just("delete"), st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True)),
+        st.tuples(
+            st.sampled_from(["delete", "delete_bulk"]), st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True)
+        ),
         st.tuples(st.just("compact"), st.none()),
         st.tuples(st.just("reopen"), st.none()),
     ),
@@ -106,11 +137,11 @@ def test_a_keyed_dataset_agrees_with_a_dictionary_after_any_history(
     bench = Bench(tmp_path_factory.mktemp("d"), key=("k",), resident_rows=resident_rows)
     model: dict[int, tuple[str, int]] = {}
     for what, given_rows in steps:
-        if what == "put":
-            ordinal = bench.put(given_rows)  # type: ignore[arg-type]
+        if what in ("put", "put_bulk"):
+            ordinal = getattr(bench, what)(given_rows)
             model.update({k: (v, ordinal) for k, v in given_rows})  # type: ignore[attr-defined]
-        elif what == "delete":
-            bench.delete(given_rows)  # type: ignore[arg-type]
+        elif what in ("delete", "delete_bulk"):
+            getattr(bench, what)(given_rows)
             for k in given_rows:  # type: ignore[attr-defined]
                 model.pop(k, None)
         elif what == "compact":
@@ -135,8 +166,8 @@ def test_an_append_only_dataset_agrees_with_a_list_after_any_history(
     bench = Bench(tmp_path_factory.mktemp("d"), resident_rows=resident_rows)
     model: list[tuple[int, str, int]] = []
     for what, given_rows in steps:
-        if what == "put":
-            ordinal = bench.put(given_rows)  # type: ignore[arg-type]
+        if what in ("put", "put_bulk"):
+            ordinal = getattr(bench, what)(given_rows)
             model += [(k, v, ordinal) for k, v in given_rows]  # type: ignore[attr-defined]
         elif what == "compact":
             bench.compactor.run(bench.store)
@@ -168,6 +199,110 @@ def test_files_that_a_snapshot_reads_stay_until_it_is_released(tmp_path: Path) -
     assert (tmp_path / "segments" / old).exists()
     snapshot.release()
     assert not (tmp_path / "segments" / old).exists()
+    bench.close()
+
+
+def test_driver_memory_holds_no_share_of_a_large_keyed_dataset(tmp_path: Path) -> None:
+    """The recent rows leave memory as a delta long before they are an eighth of the base."""
+    bench = Bench(tmp_path, key=("k",), resident_rows=10)
+    bench.put_bulk([(number, "base") for number in range(1000)])
+    bench.compactor.run(bench.store)
+    assert (bench.store.base_rows, bench.store.delta_rows) == (1000, 0)
+    for start in range(0, 100, 11):
+        bench.put([(number, "new") for number in range(start, start + 11)])
+        assert bench.compactor.due(bench.store)
+        bench.compactor.run(bench.store)
+        assert bench.store.recent_rows == 0
+    assert bench.store.delta_rows == 110 and bench.store.base_rows == 1000
+    bench.put([(number, "last") for number in range(11)])
+    bench.delete(list(range(500, 520)))
+    bench.compactor.run(bench.store)
+    assert (bench.store.base_rows, bench.store.delta_rows, bench.store.recent_rows) == (980, 0, 0)
+    assert [row[1] for row in bench.rows() if row[0] in (0, 50, 200)] == ["last", "new", "base"]
+    bench.close()
+
+
+@pytest.mark.parametrize("key", [(), ("k",)])
+@pytest.mark.parametrize("resident_rows", [1000, 0])
+def test_a_bulk_commit_during_a_compaction_stays(
+    tmp_path: Path, key: tuple[str, ...], resident_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, key=key, resident_rows=resident_rows)
+    bench.put_bulk([(1, "a"), (2, "a")])
+    bench.put([(3, "a")])
+
+    def meanwhile(point: str) -> None:
+        if point == "compaction.written":
+            bench.put_bulk([(2, "b"), (4, "b")])
+            bench.put([(5, "b")])
+
+    monkeypatch.setattr(kill_points, "hit", meanwhile)
+    bench.compactor.run(bench.store)
+    monkeypatch.undo()
+    later = [(2, "b", 3), (4, "b", 3), (5, "b", 4)]
+    expected = sorted([(1, "a", 1), *([] if key else [(2, "a", 1)]), (3, "a", 2), *later])
+    assert bench.rows() == expected
+    bench.store = bench.opened()
+    assert bench.rows() == expected
+    assert not bench.segments.orphans(bench.catalog.all_paths())
+    bench.close()
+
+
+def test_without_spark_a_large_rewrite_waits_but_memory_is_freed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, key=("k",), resident_rows=2)
+    bench.compactor.bulk_bytes = 0
+    bench.put_bulk([(number, "base") for number in range(9)])
+    bench.put([(number, "new") for number in range(9)])
+    bench.compactor.run(bench.store)
+    assert (bench.store.delta_rows, bench.store.recent_rows) == (18, 0)
+    assert [row[1] for row in bench.rows()] == ["new"] * 9
+    bench.close()
+
+
+@pytest.mark.parametrize("key", [(), ("k",)])
+def test_executors_compact_what_is_too_large_for_the_driver(
+    tmp_path: Path, spark_runtime: SparkRuntime, key: tuple[str, ...]
+) -> None:
+    bench = Bench(tmp_path, key=key, resident_rows=2)
+    bench.compactor.bulk_bytes = 0
+    expected = []
+    for number in range(17):
+        ordinal = bench.put_bulk([(number, "x"), (number + 100, "x")])
+        expected += [(number, "x", ordinal), (number + 100, "x", ordinal)]
+    if key:
+        bench.delete([0])
+        expected = expected[1:]
+    assert bench.compactor.due(bench.store)
+    bench.compactor.run(bench.store, spark_runtime)
+    assert not bench.store.delta and bench.store.base and not bench.compactor.due(bench.store)
+    assert bench.rows() == sorted(expected)
+    bench.store = bench.opened()
+    assert bench.rows() == sorted(expected)
+    bench.close()
+
+
+def test_spark_and_the_driver_read_the_same_of_a_mixed_history(tmp_path: Path, spark_runtime: SparkRuntime) -> None:
+    bench = Bench(tmp_path, key=("k",), resident_rows=0)
+    bench.compactor.tail_rows = 1000
+    chance = random.Random(7)
+    for step in range(14):
+        keys = chance.sample(range(12), 4)
+        if step % 5 == 4:
+            bench.delete_bulk(keys) if chance.random() < 0.5 else bench.delete(keys)
+        else:
+            rows: list[tuple[int, str | None]] = [(key, f"{step}") for key in keys]
+            bench.put_bulk(rows) if chance.random() < 0.5 else bench.put(rows)
+        if step == 6:
+            bench.compactor.tail_rows = 0
+            bench.compactor.run(bench.store)
+            bench.compactor.tail_rows = 1000
+        if step < 9:
+            continue
+        snapshot, table = bench.store.snapshot(), bench.rows()
+        for after in (0, 5, 9):
+            found = snapshot.numbered(spark_runtime, after).collect()
+            assert sorted(tuple(row) for row in found) == [row for row in table if row[2] > after], (step, after)
+        snapshot.release()
     bench.close()
 
 

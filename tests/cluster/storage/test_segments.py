@@ -83,7 +83,7 @@ def test_a_root_need_not_be_on_this_machine() -> None:
     store = SegmentStore("mock:///segments")
     store.claim(7)
     first, second = store.write(numbers(2), "datasets/1"), store.write(numbers(3), "datasets/1")
-    assert (store.read(first.path), store.adopt("datasets/1")) == (numbers(2), sorted([first, second], key=str))
+    assert store.read(first.path) == numbers(2)
     store.delete([first.path, first.path])
     assert files(store) == [second.path]
     store.delete(["datasets/1"])
@@ -105,6 +105,23 @@ def test_a_folder_that_spark_wrote_is_adopted_and_read_as_one(store: SegmentStor
     assert store.orphans({folder}) == []
     store.delete([folder])
     assert files(store) == []
+
+
+def test_files_of_failed_and_running_tasks_are_never_adopted(
+    store: SegmentStore, spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = store.name("datasets/1")
+    spark.range(10).coalesce(1).write.parquet(store.uri(folder))
+    (part,) = store.adopt(folder)
+    attempt = tmp_path / "root" / folder / "_temporary/0/task_7"
+    attempt.mkdir(parents=True)
+    for name in ("part-00007.parquet", "x=1/part-00008.parquet"):
+        (attempt / name).parent.mkdir(exist_ok=True)
+        (attempt / name).write_bytes((tmp_path / "root" / part.path).read_bytes())
+    assert store.adopt(folder) == [part]
+    (tmp_path / "root" / folder / "_SUCCESS").unlink()
+    with pytest.raises(StorageError, match="has not committed"):
+        store.adopt(folder)
 
 
 def test_a_segment_can_be_deleted_twice(store: SegmentStore) -> None:

@@ -1,8 +1,9 @@
 """What a content subscription missed: the records of a dataset's later commits that meet its condition.
 
 log     one file for each commit, complete and in order
+delta   files of a commit that executors wrote; or commits of a keyed dataset that left the memory
 base    commits that were compacted: of an append-only dataset all records that were not deleted, of a keyed one the
-        latest record of each key. A small base is read here, a large one by Spark SQL with the same condition.
+        latest record of each key. Small files are read here, large ones by Spark SQL with the same condition.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tocsin.cluster.query.geo import geodesy
 from tocsin.cluster.query.spark_dialect import parse, to_sql
 from tocsin.cluster.records import type_ddl
 from tocsin.cluster.storage.commit_records import encode
-from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore
+from tocsin.cluster.storage.dataset import DELETED, ORDINAL, PLACE, DatasetStore, History, whole
 from tocsin.content import Condition, record_reader
 
 if TYPE_CHECKING:
@@ -40,42 +41,49 @@ class FeedHistory:
         """At most ``limit`` of them, in the order of the commits."""
         self.store.check()
         with self.store.history(after) as history:
-            for line in self._all(subscription, condition, after, history.base, history.log):
+            for line in self._all(subscription, condition, after, history):
                 yield line
                 limit -= 1
                 if not limit:
                     return
 
-    def _all(
-        self, id: int, condition: Condition, after: int, base: Sequence[Segment], log: Sequence[Segment]
-    ) -> Iterator[bytes]:
-        last = max((segment.last for segment in base), default=0)
+    def _all(self, id: int, condition: Condition, after: int, history: History) -> Iterator[bytes]:
+        last = max((segment.last for segment in history.files if not whole(segment)), default=0)
         keyed, before = bool(self.store.dataset.key), after
         if last > after:
-            for ordinal, records in self._compacted(base, condition, after):
+            compacted = [segment for segment in history.files if segment.first <= last]
+            for ordinal, records in self._compacted(compacted, condition, after, last):
                 yield _line(id, ordinal, records, ("compacted", before) if keyed else None)
                 before = ordinal
             if keyed and before < last:
                 yield _line(id, last, [], ("compacted", before))
         expected = max(last, after) + 1
-        for segment in log:
-            if segment.first > expected:  # its loss was accepted
-                yield _line(id, segment.first - 1, [], ("damaged", expected - 1))
-            expected = segment.last + 1
-            records = _met(condition, encode(self.store, self.store.read_log(segment)))
+        commits = sorted((*history.log, *history.files), key=lambda segment: segment.first)
+        for first, group in groupby(commits, key=lambda segment: segment.first):
+            if first < expected:
+                continue
+            if first > expected:  # its loss was accepted
+                yield _line(id, first - 1, [], ("damaged", expected - 1))
+            expected, segments = first + 1, list(group)
+            if segments[0].kind == "log":
+                records = _met(condition, encode(self.store, self.store.read_log(segments[0])))
+            else:
+                met = self._compacted(segments, condition, first - 1, first)
+                records = [record for _, piece in met for record in piece]
             if records:
-                yield _line(id, segment.first, records)
+                yield _line(id, first, records)
 
     def _compacted(
-        self, base: Sequence[Segment], condition: Condition, after: int
+        self, segments: Sequence[Segment], condition: Condition, after: int, last: int
     ) -> Iterator[tuple[int, list[bytes]]]:
-        if sum(segment.rows for segment in base) <= self.store.resident_rows:
-            table = self.store.read_base(tuple(base))
-            table = table.filter(pc.greater(table.column(ORDINAL), after))
-            order = pc.sort_indices(table, [(ORDINAL, "ascending")])  # stable: rows stay in order
-            yield from self._grouped(table.take(order), condition)
+        """The commits after an ordinal and up to another one."""
+        if sum(segment.rows for segment in segments) <= self.store.resident_rows:
+            table = self.store.live(self.store.read_files(segments))
+            ordinals = table.column(ORDINAL)
+            table = table.filter(pc.and_(pc.greater(ordinals, after), pc.less_equal(ordinals, last)))
+            yield from self._grouped(table, condition)
         else:
-            yield from self._by_spark(base, condition, after)
+            yield from self._by_spark(segments, condition, after, last)
 
     def _grouped(self, table: pa.Table, condition: Condition | None) -> Iterator[tuple[int, list[bytes]]]:
         """By commit."""
@@ -90,21 +98,27 @@ class FeedHistory:
     def _encoded(self, table: pa.Table) -> list[bytes]:
         return encode(self.store, self.store.as_log(table.select(self.store.names)))
 
-    def _by_spark(self, base: Sequence[Segment], condition: Condition, after: int) -> Iterator[tuple[int, list[bytes]]]:
-        frame = self.store.base_frame(self.runtime, tuple(base))
-        names = [type_ddl.quoted(name) for name in self.store.names]
-        placed = frame.selectExpr(*names, ORDINAL, "_metadata.file_path AS _file", "_metadata.row_index AS _row")
+    def _by_spark(
+        self, segments: Sequence[Segment], condition: Condition, after: int, last: int
+    ) -> Iterator[tuple[int, list[bytes]]]:
+        frames = []
+        for kind in ("base", "delta"):
+            if some := [segment for segment in segments if segment.kind == kind]:
+                frame = self.store.scan(self.runtime, some, placed=True)
+                live = frame.where(f"NOT {DELETED}") if DELETED in frame.columns else frame
+                frames.append(live.select(*[type_ddl.quoted(name) for name in self.store.names], ORDINAL, *PLACE))
+        placed = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
         query = geodesy.expand(parse(f"SELECT 1 WHERE ({condition.to_sql()}\n)"))
-        met = placed.where(to_sql(query.args["where"].this))
+        met = placed.where(to_sql(query.args["where"].this)).where(f"{ORDINAL} <= {last}")
         while True:
-            later = met.where(f"{ORDINAL} > {after}").orderBy(ORDINAL, "_file", "_row")
+            later = met.where(f"{ORDINAL} > {after}").orderBy(ORDINAL, *PLACE)
             table = self.runtime.to_arrow(later.limit(PIECE))
             whole = table
             if table.num_rows == PIECE:  # the last commit may be cut
                 last = table.column(ORDINAL)[-1].as_py()
                 whole = table.filter(pc.less(table.column(ORDINAL), last))
                 if not whole.num_rows:
-                    whole = self.runtime.to_arrow(later.where(f"{ORDINAL} = {last}").orderBy("_file", "_row"))
+                    whole = self.runtime.to_arrow(later.where(f"{ORDINAL} = {last}").orderBy(*PLACE))
             yield from self._grouped(whole, None)
             if table.num_rows < PIECE:
                 return

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from tocsin.cluster.channels.feed_channels import FeedChannels
-from tocsin.cluster.channels.plan_cache import PlanCache
 from tocsin.cluster.channels.runner import ChannelRunner, Run
 from tocsin.cluster.channels.scheduler import Job, Scheduler
 from tocsin.cluster.context import ClusterContext
@@ -20,6 +19,7 @@ from tocsin.cluster.notify.notifier import Notifier
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.query.compiler import CompiledQuery
 from tocsin.cluster.spark.errors import message_of
+from tocsin.cluster.spark.plan_cache import PlanCache
 from tocsin.cluster.storage.results import RecentResults
 from tocsin.errors import Damaged, QueryTimeout, StorageError, TocsinError
 from tocsin.http.tls import Tls

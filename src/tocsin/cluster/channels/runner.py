@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from tocsin.cluster.channels.plan_cache import PlanCache
 from tocsin.cluster.context import ClusterContext, ReadSnapshot
 from tocsin.cluster.model import Channel, Dataset, Execution
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
 from tocsin.cluster.query.relations import Use
+from tocsin.cluster.spark.bounded import bounded
+from tocsin.cluster.spark.plan_cache import PlanCache
 from tocsin.cluster.storage.results import SCHEMA, group
 
 if TYPE_CHECKING:
@@ -170,8 +171,10 @@ class ChannelRunner:
             self.positions = {**self.positions, **positions}
 
     def _collected(self, frame: DataFrame, number: int) -> tuple[str | None, int, int, Any]:
-        """Collect the results in the driver, as columns: the fastest way if they fit."""
-        results = self.context.runtime.to_arrow(frame)
+        """Collect the results in the driver, as columns: the fastest way if they fit, which the tasks decide."""
+        results = bounded(frame, self.context.config.collect_rows, self.context.runtime.tasks)
+        if results is None:
+            return self._written(frame, number)
         kill_points.hit("execution.queried")
         grouped = self._alive(group(results)) if results.num_rows else SCHEMA.empty_table()
         if not grouped.num_rows:

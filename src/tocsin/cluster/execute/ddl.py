@@ -11,7 +11,6 @@ import msgspec
 import pyarrow as pa
 
 from tocsin.cluster.channels.manager import ChannelManager
-from tocsin.cluster.channels.plan_cache import PlanCache
 from tocsin.cluster.channels.runner import frame_of, triggers_of
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.feeds import FeedManager
@@ -31,9 +30,11 @@ from tocsin.cluster.model import (
 )
 from tocsin.cluster.notify.broker_address import BrokerAddresses
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
-from tocsin.cluster.query.safety import check_plan
 from tocsin.cluster.records import type_ddl
+from tocsin.cluster.spark import internals
 from tocsin.cluster.spark.errors import explained
+from tocsin.cluster.spark.plan_cache import PlanCache
+from tocsin.cluster.spark.plan_check import check_plan
 from tocsin.cluster.statements import ast as st
 from tocsin.cluster.statements.parser import parse_one
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
@@ -206,7 +207,7 @@ class DdlExecutor:
             return known
         with self.context.reading(compiled.uses) as reading, explained():
             frame = self.context.runtime.session.sql(compiled.render(reading.view, now=now, previous=now))
-            check_plan(frame)
+            check_plan(frame, private_api=self.context.runtime.private_api)
             columns = tuple(Column(item.name, item.dataType.simpleString()) for item in frame.schema.fields)
         self.context.analysis_cache.store(words, columns)
         return columns
@@ -224,8 +225,8 @@ class DdlExecutor:
                 table.view(self.context.runtime) as subscriptions,
             ):
                 frame = frame_of(compiled, plans, reading, subscriptions, 0, now, now)
-                check_plan(frame)
-                frame._jdf.queryExecution().executedPlan()
+                check_plan(frame, private_api=self.context.runtime.private_api)
+                internals.plan(frame, private_api=self.context.runtime.private_api)
         finally:
             table.close()
         self.context.analysis_cache.store(words, ())
@@ -239,6 +240,8 @@ class DdlExecutor:
         name = f"{statement.name}@{statement.arity}" if statement.arity is not None else statement.name
         if kind is Function and statement.arity is None:
             name = self._only_arity(statement.name)
+        if kind is Dataset:
+            self._refuse_owned(name)
         if statement.if_exists and self.context.definitions.find(kind, name) is None:
             return False
         definition = self.context.definitions.get(kind, name)
@@ -298,6 +301,13 @@ class DdlExecutor:
             hint = " or ".join(f"DROP FUNCTION {name}@{arity}" for arity in arities)
             raise Conflict(f"there are several functions {name!r}", hint=hint)
         return f"{name}@{arities[0]}" if arities else f"{name}@0"
+
+    def _refuse_owned(self, name: str) -> None:
+        relation = self.context.definitions.relation(name)
+        if relation is not None and relation.kind in ("results", "subscriptions"):
+            owner = relation.name
+            message = f"{name!r} are the {relation.kind} of channel {owner!r}"
+            raise Conflict(message, hint=f"DROP CHANNEL {owner} drops them too", channel=owner)
 
     def _refuse_needed(self, kind: str, name: str) -> None:
         needed_by = list(self._dependents(kind, name))

@@ -11,9 +11,9 @@ import pyarrow as pa
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Broker, Channel, Column, Parameter
 from tocsin.cluster.query.compiler import CompiledQuery, Relation, compile_query
-from tocsin.cluster.query.safety import check_plan
 from tocsin.cluster.records import type_ddl
 from tocsin.cluster.spark.errors import explained
+from tocsin.cluster.spark.plan_check import check_plan
 from tocsin.cluster.storage.definition_index import RESULT_COLUMNS
 from tocsin.cluster.storage.grant_index import VisibleDefinitions
 from tocsin.errors import LimitExceeded
@@ -54,7 +54,7 @@ class Retrospection:
             text = compiled.render(reading.view, rows=reading.rows, now=now, previous=now)
             # The limit is part of the text, because a further step of a DataFrame costs a second analysis.
             frame = runtime.session.sql(text if limit is None else f"SELECT * FROM ({text}) LIMIT {limit}")
-            check_plan(frame)
+            check_plan(frame, private_api=self.context.runtime.private_api)
             return runtime.to_arrow(frame)
 
     # -- relations that are not datasets -----------------------------------------------------------------------------

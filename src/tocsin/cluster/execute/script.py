@@ -121,7 +121,7 @@ class ScriptExecutor:
                 message = f"{counted(loaded.accepted)} loaded into {statement.dataset}"
                 if loaded.refused:
                     message += f", {loaded.refused} refused"
-                return done(message, loaded.accepted, refused=loaded.refused, reasons=loaded.reasons)
+                return done(message, loaded.accepted, refused=loaded.refused, reasons=list(loaded.reasons))
             case st.Subscribe():
                 args = [list(statement.args)]
                 (id,) = self.subscriptions.subscribe(statement.channel, statement.broker, args).result()

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from tocsin.cluster.channels.feed_channels import FeedChannels
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.file_feed import FileFeed
-from tocsin.cluster.ingest.file_source import file_source
+from tocsin.cluster.ingest.file_source import ORDER, file_source
 from tocsin.cluster.model import Dataset, Feed
+from tocsin.cluster.storage.bulk_writer import Taken
 from tocsin.cluster.storage.catalog import FeedBatch
-from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.errors import Conflict, UserError
 
 TYPES = ("http", "file")
@@ -81,14 +81,20 @@ class FeedManager:
         dataset = self.context.definitions.get(Dataset, feed.dataset)
         store = self.context.stores[dataset.id]
 
-        def take(batch: int, table: pa.Table, refused: int) -> None:
-            self.context.metrics.records_refused.labels(dataset.name).inc(refused)
+        order = ORDER if dataset.key else ()
+        small: bool | None = None
+
+        def take(batch: int, frame: DataFrame) -> Taken:
+            nonlocal small
             if self.context.catalog.batch_done(feed.id, batch):
-                return
-            rows = store.as_log(table)
-            request = CommitRequest(applied=lambda _: None, store=store, table=rows, batch=FeedBatch(feed.id, batch))
-            self.context.committer.submit(request).result()
-            self.context.metrics.records_accepted.labels(dataset.name).inc(table.num_rows)
+                return Taken(0)
+            number = FeedBatch(feed.id, batch)
+            taken, written = self.context.bulk.take(store, frame, order, small=small, batch=number)
+            # After a large batch the next one is probably large too: it is not read twice.
+            small = False if written else None
+            self.context.metrics.records_refused.labels(dataset.name).inc(taken.refused)
+            self.context.metrics.records_accepted.labels(dataset.name).inc(taken.accepted)
+            return taken
 
         reader = FileFeed(
             self.context.runtime,
@@ -98,6 +104,7 @@ class FeedManager:
             checkpoint=str(Path(self.context.config.home) / "checkpoints" / str(feed.id)),
             take=take,
             trigger=float(feed.options.get("trigger", 1.0)),
+            ordered=bool(dataset.key),
         )
         self.running[feed.id] = reader
         reader.start()

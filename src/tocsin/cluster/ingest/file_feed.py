@@ -1,4 +1,4 @@
-"""Feeds that read new files of a directory through Structured Streaming, each file exactly once; and LOAD DATASET.
+"""Feeds that read a file, or new files of a directory, through Structured Streaming, each file exactly once.
 
 A thread checks the directory every second, which costs almost nothing, and runs the streaming query (``availableNow``)
 only if a file was added: a query that is always active takes several per cent of a core while idle. Files must appear
@@ -17,44 +17,36 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.serializers import NoOpSerializer
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.util import _load_from_socket
 
 from tocsin.cluster.ingest.file_source import (
-    REASONS,
-    CheckedRows,
     FileSource,
     check_links,
     check_path,
+    escaped,
     file_source,
     marked,
     reader_options,
     schema_ddl,
-    split_rows,
 )
 from tocsin.cluster.model import Column
 from tocsin.cluster.spark.session import SparkRuntime, causes
-from tocsin.config import ClusterConfig
-from tocsin.errors import NotFound, QueryFailed, UserError
+from tocsin.cluster.storage.bulk_writer import REASONS, Taken
+from tocsin.errors import UserError
 from tocsin.wire.backoff import ceiling
 
-__all__ = ["CheckedRows", "FileFeed", "FileSource", "check_path", "file_source", "load_files"]
-
-Take = Callable[[int, pa.Table, int], None]
+Take = Callable[[int, DataFrame], Taken]
 State = Literal["stopped", "running", "failing"]
 
-# A batch is collected in the driver, so its size is limited (to one file at least).
-BATCH_BYTES = 64 * 1024 * 1024
+# A batch is one commit, so its size is limited (to one file at least).
+BATCH_BYTES = 256 * 1024 * 1024
 # After a change this recent, another one may have the same time stamp: check again.
 SETTLED = 2.0
 LONGEST_BACKOFF = 60.0
@@ -63,7 +55,8 @@ REMOTE = 10.0
 
 
 class FileFeed:
-    """Calls ``take(batch number, rows, refused)`` for every batch of new files, one at a time."""
+    """Calls ``take(batch number, rows)`` for every batch of new files, one at a time: the columns, the REASON of a row
+    that does not fit and, if ``ordered``, the ORDER of the rows."""
 
     def __init__(
         self,
@@ -75,6 +68,7 @@ class FileFeed:
         checkpoint: str,
         take: Take,
         trigger: float = 1.0,
+        ordered: bool = False,
     ) -> None:
         self.source = file_source(options, runtime.config)
         self.feed = feed
@@ -83,6 +77,7 @@ class FileFeed:
         self._checkpoint = Path(checkpoint).resolve()
         self._take = take
         self._trigger = trigger
+        self._ordered = ordered
         self._thread: threading.Thread | None = None
         self._query: Any = None
         self._changed = threading.Condition()
@@ -168,32 +163,36 @@ class FileFeed:
         source = self.source
         check_path(source.path, self._runtime.config)  # a symbolic link may have changed
         check_links(source, self._runtime.config)
-        if source.local and not Path(source.path).is_dir():
-            raise UserError(f"there is no folder {source.path!r}", hint="create it; the feed then continues")
+        if source.local and not Path(source.path).exists():
+            raise UserError(f"there is no folder or file {source.path!r}", hint="create it; the feed then continues")
+        folder, options = source.path, reader_options(source)
+        if source.local and Path(source.path).is_file():
+            # Spark streams folders only.
+            folder, options["pathGlobFilter"] = str(Path(source.path).parent), escaped(Path(source.path).name)
         session = self._runtime.session
         generation = _generation(self._checkpoint)
         reader = session.readStream.format(source.format).schema(schema_ddl(source, self._columns))
         stream = reader.options(
-            **reader_options(source),
+            **options,
             maxBytesPerTrigger=str(BATCH_BYTES),
             # By default Spark skips files that are a week older than the newest one, such as a copied archive.
             maxFileAge="36500d",
-        ).load(source.path)
+        ).load(escaped(folder) if source.local else folder)
 
         failed: list[Exception] = []
 
         def each(df: DataFrame, number: int) -> None:
             try:
                 _harden(self._checkpoint, number)
-                checked = split_rows(df.toArrow(), self._columns)
-                self._take(generation << 31 | number, checked.table, checked.refused)
+                taken = self._take(generation << 31 | number, df)
             except Exception as error:
                 failed.append(error)  # Spark would only return a stack trace as text
                 raise
-            self._count(generation << 31 | number, checked)
+            self._count(generation << 31 | number, taken)
 
         with self._runtime.pool(f"feed-{self.feed}"):
-            writer = marked(stream, source, self._columns).writeStream.foreachBatch(each).trigger(availableNow=True)
+            rows = marked(stream, source, self._columns, ordered=self._ordered)
+            writer = rows.writeStream.foreachBatch(each).trigger(availableNow=True)
             self._query = writer.option("checkpointLocation", self._checkpoint.as_uri()).start()
         try:
             if self._stopping:
@@ -206,12 +205,12 @@ class FileFeed:
         finally:
             self._query = None
 
-    def _count(self, number: int, checked: CheckedRows) -> None:
+    def _count(self, number: int, taken: Taken) -> None:
         with self._changed:
             self._batch = number
-            self._rows += checked.table.num_rows
-            self._refused += checked.refused
-            self._reasons.extend(checked.reasons)
+            self._rows += taken.accepted
+            self._refused += taken.refused
+            self._reasons.extend(taken.reasons)
 
 
 def _signature(source: FileSource) -> tuple[object, bool]:
@@ -264,80 +263,3 @@ def _sync(path: Path) -> None:
 def _summary(error: Exception) -> str:
     """An error and its causes, in one line."""
     return ": ".join(text[:300] for text in causes(error)[:4])
-
-
-# --- LOAD DATASET
-
-PARTITION_BYTES = 32 * 1024 * 1024
-
-
-def load_files(
-    runtime: SparkRuntime,
-    path: str,
-    format: str,
-    columns: tuple[Column, ...],
-    options: dict[str, Any] | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> Iterator[CheckedRows]:
-    """The rows of a file, a folder or a pattern, in pieces of limited size; ``progress`` gets the finished fraction.
-
-    A compressed or multi-line file is one piece, because it cannot be split.
-    """
-    source = file_source({"path": path, "format": format, "options": options or {}}, runtime.config)
-    files = _files(source, runtime.config)
-    # A separate session, because its smaller partitions are only for this load.
-    session = runtime.session.newSession()
-    session.conf.set("spark.sql.files.maxPartitionBytes", str(PARTITION_BYTES))
-    with runtime.pool("load"):
-        try:
-            reader = session.read.format(source.format).schema(schema_ddl(source, columns))
-            df = marked(reader.options(**reader_options(source)).load(files), source, columns)
-            schema = to_arrow_schema(df.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
-            batches = df._jdf.toArrowBatchRdd()
-            total = batches.getNumPartitions()
-        except (PySparkException, Py4JJavaError) as error:  # Hadoop's own, if there is no connector for the scheme
-            raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
-    step = max(1, runtime.session.sparkContext.defaultParallelism)
-    for first in range(0, total, step):
-        numbers = range(first, min(first + step, total))
-        with runtime.pool("load"):
-            try:
-                pieces = _collect(runtime, batches, numbers)
-            except (PySparkException, Py4JError) as error:
-                raise QueryFailed(f"cannot load {path!r}: {_summary(error)}") from error
-        read = [pa.ipc.read_record_batch(pa.py_buffer(piece), schema) for piece in pieces]
-        checked = split_rows(pa.Table.from_batches(read, schema), columns)
-        if checked.table.num_rows or checked.refused:
-            yield checked
-        if progress is not None:
-            progress(numbers[-1] / total + 1 / total)
-
-
-def _collect(runtime: SparkRuntime, batches: Any, numbers: range) -> list[bytes]:
-    """Run only some partitions, which a DataFrame cannot do: limits the memory and uses all cores."""
-    context = runtime.session.sparkContext
-    partitions = context._jvm.java.util.ArrayList()
-    for number in numbers:
-        partitions.add(number)
-    answer = context._jvm.PythonRDD.runJob(context._jsc.sc(), batches.toJavaRDD(), partitions)
-    with _load_from_socket(answer, NoOpSerializer()) as stream:
-        return list(stream)
-
-
-def _files(source: FileSource, config: ClusterConfig) -> list[str]:
-    """The paths for Spark, with escaped wildcards: patterns are expanded here, so that each match can be checked."""
-    if not source.local:
-        return [source.path]
-    path = Path(source.path)
-    if path.exists():
-        check_links(source, config)
-        return [_escaped(str(path))]
-    anchor = Path(path.anchor)
-    matches = sorted(anchor.glob(str(path.relative_to(anchor)))) if any(sign in source.path for sign in "*?[") else []
-    if not matches:
-        raise NotFound("file or folder", source.path)
-    return [_escaped(check_path(str(one), config)) for one in matches]
-
-
-def _escaped(path: str) -> str:
-    return "".join("\\" + sign if sign in "*?[]{}\\" else sign for sign in path)

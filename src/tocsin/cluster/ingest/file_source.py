@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql import DataFrame
 
 from tocsin.cluster.model import Column
 from tocsin.cluster.records.type_ddl import quoted
+from tocsin.cluster.storage.bulk_writer import REASON
 from tocsin.config import ClusterConfig
 from tocsin.errors import UserError
 
@@ -68,10 +67,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 
 _CORRUPT = "_tocsin_corrupt"
-_FILE = "_tocsin_file"
+_FILE = "_metadata.file_name"
+#: Letters of a row that a reason shows.
+_SHOWN = 200
+#: The columns that order rows of several files, besides the place of a row in its task.
+ORDER = ("_tocsin_file", "_tocsin_start")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _GLOB = re.compile(r"[*?\[\]{}]")
-REASONS = 10
 
 
 class FileSource(Struct, frozen=True):
@@ -88,14 +90,6 @@ class FileSource(Struct, frozen=True):
     @property
     def recursive(self) -> bool:
         return self.options.get("recursiveFileLookup", "").lower() == "true"
-
-
-class CheckedRows(Struct, frozen=True):
-    """The rows that fit, the number of refused rows, and the first reasons."""
-
-    table: pa.Table
-    refused: int
-    reasons: tuple[str, ...]
 
 
 def file_source(options: Mapping[str, Any], config: ClusterConfig) -> FileSource:
@@ -179,6 +173,11 @@ def _inside(target: str, folder: str) -> bool:
     return target.rstrip("/") == base or target.startswith(base + "/")
 
 
+def escaped(path: str) -> str:
+    """A path for Spark, which would take some signs for wildcards."""
+    return "".join("\\" + sign if sign in "*?[]{}\\" else sign for sign in path)
+
+
 def check_links(source: FileSource, config: ClusterConfig) -> None:
     """Refuse a symbolic link that leads out of the folders that may be read."""
     if not source.local or not Path(source.path).is_dir():
@@ -207,33 +206,25 @@ def reader_options(source: FileSource) -> dict[str, str]:
     return source.options | own
 
 
-def marked(df: DataFrame, source: FileSource, columns: tuple[Column, ...]) -> DataFrame:
-    """The columns, the text of a row that does not fit, and the file of each bad row."""
-    corrupt = "cast(null as string)" if source.format == "parquet" else _CORRUPT
-    bad = [f"{corrupt} is not null"]
-    bad += [f"{quoted(column.name)} is null" for column in columns if not column.nullable]
+def marked(df: DataFrame, source: FileSource, columns: tuple[Column, ...], *, ordered: bool = False) -> DataFrame:
+    """The columns, and the reason why a row does not fit. ``ordered``: and the ORDER of its rows by files."""
+    cases = []
+    if source.format != "parquet":
+        text = f"if(length({_CORRUPT}) > {_SHOWN}, concat(left({_CORRUPT}, {_SHOWN}), '…'), {_CORRUPT})"
+        cases.append(f"when {_CORRUPT} is not null then concat({_FILE}, ': does not fit the columns: ', {text})")
+    for column in columns:
+        if not column.nullable:
+            text = _literal(f": null in the column {column.name!r}")
+            cases.append(f"when {quoted(column.name)} is null then concat({_FILE}, {text})")
+    reason = f"case {' '.join(cases)} end" if cases else "cast(null as string)"
+    order = ("_metadata.file_path", "_metadata.file_block_start") if ordered else ()
     return df.selectExpr(
         *(quoted(column.name) for column in columns),
-        f"{corrupt} as {_CORRUPT}",
-        f"case when {' or '.join(bad)} then _metadata.file_name end as {_FILE}",
+        f"{reason} as {REASON}",
+        *(f"{place} as {name}" for place, name in zip(order, ORDER, strict=False)),
     )
 
 
-def split_rows(table: pa.Table, columns: tuple[Column, ...]) -> CheckedRows:
-    """Split the rows of ``marked``: each bad row is refused, the others are returned."""
-    names = [column.name for column in columns]
-    bad = pc.is_valid(table[_FILE])
-    refused = int(pc.sum(bad).as_py() or 0)
-    good = table.select(names)
-    if not refused:
-        return CheckedRows(good, 0, ())
-    reasons = []
-    for row in table.filter(bad).slice(0, REASONS).to_pylist():
-        text = row[_CORRUPT]
-        if text is None:
-            empty = next(column.name for column in columns if not column.nullable and row[column.name] is None)
-            reasons.append(f"{row[_FILE]}: null in the column {empty!r}")
-        else:
-            shown = text if len(text) <= 200 else text[:200] + "…"
-            reasons.append(f"{row[_FILE]}: does not fit the columns: {shown}")
-    return CheckedRows(good.filter(pc.invert(bad)), refused, tuple(reasons))
+def _literal(text: str) -> str:
+    """A string of Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

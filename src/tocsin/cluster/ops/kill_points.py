@@ -24,6 +24,8 @@ POINTS = (
     "execution.result_written",
     "execution.recorded",
     "execution.notified",
+    "bulk.written",
+    "bulk.committed",
     "compaction.written",
     "compaction.swapped",
 )

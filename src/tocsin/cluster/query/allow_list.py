@@ -137,7 +137,7 @@ _STEPS = """
 """
 _LEAVES = """
     CTERelationRef EmptyRelation InMemoryRelation LocalRelation LogicalRDD LogicalRelation OneRowRelation Range
-    UnionLoopRef
+    ResolvedInlineTable UnionLoopRef
 """
 
 ALLOWED = frozenset(name for names in FAMILIES.values() for name in names.split())

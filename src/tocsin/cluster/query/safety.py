@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
-from tocsin.cluster.query.allow_list import ALLOWED, CLASSES, LEAVES, REFUSED, STEPS
-from tocsin.cluster.query.plan_inspector import PlanInspector
+from tocsin.cluster.query.allow_list import ALLOWED, REFUSED
 from tocsin.cluster.query.spark_dialect import RESERVED, function_name
 from tocsin.errors import BodyRefused
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _FORBIDDEN_NODES: dict[type[exp.Expr], str] = {
     exp.QueryTransform: "runs a script (TRANSFORM … USING)",
@@ -36,18 +32,18 @@ def check_tree(root: exp.Expr) -> None:
         if isinstance(node, exp.Query) and not isinstance(
             node, exp.Select | exp.SetOperation | exp.Subquery | exp.Table
         ):
-            raise _refused(f"the query contains a {type(node).__name__.upper()}")
+            raise refused(f"the query contains a {type(node).__name__.upper()}")
         for kind, reason in _FORBIDDEN_NODES.items():
             if isinstance(node, kind) and not isinstance(node, exp.Query):
-                raise _refused(f"the query {reason}")
+                raise refused(f"the query {reason}")
         if isinstance(node, exp.Identifier):
             _check_identifier(node)
         elif isinstance(node, exp.Func):
             name = function_name(node)
             if name in REFUSED:
-                raise _refused(f"the function {name} {REFUSED[name]}", name=name)
+                raise refused(f"the function {name} {REFUSED[name]}", name=name)
             if isinstance(node.parent, exp.Dot) and node.arg_key == "expression":
-                raise _refused(f"the function {name} is called with a qualified name", name=name)
+                raise refused(f"the function {name} is called with a qualified name", name=name)
         elif isinstance(node, exp.Table):
             check_table_name(node)
 
@@ -58,7 +54,7 @@ def check_functions(resolved: exp.Expr) -> None:
         name = function_name(node)
         if name not in ALLOWED:
             message = f"there is no function {name!r} that a query may call"
-            raise _refused(
+            raise refused(
                 message,
                 hint="CREATE FUNCTION first; docs/reference/functions.md lists the others",
                 name=name,
@@ -70,36 +66,22 @@ def check_table_name(node: exp.Table) -> None:
     parts = [str(part.name) for part in node.parts]
     shown = ".".join(parts)
     if (len(parts) > 1 and parts[0].lower() in _FILE_FORMATS) or "/" in shown or "\\" in shown:
-        raise _refused(f"the query reads files ({shown})", hint="load the data into a dataset first")
+        raise refused(f"the query reads files ({shown})", hint="load the data into a dataset first")
     if len(parts) > 2 or (len(parts) == 2 and parts[0].lower() != "catalog"):
-        raise _refused(f"the query reads {shown}, which is not a dataset", hint="the name of a dataset has no dot")
-
-
-def check_plan(df: DataFrame) -> None:
-    """Check Spark's analysed plan: it reads only known relations and runs only functions of Spark."""
-    kinds = PlanInspector(df)
-    for kind, relation in kinds.leaves:
-        if kind not in LEAVES:
-            raise _refused(f"the query reads a {kind}, which is not a dataset")
-        if relation and relation != "HadoopFsRelation":
-            raise _refused(f"the query reads a {relation}, which is not a dataset")
-    for kind in kinds.operators - STEPS:
-        raise _refused(f"the query has a step that is not allowed ({kind})")
-    for kind in kinds.expressions & CLASSES:
-        raise _refused(f"the query calls a function that is not allowed ({kind})")
+        raise refused(f"the query reads {shown}, which is not a dataset", hint="the name of a dataset has no dot")
 
 
 def duplicate_column(name: str) -> BodyRefused:
-    return _refused(f"the result has two columns named {name!r}", hint="rename one of them with AS", name=name)
+    return refused(f"the result has two columns named {name!r}", hint="rename one of them with AS", name=name)
 
 
 def _check_identifier(node: exp.Identifier) -> None:
     name = str(node.name)
     if name.lower().startswith(RESERVED):
-        raise _refused(f"the name {name!r} is reserved", hint=f"names must not start with {RESERVED}", name=name)
+        raise refused(f"the name {name!r} is reserved", hint=f"names must not start with {RESERVED}", name=name)
     if "${" in name or "\x00" in name:
-        raise _refused(f"the name {name!r} contains a variable", name=name)
+        raise refused(f"the name {name!r} contains a variable", name=name)
 
 
-def _refused(message: str, *, hint: str = "", **fields: Any) -> BodyRefused:
+def refused(message: str, *, hint: str = "", **fields: Any) -> BodyRefused:
     return BodyRefused(message, hint=hint, **fields)

@@ -24,7 +24,9 @@ from tocsin.cluster.spark.java import cache_dir, sweep
 #: A larger file is emptied; this is enough for some ten thousand queries.
 MOST_BYTES = 4_000_000
 #: The modules that decide whether a query is safe: a change in them makes older entries invalid.
-RULES = ("allow_list.py", "safety.py", "plan_inspector.py")
+RULES = (
+    "query/allow_list.py", "query/safety.py", "spark/plan_check.py", "spark/plan_inspector.py", "spark/plan_text.py",
+)  # fmt: skip
 
 _Line = tuple[str, tuple[Column, ...]]
 
@@ -37,7 +39,7 @@ class AnalysisCache:
 
     def __init__(self, settings: Mapping[str, str], folder: Path | None = None) -> None:
         folder = cache_dir() if folder is None else folder
-        code = [resources.files("tocsin.cluster.query").joinpath(name).read_text(encoding="utf-8") for name in RULES]
+        code = [resources.files("tocsin.cluster").joinpath(name).read_text(encoding="utf-8") for name in RULES]
         origin = msgspec.json.encode([pyspark.__version__, sorted(settings.items()), code])
         self.path = folder / f"analysis-{sha256(origin).hexdigest()[:16]}.ndjson"
         self._lock = threading.Lock()

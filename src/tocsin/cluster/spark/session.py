@@ -9,12 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -26,10 +24,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from tocsin.cluster.records import type_ddl
-from tocsin.cluster.spark import guard
+from tocsin.cluster.spark import guard, internals
 from tocsin.cluster.spark.cds_archive import CdsArchive
 from tocsin.cluster.spark.java import find_java
 from tocsin.cluster.spark.work import Kind, WorkList
@@ -40,10 +36,10 @@ State = Literal["starting", "up", "dead", "stopped"]
 
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
 #: Seconds that a query waits for a place.
 QUEUE_SECONDS = 5.0
-#: Rows in one batch of a table sent to Spark.
-_BATCH = 10_000
 
 SETTINGS = {
     # Small repeated queries: replanning between stages costs more than it saves.
@@ -61,6 +57,10 @@ SETTINGS = {
     "spark.sql.files.openCostInBytes": "64KB",
     # Compiled parts of plans in the cache; a channel with joins has twenty in the driver and twenty in the executor.
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # The Parquet type that all engines read, with statistics.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A bulk write has two folders, of good and of refused rows; with two open files a task need not sort them.
+    "spark.sql.maxConcurrentOutputFileWriters": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
@@ -96,6 +96,8 @@ class SparkRuntime:
         self._groups = count(1)
         self._work = WorkList()
         self._places = threading.BoundedSemaphore(config.query_threads)
+        #: Whether queries use Spark's private API (``internals``).
+        self.private_api = config.private_api
         #: Whether the JVM has answered the last check in time.
         self.answers = True
 
@@ -111,6 +113,11 @@ class SparkRuntime:
         """The settings that can change the meaning of a query."""
         settings = {**SETTINGS, **self.config.spark, **self._extra}
         return {key: value for key, value in settings.items() if key.startswith(("spark.sql.", "spark.jars"))}
+
+    @property
+    def tasks(self) -> int:
+        """About how many tasks the last stage of a query has."""
+        return int(self.config.spark.get(_SHUFFLE) or self._extra.get(_SHUFFLE) or _partitions(self.config.master))
 
     @property
     def log(self) -> Path:
@@ -231,7 +238,7 @@ class SparkRuntime:
         settings["spark.master"] = master
         settings["spark.app.name"] = "tocsin"
         settings["spark.driver.memory"] = self.config.driver_memory
-        settings["spark.sql.shuffle.partitions"] = str(_partitions(master))
+        settings[_SHUFFLE] = str(_partitions(master))
         settings["spark.sql.warehouse.dir"] = (home / "warehouse").as_uri()
         if master.startswith("local"):
             settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
@@ -311,7 +318,7 @@ class SparkRuntime:
         finally:
             if self.alive():
                 context.setLocalProperty("spark.scheduler.pool", None)
-                context._jsc.clearJobGroup()
+                internals.clear_job_group(context, private_api=self.private_api)
 
     def cancel(self, group: str) -> None:
         """Cancel the running jobs of a group, if there are any."""
@@ -331,36 +338,23 @@ class SparkRuntime:
         open_stages = [stage for stage in stages if stage and stage.numCompletedTasks < stage.numTasks]
         return sum(stage.numActiveTasks for stage in open_stages) if open_stages else None
 
+    def progress(self, group: str) -> float:
+        """The finished fraction of the tasks of a group's jobs."""
+        tracker = self.session.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        total = sum(stage.numTasks for stage in stages if stage)
+        return sum(stage.numCompletedTasks for stage in stages if stage) / total if total else 0.0
+
     def to_arrow(self, df: DataFrame) -> pa.Table:
         return df.toArrow()
 
     def from_arrow(self, table: pa.Table) -> DataFrame:
-        """A DataFrame whose rows are part of the plan (LocalRelation), so that reading it needs no job."""
-        session = self.session
-        context = session.sparkContext
-        if context._encryption_enabled or "timestamp[us]" in str(table.schema):
-            # Spark would add a zone to a timestamp without one.
-            schema = type_ddl.ddl(type_ddl.columns_of(table.schema)) if "timestamp[us]" in str(table.schema) else None
-            return session.createDataFrame(table.combine_chunks(), schema=schema)
-        # The same as createDataFrame without a dozen calls to the JVM: half the time for a small table.
-        with tempfile.NamedTemporaryFile(dir=context._temp_dir) as file:
-            with pa.ipc.new_stream(file, table.schema) as writer:
-                # Spark treats an empty chunk as the end of the table.
-                writer.write_table(table.combine_chunks(), max_chunksize=_BATCH)
-            file.flush()
-            utilities = context._jvm.PythonSQLUtils
-            batches = utilities.readArrowStreamFromFile(file.name)
-            frame = utilities.toDataFrame(batches, _schema_json(table.schema), session._jsparkSession)
-        return DataFrame(frame, session)
+        """A DataFrame whose rows are part of the plan, so that reading it needs no job."""
+        return internals.from_arrow(self.session, table, private_api=self.private_api)
 
     def drop_view(self, name: str) -> None:
-        """Drop a temporary view. Unlike Spark's method, this does not search the cache, where views never are."""
-        self.session._jsparkSession.sessionState().catalog().dropTempView(name)
-
-
-@lru_cache(256)
-def _schema_json(schema: pa.Schema) -> str:
-    return str(from_arrow_schema(schema).json())
+        internals.drop_view(self.session, name, private_api=self.private_api)
 
 
 def _partitions(master: str) -> int:

@@ -32,7 +32,7 @@ from tocsin.cluster.storage.catalog import (
 )
 from tocsin.cluster.storage.commit_records import CommitRecords
 from tocsin.cluster.storage.dataset import DatasetStore
-from tocsin.cluster.storage.segments import SegmentStore
+from tocsin.cluster.storage.segments import SegmentStore, Written
 from tocsin.errors import StorageError, SystemFailure, UserError
 
 log = logging.getLogger(__name__)
@@ -47,13 +47,15 @@ class CommitRequest(Struct, Generic[T], kw_only=True, eq=False):
     """A change to make durable. ``applied`` gets the ordinal of the dataset's commit; the committer calls it after the
     commit and before it answers, and what it returns is the answer.
 
-    Records are a ``table`` of the log, or ``loose`` rows: those of several requests become one table.
+    Records are a ``table`` of the log, or ``loose`` rows: those of several requests become one table. Or they are
+    ``files`` that executors wrote, which become a commit of their own.
     """
 
     applied: Callable[[int], T]
     store: DatasetStore | None = None
     table: pa.Table | None = None
     loose: Sequence[Row] = ()
+    files: Sequence[Written] = ()
     key: tuple[int, str, bytes] | None = None
     batch: FeedBatch | None = None
     subscribe: Sequence[AddSubscription] = ()
@@ -123,14 +125,17 @@ class Committer:
             subscribed = {item.subscription for item in first.subscribe}
             following: CommitRequest[Any] | None = None
             open_ = True
-            while len(group) < MOST_REQUESTS and rows < MOST_ROWS:
+            while len(group) < MOST_REQUESTS and rows < MOST_ROWS and not first.files:
                 try:
                     request = self._queue.get_nowait()
                 except queue.Empty:
                     break
                 # A commit has no order between subscribing and unsubscribing: unsubscribing waits for the next commit.
-                if request is None or any(item.subscription in subscribed for item in request.unsubscribe):
-                    following, open_ = request, request is not None
+                if request is None:
+                    open_ = False
+                    break
+                if request.files or any(item.subscription in subscribed for item in request.unsubscribe):
+                    following = request
                     break
                 group.append(request)
                 rows += request.rows
@@ -175,6 +180,12 @@ class Committer:
         tables: list[tuple[DatasetStore, pa.Table]] = []
         place: dict[int, int] = {}
         written: list[str] = []
+        alone = group[0].store if group[0].files else None
+        if alone is not None:
+            for file in group[0].files:
+                more, size = bool(batch.appends), (file.rows, file.bytes)
+                notify = () if more else tuple(self.followers(alone.dataset.id))
+                batch.appends.append(Append(alone.dataset.id, file.path, *size, notify, "delta", more))
         try:
             for dataset, requests in by_dataset.items():
                 store = requests[0].store
@@ -208,15 +219,24 @@ class Committer:
         for store, table in tables:
             self.metrics.commits.labels(store.dataset.name).inc()
             self.metrics.commit_records.observe(table.num_rows)
+        if alone is not None:
+            self.metrics.commits.labels(alone.dataset.name).inc()
+            self.metrics.commit_records.observe(sum(file.rows for file in group[0].files))
         heads: dict[int, int] = {}
         results: list[Any] = []
         with self.lock:
-            for (store, table), append, ordinal in zip(tables, batch.appends, ordinals, strict=True):
-                row = Segment(append.dataset, ordinal, ordinal, "log", append.path, append.rows, append.bytes)
-                if append.notify:
-                    self.records.keep(append.dataset, ordinal, table)
-                store.appended(row, table)
+            added = []
+            for append, ordinal in zip(batch.appends, ordinals, strict=True):
+                size = (append.rows, append.bytes)
+                added.append(Segment(append.dataset, ordinal, ordinal, append.kind, append.path, *size))
                 heads[append.dataset] = ordinal
+            if alone is not None:
+                alone.extended(added)
+            else:
+                for (store, table), append, row in zip(tables, batch.appends, added, strict=True):
+                    if append.notify:
+                        self.records.keep(append.dataset, row.first, table)
+                    store.appended(row, table)
             for request in group:
                 ordinal = heads.get(request.store.dataset.id, 0) if request.store is not None else 0
                 try:

@@ -1,9 +1,10 @@
 """A dataset: the log of its commits, its compacted base, and consistent snapshots of both for Spark.
 
     base      Parquet files with the state as of ordinal C; each row has an ``_ordinal``
-    recent    the rows committed after C, in driver memory as one Arrow table (in a keyed dataset the latest row of each
-              key, with deletes as tombstones); the log files hold the same rows for a restart
-    resident  a small dataset has its base in ``recent`` too, and Spark never opens its files
+    delta     Parquet files with changes after C that are too many for driver memory, which executors wrote
+    recent    the other rows committed after C, in driver memory as one Arrow table (in a keyed dataset the latest row
+              of each key, with deletes as tombstones); the log files hold the same rows for a restart
+    resident  a small dataset has its files in ``recent`` too, and Spark never opens them
 
 New rows are those with an ordinal after a channel's position, so ``is_new`` does not need a log. If a row was
 overwritten meanwhile, only its newest version is new.
@@ -13,20 +14,22 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
 from tocsin.cluster.model import Column, Dataset, Segment
 from tocsin.cluster.records import type_ddl
-from tocsin.cluster.records.record_decoder import Row, rows_to_table
+from tocsin.cluster.records.record_decoder import Row, rows_to_table, time_ordered_key
 from tocsin.cluster.storage import upsert
 from tocsin.cluster.storage.segments import SegmentStore
-from tocsin.errors import Damaged
+from tocsin.errors import Damaged, TypeMismatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,15 +39,18 @@ if TYPE_CHECKING:
 ORDINAL = "_ordinal"
 DELETED = "_deleted"
 NEW = "_is_new"
+_PLACE = "_place"
+#: Where a row is: file and row.
+PLACE = ("_file_path", "_row_index")
 
 Mode = Literal["all", "new", "marked"]
 
 
 class History(Struct, frozen=True):
-    """The commits up to ``head``: those that were compacted, and one file for each later one."""
+    """The commits up to ``head``: those in base and delta, and one file for each other one."""
 
     head: int
-    base: tuple[Segment, ...]
+    files: tuple[Segment, ...]
     log: tuple[Segment, ...]
 
 
@@ -62,6 +68,7 @@ class DatasetStore:
         #: Segments that cannot be read, by path.
         self.damaged: dict[str, Damaged] = {}
         self.base: tuple[Segment, ...] = ()
+        self.delta: tuple[Segment, ...] = ()
         self.log: list[Segment] = []
         self.resident = True
         self.row_schema = type_ddl.arrow_schema(dataset.columns)
@@ -75,8 +82,8 @@ class DatasetStore:
         self._snapshot: DatasetSnapshot | None = None
         self._pins: Counter[str] = Counter()
         self._garbage: set[str] = set()
-        self._stamps: dict[str, tuple[int, int]] = {}  # of base files that were verified
-        self._base_frame: tuple[object, DataFrame] | None = None
+        self._stamps: dict[str, tuple[int, int]] = {}  # of files that were verified
+        self._frames: dict[str, tuple[object, DataFrame]] = {}
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -86,6 +93,7 @@ class DatasetStore:
         known = self.damaged if known is None else known
         rows = list(segments)
         base = tuple(segment for segment in rows if segment.kind == "base")
+        delta = tuple(segment for segment in rows if segment.kind == "delta")
         log = [segment for segment in rows if segment.kind == "log"]
         damaged: dict[str, Damaged] = {}
         tables = []
@@ -93,15 +101,14 @@ class DatasetStore:
             try:
                 if segment.path in known:
                     raise known[segment.path]
-                if segment.kind == "base":
-                    self._verify(segment)
+                if segment.kind == "log":
+                    tables.append(self._read(segment))
                 else:
-                    with self.store.reading(segment.path):
-                        tables.append(self._numbered(self.store.read(segment.path), segment.first))
+                    self._verify(segment)
             except Damaged as error:
                 damaged[segment.path] = error
         with self.lock:
-            self.head, self.base, self.log = head, base, log
+            self.head, self.base, self.delta, self.log = head, base, delta, log
             self._recent, self._pending, self._snapshot = self.schema.empty_table(), tables, None
             self.resident, self.damaged = False, {}
             if not damaged:
@@ -114,7 +121,7 @@ class DatasetStore:
             self.damaged = damaged
 
     def unreadable(self, segments: Iterable[Segment]) -> dict[str, Damaged]:
-        """The damaged ones of these base files, by path; every page is read."""
+        """The damaged ones of these files, by path; every page is read."""
         found = {}
         for segment in segments:
             try:
@@ -124,10 +131,10 @@ class DatasetStore:
         return found
 
     def replaced(self) -> dict[str, Damaged]:
-        """The damaged ones of base files that are other files than before: Spark would read missing columns as nulls
+        """The damaged ones of files that are other files than before: Spark would read missing columns as nulls
         without an error."""
         found = {}
-        for segment in () if self.resident else self.base:
+        for segment in () if self.resident else self.files:
             stamp = self.store.stamp(segment.path)
             if stamp is None or self._stamps.get(segment.path) == stamp:
                 continue
@@ -140,14 +147,17 @@ class DatasetStore:
         return found
 
     def mark(self, damaged: Mapping[str, Damaged]) -> bool:
-        """Nothing is read from now on, until ``load`` finds no damage. False: no file of the base is meant."""
+        """Nothing is read from now on, until ``load`` finds no damage. False: no file of base or delta is meant."""
         with self.lock:
-            mine = {path: damaged[path] for path in (segment.path for segment in self.base) if path in damaged}
+            mine = {path: damaged[path] for path in (segment.path for segment in self.files) if path in damaged}
             self.damaged = {**self.damaged, **mine}
             return bool(mine)
 
     def _verify(self, segment: Segment, *, pages: bool = False) -> None:
-        self.store.verify(segment.path, segment.rows, self._base_schema().names, pages=pages)
+        columns = self._base_schema().names if segment.kind == "base" else self.log_schema.names
+        if segment.first < segment.last:
+            columns = [*columns, ORDINAL]
+        self.store.verify(segment.path, segment.rows, columns, pages=pages)
 
     def problem(self) -> Damaged | None:
         """Why segments cannot be read."""
@@ -178,11 +188,31 @@ class DatasetStore:
                 self._pending.append(self._numbered(table, segment.first))
             self._snapshot = None
 
-    def rebased(self, upto: int, base: Sequence[Segment], removed: Iterable[str]) -> None:
-        """The base now has all commits up to ``upto``; ``removed`` files are deleted when their last reader is done."""
+    def extended(self, segments: Sequence[Segment]) -> None:
+        """Add a durable commit that executors wrote: its rows stay in these files."""
+        with self.lock:
+            if segments[0].first <= self.head:
+                return  # it was loaded meanwhile
+            self.head = segments[0].last
+            self.delta += tuple(segments)
+            self._snapshot = None
+            if self.resident and not self.damaged:
+                # A resident dataset has no tombstones of its base in memory: take the recent rows from the log again.
+                self.resident, self._recent, self._pending = False, self.schema.empty_table(), []
+                try:
+                    self._pending = [self._read(segment) for segment in self.log]
+                except Damaged as error:
+                    self.damaged = {str(error.fields["path"]): error}
+
+    def rebased(self, upto: int, added: Sequence[Segment], removed: Collection[str]) -> None:
+        """The files now have all commits up to ``upto``; ``removed`` ones are deleted when their last reader is done.
+        A bulk commit may have come meanwhile: its files stay."""
         with self.lock:
             recent = self._merge()
-            self.base = tuple(base)
+            files = [segment for segment in self.files if segment.path not in removed] + list(added)
+            files.sort(key=lambda segment: segment.first)
+            self.base = tuple(segment for segment in files if segment.kind == "base")
+            self.delta = tuple(segment for segment in files if segment.kind == "delta")
             self.log = [segment for segment in self.log if segment.first > upto]
             self.resident = False
             self._recent = recent.filter(pc.greater(recent.column(ORDINAL), upto))
@@ -191,7 +221,7 @@ class DatasetStore:
             self._garbage.update(removed)
             unused = [path for path in self._garbage if not self._pins[path]]
             self._garbage.difference_update(unused)
-            here = {each.path for each in self.base}
+            here = {each.path for each in self.files}
             self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in here}
         self.store.delete(unused)
 
@@ -203,12 +233,12 @@ class DatasetStore:
             self.check()
             if self._snapshot is None:
                 recent = self._merge()
-                self._snapshot = DatasetSnapshot(self, self.head, self.base, recent, self.resident)
-            self._pins.update(segment.path for segment in self._snapshot.base)
+                self._snapshot = DatasetSnapshot(self, self.head, self.files, recent, self.resident)
+            self._pins.update(segment.path for segment in self._snapshot.files)
             return self._snapshot
 
     def release(self, snapshot: DatasetSnapshot) -> None:
-        self._unpin([segment.path for segment in snapshot.base])
+        self._unpin([segment.path for segment in snapshot.files])
 
     def _unpin(self, paths: Sequence[str]) -> None:
         with self.lock:
@@ -221,9 +251,9 @@ class DatasetStore:
     def history(self, after: int) -> Iterator[History]:
         """The files with commits after an ordinal. They stay until the end of the ``with`` block."""
         with self.lock:
-            base = tuple(segment for segment in self.base if segment.last > after)
-            found = History(self.head, base, tuple(segment for segment in self.log if segment.first > after))
-            paths = [segment.path for segment in (*found.base, *found.log)]
+            files = tuple(segment for segment in self.files if segment.last > after)
+            found = History(self.head, files, tuple(segment for segment in self.log if segment.first > after))
+            paths = [segment.path for segment in (*found.files, *found.log)]
             self._pins.update(paths)
         try:
             yield found
@@ -236,31 +266,67 @@ class DatasetStore:
             return self.store.read(segment.path).cast(self.log_schema)
 
     @property
+    def files(self) -> tuple[Segment, ...]:
+        """What Spark reads: base and delta."""
+        return (*self.base, *self.delta)
+
+    @property
     def base_rows(self) -> int:
         return sum(segment.rows for segment in self.base)
+
+    @property
+    def delta_rows(self) -> int:
+        return sum(segment.rows for segment in self.delta)
 
     @property
     def recent_rows(self) -> int:
         return sum(int(table.num_rows) for table in (self._recent, *self._pending))
 
-    def base_frame(self, runtime: SparkRuntime, base: tuple[Segment, ...]) -> DataFrame:
-        """The base as a DataFrame with ``_ordinal``; cached, because listing the files takes time."""
-        token = (runtime.generation, tuple(segment.path for segment in base))
-        cached = self._base_frame
+    def frame_of(self, runtime: SparkRuntime, segments: Sequence[Segment]) -> DataFrame:
+        """Files of one kind as a DataFrame with ``_ordinal`` and, if they are deltas of a keyed dataset, ``_deleted``.
+        Cached, because listing the files takes time."""
+        kind = segments[0].kind
+        token = (runtime.generation, tuple(segment.path for segment in segments))
+        cached = self._frames.get(kind)
         if cached is None or cached[0] != token:
-            uris = [self.store.uri(segment.path) for segment in base]
-            columns = [*self.dataset.columns, Column(ORDINAL, "bigint")]
-            cached = (token, runtime.session.read.schema(type_ddl.ddl(columns)).parquet(*uris))
-            self._base_frame = cached
+            cached = self._frames[kind] = (token, self.scan(runtime, segments))
         return cached[1]
 
-    def read_base(self, base: tuple[Segment, ...]) -> pa.Table:
-        """Base files as one Arrow table with ``_ordinal``."""
-        tables = []
-        for segment in base:
-            with self.store.reading(segment.path):
-                tables.append(self.store.read(segment.path).cast(self._base_schema()))
-        return pa.concat_tables(tables) if tables else self._base_schema().empty_table()
+    def scan(self, runtime: SparkRuntime, segments: Sequence[Segment], *, placed: bool = False) -> DataFrame:
+        """As ``frame_of``; ``placed``: with PLACE, in which the rows are in the order of their files."""
+        from pyspark.sql import functions as f
+
+        columns = list(self.dataset.columns)
+        if self.dataset.key and segments[0].kind == "delta":
+            columns.append(Column(DELETED, "boolean"))
+        # A file of one commit need not have an ordinal: it was written before the commit got one.
+        commits = sorted({segment.first for segment in segments if whole(segment)})
+        groups = [[segment for segment in segments if not whole(segment)]]
+        groups += [[segment for segment in segments if whole(segment) and segment.first == one] for one in commits]
+        frames = []
+        for group in groups:
+            if group:
+                plain = whole(group[0])
+                schema = type_ddl.ddl(columns if plain else [*columns, Column(ORDINAL, "bigint")])
+                frame = runtime.session.read.schema(schema).parquet(*[self.store.uri(each.path) for each in group])
+                if placed:
+                    frame = frame.selectExpr("*", *(f"_metadata.{name[1:]} AS {name}" for name in PLACE))
+                frames.append(frame.withColumn(ORDINAL, f.lit(group[0].first).cast("bigint")) if plain else frame)
+        return reduce(lambda left, right: left.unionByName(right), frames)
+
+    def read_files(self, segments: Iterable[Segment]) -> pa.Table:
+        """Files as one Arrow table in the columns of ``recent``, by ordinal."""
+        tables = [self._read(segment) for segment in segments]
+        return _by_ordinal(pa.concat_tables(tables)) if tables else self.schema.empty_table()
+
+    def _read(self, segment: Segment) -> pa.Table:
+        with self.store.reading(segment.path):
+            table = self.store.read(segment.path)
+            if DELETED in self.log_schema.names and DELETED not in table.column_names:
+                table = table.append_column(DELETED, pa.repeat(pa.scalar(False), table.num_rows))
+            if segment.kind == "log" or whole(segment):
+                return self._numbered(table.select(self.log_schema.names), segment.first)
+            return table.select(self.schema.names).cast(self.schema)
 
     def live(self, table: pa.Table) -> pa.Table:
         """The rows without tombstones and without the tombstone column."""
@@ -273,6 +339,21 @@ class DatasetStore:
         if self.dataset.key:
             table = table.append_column(self.schema.field(DELETED), pa.repeat(pa.scalar(False), table.num_rows))
         return table.cast(self.log_schema)
+
+    def completed(self, table: pa.Table) -> pa.Table:
+        """All columns of the dataset in order; a missing column is null, or generated, or an error."""
+        dataset, arrays = self.dataset, []
+        for field in self.row_schema:
+            if field.name in table.column_names:
+                array = table.column(field.name).cast(field.type)
+            elif dataset.autogenerated and field.name in dataset.key:
+                array = pa.chunked_array([pa.array([time_ordered_key() for _ in range(table.num_rows)], field.type)])
+            else:
+                array = pa.chunked_array([pa.nulls(table.num_rows, field.type)])
+            if array.null_count and (not field.nullable or field.name in dataset.key):
+                raise null_refused(field.name)
+            arrays.append(array)
+        return pa.Table.from_arrays(arrays, names=self.names)
 
     def rows_as_log(self, rows: Sequence[Row]) -> pa.Table:
         """The same for checked records that are rows."""
@@ -310,27 +391,42 @@ class DatasetStore:
 
     def _make_resident_if_small(self) -> None:
         """Load a small base into memory; after that, no files of the dataset are read."""
-        if self.damaged or self.base_rows + self.recent_rows > self.resident_rows:
+        if self.damaged or self.base_rows + self.delta_rows + self.recent_rows > self.resident_rows:
             return
-        base = self.read_base(self.base)
-        if self.dataset.key:
-            alive = pa.repeat(pa.scalar(False), base.num_rows)
-            base = base.append_column(DELETED, alive).select(self.schema.names)
-        self._pending = [self._merge()]
-        self._recent = base.cast(self.schema)
+        # A delta may be later than the recent rows.
+        self._recent = _by_ordinal(pa.concat_tables([self.read_files(self.files), self._merge()]))
+        self._pending = [self.schema.empty_table()]
         self.resident = True
         self._merge()
+
+
+def null_refused(column: str) -> TypeMismatch:
+    return TypeMismatch(f"column {column!r} must not be null", column=column)
+
+
+def whole(segment: Segment) -> bool:
+    """Whether all rows have one ordinal, and perhaps no column for it."""
+    return segment.kind == "delta" and segment.first == segment.last
+
+
+def _by_ordinal(table: pa.Table) -> pa.Table:
+    ordinals = table.column(ORDINAL).to_numpy()
+    if bool((ordinals[1:] >= ordinals[:-1]).all()):
+        return table
+    return table.take(pa.array(np.argsort(ordinals, kind="stable")))
 
 
 class DatasetSnapshot:
     """A dataset as of one ordinal: immutable, and shared by all executions that start before the next commit."""
 
     def __init__(
-        self, owner: DatasetStore, head: int, base: tuple[Segment, ...], recent: pa.Table, resident: bool
+        self, owner: DatasetStore, head: int, files: tuple[Segment, ...], recent: pa.Table, resident: bool
     ) -> None:
         self.owner = owner
         self.head = head
-        self.base = () if resident else base
+        #: All files as of the snapshot, and those that have to be read.
+        self.segments = files
+        self.files = () if resident else files
         self.recent = recent
         self.resident = resident
         self._lock = threading.Lock()
@@ -341,15 +437,25 @@ class DatasetSnapshot:
         return self.owner.dataset
 
     @property
-    def base_last(self) -> int:
-        return max((segment.last for segment in self.base), default=0)
+    def base(self) -> list[Segment]:
+        return [segment for segment in self.files if segment.kind == "base"]
+
+    @property
+    def delta(self) -> list[Segment]:
+        return [segment for segment in self.files if segment.kind == "delta"]
+
+    @property
+    def recent_is_newest(self) -> bool:
+        """Whether no delta is later than a recent row."""
+        last = max((segment.last for segment in self.delta), default=0)
+        return not self.recent.num_rows or pc.min(self.recent.column(ORDINAL)).as_py() > last
 
     def rows(self, after: int = 0) -> int:
         """About how many rows have a later ordinal."""
         recent = self.recent.num_rows
         if after and recent:
             recent = pc.sum(pc.greater(self.recent.column(ORDINAL), after)).as_py()
-        return int(recent) + sum(segment.rows for segment in self.base if segment.last > after)
+        return int(recent) + sum(segment.rows for segment in self.files if segment.last > after)
 
     def frame(self, runtime: SparkRuntime, mode: Mode = "all", position: int = 0) -> DataFrame:
         """The rows as a DataFrame: all rows, the new rows, or all rows with a column that marks the new ones."""
@@ -362,8 +468,8 @@ class DatasetSnapshot:
 
     def _shaped(self, runtime: SparkRuntime, mode: Mode, position: int) -> DataFrame:
         after, names = position if mode == "new" else 0, self.owner.names
-        if any(segment.last > after for segment in self.base):
-            frame = self._numbered(runtime, after)
+        if any(segment.last > after for segment in self.files):
+            frame = self.numbered(runtime, after)
             if mode == "marked":
                 return frame.select(*names, (frame[ORDINAL] > position).alias(NEW))
             return frame.select(*names)
@@ -376,13 +482,12 @@ class DatasetSnapshot:
 
     def table(self) -> pa.Table:
         """All rows as an Arrow table with ``_ordinal``; for datasets that fit into the driver."""
-        recent = self.owner.live(self.recent)
         if self.resident:
-            return recent
-        base = self.owner.read_base(self.base)
+            return self.owner.live(self.recent)
+        rows = pa.concat_tables([self.owner.read_files(self.files), self.recent])
         if self.dataset.key:
-            base = upsert.without(base, self.recent, self.dataset.key)
-        return pa.concat_tables([base, recent.select(base.column_names)])
+            rows = upsert.latest(_by_ordinal(rows), self.dataset.key)
+        return self.owner.live(rows)
 
     def release(self) -> None:
         self.owner.release(self)
@@ -391,19 +496,57 @@ class DatasetSnapshot:
         recent = self.owner.live(self.recent)
         return recent.filter(pc.greater(recent.column(ORDINAL), after)) if after else recent
 
-    def _numbered(self, runtime: SparkRuntime, after: int = 0) -> DataFrame:
-        recent = self._recent(after)
-        base = [segment for segment in self.base if segment.last > after]
-        if not base:
-            return runtime.from_arrow(recent)
-        frame = self.owner.base_frame(runtime, self.base)
+    def numbered(self, runtime: SparkRuntime, after: int = 0) -> DataFrame:
+        """The rows with a later ordinal, with ``_ordinal``."""
+        columns, recent = [*self.owner.names, ORDINAL], self._recent(after)
+        if not any(segment.last > after for segment in self.files):
+            return runtime.from_arrow(recent).select(*columns)
+        if self.dataset.key:
+            return self._latest(runtime, after).select(*columns)
+        frames = [
+            self.owner.frame_of(runtime, segments)
+            for segments in (self.base, self.delta)
+            if any(segment.last > after for segment in segments)
+        ]
         if after:
-            frame = frame.where(frame[ORDINAL] > after)
-        if self.dataset.key and self.recent.num_rows:
-            # Rows that were overwritten or deleted meanwhile leave the base; the few recent keys are broadcast.
-            changed = runtime.from_arrow(self.recent.select(list(self.dataset.key)))
-            frame = frame.join(changed.hint("broadcast"), list(self.dataset.key), "left_anti")
-        columns = [*self.owner.names, ORDINAL]
-        if recent.num_rows == 0:
-            return frame.select(*columns)
-        return frame.select(*columns).unionAll(runtime.from_arrow(recent).select(*columns))
+            frames = [frame.where(frame[ORDINAL] > after) for frame in frames]
+        if recent.num_rows:
+            frames.append(runtime.from_arrow(recent))
+        return reduce(lambda left, right: left.unionAll(right), [frame.select(*columns) for frame in frames])
+
+    def _latest(self, runtime: SparkRuntime, after: int) -> DataFrame:
+        """The latest row of each key: those of the base that no later one replaces, and the later ones."""
+        key, columns = list(self.dataset.key), [*self.owner.names, ORDINAL]
+        frames: list[DataFrame] = []
+        changes = self.owner.frame_of(runtime, self.delta) if self.delta else None
+        # The few recent keys are broadcast.
+        recent_keys = runtime.from_arrow(self.recent.select(key)).hint("broadcast") if self.recent.num_rows else None
+        if any(segment.last > after for segment in self.base):
+            base = self.owner.frame_of(runtime, self.base)
+            base = base.where(base[ORDINAL] > after) if after else base
+            for keys in (changes and changes.select(*key), recent_keys):
+                base = base if keys is None else base.join(keys, key, "left_anti")
+            frames.append(base)
+        recent_is_newest = self.recent_is_newest
+        later = [segment for segment in self.delta if segment.last > after]
+        if changes is not None and later:
+            several = len({(segment.first, segment.last) for segment in later}) > 1
+            if not recent_is_newest:
+                changes = changes.unionAll(runtime.from_arrow(self.recent).select(*changes.columns))
+            if several or not recent_is_newest:
+                changes = _newest(changes, key)
+            if recent_is_newest and recent_keys is not None:
+                changes = changes.join(recent_keys, key, "left_anti")
+            changes = changes.where(changes[ORDINAL] > after) if after else changes
+            frames.append(changes.where(~changes[DELETED]))
+        if self.recent.num_rows and (recent_is_newest or not later):
+            frames.append(runtime.from_arrow(self._recent(after)))
+        return reduce(lambda left, right: left.unionAll(right), [frame.select(*columns) for frame in frames])
+
+
+def _newest(frame: DataFrame, key: list[str]) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    place = f.row_number().over(Window.partitionBy(*key).orderBy(f.desc(ORDINAL)))
+    return frame.withColumn(_PLACE, place).where(f.col(_PLACE) == 1).drop(_PLACE)

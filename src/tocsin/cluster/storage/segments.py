@@ -34,6 +34,8 @@ ROOM = 64 * 1024
 
 _OWNER = "tocsin-owner"
 _SUFFIX = ".parquet"
+#: The file that Spark writes when all tasks of a job have committed theirs.
+_COMMITTED = "_SUCCESS"
 _TEMPORARY = ".tmp-"
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space",
@@ -160,7 +162,7 @@ class SegmentStore:
         if path.endswith(_SUFFIX):
             return [path]
         with self.reading(path):
-            return sorted(file for file in self._walk(path) if _is_part(file))
+            return sorted(file for file in self._walk(path) if _is_part(file[len(path) + 1 :]))
 
     @contextmanager
     def reading(self, path: str) -> Iterator[None]:
@@ -180,9 +182,16 @@ class SegmentStore:
         return not isinstance(error, pa.ArrowMemoryError | pa.ArrowCancelled)
 
     def adopt(self, folder: str) -> list[Written]:
-        """The part files of a folder that Spark wrote, made durable."""
-        parts = self.parts(folder)
+        """The part files of a folder that Spark wrote, made durable. Raises StorageError unless Spark has committed
+        its job: until then there may be files of tasks that have failed or are still running."""
         with storage_errors("make durable", folder):
+            if self._fs.get_file_info(self._at(f"{folder}/{_COMMITTED}")).type != pafs.FileType.File:
+                raise StorageError(
+                    f"Spark has not committed its files in {folder}",
+                    hint="mapreduce.fileoutputcommitter.marksuccessfuljobs must not be switched off",
+                    path=folder,
+                )
+            parts = self.parts(folder)
             for path in (*parts, *{str(parent) for part in parts for parent in Path(part).parents}):
                 self._sync(self._at(path))
         return [Written(part, self._rows(part), self._size(part)) for part in parts]
@@ -302,7 +311,8 @@ def _inside(path: str) -> str:
 
 
 def _is_part(path: str) -> bool:
-    return path.endswith(_SUFFIX) and not any(piece.startswith(("_", ".")) for piece in path.split("/")[-2:])
+    """``path`` is relative to the folder: what a failed task leaves in ``_temporary`` is not a part."""
+    return path.endswith(_SUFFIX) and not any(piece.startswith(("_", ".")) for piece in path.split("/"))
 
 
 def _covered(path: str, referenced: set[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -19,7 +19,8 @@ IDS = 500
 
 
 class Append(Struct, frozen=True):
-    """A written segment file that becomes the next ordinal of ``dataset``.
+    """A written segment file that becomes the next ordinal of ``dataset``; with ``more``, a further file of the
+    ordinal of the append before it.
 
     ``notify``: (broker, channel of a feed) for each broker with content subscriptions to its records.
     """
@@ -29,6 +30,8 @@ class Append(Struct, frozen=True):
     rows: int
     bytes: int
     notify: tuple[tuple[int, int], ...] = ()
+    kind: Literal["log", "delta"] = "log"
+    more: bool = False
 
 
 class IdempotencyKey(Struct, frozen=True):
@@ -84,7 +87,7 @@ def apply(session: Session, batch: Commit) -> list[int]:
 
 
 def _append(session: Session, batch: Commit) -> list[int]:
-    counts = Counter(append.dataset for append in batch.appends)
+    counts = Counter(append.dataset for append in batch.appends if not append.more)
     next_ordinal = {}
     # Always in the same order, so that two writers cannot deadlock.
     for dataset, count in sorted(counts.items()):
@@ -93,13 +96,19 @@ def _append(session: Session, batch: Commit) -> list[int]:
         if not rows:
             raise NotFound("dataset", str(dataset))
         next_ordinal[dataset] = rows[0][0] - count + 1
-    ordinals, segments = [], []
+    ordinals: list[int] = []
+    segments: list[tuple[Any, ...]] = []
     for append in batch.appends:
-        ordinal = next_ordinal[append.dataset]
-        next_ordinal[append.dataset] += 1
+        if append.more and not (segments and segments[-1][0] == append.dataset):
+            raise Conflict("a further file of a commit must follow a file of the same dataset")
+        if append.more:
+            ordinal = ordinals[-1]
+        else:
+            ordinal = next_ordinal[append.dataset]
+            next_ordinal[append.dataset] += 1
         ordinals.append(ordinal)
         size = (append.rows, append.bytes)
-        segments.append((append.dataset, ordinal, ordinal, "log", checked_text(append.path), *size))
+        segments.append((append.dataset, ordinal, ordinal, append.kind, checked_text(append.path), *size))
     if session.insert("segments", SEGMENT, segments) != len(segments):
         raise Conflict("a segment with one of these paths was committed before")
     entries = [

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from tocsin.cluster.channels.plan_cache import PlanCache
+from tocsin.cluster.spark.plan_cache import PlanCache
 from tocsin.cluster.spark.session import SparkRuntime
 
 _numbers = count(1)
