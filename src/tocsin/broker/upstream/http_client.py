@@ -152,7 +152,7 @@ class UpstreamClient:
                     protocol.ChannelState(
                         each["name"],
                         Position(each.get("epoch", 0), each["last_execution"]),
-                        msgspec.convert(each["columns"] if each["kind"] == "feed" else [], tuple[FeedColumn, ...]),
+                        msgspec.convert(each["columns"] if each.get("kind") == "feed" else [], tuple[FeedColumn, ...]),
                     )
                     for each in await self.channels()
                 ]
