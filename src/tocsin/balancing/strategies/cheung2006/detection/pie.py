@@ -16,7 +16,7 @@ KEPT, REPEATED = 3, 2
 
 
 class Pie(msgspec.Struct, frozen=True, tag=True):
-    """``balanced``: the brokers with which this one is balanced. ``whole``: a global PIE, of a cluster, by its head."""
+    """``balanced``: the brokers with which this one is balanced. ``whole``: of the cluster of this head."""
 
     broker: str
     cluster: str
