@@ -18,7 +18,8 @@ INTRO = (
     "Load balancing of content-based brokers, simulated with the machines that would run in production. Each value is "
     "a mean over several seeds, with its standard deviation; shaded areas go from the smallest to the largest. A claim "
     "is reproduced if every sentence of it holds in at least four of five seeds, and reproduced in direction only if "
-    "what matters holds in at least half of them. What counts was fixed before any result was known."
+    "what matters holds in at least half of them. Most of what counts was fixed before "
+    "any result was known; the page of the reproduction says what was not."
 )
 
 

@@ -1,4 +1,5 @@
-"""What counts as reproduced: fixed before any result was known.
+"""What counts as reproduced. Tolerances of the local experiment were fixed before the simulation existed, those of
+four clusters before their first run, those of the micro experiments before theirs.
 
 The thesis shows one run of its local experiment, and most of its figures are read off curves. So each sentence has a
 tolerance, given here beside the thesis' value. Loads are means over a minute, as its curves are smooth at that scale.
