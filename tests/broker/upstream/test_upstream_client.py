@@ -68,6 +68,7 @@ class Rig:
         self.events: list[Any] = []
         self.answers: dict[str, Any] = {
             "PUT /brokers/b": {"returned": False},
+            "GET /feeds": {"feeds": []},
             "GET /channels": CHANNELS,
             "GET /channels/C/subscriptions": {"subscriptions": [{"subscription": 7, "args": ["fire"]}]},
         }

@@ -115,7 +115,8 @@ def test_anonymous_from_another_machine_gets_nothing_without_a_grant(
 
 
 def test_every_route_that_is_not_open_to_anyone_was_tried(site: Site) -> None:
-    tried = {(method, path.partition("?")[0]) for method, path, _ in CLOSED} | {("GET", "/channels")}
+    lists = {("GET", "/channels"), ("GET", "/feeds")}
+    tried = {(method, path.partition("?")[0]) for method, path, _ in CLOSED} | lists
     routes = {
         (
             each.method,
@@ -185,6 +186,7 @@ def test_a_user_sees_the_channels_that_it_may_subscribe_to_without_their_bodies(
     assert (shown["name"], shown["body"], shown["parameters"][0]["name"]) == ("OfKind", "", "kind")
     assert site.ask("GET", "/channels/OfKind", token=site.token("ann")).json()["body"] == ""
     assert site.ask("GET", "/channels").json()["channels"] == []
+    assert site.ask("GET", "/feeds").json()["feeds"] == []
     every = site.ask("GET", "/channels", token=site.cluster.admin_token).json()["channels"]
     assert len(every) == 3 and all("SELECT" in each["body"] for each in every)
 
