@@ -8,6 +8,8 @@ from msgspec import Raw
 
 from tocsin.broker.core.events import Args, FeedColumn, Line
 from tocsin.content import Attributes, Condition, MatchIndex, record_reader
+from tocsin.errors import TypeMismatch
+from tocsin.wire.feed_name import ALL, WHERE
 
 
 class Matcher:
@@ -59,6 +61,13 @@ class Matcher:
 
 
 def where(args: Args) -> str:
-    """The condition in the arguments of a subscription."""
-    value = args[0] if isinstance(args, list) else next(iter(args.values()))
-    return str(value)
+    """The condition in the arguments of a subscription; raises TypeMismatch where the data cluster does."""
+    named = [WHERE] if isinstance(args, list) else [name.lower() for name in args]
+    values = args if isinstance(args, list) else list(args.values())
+    if named != [WHERE] or len(values) != 1 or not isinstance(values[0], str):
+        raise TypeMismatch(
+            f"a subscription to a feed takes one argument, {WHERE}: the text of a condition",
+            hint=f"an empty text selects every record: {{\"{WHERE}\": \"\"}}",
+            parameter=WHERE,
+        )
+    return values[0].strip() or ALL
