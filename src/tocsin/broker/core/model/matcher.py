@@ -28,15 +28,15 @@ class Matcher:
         return len(self._slots)
 
     def add(self, id: int, args: Args) -> tuple[str, ...]:
-        """Warnings for the subscriber."""
+        """Warnings for the subscriber. An error leaves everything as it was."""
         condition = Condition.parse(where(args), self.attributes)
+        slot = self._free[-1] if self._free else len(self._ids)
+        self.index.add(slot, condition)
         if self._free:
-            slot = self._free.pop()
+            self._free.pop()
             self._ids[slot] = id
         else:
-            slot = len(self._ids)
             self._ids.append(id)
-        self.index.add(slot, condition)
         self._slots[id] = slot
         return condition.warnings
 
