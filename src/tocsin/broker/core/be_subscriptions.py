@@ -20,6 +20,7 @@ from tocsin.broker.core.quotas import limit_exceeded
 from tocsin.broker.core.replay import Replay
 from tocsin.errors import TocsinError
 from tocsin.wire import messages as wire
+from tocsin.wire.feed_name import feed_of
 from tocsin.wire.position import other_epoch
 
 #: BE subscriptions in one request to the data cluster.
@@ -171,9 +172,10 @@ class BESubscriptions:
         """Ends the subscriptions to these channels, None: to all of them, that are not granted any more."""
         for session in list(self.context.sessions.values()):
             for id in list(session.subscriptions):
-                name = self.by_id[id].channel.name
-                # A channel that was dropped, and its grants with it, ends by itself.
-                if self.access.exists(name) and (None in channels or name.lower() in channels):
+                channel, name = self.by_id[id].channel, self.by_id[id].channel.name
+                # A channel that was dropped, and its grants with it, ends by itself; no live feed is among those known.
+                known = self.access.exists(name) or (feed_of(name) is not None and channel.matcher is None)
+                if known and (None in channels or name.lower() in channels):
                     self._check_again(session, self.by_id[id], out)
 
     def check_session(self, session: Session, out: Out) -> None:
