@@ -67,7 +67,7 @@ def where(args: Args) -> str:
     if named != [WHERE] or len(values) != 1 or not isinstance(values[0], str):
         raise TypeMismatch(
             f"a subscription to a feed takes one argument, {WHERE}: the text of a condition",
-            hint=f"an empty text selects every record: {{\"{WHERE}\": \"\"}}",
+            hint=f'an empty text selects every record: {{"{WHERE}": ""}}',
             parameter=WHERE,
         )
     return values[0].strip() or ALL
